@@ -1,0 +1,265 @@
+//! What may be asked of an election, and what is answered.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::{Cause, Document, Phase, Reference};
+use crate::id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, StoreId};
+use crate::name::{AgentName, ElectionName};
+use crate::operator::{PublicKey, Signed};
+use crate::policy::Limits;
+use crate::time::{Span, WallTime};
+
+/// The largest state that a checkpoint carries in the document.
+pub const MAX_CHECKPOINT_BYTES: usize = 64 * 1024;
+/// The longest free text: a task, a reason, a summary.
+pub const MAX_TEXT_BYTES: usize = 1_024;
+/// The most capabilities that an agent may claim.
+pub const MAX_CAPABILITIES: usize = 64;
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Become the leader.
+    Acquire(Acquire),
+    /// Stay the leader.
+    Renew(Renew),
+    /// Stop being the leader; the work has stopped.
+    Release(Release),
+    /// Release, and keep the election for a named successor for one lease.
+    Pass(Pass),
+    /// Leave something for the successor.
+    Checkpoint(WriteCheckpoint),
+    /// Take on what the predecessor left.
+    Acknowledge(Acknowledge),
+    /// A watcher's word that the leader is not useful.
+    Report(Report),
+    /// An operator's act, signed.
+    Operate(Signed),
+}
+
+/// Become the leader. Repeated by the same incarnation, it is answered as the first time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquire {
+    /// Who.
+    pub agent: AgentName,
+    /// Which life of it.
+    pub incarnation: Incarnation,
+    /// The hash of a fresh lease key.
+    pub key_hash: KeyHash,
+    /// How long the lease shall last; without it, as long as the policy says.
+    pub ttl: Option<Span>,
+    /// What will be coordinated, in words; without it, what stands there stays.
+    pub task: Option<String>,
+    /// What the agent can do.
+    pub capabilities: BTreeSet<String>,
+    /// Limits of its own, beside the policy's.
+    pub limits: Limits,
+    /// Why the policy chose it, for the transition's entry.
+    pub reason: Option<String>,
+    /// How long ago it noticed that the election is free.
+    pub noticed: Option<Span>,
+    /// It asked long ago: it must claim the grant with a renewal before it leads.
+    pub offer: bool,
+}
+
+/// Stay the leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renew {
+    /// The token that it holds.
+    pub epoch: Epoch,
+    /// The proof that it is the holder.
+    pub credential: Credential,
+    /// There was progress since the last renewal.
+    pub progress: bool,
+    /// Model tokens used since the grant, all in all.
+    pub spent_tokens: Option<u64>,
+    /// How far it is, if that changed.
+    pub phase: Option<Phase>,
+    /// From the grant until it began to work, once known.
+    pub promotion: Option<Span>,
+}
+
+/// Stop being the leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The token that it held.
+    pub epoch: Epoch,
+    /// The proof that it is the holder.
+    pub credential: Credential,
+    /// Why, in words.
+    pub reason: Option<String>,
+}
+
+/// Pass the leadership on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// The token that it held.
+    pub epoch: Epoch,
+    /// The proof that it is the holder.
+    pub credential: Credential,
+    /// The successor.
+    pub to: AgentName,
+    /// Why, in words.
+    pub reason: Option<String>,
+}
+
+/// Leave something for the successor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteCheckpoint {
+    /// The token that it holds.
+    pub epoch: Epoch,
+    /// The proof that it is the holder.
+    pub credential: Credential,
+    /// The number of the checkpoint: one above the last. Repeated, it is answered as the first time.
+    pub seq: u64,
+    /// One line for people.
+    pub summary: String,
+    /// The state, as JSON text.
+    pub state: String,
+    /// Where a larger state lies.
+    pub reference: Option<Reference>,
+}
+
+/// Take on what the predecessor left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acknowledge {
+    /// The token that it holds.
+    pub epoch: Epoch,
+    /// The proof that it is the holder.
+    pub credential: Credential,
+    /// The hash of the checkpoint that it read.
+    pub hash: ContentHash,
+}
+
+/// What a watcher found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finding {
+    /// The leader's output failed validation.
+    Validation,
+    /// The leader used up what it was given.
+    Budget,
+    /// The leader makes no progress.
+    Stall,
+}
+
+impl Finding {
+    /// The cause under which it ends a leadership.
+    pub fn cause(self) -> Cause {
+        match self {
+            Finding::Validation => Cause::Validation,
+            Finding::Budget => Cause::Budget,
+            Finding::Stall => Cause::Stall,
+        }
+    }
+}
+
+/// A watcher's word that the leader is not useful.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The token of the leadership that it speaks of.
+    pub epoch: Epoch,
+    /// What it found.
+    pub finding: Finding,
+    /// In words.
+    pub detail: String,
+    /// Who says so.
+    pub by: AgentName,
+    /// The proof, if it is the leader itself.
+    pub credential: Option<Credential>,
+}
+
+/// What is known from outside the document when a command is decided.
+#[derive(Clone, Debug)]
+pub struct Evidence<'a> {
+    /// The election that was asked for.
+    pub election: &'a ElectionName,
+    /// The store that was asked.
+    pub store: StoreId,
+    /// A lower bound on the time since the document's last beat.
+    pub age: Span,
+    /// The wall clock, for people.
+    pub wall: WallTime,
+    /// An epoch that a new document must begin above: the store's own rising counter, or what this client has seen.
+    pub floor: Epoch,
+    /// If the record has vanished although this client saw it held: how long that lease may still last.
+    pub vanished_lease: Span,
+    /// The operators' keys of the store, for a new document.
+    pub operator_keys: &'a [PublicKey],
+}
+
+/// What shall be written and answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Decision {
+    /// The document to swap in; none if the answer stands without a write.
+    pub next: Option<Document>,
+    /// The answer, valid once `next` is committed.
+    pub answer: Answer,
+}
+
+/// The answer to a command that was not refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome")]
+pub enum Answer {
+    /// It leads.
+    Granted {
+        /// Its token.
+        epoch: Epoch,
+        /// How long the lease lasts after each renewal.
+        ttl: Span,
+        /// How the former leadership ended.
+        cause: Cause,
+        /// It leads only after a renewal.
+        offer: bool,
+        /// It had been granted before; nothing was written.
+        repeated: bool,
+    },
+    /// It goes on to hold the lease.
+    Renewed {
+        /// Its token; higher than the one shown after an approval.
+        epoch: Epoch,
+        /// Its token is refused until an operator approves.
+        awaiting_approval: bool,
+        /// An operator should approve soon.
+        approval_wanted: bool,
+    },
+    /// The renewal itself ended the leadership: a limit was reached.
+    Ended {
+        /// Which.
+        cause: Cause,
+        /// In words.
+        reason: String,
+    },
+    /// It no longer leads.
+    Released {
+        /// Who may take it first.
+        reserved_for: Option<AgentName>,
+    },
+    /// The checkpoint stands.
+    Checkpointed {
+        /// Its number.
+        seq: u64,
+        /// Its hash.
+        hash: ContentHash,
+        /// Its writer's token is refused until an operator approves.
+        awaiting_approval: bool,
+    },
+    /// The successor has taken on what was left.
+    Acknowledged {
+        /// The number of the checkpoint.
+        seq: u64,
+    },
+    /// An operator's act or a watcher's report was carried out.
+    Done {
+        /// The election's epoch after it.
+        epoch: Epoch,
+        /// Whose leadership it ended, if any.
+        ended: Option<AgentName>,
+        /// The longest that the ended leader's lease can still last.
+        waits: Span,
+    },
+}

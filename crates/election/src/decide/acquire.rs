@@ -1,0 +1,190 @@
+//! Becoming the leader.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use super::moves;
+use crate::command::{Acquire, Answer, Decision, Evidence, MAX_CAPABILITIES};
+use crate::document::{Cause, Document, Leader, State};
+use crate::policy::{Policy, Select, check_capability, check_ttl};
+use crate::refusal::Refusal;
+use crate::time::Span;
+
+pub(super) fn decide(
+    document: Option<&Document>,
+    acquire: &Acquire,
+    evidence: &Evidence<'_>,
+) -> Result<Decision, Refusal> {
+    check(acquire)?;
+    let Some(document) = document else {
+        if evidence.vanished_lease > Span::ZERO {
+            return Err(Refusal::Held {
+                by: None,
+                epoch: evidence.floor,
+                remaining: evidence.vanished_lease,
+                ending: None,
+            });
+        }
+        let fresh =
+            Document::new(evidence.election.clone(), evidence.store, evidence.floor, evidence.operator_keys);
+        return Ok(granted(fresh, acquire, evidence));
+    };
+    match (document.state, &document.leader) {
+        (State::Paused, _) => {
+            let pause = document.paused.as_ref();
+            Err(Refusal::Paused {
+                reason: pause.map_or(String::new(), |pause| pause.reason.clone()),
+                since: pause.map(|pause| pause.at).unwrap_or_default(),
+            })
+        }
+        (State::AwaitingApproval, _) => {
+            Err(Refusal::AwaitingApproval { question: document.approval.question.clone() })
+        }
+        (State::Held, Some(leader)) if leader.incarnation == acquire.incarnation => {
+            repeated(document, leader, acquire, evidence)
+        }
+        (State::Held | State::Vacant, _) => {
+            only_once(document, acquire)?;
+            wait_for_lease(document, evidence)?;
+            eligible(document, acquire, evidence)?;
+            Ok(granted(document.clone(), acquire, evidence))
+        }
+    }
+}
+
+fn check(acquire: &Acquire) -> Result<(), Refusal> {
+    if let Some(ttl) = acquire.ttl {
+        check_ttl(ttl)?;
+    }
+    moves::check_text("task", acquire.task.as_deref().unwrap_or_default())?;
+    moves::check_text("reason", acquire.reason.as_deref().unwrap_or_default())?;
+    if acquire.capabilities.len() > MAX_CAPABILITIES {
+        return Err(Refusal::invalid(
+            format!("an agent claims at most {MAX_CAPABILITIES} capabilities"),
+            "name the ones that matter",
+        ));
+    }
+    acquire.capabilities.iter().try_for_each(|capability| check_capability(capability))
+}
+
+/// The same incarnation asks again: the answer to the first time was lost, or it is told that its time is over.
+fn repeated(
+    document: &Document,
+    leader: &Leader,
+    acquire: &Acquire,
+    evidence: &Evidence<'_>,
+) -> Result<Decision, Refusal> {
+    if leader.key_hash != acquire.key_hash {
+        return Err(Refusal::WrongKey {
+            why: "the lease key does not fit this incarnation's lease".to_string(),
+        });
+    }
+    if evidence.age >= leader.lease() {
+        return Err(Refusal::Stale {
+            shown: leader.epoch,
+            current: document.epoch,
+            leader: Some(leader.agent.clone()),
+            why: "the lease ran out; a new incarnation must ask".to_string(),
+        });
+    }
+    let cause = document.last_transition.as_ref().map_or(Cause::First, |last| last.cause);
+    Ok(Decision {
+        next: None,
+        answer: Answer::Granted {
+            epoch: leader.epoch,
+            ttl: leader.ttl,
+            cause,
+            offer: leader.offered,
+            repeated: true,
+        },
+    })
+}
+
+/// Refuses an incarnation that has led: a request of its, delivered late, must not make it lead unawares.
+fn only_once(document: &Document, acquire: &Acquire) -> Result<(), Refusal> {
+    match document.departure.as_ref().filter(|departure| departure.incarnation == acquire.incarnation) {
+        None => Ok(()),
+        Some(departure) => Err(Refusal::Stale {
+            shown: departure.epoch,
+            current: document.epoch,
+            leader: None,
+            why: format!(
+                "this incarnation's leadership ended ({}); a new incarnation must ask",
+                departure.cause
+            ),
+        }),
+    }
+}
+
+/// Refuses while a lease may be running.
+fn wait_for_lease(document: &Document, evidence: &Evidence<'_>) -> Result<(), Refusal> {
+    let remaining = document.lease_remaining(evidence.age);
+    match document.lease_holder() {
+        Some(holder) if remaining > Span::ZERO => Err(Refusal::Held {
+            by: Some(holder.agent.clone()),
+            epoch: document.epoch,
+            remaining,
+            ending: document.departure.as_ref().map(|departure| departure.cause),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses whom the rules bar, for good or for the beginning of this vacancy.
+fn eligible(document: &Document, acquire: &Acquire, evidence: &Evidence<'_>) -> Result<(), Refusal> {
+    let not_eligible = |why, retry_in| Err(Refusal::NotEligible { why, retry_in });
+    let free_for = document.vacancy(evidence.age);
+    if let Some(kept) = document.reserved_for.as_ref().filter(|kept| kept.agent != acquire.agent) {
+        match kept.lasts {
+            None => return not_eligible(format!("it is kept for {}", kept.agent), None),
+            Some(lasts) if free_for < lasts => {
+                let left = lasts.minus(free_for);
+                return not_eligible(format!("it is kept for {}", kept.agent), Some(left));
+            }
+            Some(_) => {}
+        }
+    }
+    let reserved_for_it = document.reserved_for.as_ref().is_some_and(|kept| kept.agent == acquire.agent);
+    if document.passed_over.as_ref() == Some(&acquire.agent)
+        && !reserved_for_it
+        && free_for < document.policy.ttl
+    {
+        let cause = document.departure.as_ref().map_or_else(String::new, |d| format!(" ({})", d.cause));
+        return not_eligible(
+            format!("its leadership was ended{cause}; others go first"),
+            Some(document.policy.ttl.minus(free_for)),
+        );
+    }
+    if reserved_for_it {
+        return Ok(());
+    }
+    obeys(&document.policy, acquire)
+}
+
+/// What the policy demands of the agent itself; its place among others is not decided here.
+fn obeys(policy: &Policy, acquire: &Acquire) -> Result<(), Refusal> {
+    let refused = |why| Err(Refusal::NotEligible { why, retry_in: None });
+    match policy.select {
+        Select::Designated if policy.designated.as_ref() != Some(&acquire.agent) => {
+            let designated = policy.designated.as_ref().map_or("nobody", |agent| agent.as_str());
+            refused(format!("{designated} is designated"))
+        }
+        Select::Capable => match policy.needs.iter().find(|need| !acquire.capabilities.contains(*need)) {
+            Some(missing) => refused(format!("it lacks the capability `{missing}`")),
+            None => Ok(()),
+        },
+        Select::First
+        | Select::Priority
+        | Select::Available
+        | Select::RoundRobin
+        | Select::Random
+        | Select::Designated => Ok(()),
+    }
+}
+
+fn granted(mut document: Document, acquire: &Acquire, evidence: &Evidence<'_>) -> Decision {
+    let cause = moves::grant(&mut document, acquire, evidence);
+    let ttl = acquire.ttl.unwrap_or(document.policy.ttl);
+    let answer = Answer::Granted { epoch: document.epoch, ttl, cause, offer: acquire.offer, repeated: false };
+    Decision { next: Some(document), answer }
+}

@@ -1,0 +1,295 @@
+//! What only the holder of a lease may do: renew, release, pass, checkpoint, acknowledge.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+
+use super::{Role, moves, role};
+use crate::command::{
+    Acknowledge, Answer, Decision, Evidence, MAX_CHECKPOINT_BYTES, Pass, Release, Renew, WriteCheckpoint,
+};
+use crate::document::{Cause, Checkpoint, Departure, Document, Leader, Phase, Question, Reservation, State};
+use crate::id::Epoch;
+use crate::name::AgentName;
+use crate::policy::ApprovalMode;
+use crate::refusal::Refusal;
+use crate::time::Span;
+
+pub(super) fn renew(
+    document: &Document,
+    renew: &Renew,
+    evidence: &Evidence<'_>,
+) -> Result<Decision, Refusal> {
+    match role(document, &renew.credential, renew.epoch)? {
+        Role::Outgoing(_) => Err(ended(document, renew.epoch)),
+        Role::Leader(leader) => {
+            running(document, leader, renew.epoch, evidence)?;
+            let mut next = document.clone();
+            count(&mut next, evidence, renew.progress, renew.spent_tokens);
+            if let Some((cause, reason)) = exhausted(&next) {
+                let _ = moves::end(&mut next, cause, &reason, false, evidence);
+                return Ok(Decision { next: Some(next), answer: Answer::Ended { cause, reason } });
+            }
+            if let (Some(leader), Some(phase)) = (&mut next.leader, renew.phase) {
+                leader.phase = phase;
+            }
+            if let (Some(promotion), Some(last)) = (renew.promotion, &mut next.last_transition) {
+                Arc::make_mut(last).phases.promotion = Some(promotion);
+            }
+            Ok(Decision { answer: renewed(&next), next: Some(next) })
+        }
+    }
+}
+
+/// Adds up what this renewal shows: time, renewals, progress, tokens, approval. Restarts the clock.
+fn count(next: &mut Document, evidence: &Evidence<'_>, progress: bool, spent_tokens: Option<u64>) {
+    let awaiting = next.state == State::AwaitingApproval;
+    let (mode, approval_ttl) = (next.policy.approval, next.policy.approval_ttl);
+    let Some(leader) = &mut next.leader else { return };
+    leader.renewals += 1;
+    leader.offered = false;
+    leader.held = leader.held.plus(evidence.age);
+    leader.idle = if progress || awaiting { Span::ZERO } else { leader.idle.plus(evidence.age) };
+    leader.spent_tokens = leader.spent_tokens.max(spent_tokens.unwrap_or(0));
+    leader.expires = evidence.wall + leader.ttl;
+    moves::beat(next);
+    if mode == ApprovalMode::Time && !awaiting {
+        next.approval.used = next.approval.used.plus(evidence.age);
+        if next.approval.used >= approval_ttl.scaled(1, 2) {
+            next.approval.question = Some(Question::MoreTime);
+        }
+        if next.approval.used >= approval_ttl {
+            next.state = State::AwaitingApproval;
+        }
+    }
+}
+
+/// The first limit that the leader has reached, if any.
+fn exhausted(document: &Document) -> Option<(Cause, String)> {
+    let leader = document.leader.as_ref()?;
+    let limits = &leader.limits;
+    if let Some(limit) = limits.time.filter(|limit| leader.held >= *limit) {
+        return Some((Cause::Budget, format!("led for {}; the budget was {limit}", leader.held)));
+    }
+    if let Some(limit) = limits.tokens.filter(|limit| leader.spent_tokens >= *limit) {
+        return Some((Cause::Budget, format!("used {} tokens; the budget was {limit}", leader.spent_tokens)));
+    }
+    if let Some(limit) = limits.renewals.filter(|limit| leader.renewals > *limit) {
+        return Some((Cause::Budget, format!("renewed {limit} times; that was the budget")));
+    }
+    if let Some(limit) = limits.stall.filter(|limit| leader.idle >= *limit) {
+        return Some((Cause::Stall, format!("no progress for {}; the limit was {limit}", leader.idle)));
+    }
+    None
+}
+
+fn renewed(next: &Document) -> Answer {
+    Answer::Renewed {
+        epoch: next.epoch,
+        awaiting_approval: next.state == State::AwaitingApproval,
+        approval_wanted: next.approval.question.is_some(),
+    }
+}
+
+/// Refuses a holder whose lease has run out: it cannot know who was let in meanwhile.
+fn running(
+    document: &Document,
+    leader: &Leader,
+    shown: Epoch,
+    evidence: &Evidence<'_>,
+) -> Result<(), Refusal> {
+    if evidence.age < leader.lease() {
+        return Ok(());
+    }
+    Err(Refusal::Stale {
+        shown,
+        current: document.epoch,
+        leader: None,
+        why: format!("the lease ran out {} ago", evidence.age.minus(leader.lease())),
+    })
+}
+
+fn ended(document: &Document, shown: Epoch) -> Refusal {
+    let why = match &document.departure {
+        Some(departure) if departure.reason.is_empty() => {
+            format!("this leadership ended ({})", departure.cause)
+        }
+        Some(departure) => format!("this leadership ended ({}): {}", departure.cause, departure.reason),
+        None => "this leadership ended".to_string(),
+    };
+    Refusal::Stale { shown, current: document.epoch, leader: None, why }
+}
+
+pub(super) fn release(
+    document: &Document,
+    release: &Release,
+    evidence: &Evidence<'_>,
+) -> Result<Decision, Refusal> {
+    let reason = release.reason.as_deref().unwrap_or_default();
+    leave(document, release.epoch, &release.credential, Cause::Release, reason, None, evidence)
+}
+
+pub(super) fn pass(document: &Document, pass: &Pass, evidence: &Evidence<'_>) -> Result<Decision, Refusal> {
+    let reason = pass.reason.as_deref().unwrap_or_default();
+    leave(document, pass.epoch, &pass.credential, Cause::Pass, reason, Some(&pass.to), evidence)
+}
+
+/// Gives the lease back; the work has stopped. Repeated, it is answered as the first time.
+fn leave(
+    document: &Document,
+    epoch: Epoch,
+    credential: &crate::id::Credential,
+    cause: Cause,
+    reason: &str,
+    to: Option<&AgentName>,
+    evidence: &Evidence<'_>,
+) -> Result<Decision, Refusal> {
+    moves::check_text("reason", reason)?;
+    let done = |document: &Document| Answer::Released {
+        reserved_for: document.reserved_for.as_ref().map(|kept| kept.agent.clone()),
+    };
+    let gone = document.lease_holder().is_none()
+        && document
+            .departure
+            .as_ref()
+            .is_some_and(|departure| departure.incarnation == credential.incarnation);
+    if gone {
+        return Ok(Decision { next: None, answer: done(document) });
+    }
+    let role = role(document, credential, epoch)?;
+    let mut next = document.clone();
+    match role {
+        Role::Outgoing(_) => next.outgoing = None,
+        Role::Leader(leader) => {
+            next.departure = Some(Arc::new(Departure {
+                cause,
+                agent: leader.agent.clone(),
+                incarnation: leader.incarnation,
+                epoch: leader.epoch,
+                reason: reason.to_string(),
+                at: evidence.wall,
+            }));
+            next.reserved_for = to.map(|agent| Reservation { agent: agent.clone(), lasts: Some(leader.ttl) });
+            next.leader = None;
+            if next.state == State::Held {
+                next.state = State::Vacant;
+            }
+        }
+    }
+    moves::beat(&mut next);
+    Ok(Decision { answer: done(&next), next: Some(next) })
+}
+
+pub(super) fn checkpoint(
+    document: &Document,
+    write: &WriteCheckpoint,
+    evidence: &Evidence<'_>,
+) -> Result<Decision, Refusal> {
+    let (leader, leads) = match role(document, &write.credential, write.epoch)? {
+        Role::Leader(leader) => (leader, true),
+        Role::Outgoing(leader) => (leader, false),
+    };
+    running(document, leader, write.epoch, evidence)?;
+    check_checkpoint(write)?;
+    let hash = moves::checkpoint_hash(&write.summary, &write.state, write.reference.as_ref());
+    let last = document.checkpoint.as_ref();
+    if let Some(last) = last.filter(|last| last.seq == write.seq && last.hash == hash) {
+        let awaiting_approval = document.state == State::AwaitingApproval;
+        return Ok(Decision {
+            next: None,
+            answer: Answer::Checkpointed { seq: last.seq, hash, awaiting_approval },
+        });
+    }
+    let due = last.map_or(1, |last| last.seq + 1);
+    if write.seq != due {
+        return Err(Refusal::Stale {
+            shown: write.epoch,
+            current: document.epoch,
+            leader: Some(leader.agent.clone()),
+            why: format!("checkpoint {} is due, not {}", due, write.seq),
+        });
+    }
+    let mut next = document.clone();
+    next.checkpoint = Some(Arc::new(Checkpoint {
+        epoch: leader.epoch,
+        seq: write.seq,
+        by: leader.agent.clone(),
+        at: evidence.wall,
+        summary: write.summary.clone(),
+        state: write.state.clone(),
+        reference: write.reference.clone(),
+        hash,
+        acknowledged_by: None,
+    }));
+    if leads {
+        count(&mut next, evidence, true, None);
+        if next.policy.approval == ApprovalMode::Checkpoints {
+            next.state = State::AwaitingApproval;
+            next.approval.question = Some(Question::Checkpoint { hash });
+        }
+    }
+    let awaiting_approval = next.state == State::AwaitingApproval;
+    Ok(Decision {
+        next: Some(next),
+        answer: Answer::Checkpointed { seq: write.seq, hash, awaiting_approval },
+    })
+}
+
+fn check_checkpoint(write: &WriteCheckpoint) -> Result<(), Refusal> {
+    moves::check_text("summary", &write.summary)?;
+    if write.state.len() > MAX_CHECKPOINT_BYTES {
+        return Err(Refusal::invalid(
+            format!(
+                "the checkpoint's state is {} bytes long; at most {MAX_CHECKPOINT_BYTES} fit into the document",
+                write.state.len()
+            ),
+            "put it into a file and give its location and hash: --reference PATH",
+        ));
+    }
+    if let Some(reference) = &write.reference {
+        moves::check_text("location", &reference.location)?;
+    }
+    match serde_json::from_str::<serde::de::IgnoredAny>(&write.state) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refusal::invalid(
+            format!("the checkpoint's state is not JSON: {error}"),
+            "quote plain text as a JSON string, or put it into the summary",
+        )),
+    }
+}
+
+pub(super) fn acknowledge(
+    document: &Document,
+    ack: &Acknowledge,
+    evidence: &Evidence<'_>,
+) -> Result<Decision, Refusal> {
+    let leader = match role(document, &ack.credential, ack.epoch)? {
+        Role::Outgoing(_) => return Err(ended(document, ack.epoch)),
+        Role::Leader(leader) => leader,
+    };
+    running(document, leader, ack.epoch, evidence)?;
+    let Some(checkpoint) = document.checkpoint.as_ref().filter(|checkpoint| checkpoint.hash == ack.hash)
+    else {
+        return Err(Refusal::invalid(
+            "that is not the checkpoint that was left",
+            "read it again: baton handover",
+        ));
+    };
+    let answer = Answer::Acknowledged { seq: checkpoint.seq };
+    if checkpoint.acknowledged_by.is_some() {
+        return Ok(Decision { next: None, answer });
+    }
+    let mut next = document.clone();
+    count(&mut next, evidence, true, None);
+    let since_grant = next.leader.as_ref().map(|leader| leader.held);
+    if let Some(checkpoint) = &mut next.checkpoint {
+        Arc::make_mut(checkpoint).acknowledged_by = Some(leader.agent.clone());
+    }
+    if let Some(last) = &mut next.last_transition {
+        Arc::make_mut(last).phases.synchronisation = since_grant;
+    }
+    if let Some(leader) = next.leader.as_mut().filter(|leader| leader.phase == Phase::Synchronising) {
+        leader.phase = Phase::Serving;
+    }
+    Ok(Decision { next: Some(next), answer })
+}

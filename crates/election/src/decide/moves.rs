@@ -1,0 +1,139 @@
+//! The few moves that every decision is made of: grant, end, restart the clock.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+
+use crate::command::{Acquire, Evidence, MAX_TEXT_BYTES};
+use crate::document::{
+    Approval, Cause, Departure, Document, Leader, Phase, PhaseTimes, Reference, State, Transition,
+};
+use crate::id::ContentHash;
+use crate::refusal::Refusal;
+use crate::time::Span;
+
+/// Restarts the document's clock: a grant, a renewal, the beginning of a vacancy.
+pub(super) fn beat(document: &mut Document) {
+    document.beat += 1;
+}
+
+/// Refuses text that is too long.
+pub(super) fn check_text(what: &str, text: &str) -> Result<(), Refusal> {
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(Refusal::invalid(
+            format!("the {what} is {} bytes long; at most {MAX_TEXT_BYTES} are allowed", text.len()),
+            "say it shorter",
+        ));
+    }
+    Ok(())
+}
+
+/// Makes `acquire`'s agent the leader, in a new epoch. The caller has made sure that no lease is running.
+pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evidence<'_>) -> Cause {
+    let (cause, from, ended_because) = match (&document.departure, &document.leader) {
+        (Some(departure), _) => (departure.cause, Some(departure.agent.clone()), departure.reason.clone()),
+        (None, Some(leader)) => {
+            (Cause::Failover, Some(leader.agent.clone()), "the lease ran out".to_string())
+        }
+        (None, None) => (Cause::First, None, String::new()),
+    };
+    let free_for = (cause != Cause::First).then(|| document.vacancy(evidence.age));
+    let chosen = acquire.reason.clone().unwrap_or_else(|| "first to ask".to_string());
+    let reason = if ended_because.is_empty() { chosen } else { format!("{ended_because}; {chosen}") };
+    document.epoch = document.epoch.next();
+    let must_synchronise = document.checkpoint.is_some();
+    if let Some(checkpoint) = &mut document.checkpoint {
+        Arc::make_mut(checkpoint).acknowledged_by = None;
+    }
+    let ttl = acquire.ttl.unwrap_or(document.policy.ttl);
+    document.leader = Some(Leader {
+        agent: acquire.agent.clone(),
+        incarnation: acquire.incarnation,
+        key_hash: acquire.key_hash,
+        epoch: document.epoch,
+        granted: document.epoch,
+        ttl,
+        renewals: 0,
+        offered: acquire.offer,
+        phase: if must_synchronise { Phase::Synchronising } else { Phase::Serving },
+        limits: document.policy.limits.tightened(&acquire.limits),
+        held: Span::ZERO,
+        idle: Span::ZERO,
+        spent_tokens: 0,
+        acquired: evidence.wall,
+        expires: evidence.wall + ttl,
+    });
+    document.last_transition = Some(Arc::new(Transition {
+        epoch: document.epoch,
+        cause,
+        from,
+        to: acquire.agent.clone(),
+        reason,
+        at: evidence.wall,
+        phases: PhaseTimes {
+            detection: free_for.map(|free| free.minus(acquire.noticed.unwrap_or(Span::ZERO))),
+            election: acquire.noticed,
+            ..PhaseTimes::default()
+        },
+    }));
+    if let Some(task) = &acquire.task {
+        document.task = Some(Arc::from(task.as_str()));
+    }
+    document.state = State::Held;
+    document.outgoing = None;
+    document.reserved_for = None;
+    document.passed_over = None;
+    document.departure = None;
+    document.approval = Approval::default();
+    beat(document);
+    cause
+}
+
+/// Ends the leadership from outside: the epoch rises at once, the lease is left to run out or to be released.
+///
+/// Returns the longest that the lease can still last; zero with `force`.
+pub(super) fn end(
+    document: &mut Document,
+    cause: Cause,
+    reason: &str,
+    force: bool,
+    evidence: &Evidence<'_>,
+) -> Span {
+    let Some(leader) = document.leader.take() else { return Span::ZERO };
+    document.epoch = document.epoch.next();
+    document.state = State::Vacant;
+    document.approval = Approval::default();
+    document.departure = Some(Arc::new(Departure {
+        cause,
+        agent: leader.agent.clone(),
+        incarnation: leader.incarnation,
+        epoch: leader.epoch,
+        reason: reason.to_string(),
+        at: evidence.wall,
+    }));
+    document.passed_over = match cause {
+        Cause::Depose | Cause::Budget | Cause::Stall | Cause::Validation | Cause::Approval => {
+            Some(leader.agent.clone())
+        }
+        Cause::First | Cause::Release | Cause::Pass | Cause::Failover | Cause::Appoint | Cause::Pause => None,
+    };
+    let waits = leader.lease().minus(evidence.age);
+    if force || waits == Span::ZERO {
+        beat(document);
+        return Span::ZERO;
+    }
+    document.outgoing = Some(leader);
+    waits
+}
+
+/// What a checkpoint's hash covers.
+pub fn checkpoint_hash(summary: &str, state: &str, reference: Option<&Reference>) -> ContentHash {
+    let reference = reference.map_or(String::new(), |r| format!("{}\n{}", r.location, r.sha256));
+    let text = format!(
+        "baton checkpoint 1\n{}\n{summary}\n{}\n{state}\n{}\n{reference}",
+        summary.len(),
+        state.len(),
+        reference.len()
+    );
+    ContentHash::of(text.as_bytes())
+}

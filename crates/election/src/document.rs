@@ -1,0 +1,419 @@
+//! The document of an election: the one small thing that is compared and swapped.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ContentHash, Epoch, Incarnation, KeyHash, StoreId};
+use crate::lease;
+use crate::name::{AgentName, ElectionName};
+use crate::operator::{LastAct, PublicKey};
+use crate::policy::{Limits, Policy};
+use crate::time::{Span, WallTime, as_millis, as_optional_millis};
+
+/// The form of the document that this Baton writes. A document of a higher format is refused.
+pub const FORMAT: u32 = 1;
+
+/// What an election is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Nobody leads; a candidate may.
+    Vacant,
+    /// The document names a leader, who leads while its lease lasts.
+    Held,
+    /// A person must approve before anybody's token is accepted again.
+    AwaitingApproval,
+    /// An operator stopped the election.
+    Paused,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            State::Vacant => "vacant",
+            State::Held => "held",
+            State::AwaitingApproval => "awaiting-approval",
+            State::Paused => "paused",
+        })
+    }
+}
+
+/// How far a leader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// It leads but has not yet acknowledged what its predecessor left.
+    Synchronising,
+    /// It leads and works.
+    Serving,
+    /// It is stopping its work and will release.
+    Draining,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Phase::Synchronising => "synchronising",
+            Phase::Serving => "serving",
+            Phase::Draining => "draining",
+        })
+    }
+}
+
+/// Why a leadership ended, which is also why the next one began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// There was none before.
+    First,
+    /// The leader released it.
+    Release,
+    /// The leader passed it to a successor that it named.
+    Pass,
+    /// The lease ran out.
+    Failover,
+    /// An operator deposed the leader.
+    Depose,
+    /// An operator appointed another.
+    Appoint,
+    /// An operator paused the election.
+    Pause,
+    /// A budget was used up.
+    Budget,
+    /// There was no progress for too long.
+    Stall,
+    /// The leader's output failed validation.
+    Validation,
+    /// An operator approved (the same leader goes on in a new epoch) or rejected.
+    Approval,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Cause::First => "first",
+            Cause::Release => "release",
+            Cause::Pass => "pass",
+            Cause::Failover => "failover",
+            Cause::Depose => "depose",
+            Cause::Appoint => "appoint",
+            Cause::Pause => "pause",
+            Cause::Budget => "budget",
+            Cause::Stall => "stall",
+            Cause::Validation => "validation",
+            Cause::Approval => "approval",
+        })
+    }
+}
+
+/// Who holds the lease, on what terms, and what of them is used up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Leader {
+    /// The agent's name.
+    pub agent: AgentName,
+    /// Which life of it.
+    pub incarnation: Incarnation,
+    /// The hash of its lease key.
+    pub key_hash: KeyHash,
+    /// The epoch of its token. Above `granted` after an approval started a new epoch under it.
+    pub epoch: Epoch,
+    /// The epoch that it was granted.
+    pub granted: Epoch,
+    /// How long the lease lasts after the last renewal. Candidates judge by it, never by the policy's.
+    #[serde(rename = "ttl_ms", with = "as_millis")]
+    pub ttl: Span,
+    /// Renewals since the grant.
+    pub renewals: u64,
+    /// An offer: it leads after one renewal, sent since it heard of the grant.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub offered: bool,
+    /// How far it is.
+    pub phase: Phase,
+    /// What it may use up.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Time as the leader, summed up at renewals; a lower bound.
+    #[serde(rename = "held_ms", with = "as_millis")]
+    pub held: Span,
+    /// Time without progress, summed up at renewals; a lower bound.
+    #[serde(rename = "idle_ms", with = "as_millis")]
+    pub idle: Span,
+    /// Model tokens that it says it has used.
+    pub spent_tokens: u64,
+    /// When it was granted, for people.
+    pub acquired: WallTime,
+    /// When the lease would end, for people.
+    pub expires: WallTime,
+}
+
+impl Leader {
+    /// How long others must wait after its last sign of life.
+    pub fn lease(&self) -> Span {
+        if self.offered { lease::offer(self.ttl) } else { self.ttl }
+    }
+}
+
+/// Who may take a vacant election first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Reservation {
+    /// The agent that it is kept for.
+    pub agent: AgentName,
+    /// For how long after the vacancy began; without it, until it is taken.
+    #[serde(rename = "lasts_ms", with = "as_optional_millis")]
+    pub lasts: Option<Span>,
+}
+
+/// That an operator stopped the election.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pause {
+    /// The operator.
+    pub by: PublicKey,
+    /// Why.
+    pub reason: String,
+    /// When, for people.
+    pub at: WallTime,
+}
+
+/// What the operator is asked to approve.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "what")]
+pub enum Question {
+    /// That the leader goes on after this checkpoint.
+    Checkpoint {
+        /// The checkpoint's hash; an approval names it.
+        hash: ContentHash,
+    },
+    /// That the leader goes on for another `approval_ttl`.
+    MoreTime,
+}
+
+/// How approval stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Approval {
+    /// Time led since the grant or the last approval, summed up at renewals.
+    #[serde(rename = "used_ms", with = "as_millis")]
+    pub used: Span,
+    /// What an operator is asked, if anything.
+    pub question: Option<Question>,
+}
+
+/// What the leader leaves for its successor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The epoch in which it was written.
+    pub epoch: Epoch,
+    /// Rises by one with every checkpoint of the election.
+    pub seq: u64,
+    /// Who wrote it.
+    pub by: AgentName,
+    /// When, for people.
+    pub at: WallTime,
+    /// One line for people.
+    pub summary: String,
+    /// The state itself, as JSON text, at most [`crate::command::MAX_CHECKPOINT_BYTES`].
+    #[serde(with = "crate::raw_json")]
+    pub state: String,
+    /// Where a larger state lies, with its hash.
+    pub reference: Option<Reference>,
+    /// The hash of summary, state and reference.
+    pub hash: ContentHash,
+    /// The leader that read it and takes it on.
+    pub acknowledged_by: Option<AgentName>,
+}
+
+/// Something that is too large for the document.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Reference {
+    /// Where it lies: a path, a URL, a commit.
+    pub location: String,
+    /// What it must hash to.
+    pub sha256: ContentHash,
+}
+
+/// How a leadership ended, kept until the next one begins.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Departure {
+    /// Why.
+    pub cause: Cause,
+    /// Whose leadership it was.
+    pub agent: AgentName,
+    /// Which life of it.
+    pub incarnation: Incarnation,
+    /// The epoch of its token.
+    pub epoch: Epoch,
+    /// In words.
+    pub reason: String,
+    /// When, for people.
+    pub at: WallTime,
+}
+
+/// How long each phase of a transition took, as far as it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PhaseTimes {
+    /// From the end of the former leadership until the successor noticed.
+    #[serde(rename = "detection_ms", with = "as_optional_millis", skip_serializing_if = "Option::is_none")]
+    pub detection: Option<Span>,
+    /// From noticing until the grant.
+    #[serde(rename = "election_ms", with = "as_optional_millis", skip_serializing_if = "Option::is_none")]
+    pub election: Option<Span>,
+    /// From the grant until the leader began to work.
+    #[serde(rename = "promotion_ms", with = "as_optional_millis", skip_serializing_if = "Option::is_none")]
+    pub promotion: Option<Span>,
+    /// From the grant until the predecessor's checkpoint was acknowledged.
+    #[serde(
+        rename = "synchronisation_ms",
+        with = "as_optional_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub synchronisation: Option<Span>,
+    /// From the grant until the followers had acknowledged it. Without a server nobody can tell.
+    #[serde(
+        rename = "notification_ms",
+        with = "as_optional_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub notification: Option<Span>,
+}
+
+/// A change of leader. Every one has exactly one of these, known by its epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Transition {
+    /// The epoch that began.
+    pub epoch: Epoch,
+    /// Why the former leadership ended.
+    pub cause: Cause,
+    /// Whose it was.
+    pub from: Option<AgentName>,
+    /// Who leads.
+    pub to: AgentName,
+    /// Why this one was chosen, and what was said about the end of the former.
+    pub reason: String,
+    /// When, for people.
+    pub at: WallTime,
+    /// How long it took.
+    #[serde(default)]
+    pub phases: PhaseTimes,
+}
+
+/// An election.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "crate::wire::WireDocument", try_from = "crate::wire::WireDocument")]
+pub struct Document {
+    /// The name of the election, so that a record found in the wrong place is noticed.
+    pub election: ElectionName,
+    /// The store that the document was made in.
+    pub store: StoreId,
+    /// The highest epoch given, to a leader or past one.
+    pub epoch: Epoch,
+    /// What the leader coordinates, in words.
+    pub task: Option<Arc<str>>,
+    /// What the election is doing.
+    pub state: State,
+    /// Counts what restarts the document's clock: grants, renewals, the beginning of a vacancy.
+    pub beat: u64,
+    /// Who holds the lease while the state is held or awaiting approval.
+    pub leader: Option<Leader>,
+    /// Whose leadership was ended from outside while its lease may still be running.
+    pub outgoing: Option<Leader>,
+    /// The rules.
+    pub policy: Arc<Policy>,
+    /// Who may take it first.
+    pub reserved_for: Option<Reservation>,
+    /// Who goes last in this vacancy, since its leadership was ended for a fault.
+    pub passed_over: Option<AgentName>,
+    /// That an operator stopped it.
+    pub paused: Option<Pause>,
+    /// How approval stands.
+    pub approval: Approval,
+    /// The operators' public keys.
+    pub operator_keys: Arc<Vec<PublicKey>>,
+    /// How many operators' acts were accepted; each is signed for its number.
+    pub acts: u64,
+    /// The last of them.
+    pub last_act: Option<Arc<LastAct>>,
+    /// What the leader left for its successor.
+    pub checkpoint: Option<Arc<Checkpoint>>,
+    /// How the last leadership ended, while there is no new one.
+    pub departure: Option<Arc<Departure>>,
+    /// The last change of leader.
+    pub last_transition: Option<Arc<Transition>>,
+}
+
+/// What a lease's clock is told by: as long as it stands still, so does the lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pulse {
+    /// Who holds the lease, if anybody.
+    pub holder: Option<Incarnation>,
+    /// The epoch of that holder, or the document's.
+    pub epoch: Epoch,
+    /// The count of beats.
+    pub beat: u64,
+}
+
+impl Document {
+    /// A vacant document that nobody has led.
+    pub fn new(
+        election: ElectionName,
+        store: StoreId,
+        epoch: Epoch,
+        operator_keys: &[PublicKey],
+    ) -> Document {
+        Document {
+            election,
+            store,
+            epoch,
+            task: None,
+            state: State::Vacant,
+            beat: 0,
+            leader: None,
+            outgoing: None,
+            policy: Arc::default(),
+            reserved_for: None,
+            passed_over: None,
+            paused: None,
+            approval: Approval::default(),
+            operator_keys: Arc::new(operator_keys.to_vec()),
+            acts: 0,
+            last_act: None,
+            checkpoint: None,
+            departure: None,
+            last_transition: None,
+        }
+    }
+
+    /// Whose lease may be running: the leader's, or that of one whose leadership was ended from outside.
+    pub fn lease_holder(&self) -> Option<&Leader> {
+        self.leader.as_ref().or(self.outgoing.as_ref())
+    }
+
+    /// What the lease's clock is told by.
+    pub fn pulse(&self) -> Pulse {
+        let holder = self.lease_holder();
+        Pulse {
+            holder: holder.map(|leader| leader.incarnation),
+            epoch: holder.map_or(self.epoch, |leader| leader.granted),
+            beat: self.beat,
+        }
+    }
+
+    /// How much longer the running lease may last, given the age of the last beat; zero without a lease.
+    pub fn lease_remaining(&self, age: Span) -> Span {
+        self.lease_holder().map_or(Span::ZERO, |leader| leader.lease().minus(age))
+    }
+
+    /// How long the election has surely been free to take, given the age of the last beat.
+    pub fn vacancy(&self, age: Span) -> Span {
+        self.lease_holder().map_or(age, |leader| age.minus(leader.lease()))
+    }
+
+    /// The leader whose token is accepted, given the age of the last beat.
+    pub fn current_leader(&self, age: Span) -> Option<&Leader> {
+        let leader = self.leader.as_ref()?;
+        (self.state == State::Held && !leader.offered && age < leader.lease()).then_some(leader)
+    }
+}

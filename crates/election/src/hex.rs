@@ -1,0 +1,51 @@
+//! Bytes as lower-case hexadecimal digits.
+
+use alloc::string::String;
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// The digits of these bytes.
+pub fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
+}
+
+/// The bytes of exactly `2 * N` digits, upper or lower case.
+pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = value(pair[0])? << 4 | value(pair[1])?;
+    }
+    Some(bytes)
+}
+
+fn value(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back() {
+        assert_eq!(encode(&[0, 0x1f, 0xff]), "001fff");
+        assert_eq!(decode("001fFF"), Some([0, 0x1f, 0xff]));
+        assert_eq!(decode::<3>("001ff"), None);
+        assert_eq!(decode::<1>("g0"), None);
+        assert_eq!(decode::<1>("é"), None);
+    }
+}

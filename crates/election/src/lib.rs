@@ -1,0 +1,45 @@
+//! The heart of Baton: an election is one small document, and every change to it is a pure decision.
+//!
+//! Nothing here reads a clock, opens a socket, prints, or rolls dice: time, randomness and the wall clock come in as
+//! values. [`decide()`] takes a [`Document`], a [`Command`] and the [`Evidence`] that goes with it, and returns what
+//! shall be swapped in, or why not. [`Tenure`] is the holder's view of its lease, [`Observer`] the measure of a
+//! lease's age where the store does not stamp, [`fence`] the check where the work is done.
+#![no_std]
+
+extern crate alloc;
+
+pub mod candidate;
+pub mod command;
+mod decide;
+pub mod document;
+pub mod fence;
+pub mod hex;
+pub mod id;
+pub mod lease;
+pub mod log;
+pub mod name;
+mod observe;
+pub mod operator;
+pub mod policy;
+mod raw_json;
+mod refusal;
+pub mod select;
+mod store_info;
+mod tenure;
+pub mod time;
+mod wire;
+
+pub use candidate::Candidate;
+pub use command::{Answer, Command, Decision, Evidence};
+pub use decide::{checkpoint_hash, decide};
+pub use document::{Document, State};
+pub use fence::Fence;
+pub use id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, LeaseKey, StoreId};
+pub use lease::Margins;
+pub use name::{AgentName, ElectionName, InvalidName, ResourceName};
+pub use observe::Observer;
+pub use policy::Policy;
+pub use refusal::Refusal;
+pub use store_info::StoreInfo;
+pub use tenure::{Standing, Tenure};
+pub use time::{Moment, Span, WallTime};

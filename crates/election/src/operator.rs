@@ -1,0 +1,277 @@
+//! Operators: people with authority over agents, known by their Ed25519 keys.
+//!
+//! Every act is signed over the store, the election, the epoch, the number of the act and its content, so that it
+//! can neither be moved to another election nor played again.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use serde::{Deserialize, Serialize};
+
+use crate::document::Document;
+use crate::hex;
+use crate::id::{ContentHash, Epoch, StoreId};
+use crate::name::{AgentName, ElectionName};
+use crate::policy::Policy;
+use crate::refusal::Refusal;
+use crate::time::{Span, WallTime, as_optional_millis};
+
+/// The most operators of one election.
+pub const MAX_OPERATORS: usize = 16;
+
+/// An operator's public key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PublicKey(pub [u8; 32]);
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&hex::encode(&self.0))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = String;
+    fn from_str(text: &str) -> Result<PublicKey, String> {
+        hex::decode(text)
+            .map(PublicKey)
+            .ok_or_else(|| "an operator's public key has 64 hexadecimal digits".to_string())
+    }
+}
+
+impl TryFrom<String> for PublicKey {
+    type Error = String;
+    fn try_from(text: String) -> Result<PublicKey, String> {
+        text.parse()
+    }
+}
+
+impl From<PublicKey> for String {
+    fn from(key: PublicKey) -> String {
+        key.to_string()
+    }
+}
+
+/// An operator's secret key. It is never shown.
+pub struct OperatorKey(SigningKey);
+
+impl fmt::Debug for OperatorKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OperatorKey(of {})", self.public())
+    }
+}
+
+impl OperatorKey {
+    /// The key of this seed; 32 random bytes make a new one.
+    pub fn from_seed(seed: [u8; 32]) -> OperatorKey {
+        OperatorKey(SigningKey::from_bytes(&seed))
+    }
+
+    /// The public half.
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key().to_bytes())
+    }
+
+    /// Signs an act for an election as it stands.
+    pub fn sign(&self, document: &Document, act: Act) -> Signed {
+        let order = Order {
+            store: document.store,
+            election: document.election.clone(),
+            epoch: document.epoch,
+            number: document.acts + 1,
+            act,
+        };
+        let signature = self.0.sign(&order.signed_bytes()).to_bytes();
+        Signed { order, by: self.public(), signature }
+    }
+}
+
+/// What an operator can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "act")]
+pub enum Act {
+    /// This agent shall lead; whoever else does, stops.
+    Appoint {
+        /// Who.
+        agent: AgentName,
+        /// How long the election is kept for it; without it, until it is taken.
+        #[serde(rename = "lasts_ms", with = "as_optional_millis")]
+        lasts: Option<Span>,
+        /// Do not wait for the running lease. Safe only behind fences.
+        force: bool,
+        /// Why.
+        reason: String,
+    },
+    /// Whoever leads, stops.
+    Depose {
+        /// Do not wait for the running lease. Safe only behind fences.
+        force: bool,
+        /// Why.
+        reason: String,
+    },
+    /// Whoever leads, stops, and nobody may lead.
+    Pause {
+        /// Why.
+        reason: String,
+    },
+    /// The pause is over.
+    Resume,
+    /// The leader may go on.
+    Approve {
+        /// The checkpoint that was looked at, if one was asked about.
+        checkpoint: Option<ContentHash>,
+    },
+    /// The leader may not go on.
+    Reject {
+        /// Why.
+        reason: String,
+    },
+    /// These are the rules.
+    SetPolicy {
+        /// All of them.
+        policy: Policy,
+    },
+    /// This key is an operator's too.
+    Enrol {
+        /// Its public half.
+        key: PublicKey,
+    },
+    /// This key is no operator's any more.
+    Dismiss {
+        /// Its public half.
+        key: PublicKey,
+    },
+}
+
+impl Act {
+    /// The word for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Act::Appoint { .. } => "appoint",
+            Act::Depose { .. } => "depose",
+            Act::Pause { .. } => "pause",
+            Act::Resume => "resume",
+            Act::Approve { .. } => "approve",
+            Act::Reject { .. } => "reject",
+            Act::SetPolicy { .. } => "set-policy",
+            Act::Enrol { .. } => "enrol",
+            Act::Dismiss { .. } => "dismiss",
+        }
+    }
+}
+
+/// An act, bound to the state of the election that the operator saw.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The store.
+    pub store: StoreId,
+    /// The election.
+    pub election: ElectionName,
+    /// The epoch that the operator saw.
+    pub epoch: Epoch,
+    /// The number of the act.
+    pub number: u64,
+    /// The act.
+    pub act: Act,
+}
+
+impl Order {
+    fn signed_bytes(&self) -> Vec<u8> {
+        let mut bytes = b"baton operator order 1\n".to_vec();
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        assert!(!text.is_empty(), "an order is always expressible");
+        bytes.extend(text);
+        bytes
+    }
+}
+
+/// A signed order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// What is ordered.
+    pub order: Order,
+    /// By whom.
+    pub by: PublicKey,
+    /// The signature over the order.
+    pub signature: [u8; 64],
+}
+
+impl Signed {
+    /// What the document remembers of this act once it is done.
+    pub(crate) fn remembered(&self, at: WallTime) -> LastAct {
+        LastAct {
+            number: self.order.number,
+            act: self.order.act.name().to_string(),
+            by: self.by,
+            at,
+            signature: ContentHash::of(&self.signature),
+        }
+    }
+
+    /// Whether this very act is the last one that was done.
+    pub(crate) fn is_repeated(&self, document: &Document) -> bool {
+        document.last_act.as_ref().is_some_and(|last| {
+            last.number == self.order.number && last.signature == ContentHash::of(&self.signature)
+        })
+    }
+
+    /// Refuses what is not signed, by an operator of this election, for this election as it stands.
+    pub(crate) fn verify(&self, document: &Document) -> Result<(), Refusal> {
+        let order = &self.order;
+        if order.store != document.store || order.election != document.election {
+            return Err(Refusal::WrongKey {
+                why: format!(
+                    "the order was signed for the election `{}` of store {}",
+                    order.election, order.store
+                ),
+            });
+        }
+        if document.operator_keys.is_empty() {
+            return Err(Refusal::WrongKey { why: "no operator is enrolled in this election".to_string() });
+        }
+        if !document.operator_keys.contains(&self.by) {
+            return Err(Refusal::WrongKey { why: format!("the key {} is not an operator's here", self.by) });
+        }
+        if order.epoch != document.epoch || order.number != document.acts + 1 {
+            return Err(Refusal::Stale {
+                shown: order.epoch,
+                current: document.epoch,
+                leader: document.leader.as_ref().map(|leader| leader.agent.clone()),
+                why: "the election changed since the order was signed".to_string(),
+            });
+        }
+        let valid = VerifyingKey::from_bytes(&self.by.0).is_ok_and(|key| {
+            key.verify_strict(&order.signed_bytes(), &Signature::from_bytes(&self.signature)).is_ok()
+        });
+        if valid {
+            Ok(())
+        } else {
+            Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() })
+        }
+    }
+}
+
+/// The last act of an operator that was carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LastAct {
+    /// Its number.
+    pub number: u64,
+    /// Its name.
+    pub act: String,
+    /// Whose it was.
+    pub by: PublicKey,
+    /// When, for people.
+    pub at: WallTime,
+    /// The hash of its signature, to know it again.
+    pub signature: ContentHash,
+}

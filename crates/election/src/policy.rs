@@ -1,0 +1,258 @@
+//! The policy of an election: who is preferred, how long a lease lasts, what ends a leadership.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lease::{MAX_TTL, MIN_TTL};
+use crate::name::AgentName;
+use crate::refusal::Refusal;
+use crate::time::Span;
+
+/// How many watchers or needed capabilities a policy may name.
+pub const MAX_POLICY_LIST: usize = 64;
+
+/// The longest capability, in bytes.
+pub const MAX_CAPABILITY_BYTES: usize = 64;
+
+/// How one of several candidates is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Select {
+    /// Whoever swaps first; nobody enlists.
+    #[default]
+    First,
+    /// The highest priority.
+    Priority,
+    /// Has every capability that the policy needs, then the highest score.
+    Capable,
+    /// The least loaded.
+    Available,
+    /// The next agent after the last leader, in the order of their names.
+    RoundRobin,
+    /// By lot, drawn from the document, so that everybody draws the same.
+    Random,
+    /// The one agent that the policy names.
+    Designated,
+}
+
+impl Select {
+    /// All of them, with their names.
+    pub const ALL: [(Select, &'static str); 7] = [
+        (Select::First, "first"),
+        (Select::Priority, "priority"),
+        (Select::Capable, "capable"),
+        (Select::Available, "available"),
+        (Select::RoundRobin, "round-robin"),
+        (Select::Random, "random"),
+        (Select::Designated, "designated"),
+    ];
+
+    /// Whether candidates must enlist, so that they can be compared.
+    pub fn compares(self) -> bool {
+        match self {
+            Select::First | Select::Designated => false,
+            Select::Priority | Select::Capable | Select::Available | Select::RoundRobin | Select::Random => {
+                true
+            }
+        }
+    }
+}
+
+impl fmt::Display for Select {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Select::ALL.iter().find(|(select, _)| select == self).map_or("?", |(_, name)| name))
+    }
+}
+
+impl FromStr for Select {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Select, String> {
+        Select::ALL.iter().find(|(_, name)| *name == text).map(|(select, _)| *select).ok_or_else(|| {
+            let names = Select::ALL.map(|(_, name)| name);
+            format!("`{text}` is not a way to select; use one of {}", names.join(", "))
+        })
+    }
+}
+
+/// When a person must approve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApprovalMode {
+    /// Never.
+    #[default]
+    None,
+    /// After every checkpoint: the token is refused until an operator approves, which starts a new epoch.
+    Checkpoints,
+    /// Whenever the leader has led for `approval_ttl` since the grant or the last approval.
+    Time,
+}
+
+impl fmt::Display for ApprovalMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ApprovalMode::None => "none",
+            ApprovalMode::Checkpoints => "checkpoints",
+            ApprovalMode::Time => "time",
+        })
+    }
+}
+
+impl FromStr for ApprovalMode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<ApprovalMode, String> {
+        match text {
+            "none" => Ok(ApprovalMode::None),
+            "checkpoints" => Ok(ApprovalMode::Checkpoints),
+            "time" => Ok(ApprovalMode::Time),
+            _ => Err(format!("`{text}` is not a mode of approval; use none, checkpoints or time")),
+        }
+    }
+}
+
+/// What a leadership may use up before it ends. All of it is counted at renewals, never by a wall clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Time as the leader.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<Span>,
+    /// Model tokens, as the leader reports them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Renewals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renewals: Option<u64>,
+    /// Time without progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Span>,
+}
+
+impl Limits {
+    /// The tighter of both in every respect.
+    #[must_use]
+    pub fn tightened(&self, other: &Limits) -> Limits {
+        fn tighter<T: Ord + Copy>(a: Option<T>, b: Option<T>) -> Option<T> {
+            match (a, b) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (one, None) | (None, one) => one,
+            }
+        }
+        Limits {
+            time: tighter(self.time, other.time),
+            tokens: tighter(self.tokens, other.tokens),
+            renewals: tighter(self.renewals, other.renewals),
+            stall: tighter(self.stall, other.stall),
+        }
+    }
+}
+
+/// The rules of one election. Operators set them; agents live by them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// How one of several candidates is chosen.
+    pub select: Select,
+    /// How long a lease lasts, for candidates that do not ask for another length.
+    pub ttl: Span,
+    /// When a person must approve.
+    pub approval: ApprovalMode,
+    /// How long an approval is valid.
+    pub approval_ttl: Span,
+    /// How long candidates may enlist before one of them is chosen.
+    pub nomination: Span,
+    /// The one agent of [`Select::Designated`].
+    pub designated: Option<AgentName>,
+    /// What [`Select::Capable`] asks of a candidate.
+    pub needs: Vec<String>,
+    /// What every leadership may use up.
+    pub limits: Limits,
+    /// Agents, other than the leader itself, whose reports can end a leadership.
+    pub watchers: Vec<AgentName>,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            select: Select::First,
+            ttl: Span::secs(30),
+            approval: ApprovalMode::None,
+            approval_ttl: Span::secs(3_600),
+            nomination: Span::ZERO,
+            designated: None,
+            needs: Vec::new(),
+            limits: Limits::default(),
+            watchers: Vec::new(),
+        }
+    }
+}
+
+impl Policy {
+    /// Refuses a policy that contradicts itself or breaks a bound.
+    pub fn check(&self) -> Result<(), Refusal> {
+        check_ttl(self.ttl)?;
+        if self.select == Select::Designated && self.designated.is_none() {
+            return Err(Refusal::invalid(
+                "the policy selects `designated` but names nobody",
+                "name the agent: --designated AGENT",
+            ));
+        }
+        if self.approval == ApprovalMode::Time && self.approval_ttl < Span::secs(1) {
+            return Err(Refusal::invalid(
+                "an approval of under 1s cannot be given in time",
+                "use 1m or more",
+            ));
+        }
+        if self.nomination > MAX_TTL {
+            return Err(Refusal::invalid("the nomination window is over 7d", "seconds are usual"));
+        }
+        if self.limits.stall.is_some_and(|stall| stall < Span::secs(1)) {
+            return Err(Refusal::invalid(
+                "a stall limit of under 1s would end every leadership",
+                "use 1m or more",
+            ));
+        }
+        if self.needs.len() > MAX_POLICY_LIST || self.watchers.len() > MAX_POLICY_LIST {
+            return Err(Refusal::invalid(
+                format!(
+                    "a policy names at most {MAX_POLICY_LIST} capabilities and {MAX_POLICY_LIST} watchers"
+                ),
+                "shorten the list",
+            ));
+        }
+        self.needs.iter().try_for_each(|capability| check_capability(capability))
+    }
+}
+
+/// Refuses a lease length outside of 1 s to 7 days.
+pub fn check_ttl(ttl: Span) -> Result<(), Refusal> {
+    if ttl < MIN_TTL {
+        return Err(Refusal::invalid(
+            format!("a lease of {ttl} is too short; the shortest is {MIN_TTL}"),
+            "30s suits most agents",
+        ));
+    }
+    if ttl > MAX_TTL {
+        return Err(Refusal::invalid(
+            format!("a lease of {ttl} is too long; the longest is {MAX_TTL}"),
+            "a lease is renewed while its holder lives; 30s suits most agents",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses an empty, overlong or unprintable capability.
+pub fn check_capability(capability: &str) -> Result<(), Refusal> {
+    let printable = capability.chars().all(|c| c.is_ascii_graphic());
+    if capability.is_empty() || capability.len() > MAX_CAPABILITY_BYTES || !printable {
+        return Err(Refusal::invalid(
+            format!("`{}` is not a capability", capability.escape_debug()),
+            "use 1 to 64 visible ASCII characters, such as rust or lang:rust".to_string(),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Why a command was refused. Refusals are data, each with its facts; nothing was changed.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::{Cause, Question};
+use crate::id::Epoch;
+use crate::name::AgentName;
+use crate::time::{Span, WallTime, as_millis, as_optional_millis};
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "code")]
+pub enum Refusal {
+    /// Another holds the lease, or held it and its lease may still be running.
+    Held {
+        /// Who.
+        by: Option<AgentName>,
+        /// The current epoch.
+        epoch: Epoch,
+        /// The longest that the lease can still last, as this caller knows.
+        #[serde(rename = "remaining_ms", with = "as_millis")]
+        remaining: Span,
+        /// The leadership has ended; only its lease is waited for.
+        ending: Option<Cause>,
+    },
+    /// The token, or the leadership, is a thing of the past.
+    Stale {
+        /// What was shown.
+        shown: Epoch,
+        /// What is current.
+        current: Epoch,
+        /// Who leads, if anybody.
+        leader: Option<AgentName>,
+        /// What happened to it.
+        why: String,
+    },
+    /// This agent may not lead this election, or not yet.
+    NotEligible {
+        /// Why.
+        why: String,
+        /// After what time it may, if time is all it takes.
+        #[serde(rename = "retry_in_ms", with = "as_optional_millis")]
+        retry_in: Option<Span>,
+    },
+    /// An operator paused the election.
+    Paused {
+        /// What the operator said.
+        reason: String,
+        /// Since when, for people.
+        since: WallTime,
+    },
+    /// An operator must approve first.
+    AwaitingApproval {
+        /// What is asked.
+        question: Option<Question>,
+    },
+    /// The key does not fit: of the lease, or of an operator.
+    WrongKey {
+        /// Which key, and why it does not fit.
+        why: String,
+    },
+    /// There is no such election.
+    UnknownElection {
+        /// Its name.
+        election: String,
+    },
+    /// The command makes no sense.
+    Invalid {
+        /// What is wrong with it.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+}
+
+impl Refusal {
+    /// A refusal of nonsense.
+    pub fn invalid(why: impl ToString, hint: impl ToString) -> Refusal {
+        Refusal::Invalid { why: why.to_string(), hint: hint.to_string() }
+    }
+
+    /// The stable word for the kind of refusal.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Refusal::Held { .. } => "held",
+            Refusal::Stale { .. } => "stale",
+            Refusal::NotEligible { .. } => "not-eligible",
+            Refusal::Paused { .. } => "paused",
+            Refusal::AwaitingApproval { .. } => "awaiting-approval",
+            Refusal::WrongKey { .. } => "wrong-key",
+            Refusal::UnknownElection { .. } => "unknown-election",
+            Refusal::Invalid { .. } => "invalid",
+        }
+    }
+
+    /// What the caller can do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Refusal::Held { remaining, .. } if *remaining > Span::ZERO => {
+                format!("wait for a release, or at most {remaining} for the lease to end if it is not renewed")
+            }
+            Refusal::Held { .. } => "wait for a release".to_string(),
+            Refusal::Stale { .. } => "stop this work; campaign again for a new token".to_string(),
+            Refusal::NotEligible { retry_in: Some(span), .. } => format!("try again in {span}"),
+            Refusal::NotEligible { retry_in: None, .. } => {
+                "an operator can change the policy or appoint this agent".to_string()
+            }
+            Refusal::Paused { .. } => "an operator resumes it with `baton resume`".to_string(),
+            Refusal::AwaitingApproval { .. } => {
+                "an operator decides with `baton approve` or `baton reject`".to_string()
+            }
+            Refusal::WrongKey { .. } => {
+                "the lease key is in the state folder of the user that acquired, or in BATON_KEY; an operator's in its configuration folder".to_string()
+            }
+            Refusal::UnknownElection { .. } => {
+                "check the name and the store (`baton status` lists all elections); `baton acquire` or `baton run` makes one".to_string()
+            }
+            Refusal::Invalid { hint, .. } => hint.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Held { by: Some(by), epoch, ending: None, .. } => {
+                write!(f, "held by {by} (epoch {epoch})")
+            }
+            Refusal::Held { by: Some(by), ending: Some(cause), .. } => {
+                write!(f, "the leadership of {by} was ended ({cause}), but its lease may still be running")
+            }
+            Refusal::Held { by: None, .. } => f.write_str(
+                "the record was held when last seen and has vanished; its lease may still be running",
+            ),
+            Refusal::Stale { shown, current, why, .. } => {
+                write!(f, "token {shown} is stale (current epoch {current}): {why}")
+            }
+            Refusal::NotEligible { why, .. } => write!(f, "not eligible: {why}"),
+            Refusal::Paused { reason, since } if reason.is_empty() => {
+                write!(f, "paused by an operator since {since}")
+            }
+            Refusal::Paused { reason, since } => write!(f, "paused by an operator since {since}: {reason}"),
+            Refusal::AwaitingApproval { question } => match question {
+                Some(Question::Checkpoint { .. }) => {
+                    f.write_str("an operator must approve the checkpoint first")
+                }
+                Some(Question::MoreTime) | None => f.write_str("an operator must approve more time first"),
+            },
+            Refusal::WrongKey { why } => f.write_str(why),
+            Refusal::UnknownElection { election } => write!(f, "there is no election `{election}`"),
+            Refusal::Invalid { why, .. } => f.write_str(why),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}

@@ -1,0 +1,20 @@
+//! What a store knows of itself.
+
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::StoreId;
+use crate::operator::PublicKey;
+use crate::time::WallTime;
+
+/// The record that is written once, before any election.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StoreInfo {
+    /// Which store this is.
+    pub id: StoreId,
+    /// When it was made, for people.
+    pub created: WallTime,
+    /// The operators' keys that every new election begins with.
+    pub operator_keys: Vec<PublicKey>,
+}

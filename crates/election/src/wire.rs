@@ -1,0 +1,154 @@
+//! The document as it is written: the five fields that a person looks for stand first.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::{
+    Approval, Checkpoint, Departure, Document, FORMAT, Leader, Pause, Reservation, State, Transition,
+};
+use crate::id::{Epoch, StoreId};
+use crate::name::{AgentName, ElectionName};
+use crate::operator::{LastAct, PublicKey};
+use crate::policy::Policy;
+use crate::time::WallTime;
+
+/// The written form. `coordinator`, `acquired` and `expires` are for people and are not read back.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct WireDocument {
+    #[serde(default)]
+    coordinator: Option<AgentName>,
+    epoch: Epoch,
+    #[serde(default)]
+    acquired: Option<WallTime>,
+    #[serde(default)]
+    expires: Option<WallTime>,
+    task: Option<Arc<str>>,
+    format: u32,
+    election: ElectionName,
+    store: StoreId,
+    state: State,
+    beat: u64,
+    leader: Option<Leader>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outgoing: Option<Leader>,
+    policy: Arc<Policy>,
+    reserved_for: Option<Reservation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    passed_over: Option<AgentName>,
+    paused: Option<Pause>,
+    #[serde(default)]
+    approval: Approval,
+    operator_keys: Arc<Vec<PublicKey>>,
+    #[serde(default)]
+    acts: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_act: Option<Arc<LastAct>>,
+    checkpoint: Option<Arc<Checkpoint>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    departure: Option<Arc<Departure>>,
+    last_transition: Option<Arc<Transition>>,
+}
+
+impl From<Document> for WireDocument {
+    fn from(document: Document) -> WireDocument {
+        let leader = document.leader.as_ref();
+        WireDocument {
+            coordinator: leader.map(|leader| leader.agent.clone()),
+            epoch: document.epoch,
+            acquired: leader.map(|leader| leader.acquired),
+            expires: leader.map(|leader| leader.expires),
+            task: document.task,
+            format: FORMAT,
+            election: document.election,
+            store: document.store,
+            state: document.state,
+            beat: document.beat,
+            leader: document.leader,
+            outgoing: document.outgoing,
+            policy: document.policy,
+            reserved_for: document.reserved_for,
+            passed_over: document.passed_over,
+            paused: document.paused,
+            approval: document.approval,
+            operator_keys: document.operator_keys,
+            acts: document.acts,
+            last_act: document.last_act,
+            checkpoint: document.checkpoint,
+            departure: document.departure,
+            last_transition: document.last_transition,
+        }
+    }
+}
+
+impl TryFrom<WireDocument> for Document {
+    type Error = String;
+
+    /// Refuses what no Baton has written: a newer format, or fields that contradict each other.
+    fn try_from(wire: WireDocument) -> Result<Document, String> {
+        if wire.format > FORMAT {
+            return Err(format!(
+                "it was written by a newer Baton (format {}; this one reads up to {FORMAT})",
+                wire.format
+            ));
+        }
+        let document = Document {
+            election: wire.election,
+            store: wire.store,
+            epoch: wire.epoch,
+            task: wire.task,
+            state: wire.state,
+            beat: wire.beat,
+            leader: wire.leader,
+            outgoing: wire.outgoing,
+            policy: wire.policy,
+            reserved_for: wire.reserved_for,
+            passed_over: wire.passed_over,
+            paused: wire.paused,
+            approval: wire.approval,
+            operator_keys: wire.operator_keys,
+            acts: wire.acts,
+            last_act: wire.last_act,
+            checkpoint: wire.checkpoint,
+            departure: wire.departure,
+            last_transition: wire.last_transition,
+        };
+        match document.contradiction() {
+            None => Ok(document),
+            Some(why) => Err(why),
+        }
+    }
+}
+
+impl Document {
+    /// What in this document cannot be true at once, if anything.
+    pub fn contradiction(&self) -> Option<String> {
+        match (self.state, &self.leader) {
+            (State::Held, None) => return Some("it is held by nobody".into()),
+            (State::Vacant | State::Paused, Some(leader)) => {
+                return Some(format!("it is {} yet names {} as its leader", self.state, leader.agent));
+            }
+            (State::Held | State::AwaitingApproval, Some(leader)) if leader.epoch != self.epoch => {
+                return Some(format!(
+                    "its leader has epoch {} and itself epoch {}",
+                    leader.epoch, self.epoch
+                ));
+            }
+            (State::Held | State::AwaitingApproval, Some(_))
+            | (State::Vacant | State::Paused | State::AwaitingApproval, None) => {}
+        }
+        if self.leader.is_some() && self.outgoing.is_some() {
+            return Some("it has two holders of a lease".into());
+        }
+        if self.outgoing.as_ref().is_some_and(|leader| leader.epoch >= self.epoch) {
+            return Some("its outgoing leader's token is still current".into());
+        }
+        if self.last_transition.as_ref().is_some_and(|transition| transition.epoch > self.epoch) {
+            return Some("its last transition is from a later epoch".into());
+        }
+        None
+    }
+}

@@ -1,0 +1,124 @@
+//! Under what a record is found.
+
+use std::fmt;
+
+use baton_election::{AgentName, ElectionName, ResourceName};
+
+/// The key of a record. Its text is a path whose segments are `[a-z0-9._-]` (`@store` for the store itself), different for different keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// What the store knows of itself.
+    Store,
+    /// The document of an election.
+    Election(ElectionName),
+    /// A candidate of an election.
+    Candidate(ElectionName, AgentName),
+    /// The transitions of an election.
+    History(ElectionName),
+    /// The fence of a resource.
+    Fence(ResourceName),
+    /// A part of what a fence accepted.
+    FenceLog(ResourceName, u64),
+}
+
+/// The keys of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prefix {
+    /// All documents of elections.
+    Elections,
+    /// All candidates of one election.
+    Candidates(ElectionName),
+    /// All fences.
+    Fences,
+}
+
+impl Prefix {
+    /// Whether a key is of this kind.
+    pub fn covers(&self, key: &Key) -> bool {
+        match (self, key) {
+            (Prefix::Elections, Key::Election(_)) | (Prefix::Fences, Key::Fence(_)) => true,
+            (Prefix::Candidates(of), Key::Candidate(election, _)) => of == election,
+            (
+                Prefix::Elections | Prefix::Fences | Prefix::Candidates(_),
+                Key::Store
+                | Key::Election(_)
+                | Key::Candidate(..)
+                | Key::History(_)
+                | Key::Fence(_)
+                | Key::FenceLog(..),
+            ) => false,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Store => f.write_str("@store"),
+            Key::Election(election) => write!(f, "{election}"),
+            Key::Candidate(election, agent) => write!(f, "{election}/candidates/{agent}"),
+            Key::History(election) => write!(f, "{election}/history"),
+            Key::Fence(resource) => write!(f, "fences/{resource}"),
+            Key::FenceLog(resource, part) => write!(f, "fences/{resource}/history/{part}"),
+        }
+    }
+}
+
+impl Key {
+    /// The key whose text this is, if it is one's.
+    pub fn parse(text: &str) -> Option<Key> {
+        let election = |text: &str| ElectionName::new(text).ok();
+        if text == "@store" {
+            return Some(Key::Store);
+        }
+        if let Some(rest) = text.strip_prefix("fences/") {
+            return match rest.rsplit_once("/history/") {
+                Some((resource, part)) => {
+                    let number: u64 = part.parse().ok()?;
+                    (number.to_string() == part)
+                        .then_some(Key::FenceLog(ResourceName::new(resource).ok()?, number))
+                }
+                None => Some(Key::Fence(ResourceName::new(rest).ok()?)),
+            };
+        }
+        if let Some((name, agent)) = text.rsplit_once("/candidates/") {
+            return Some(Key::Candidate(election(name)?, AgentName::new(agent).ok()?));
+        }
+        if let Some(name) = text.strip_suffix("/history") {
+            return Some(Key::History(election(name)?));
+        }
+        Some(Key::Election(election(text)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_known_by_its_text() {
+        let election = |text| ElectionName::new(text).unwrap();
+        let resource = |text| ResourceName::new(text).unwrap();
+        let agent = |text| AgentName::new(text).unwrap();
+        let keys = [
+            Key::Store,
+            Key::Election(election("a")),
+            Key::Election(election("a/b")),
+            Key::Candidate(election("a"), agent("b")),
+            Key::Candidate(election("a"), agent("history")),
+            Key::Candidate(election("a/b"), agent("candidates")),
+            Key::History(election("a")),
+            Key::History(election("a/b")),
+            Key::Fence(resource("a")),
+            Key::Fence(resource("a/b")),
+            Key::FenceLog(resource("a"), 0),
+            Key::FenceLog(resource("a/b"), 12),
+        ];
+        for key in &keys {
+            assert_eq!(Key::parse(&key.to_string()).as_ref(), Some(key), "{key}");
+        }
+        for odd in ["", "a/history/b", "fences/a/history/01", "A", "a/candidates/b/c"] {
+            assert_eq!(Key::parse(odd), None, "{odd}");
+        }
+    }
+}

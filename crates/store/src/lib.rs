@@ -1,0 +1,26 @@
+//! Where elections live: compare-and-swap, a way to tell how old a lease is, and a way to wait for a change.
+//!
+//! [`Store`] is all that Baton asks of a folder, a repository, a database. Its [`conformance`] suite states what an
+//! implementation must do, and every one passes it whole. [`MemoryStore`] and [`FileStore`] are here; the others are
+//! crates of their own with the same files.
+
+pub mod boot;
+pub mod conformance;
+mod error;
+
+mod key;
+mod memory;
+mod record;
+mod store;
+mod url;
+
+pub use error::{Claim, StoreError};
+
+pub use key::{Key, Prefix};
+pub use memory::MemoryStore;
+pub use record::{NotARecord, Record};
+pub use store::{
+    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
+    Strengths, Swapped, Version, Watching,
+};
+pub use url::{StoreUrl, UrlError};

@@ -1,0 +1,143 @@
+//! What is kept under a key.
+
+use baton_election::document::{FORMAT, Pulse, Transition};
+use baton_election::fence::Accepted;
+use baton_election::log::Log;
+use baton_election::{Candidate, Document, Fence, StoreInfo};
+use serde::{Deserialize, Serialize};
+
+use crate::key::Key;
+
+/// A record of any kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// What the store knows of itself.
+    Store(StoreInfo),
+    /// An election.
+    Election(Box<Document>),
+    /// A candidate.
+    Candidate(Box<Candidate>),
+    /// The transitions of an election.
+    History(Log<Transition>),
+    /// A fence.
+    Fence(Box<Fence>),
+    /// A part of what a fence accepted.
+    FenceLog(Log<Accepted>),
+}
+
+/// Why some text is not the record that its key says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct NotARecord {
+    /// What is wrong with it.
+    pub why: String,
+    /// What to do.
+    pub hint: String,
+}
+
+/// The form that all records but the document share: their own fields, and the format.
+#[derive(Serialize, Deserialize)]
+struct Framed<T> {
+    format: u32,
+    #[serde(flatten)]
+    body: T,
+}
+
+impl Record {
+    /// The record as JSON that a person can read.
+    pub fn to_json(&self) -> String {
+        fn framed<T: Serialize>(body: T) -> serde_json::Result<String> {
+            serde_json::to_string_pretty(&Framed { format: FORMAT, body })
+        }
+        let text = match self {
+            Record::Store(info) => framed(info),
+            Record::Election(document) => serde_json::to_string_pretty(document),
+            Record::Candidate(candidate) => framed(candidate),
+            Record::History(log) => framed(log),
+            Record::Fence(fence) => framed(fence),
+            Record::FenceLog(log) => framed(log),
+        };
+        let Ok(text) = text else { unreachable!("a record is always expressible as JSON: {self:?}") };
+        text
+    }
+
+    /// The record of this key in this text.
+    pub fn from_json(key: &Key, text: &str) -> Result<Record, NotARecord> {
+        fn framed<T: for<'de> Deserialize<'de>>(text: &str) -> serde_json::Result<T> {
+            serde_json::from_str::<Framed<T>>(text).map(|framed| framed.body)
+        }
+        refuse_newer(text)?;
+        let record = match key {
+            Key::Store => framed(text).map(Record::Store),
+            Key::Election(_) => serde_json::from_str(text).map(Record::Election),
+            Key::Candidate(..) => framed(text).map(Record::Candidate),
+            Key::History(_) => framed(text).map(Record::History),
+            Key::Fence(_) => framed(text).map(Record::Fence),
+            Key::FenceLog(..) => framed(text).map(Record::FenceLog),
+        };
+        let record = record.map_err(|error| NotARecord {
+            why: format!("it is not a record of Baton: {error}"),
+            hint: "it was changed by hand or by another program; put back what was there".to_string(),
+        })?;
+        match record.misplaced(key) {
+            None => Ok(record),
+            Some(why) => {
+                Err(NotARecord { why, hint: "it was moved or copied by hand; put it back".to_string() })
+            }
+        }
+    }
+
+    /// What the record's clock is told by.
+    pub fn pulse(&self) -> Option<Pulse> {
+        match self {
+            Record::Election(document) => Some(document.pulse()),
+            Record::Candidate(candidate) => Some(candidate.pulse()),
+            Record::Fence(fence) => Some(fence.pulse()),
+            Record::Store(_) | Record::History(_) | Record::FenceLog(_) => None,
+        }
+    }
+
+    /// How the record contradicts the key that it was found under.
+    fn misplaced(&self, key: &Key) -> Option<String> {
+        let fits = match (self, key) {
+            (Record::Election(document), Key::Election(election)) => document.election == *election,
+            (Record::Candidate(candidate), Key::Candidate(election, agent)) => {
+                candidate.election == *election && candidate.agent == *agent
+            }
+            (Record::Fence(fence), Key::Fence(resource)) => fence.resource == *resource,
+            (Record::Store(_), Key::Store)
+            | (Record::History(_), Key::History(_))
+            | (Record::FenceLog(_), Key::FenceLog(..)) => true,
+            (
+                Record::Store(_)
+                | Record::Election(_)
+                | Record::Candidate(_)
+                | Record::History(_)
+                | Record::Fence(_)
+                | Record::FenceLog(_),
+                Key::Store
+                | Key::Election(_)
+                | Key::Candidate(..)
+                | Key::History(_)
+                | Key::Fence(_)
+                | Key::FenceLog(..),
+            ) => false,
+        };
+        (!fits).then(|| format!("it is a record of something else than `{key}`"))
+    }
+}
+
+/// A record of a newer Baton has a higher format, whatever else stands in it.
+fn refuse_newer(text: &str) -> Result<(), NotARecord> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    match serde_json::from_str::<Format>(text) {
+        Ok(Format { format }) if format > FORMAT => Err(NotARecord {
+            why: format!("it was written by a newer Baton (format {format}; this one reads up to {FORMAT})"),
+            hint: "update this Baton; nothing was changed".to_string(),
+        }),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,205 @@
+//! The trait, and what passes through it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use baton_election::document::Transition;
+use baton_election::time::{Moment, Span};
+use futures_core::Stream;
+use serde::Serialize;
+
+use crate::error::StoreError;
+use crate::key::{Key, Prefix};
+use crate::record::Record;
+
+/// A future that can be kept behind a trait object.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A stream that can be kept behind a trait object.
+pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
+
+/// What tells one state of a record from every other that it had or will have. Opaque; compared for equality only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version(Arc<str>);
+
+impl Version {
+    /// Wraps a store's own notion.
+    pub fn new(text: &str) -> Version {
+        Version(text.into())
+    }
+
+    /// The store's own notion.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a swap expects to find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing.
+    Absent,
+    /// Exactly this.
+    Version(Version),
+}
+
+impl Expect {
+    /// What a swap after this reading expects.
+    pub fn of(version: Option<&Version>) -> Expect {
+        version.map_or(Expect::Absent, |version| Expect::Version(version.clone()))
+    }
+}
+
+/// Whether a swap restarts the record's clock.
+///
+/// A record's clock restarts when its beat does: at grants, renewals, the beginning of a vacancy. Everything else leaves it alone,
+/// so that an operator's note does not lengthen a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Stamp this swap.
+    Restart,
+    /// Keep the stamp that is there.
+    Keep,
+}
+
+/// What was found under a key.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The record and its version; none if there is none.
+    pub found: Option<(Record, Version)>,
+    /// On a stamped store: a lower bound on the time since the record's clock was restarted.
+    pub age: Option<Span>,
+    /// When the reading was asked for, on this machine's boot-time clock.
+    pub asked_at: Moment,
+    /// When it was received.
+    pub received_at: Moment,
+}
+
+impl Reading {
+    /// The record, if there is one.
+    pub fn record(&self) -> Option<&Record> {
+        self.found.as_ref().map(|(record, _)| record)
+    }
+
+    /// What a swap after this reading expects.
+    pub fn expect(&self) -> Expect {
+        Expect::of(self.found.as_ref().map(|(_, version)| version))
+    }
+}
+
+/// A swap that was applied.
+#[derive(Clone, Debug)]
+pub struct Swapped {
+    /// The version that the record has after it.
+    pub version: Version,
+}
+
+/// That something may have changed. A hint to read again; the reading is the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The record changed, or may have.
+    Changed,
+    /// Changes may have been missed.
+    Gap,
+}
+
+/// What a store can and cannot do, as its users must know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Strengths {
+    /// What a lease's age is told by.
+    pub age: &'static str,
+    /// Whether the store stamps, or observers must watch for themselves.
+    pub stamped: bool,
+    /// How changes are told.
+    pub watch: Watching,
+    /// What survives a power cut.
+    pub durability: Durability,
+    /// What happens to epochs when somebody deletes the record.
+    pub deletion: Deletion,
+    /// Who keeps the list of transitions.
+    pub history: HistoryKept,
+    /// What a partition does, in words.
+    pub partition: &'static str,
+}
+
+/// How changes are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Watching {
+    /// At once.
+    Pushed,
+    /// By looking again and again, with jitter.
+    Polled,
+}
+
+/// What survives a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// Nothing: the store dies with its process.
+    Process,
+    /// What was answered.
+    Synced,
+    /// What was answered, as the remote keeps it.
+    Remote,
+}
+
+/// What happens to epochs when somebody deletes the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deletion {
+    /// Nobody can.
+    Impossible,
+    /// They rise on.
+    Survives,
+    /// The owner can wipe the store; it then has a new id, which fences refuse.
+    NewStoreId,
+}
+
+/// Who keeps the list of transitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HistoryKept {
+    /// A record beside the document, kept by those who change it.
+    Beside,
+    /// The store itself.
+    Native,
+}
+
+/// A place for records, changed by compare-and-swap.
+pub trait Store: Send + Sync {
+    /// Where this is, for people: no secrets.
+    fn location(&self) -> String;
+
+    /// What is under a key.
+    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>>;
+
+    /// Puts `next` under the key if what is there is what is expected. The errors say what may be assumed.
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expect: Expect,
+        next: &'a Record,
+        clock: Clock,
+    ) -> BoxFuture<'a, Result<Swapped, StoreError>>;
+
+    /// The keys under a prefix, in order.
+    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>>;
+
+    /// Tells of changes under a key, from the call on. Never ends by itself.
+    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>>;
+
+    /// What this store can and cannot do.
+    fn strengths(&self) -> Strengths;
+
+    /// The last transitions of an election, the oldest first, where the store keeps them itself.
+    ///
+    /// Asked only if [`Strengths::history`] is [`HistoryKept::Native`].
+    fn native_history<'a>(
+        &'a self,
+        _election: &'a baton_election::ElectionName,
+        _limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Transition>, StoreError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
