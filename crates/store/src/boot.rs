@@ -12,7 +12,7 @@ use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
     timerfd_create, timerfd_settime,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
 
 /// The time since this machine was started.
 pub fn now() -> Moment {
@@ -32,14 +32,19 @@ pub async fn sleep_until(moment: Moment) -> io::Result<()> {
     if now() >= moment {
         return Ok(());
     }
-    let timer = AsyncFd::register(timer_at(moment)?)?;
-    let _ready = timer.readable().await?;
-    Ok(())
+    readable(timer_at(moment)?)?.readable().await
 }
 
 /// Waits for a length of time on the boot-time clock.
 pub async fn sleep(span: Span) -> io::Result<()> {
     sleep_until(now() + span).await
+}
+
+/// A descriptor that is waited for and read like a pipe: a timer, a notifier. It must not block.
+///
+/// The pipe's type only waits and reads, which these descriptors do as well, so nothing unsafe is needed.
+pub(crate) fn readable(descriptor: OwnedFd) -> io::Result<pipe::Receiver> {
+    pipe::Receiver::from_file_unchecked(std::fs::File::from(descriptor))
 }
 
 /// A descriptor that becomes readable at a moment on the boot-time clock.

@@ -7,6 +7,7 @@
 pub mod boot;
 pub mod conformance;
 mod error;
+mod file;
 
 mod key;
 mod memory;
@@ -15,6 +16,7 @@ mod store;
 mod url;
 
 pub use error::{Claim, StoreError};
+pub use file::{Access, FileStore};
 
 pub use key::{Key, Prefix};
 pub use memory::MemoryStore;

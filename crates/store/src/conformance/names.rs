@@ -1,0 +1,94 @@
+//! Keys.
+
+use baton_election::{AgentName, ElectionName};
+
+use super::{Open, sample};
+use crate::key::{Key, Prefix};
+use crate::record::Record;
+use crate::store::{Clock, Expect};
+
+/// Names that a careless encoding would mix up, below a name of this run's own.
+fn lookalikes(base: &ElectionName) -> Vec<ElectionName> {
+    [
+        "",
+        "/a",
+        "/a/b",
+        "/a-b",
+        "/a.b",
+        "/a_b",
+        "-a/b",
+        "/versions",
+        "/versions/1",
+        "/coordinator.json",
+        "/a/versions",
+    ]
+    .iter()
+    .filter_map(|tail| ElectionName::new(&format!("{base}{tail}")).ok())
+    .collect()
+}
+
+pub(super) async fn kept_apart(open: Open<'_>) {
+    let store = open();
+    let names = lookalikes(&sample::fresh("n"));
+    assert_eq!(names.len(), 11, "all of them are names");
+    for name in &names {
+        let (key, record) = sample::record(name, 1);
+        assert!(store.read(&key).await.is_ok_and(|reading| reading.found.is_none()), "`{name}` is free");
+        let written = store.swap(&key, Expect::Absent, &record, Clock::Restart).await;
+        assert!(written.is_ok(), "`{name}` can be written: {written:?}");
+    }
+    for name in &names {
+        let (key, record) = sample::record(name, 1);
+        let found = open().read(&key).await;
+        assert!(found.is_ok_and(|reading| reading.record() == Some(&record)), "`{name}` has its own record");
+    }
+}
+
+pub(super) async fn lists(open: Open<'_>) {
+    let store = open();
+    let base = sample::fresh("l");
+    let names = lookalikes(&base);
+    for name in &names {
+        let (key, record) = sample::record(name, 1);
+        assert!(store.swap(&key, Expect::Absent, &record, Clock::Restart).await.is_ok());
+    }
+    let mut wanted: Vec<Key> = names.iter().cloned().map(Key::Election).collect();
+    wanted.sort();
+    let Ok(found) = open().list(&Prefix::Elections).await else { panic!("conformance: a list failed") };
+    assert!(found.is_sorted(), "lists are in order");
+    let found: Vec<Key> =
+        found.into_iter().filter(|key| key.to_string().starts_with(base.as_str())).collect();
+    assert_eq!(found, wanted);
+    candidates(open, &base).await;
+}
+
+/// Candidates are listed with their own election only.
+async fn candidates(open: Open<'_>, base: &ElectionName) {
+    let store = open();
+    let Ok(inner) = ElectionName::new(&format!("{base}/a")) else { unreachable!("it is a plain name") };
+    for (election, agent) in [(base, "one"), (base, "two"), (&inner, "three")] {
+        let Ok(agent) = AgentName::new(agent) else { unreachable!("it is a plain name") };
+        let candidate = baton_election::Candidate {
+            election: election.clone(),
+            agent: agent.clone(),
+            incarnation: baton_election::Incarnation([1; 8]),
+            key_hash: baton_election::KeyHash([1; 32]),
+            priority: 0,
+            capabilities: std::collections::BTreeSet::new(),
+            score: 0,
+            load: 0,
+            ttl: baton_election::Span::secs(30),
+            beat: 0,
+            withdrawn: false,
+            enlisted: baton_election::WallTime::default(),
+        };
+        let key = Key::Candidate(election.clone(), agent);
+        let record = Record::Candidate(Box::new(candidate));
+        assert!(store.swap(&key, Expect::Absent, &record, Clock::Restart).await.is_ok());
+    }
+    let Ok(found) = open().list(&Prefix::Candidates(base.clone())).await else {
+        panic!("conformance: a list failed");
+    };
+    let found: Vec<String> = found.iter().map(Key::to_string).collect();
+    assert_eq!(found, [format!("{base}/candidates/one"), format!("{base}/candidates/two")]);
+}

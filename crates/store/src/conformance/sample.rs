@@ -1,0 +1,60 @@
+//! Records to write.
+
+use std::collections::BTreeSet;
+
+use baton_election::command::Acquire;
+use baton_election::id::{Incarnation, LeaseKey, StoreId};
+use baton_election::policy::Limits;
+use baton_election::time::WallTime;
+use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, decide};
+
+use crate::boot;
+use crate::key::Key;
+use crate::record::Record;
+
+/// A name that no other run of the suite uses.
+pub(super) fn fresh(what: &str) -> ElectionName {
+    let name = format!("c{:x}-{what}", boot::now().as_nanos());
+    match ElectionName::new(&name) {
+        Ok(name) => name,
+        Err(error) => unreachable!("{error}"),
+    }
+}
+
+/// An election that an agent of this number leads.
+pub(super) fn led(election: &ElectionName, number: u8) -> Document {
+    let Ok(agent) = AgentName::new(&format!("agent-{number}")) else { unreachable!("it is a plain name") };
+    let acquire = Acquire {
+        agent,
+        incarnation: Incarnation([number; 8]),
+        key_hash: LeaseKey([number; 16]).hash(),
+        ttl: None,
+        task: Some("conformance".to_string()),
+        capabilities: BTreeSet::new(),
+        limits: Limits::default(),
+        reason: None,
+        noticed: None,
+        offer: false,
+    };
+    let evidence = Evidence {
+        election,
+        store: StoreId([7; 8]),
+        age: baton_election::Span::ZERO,
+        wall: WallTime::from_unix_millis(1_700_000_000_000),
+        floor: Epoch(0),
+        vanished_lease: baton_election::Span::ZERO,
+        operator_keys: &[],
+    };
+    match decide(None, &Command::Acquire(acquire), &evidence) {
+        Ok(decision) => match decision.next {
+            Some(document) => document,
+            None => unreachable!("a first grant is written"),
+        },
+        Err(refusal) => unreachable!("{refusal}"),
+    }
+}
+
+/// The same as a record, with its key.
+pub(super) fn record(election: &ElectionName, number: u8) -> (Key, Record) {
+    (Key::Election(election.clone()), Record::Election(Box::new(led(election, number))))
+}

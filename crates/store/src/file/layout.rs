@@ -1,0 +1,203 @@
+//! Which file is where.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::key::{Key, Prefix};
+
+/// The folder of the versions of a record.
+const VERSIONS: &str = "versions";
+/// The view of an election, for people.
+const VIEW: &str = "coordinator.json";
+/// How temporary files begin.
+const TEMPORARY: &str = ".tmp-";
+/// How long a temporary file may lie about before it counts as left behind.
+const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(3_600);
+
+/// The folder of a store.
+pub(super) struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    pub(super) fn new(root: PathBuf) -> Layout {
+        Layout { root }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn folder(&self, key: &Key) -> PathBuf {
+        key.to_string().split('/').map(encode).fold(self.root.clone(), |path, segment| path.join(segment))
+    }
+
+    pub(super) fn versions(&self, key: &Key) -> PathBuf {
+        self.folder(key).join(VERSIONS)
+    }
+
+    pub(super) fn view(&self, key: &Key) -> PathBuf {
+        self.folder(key).join(VIEW)
+    }
+
+    /// The keys under a prefix that have a version, in order.
+    pub(super) fn list(&self, prefix: &Prefix) -> io::Result<Vec<Key>> {
+        let start = match prefix {
+            Prefix::Elections => self.root.clone(),
+            Prefix::Candidates(election) => self.folder(&Key::Election(election.clone())).join("candidates"),
+            Prefix::Fences => self.root.join("fences"),
+        };
+        let mut keys = Vec::new();
+        let mut folders = vec![start];
+        while let Some(folder) = folders.pop() {
+            for entry in entries(&folder)? {
+                let entry = entry?;
+                if !entry.file_type()?.is_dir() {
+                    continue;
+                }
+                if entry.file_name() != VERSIONS {
+                    folders.push(entry.path());
+                    continue;
+                }
+                keys.extend(self.key_of(&folder).filter(|key| prefix.covers(key)));
+            }
+        }
+        keys.sort();
+        Ok(keys)
+    }
+
+    fn key_of(&self, folder: &Path) -> Option<Key> {
+        let relative = folder.strip_prefix(&self.root).ok()?;
+        let segments: Option<Vec<&str>> = relative.iter().map(|segment| decode(segment.to_str()?)).collect();
+        Key::parse(&segments?.join("/"))
+    }
+}
+
+/// A segment as a file name; the names that the layout uses itself are marked, with a sign that no segment has.
+fn encode(segment: &str) -> String {
+    if [VERSIONS, VIEW].contains(&segment) { format!("@{segment}") } else { segment.to_string() }
+}
+
+fn decode(name: &str) -> Option<&str> {
+    match name.strip_prefix('@') {
+        Some("store") => Some(name),
+        Some(marked) if [VERSIONS, VIEW].contains(&marked) => Some(marked),
+        Some(_) => None,
+        None => Some(name),
+    }
+}
+
+/// The entries of a folder; none if it does not exist.
+fn entries(folder: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<fs::DirEntry>>>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => Ok(Box::new(entries)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(std::iter::empty())),
+        Err(error) => Err(error),
+    }
+}
+
+/// The highest version in a folder.
+pub(super) fn highest(folder: &Path) -> io::Result<Option<u64>> {
+    let mut highest = None;
+    for entry in entries(folder)? {
+        highest = highest.max(entry?.file_name().to_str().and_then(|name| name.parse::<u64>().ok()));
+    }
+    Ok(highest)
+}
+
+/// A name for a temporary file that nobody else in the world uses.
+pub(super) fn temporary(folder: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let start = crate::boot::now().as_nanos();
+    folder.join(format!("{TEMPORARY}{}-{start:x}-{count}", std::process::id()))
+}
+
+/// Replaces a file in one step. Not synced: for views only.
+pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let temporary = temporary(folder);
+    let written = fs::File::create_new(&temporary)
+        .and_then(|mut file| file.write_all(text))
+        .and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// Removes versions up to `floor`, the lowest first, and temporary files that were left behind.
+pub(super) fn tidy(folder: &Path, floor: u64) {
+    let Ok(entries) = entries(folder) else { return };
+    let mut old: Vec<u64> = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if let Ok(number) = name.parse::<u64>() {
+            old.extend((number <= floor).then_some(number));
+        } else if name.starts_with(TEMPORARY) && left_behind(&entry) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    old.sort_unstable();
+    for number in old {
+        let _ = fs::remove_file(folder.join(number.to_string()));
+    }
+}
+
+/// Judged by the wall clock, which is good enough: a writer whose temporary file is gone is told so and tries again.
+fn left_behind(entry: &fs::DirEntry) -> bool {
+    let modified = entry.metadata().and_then(|data| data.modified()).ok();
+    modified.and_then(|time| time.elapsed().ok()).is_some_and(|age| age > LEFT_BEHIND_AFTER)
+}
+
+/// All temporary files below a folder.
+pub(super) fn temporaries(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = entries(&folder) else { continue };
+        for entry in entries.flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            } else if entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY))
+                && left_behind(&entry)
+            {
+                found.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_election::{AgentName, ElectionName, ResourceName};
+
+    #[test]
+    fn different_keys_have_different_folders_and_are_found_again() {
+        let election = |text| ElectionName::new(text).unwrap();
+        let layout = Layout::new(PathBuf::from("/s"));
+        let keys = [
+            Key::Store,
+            Key::Election(election("a")),
+            Key::Election(election("a/versions")),
+            Key::Election(election("a/coordinator.json")),
+            Key::Election(election("store")),
+            Key::Candidate(election("a"), AgentName::new("versions").unwrap()),
+            Key::History(election("a")),
+            Key::Fence(ResourceName::new("versions").unwrap()),
+        ];
+        let mut folders: Vec<PathBuf> = keys.iter().map(|key| layout.versions(key)).collect();
+        for key in &keys {
+            assert_eq!(layout.key_of(&layout.folder(key)).as_ref(), Some(key));
+        }
+        folders.sort();
+        folders.dedup();
+        assert_eq!(folders.len(), keys.len());
+    }
+}

@@ -1,0 +1,352 @@
+//! Elections in a folder of this machine, for agents that share it. No server, no lock.
+//!
+//! Assumes one machine and a local file system whose `link(2)` is atomic. A commit is the link of a synced temporary file to
+//! `versions/N+1`: if that name exists, somebody else was first. The highest number is the truth. Guarantees what
+//! every store does, stamped by the boot-time clock, and that a stopped or dead process blocks nobody; a reboot frees all
+//! leases. Does not guarantee anything against whoever can write the folder: who wipes it makes a new store, with a
+//! new id, which fences refuse. Records of another machine and network file systems are refused.
+
+mod layout;
+mod notify;
+mod place;
+mod version;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_election::time::{Moment, Span};
+
+use crate::boot::{self, Boot};
+use crate::error::StoreError;
+use crate::key::{Key, Prefix};
+use crate::record::Record;
+use crate::store::{
+    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
+    Strengths, Swapped, Version, Watching,
+};
+use layout::Layout;
+use version::{Header, VersionFile};
+
+/// How many versions of a record are kept.
+const KEPT_VERSIONS: u64 = 1_000;
+
+/// How often, in versions, what crashed writers left behind is looked for.
+const TIDY_EVERY: u64 = 100;
+
+/// What a store is opened for. A reader writes nothing and creates nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To look.
+    Read,
+    /// To take part.
+    Write,
+}
+
+/// A store in a folder.
+#[derive(Clone)]
+pub struct FileStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    layout: Layout,
+    access: Access,
+    here: Boot,
+    /// The newest version seen of each record: where to look first.
+    seen: Mutex<HashMap<Key, Arc<VersionFile>>>,
+}
+
+impl FileStore {
+    /// Opens the store in a folder. The folder is made by the first write.
+    pub fn open(folder: &Path, access: Access) -> Result<FileStore, StoreError> {
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+        place::refuse_unfit(&folder)?;
+        let inner =
+            Inner { layout: Layout::new(folder), access, here: Boot::current(), seen: Mutex::default() };
+        Ok(FileStore { inner: Arc::new(inner) })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.inner.layout.root()
+    }
+
+    /// What crashed writers left behind: temporary files that nobody will link.
+    pub fn leftovers(&self) -> Vec<PathBuf> {
+        layout::temporaries(self.inner.layout.root())
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        match tokio::task::spawn_blocking(move || work(&inner)).await {
+            Ok(result) => result,
+            Err(error) => Err(StoreError::Unknown {
+                location: self.location(),
+                why: format!("the task that was at it ended: {error}"),
+            }),
+        }
+    }
+}
+
+impl Inner {
+    fn remembered(&self, key: &Key) -> Option<Arc<VersionFile>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    fn remember(&self, key: &Key, version: &Arc<VersionFile>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let newer = seen.get(key).is_none_or(|known| known.header.version <= version.header.version);
+        if newer {
+            seen.insert(key.clone(), Arc::clone(version));
+        }
+    }
+
+    /// The newest version. Versions are numbered without gaps, so the first missing number ends the search.
+    fn latest(&self, key: &Key) -> Result<Option<Arc<VersionFile>>, StoreError> {
+        let folder = self.layout.versions(key);
+        for _ in 0..16 {
+            let known =
+                self.remembered(key).filter(|known| folder.join(known.header.version.to_string()).exists());
+            let start = match &known {
+                Some(known) => known.header.version,
+                None => match layout::highest(&folder).map_err(|error| place::io_error(&folder, &error))? {
+                    Some(number) => number,
+                    None => return Ok(None),
+                },
+            };
+            let number = (start..).take_while(|n| *n == start || folder.join(n.to_string()).exists()).last();
+            let number = number.unwrap_or(start);
+            if let Some(known) = known.filter(|known| known.header.version == number) {
+                return Ok(Some(known));
+            }
+            match VersionFile::read(key, &folder.join(number.to_string()), number, &self.here)? {
+                Some(version) => {
+                    let version = Arc::new(version);
+                    self.remember(key, &version);
+                    return Ok(Some(version));
+                }
+                // It was pruned between the look and the reading: a thousand newer ones exist.
+                None => self.forget(key),
+            }
+        }
+        Err(StoreError::Unavailable {
+            location: folder.display().to_string(),
+            why: "it changes faster than it can be read".to_string(),
+            hint: "try again".to_string(),
+        })
+    }
+
+    fn forget(&self, key: &Key) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    fn read(&self, key: &Key) -> Result<Reading, StoreError> {
+        let asked_at = boot::now();
+        let latest = self.latest(key)?;
+        if let (Some(version), Access::Write, Key::Election(_)) = (&latest, self.access, key) {
+            self.repair_view(key, version);
+        }
+        Ok(Reading {
+            age: latest.as_ref().map(|version| version.header.age(&self.here, asked_at)),
+            found: latest.map(|version| (version.record.clone(), version.token())),
+            asked_at,
+            received_at: boot::now(),
+        })
+    }
+
+    fn swap(&self, key: &Key, expect: &Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
+        let stamp = boot::now();
+        if self.access == Access::Read {
+            return Err(StoreError::Refused {
+                place: self.layout.root().display().to_string(),
+                why: "it was opened for reading only".to_string(),
+                hint: "this is a fault in the program that opened it".to_string(),
+            });
+        }
+        let previous = match (self.expected(key, expect)?, expect) {
+            (Some(previous), _) => Some(previous),
+            (None, Expect::Absent) => None,
+            (None, Expect::Version(_)) => return Err(StoreError::Conflict),
+        };
+        let folder = self.layout.versions(key);
+        place::create(self.layout.root(), &folder)?;
+        let header = self.header(previous.as_deref(), stamp, clock);
+        let version = VersionFile::new(header, next.clone());
+        version.commit(&folder)?;
+        self.still_in_line(key, &folder, previous.as_deref())?;
+        if must_survive(previous.as_deref(), next) {
+            place::sync_folder(&folder).map_err(|error| StoreError::Unknown {
+                location: folder.display().to_string(),
+                why: format!("the change is visible but may not survive a power cut: {error}"),
+            })?;
+        }
+        let swapped = Swapped { version: version.token() };
+        let version = Arc::new(version);
+        self.remember(key, &version);
+        if let Key::Election(_) = key {
+            self.repair_view(key, &version);
+        }
+        self.prune(&folder, version.header.version);
+        Ok(swapped)
+    }
+
+    /// The version that is expected, if it is the newest as far as can be seen; none if there is nothing yet.
+    fn expected(&self, key: &Key, expect: &Expect) -> Result<Option<Arc<VersionFile>>, StoreError> {
+        match (self.latest(key)?, expect) {
+            (None, Expect::Absent | Expect::Version(_)) => Ok(None),
+            (Some(latest), Expect::Version(wanted)) if latest.token() == *wanted => Ok(Some(latest)),
+            (Some(_), Expect::Absent | Expect::Version(_)) => Err(StoreError::Conflict),
+        }
+    }
+
+    fn header(&self, previous: Option<&VersionFile>, stamp: Moment, clock: Clock) -> Header {
+        let kept = previous.filter(|_| clock == Clock::Keep).map(|previous| &previous.header);
+        Header {
+            version: previous.map_or(1, |previous| previous.header.version + 1),
+            machine: self.here.machine.clone(),
+            time_namespace: self.here.time_namespace.clone(),
+            beat_boot: kept.map_or_else(|| self.here.boot.clone(), |kept| kept.beat_boot.clone()),
+            beat_ns: kept.map_or(stamp.as_nanos(), |kept| kept.beat_ns),
+        }
+    }
+
+    /// A writer that slept while a thousand versions went by finds its number free again, since old ones are pruned.
+    /// The predecessor is pruned before its successor, so that it is still there, unchanged, shows that nobody pruned past it.
+    fn still_in_line(
+        &self,
+        key: &Key,
+        folder: &Path,
+        previous: Option<&VersionFile>,
+    ) -> Result<(), StoreError> {
+        let in_line = match previous {
+            Some(previous) => {
+                let number = previous.header.version;
+                VersionFile::read(key, &folder.join(number.to_string()), number, &self.here)
+                    .is_ok_and(|found| found.is_some_and(|found| found.token() == previous.token()))
+            }
+            None => layout::highest(folder)
+                .is_ok_and(|highest| highest.is_some_and(|highest| highest < KEPT_VERSIONS)),
+        };
+        if in_line {
+            return Ok(());
+        }
+        self.forget(key);
+        Err(StoreError::Unknown {
+            location: folder.display().to_string(),
+            why: "the version before it is gone or changed; perhaps this process slept while a thousand changes went by"
+                .to_string(),
+        })
+    }
+
+    /// Brings `coordinator.json`, which is for people, up to date. Best effort: the versions are the truth.
+    fn repair_view(&self, key: &Key, version: &VersionFile) {
+        let view = self.layout.view(key);
+        let text = version.record.to_json() + "\n";
+        if fs::read_to_string(&view).is_ok_and(|found| found == text) {
+            return;
+        }
+        let folder = self.layout.versions(key);
+        let newer = folder.join((version.header.version + 1).to_string());
+        if !newer.exists() {
+            let _ = layout::replace(&view, text.as_bytes());
+        }
+    }
+
+    fn prune(&self, folder: &Path, newest: u64) {
+        if let Some(old) = newest.checked_sub(KEPT_VERSIONS).filter(|old| *old > 0) {
+            let _ = fs::remove_file(folder.join(old.to_string()));
+        }
+        if newest.is_multiple_of(TIDY_EVERY) {
+            layout::tidy(folder, newest.saturating_sub(KEPT_VERSIONS));
+        }
+    }
+}
+
+/// Whether a power cut must not undo this change. A reboot ends all leases anyway, so that a renewal or a release need not
+/// survive it; epochs, checkpoints and what operators ordered must.
+fn must_survive(previous: Option<&VersionFile>, next: &Record) -> bool {
+    match (previous.map(|previous| &previous.record), next) {
+        (Some(Record::Election(old)), Record::Election(new)) => {
+            old.epoch != new.epoch
+                || old.acts != new.acts
+                || old.state != new.state && new.leader.is_some()
+                || old.checkpoint.as_ref().map(|c| c.hash) != new.checkpoint.as_ref().map(|c| c.hash)
+        }
+        (Some(Record::Candidate(_)), Record::Candidate(_)) => false,
+        (Some(Record::Fence(old)), Record::Fence(new)) => old.tail != new.tail,
+        (_, _) => true,
+    }
+}
+
+impl Store for FileStore {
+    fn location(&self) -> String {
+        format!("file:{}", self.folder().display())
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        let key = key.clone();
+        Box::pin(self.blocking(move |inner| inner.read(&key)))
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expect: Expect,
+        next: &'a Record,
+        clock: Clock,
+    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+        let (key, next) = (key.clone(), next.clone());
+        Box::pin(self.blocking(move |inner| inner.swap(&key, &expect, &next, clock)))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        let prefix = prefix.clone();
+        Box::pin(self.blocking(move |inner| {
+            inner.layout.list(&prefix).map_err(|error| place::io_error(inner.layout.root(), &error))
+        }))
+    }
+
+    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+        let folder = self.inner.layout.versions(key);
+        Box::pin(async move { Ok(notify::changes(folder)) })
+    }
+
+    fn strengths(&self) -> Strengths {
+        Strengths {
+            age: "this machine's boot-time clock",
+            stamped: true,
+            watch: Watching::Pushed,
+            durability: Durability::Synced,
+            deletion: Deletion::NewStoreId,
+            history: HistoryKept::Beside,
+            partition: "cannot happen: one machine",
+        }
+    }
+}
+
+impl Header {
+    /// How long ago the record's clock was restarted, at least. A reboot ends everything that came before it.
+    fn age(&self, here: &Boot, now: Moment) -> Span {
+        if self.beat_boot != here.boot {
+            return Span::MAX;
+        }
+        now.since(Moment::from_nanos(self.beat_ns))
+    }
+}
+
+impl VersionFile {
+    fn token(&self) -> Version {
+        Version::new(&format!("{}:{}", self.header.version, self.checksum))
+    }
+}
+
+/// What went wrong with a file, in the store's words.
+fn failed(path: &Path, error: &io::Error) -> StoreError {
+    place::io_error(path, error)
+}

@@ -1,0 +1,157 @@
+//! One version of a record: a line about the file itself, then the record.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use baton_election::ContentHash;
+use serde::{Deserialize, Serialize};
+
+use super::{failed, layout};
+use crate::boot::Boot;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::record::Record;
+
+/// The largest version file that is read: a document with a full checkpoint, several times over.
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What a version says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Header {
+    /// Its number.
+    pub(super) version: u64,
+    /// The machine that wrote it.
+    pub(super) machine: String,
+    /// The namespace whose boot-time clock stamped it.
+    pub(super) time_namespace: String,
+    /// The run of that machine in which the record's clock was restarted.
+    pub(super) beat_boot: String,
+    /// When, on that run's boot-time clock.
+    pub(super) beat_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FirstLine {
+    #[serde(flatten)]
+    header: Header,
+    /// Over the header and the rest of the file.
+    sha256: ContentHash,
+}
+
+/// A version, read or about to be written.
+pub(super) struct VersionFile {
+    pub(super) header: Header,
+    pub(super) record: Record,
+    pub(super) checksum: ContentHash,
+    text: String,
+}
+
+impl VersionFile {
+    pub(super) fn new(header: Header, record: Record) -> VersionFile {
+        let body = record.to_json() + "\n";
+        let checksum = checksum(&header, &body);
+        let line = FirstLine { header, sha256: checksum };
+        let Ok(first) = serde_json::to_string(&line) else { unreachable!("a header is always expressible") };
+        VersionFile { header: line.header, record, checksum, text: format!("{first}\n{body}") }
+    }
+
+    /// Reads a version; none if there is no such file.
+    pub(super) fn read(
+        key: &Key,
+        path: &Path,
+        number: u64,
+        here: &Boot,
+    ) -> Result<Option<VersionFile>, StoreError> {
+        let text = match read_bounded(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(corrupt(path, "it is not a version file of Baton"));
+            }
+            Err(error) => return Err(failed(path, &error)),
+        };
+        let Some((first, body)) = text.split_once('\n') else {
+            return Err(corrupt(path, "it is cut short"));
+        };
+        let Ok(FirstLine { header, sha256 }) = serde_json::from_str(first) else {
+            return Err(corrupt(path, "its first line is not a version's"));
+        };
+        if checksum(&header, body) != sha256 {
+            return Err(corrupt(path, "its checksum does not fit: it was cut short or changed by hand"));
+        }
+        if header.version != number {
+            return Err(corrupt(path, &format!("it says that it is version {}", header.version)));
+        }
+        refuse_foreign(path, &header, here)?;
+        let record = Record::from_json(key, body).map_err(|error| StoreError::Corrupt {
+            place: path.display().to_string(),
+            why: error.why,
+            hint: error.hint,
+        })?;
+        Ok(Some(VersionFile { header, record, checksum: sha256, text }))
+    }
+
+    /// Makes this the next version, or finds that somebody else was first.
+    pub(super) fn commit(&self, folder: &Path) -> Result<(), StoreError> {
+        let temporary = layout::temporary(folder);
+        let written = fs::File::create_new(&temporary).and_then(|mut file| {
+            file.write_all(self.text.as_bytes())?;
+            file.sync_data()
+        });
+        let outcome = match written {
+            Err(error) => Err(failed(&temporary, &error)),
+            Ok(()) => match fs::hard_link(&temporary, folder.join(self.header.version.to_string())) {
+                Ok(()) => Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StoreError::Conflict),
+                Err(error) => Err(failed(folder, &error)),
+            },
+        };
+        let _ = fs::remove_file(&temporary);
+        outcome
+    }
+}
+
+fn checksum(header: &Header, body: &str) -> ContentHash {
+    let Ok(header) = serde_json::to_string(header) else { unreachable!("a header is always expressible") };
+    ContentHash::of(format!("{header}\n{body}").as_bytes())
+}
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn corrupt(path: &Path, why: &str) -> StoreError {
+    StoreError::Corrupt {
+        place: path.display().to_string(),
+        why: why.to_string(),
+        hint: "nothing was changed. Restore the file from a backup; or move it away, knowing that an epoch may then be \
+               given a second time, and delete the fences of this election's resources"
+            .to_string(),
+    }
+}
+
+/// Stamps of another machine or time namespace cannot be compared with ours.
+fn refuse_foreign(path: &Path, header: &Header, here: &Boot) -> Result<(), StoreError> {
+    let refused = |why: &str, hint: &str| StoreError::Refused {
+        place: path.display().to_string(),
+        why: why.to_string(),
+        hint: hint.to_string(),
+    };
+    if header.machine != here.machine {
+        return Err(refused(
+            "it was written on another machine, whose clock cannot be compared with this one's",
+            "to elect among several machines use git:DIR?remote=R; if the folder was moved here, start with a new one",
+        ));
+    }
+    if header.time_namespace != here.time_namespace && header.beat_boot == here.boot {
+        return Err(refused(
+            "it was written in another time namespace (a container with a clock of its own)",
+            "let all agents run in the same time namespace",
+        ));
+    }
+    Ok(())
+}
