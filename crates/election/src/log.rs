@@ -37,18 +37,21 @@ impl<T> Default for Log<T> {
     }
 }
 
-impl<T: Numbered + Clone> Log<T> {
-    /// The list with these entries added, at most `keep` of them all; none if it has them already.
+impl<T: Numbered + Clone + PartialEq> Log<T> {
+    /// The list with these entries in it, the newest `keep` of them all; none if it has them already, as they are.
+    ///
+    /// An entry that stands there in another form is replaced; one that is older than all that are kept stays out.
     pub fn with(&self, entries: &[T], keep: usize) -> Option<Log<T>> {
-        let last = self.entries.last().map(Numbered::number);
-        let fresh = entries.iter().filter(|entry| last.is_none_or(|last| entry.number() > last));
         let mut all = self.entries.clone();
-        all.extend(fresh.cloned());
-        if all.len() == self.entries.len() {
-            return None;
+        for entry in entries {
+            match all.binary_search_by_key(&entry.number(), Numbered::number) {
+                Ok(place) => all[place] = entry.clone(),
+                Err(place) => all.insert(place, entry.clone()),
+            }
         }
         let surplus = all.len().saturating_sub(keep);
-        Some(Log { entries: all.split_off(surplus) })
+        let entries = all.split_off(surplus);
+        (entries != self.entries).then_some(Log { entries })
     }
 }
 
@@ -68,5 +71,7 @@ mod tests {
         let log = Log::default().with(&[1_u64, 2], 3).unwrap();
         assert_eq!(log.with(&[2], 3), None);
         assert_eq!(log.with(&[2, 3, 4], 3).unwrap().entries, vec![2, 3, 4]);
+        let full = Log { entries: vec![5_u64, 6, 7] };
+        assert_eq!(full.with(&[1], 3), None, "older than all that are kept");
     }
 }

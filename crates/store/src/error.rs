@@ -70,6 +70,9 @@ pub struct Claim {
     pub leader: Option<AgentName>,
     /// Where it stands.
     pub at: String,
+    /// All of it, if it can be read: what an operator's word builds on.
+    #[serde(skip)]
+    pub record: Option<Box<crate::record::Record>>,
 }
 
 impl std::fmt::Display for Claim {

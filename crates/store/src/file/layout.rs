@@ -62,7 +62,11 @@ impl Layout {
                     folders.push(entry.path());
                     continue;
                 }
-                keys.extend(self.key_of(&folder).filter(|key| prefix.covers(key)));
+                // A writer that failed before its first version leaves an empty folder.
+                let key = self.key_of(&folder).filter(|key| prefix.covers(key));
+                if key.is_some() && highest(&entry.path())?.is_some() {
+                    keys.extend(key);
+                }
             }
         }
         keys.sort();
@@ -103,9 +107,15 @@ fn entries(folder: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<fs::D
 pub(super) fn highest(folder: &Path) -> io::Result<Option<u64>> {
     let mut highest = None;
     for entry in entries(folder)? {
-        highest = highest.max(entry?.file_name().to_str().and_then(|name| name.parse::<u64>().ok()));
+        highest = highest.max(entry?.file_name().to_str().and_then(number));
     }
     Ok(highest)
+}
+
+/// The version that a file name stands for, if it is one's.
+fn number(name: &str) -> Option<u64> {
+    let number: u64 = name.parse().ok()?;
+    (number.to_string() == name && number < u64::MAX).then_some(number)
 }
 
 /// A name for a temporary file that nobody else in the world uses.
@@ -129,6 +139,25 @@ pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     written
 }
 
+/// Removes the versions up to `floor` that are left, the lowest first: none goes before all below it are gone, whoever
+/// else prunes or died at it.
+pub(super) fn prune(folder: &Path, floor: u64) {
+    let left = (1..=floor).rev().take_while(|number| folder.join(number.to_string()).exists()).last();
+    if let Some(lowest) = left {
+        remove_in_order(folder, lowest..=floor);
+    }
+}
+
+fn remove_in_order(folder: &Path, versions: impl IntoIterator<Item = u64>) {
+    for version in versions {
+        match fs::remove_file(folder.join(version.to_string())) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => return,
+        }
+    }
+}
+
 /// Removes versions up to `floor`, the lowest first, and temporary files that were left behind.
 pub(super) fn tidy(folder: &Path, floor: u64) {
     let Ok(entries) = entries(folder) else { return };
@@ -136,16 +165,14 @@ pub(super) fn tidy(folder: &Path, floor: u64) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        if let Ok(number) = name.parse::<u64>() {
+        if let Some(number) = number(name) {
             old.extend((number <= floor).then_some(number));
         } else if name.starts_with(TEMPORARY) && left_behind(&entry) {
             let _ = fs::remove_file(entry.path());
         }
     }
     old.sort_unstable();
-    for number in old {
-        let _ = fs::remove_file(folder.join(number.to_string()));
-    }
+    remove_in_order(folder, old);
 }
 
 /// Judged by the wall clock, which is good enough: a writer whose temporary file is gone is told so and tries again.

@@ -111,8 +111,11 @@ impl Inner {
     fn latest(&self, key: &Key) -> Result<Option<Arc<VersionFile>>, StoreError> {
         let folder = self.layout.versions(key);
         for _ in 0..16 {
-            let known =
-                self.remembered(key).filter(|known| folder.join(known.header.version.to_string()).exists());
+            let known = self.remembered(key).filter(|known| known.is_in(&folder));
+            if known.is_none() {
+                // Never seen, pruned, or of a store that was wiped: its number says nothing.
+                self.forget(key);
+            }
             let start = match &known {
                 Some(known) => known.header.version,
                 None => match layout::highest(&folder).map_err(|error| place::io_error(&folder, &error))? {
@@ -177,7 +180,7 @@ impl Inner {
         let folder = self.layout.versions(key);
         place::create(self.layout.root(), &folder)?;
         let header = self.header(previous.as_deref(), stamp, clock);
-        let version = VersionFile::new(header, next.clone());
+        let mut version = VersionFile::new(header, next.clone());
         version.commit(&folder)?;
         self.still_in_line(key, &folder, previous.as_deref())?;
         if must_survive(previous.as_deref(), next) {
@@ -217,7 +220,8 @@ impl Inner {
     }
 
     /// A writer that slept while a thousand versions went by finds its number free again, since old ones are pruned.
-    /// The predecessor is pruned before its successor, so that it is still there, unchanged, shows that nobody pruned past it.
+    /// Every version is pruned before its successor, so that the predecessor is still there, unchanged, shows that nobody
+    /// pruned past it.
     fn still_in_line(
         &self,
         key: &Key,
@@ -227,8 +231,9 @@ impl Inner {
         let in_line = match previous {
             Some(previous) => {
                 let number = previous.header.version;
-                VersionFile::read(key, &folder.join(number.to_string()), number, &self.here)
-                    .is_ok_and(|found| found.is_some_and(|found| found.token() == previous.token()))
+                previous.is_in(folder)
+                    || VersionFile::read(key, &folder.join(number.to_string()), number, &self.here)
+                        .is_ok_and(|found| found.is_some_and(|found| found.token() == previous.token()))
             }
             None => layout::highest(folder)
                 .is_ok_and(|highest| highest.is_some_and(|highest| highest < KEPT_VERSIONS)),
@@ -259,11 +264,10 @@ impl Inner {
     }
 
     fn prune(&self, folder: &Path, newest: u64) {
-        if let Some(old) = newest.checked_sub(KEPT_VERSIONS).filter(|old| *old > 0) {
-            let _ = fs::remove_file(folder.join(old.to_string()));
-        }
+        let floor = newest.saturating_sub(KEPT_VERSIONS);
+        layout::prune(folder, floor);
         if newest.is_multiple_of(TIDY_EVERY) {
-            layout::tidy(folder, newest.saturating_sub(KEPT_VERSIONS));
+            layout::tidy(folder, floor);
         }
     }
 }

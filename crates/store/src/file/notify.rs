@@ -14,6 +14,8 @@ use crate::store::{BoxStream, Change};
 
 /// How often to look where the kernel cannot notify: its limit of watches is reached.
 const POLL: Duration = Duration::from_millis(250);
+/// How often to begin anew while the folders change faster than they can be watched.
+const MAX_ATTEMPTS: usize = 32;
 
 /// Tells of every new file in `folder`, also if the folder does not exist yet.
 pub(super) fn changes(folder: PathBuf) -> BoxStream<Change> {
@@ -41,50 +43,74 @@ struct Watcher {
     notifier: pipe::Receiver,
     /// The folder itself, or the nearest one above it that exists.
     watched: PathBuf,
+    /// The kernel's number of that watch: another once another folder bears the name.
+    watch: i32,
 }
 
 impl Watcher {
-    fn new(folder: &Path) -> io::Result<Watcher> {
-        let notifier = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let mut watcher = Watcher { notifier: boot::readable(notifier)?, watched: PathBuf::new() };
-        watcher.arm(folder)?;
-        Ok(watcher)
-    }
-
     /// Watches the folder, or what will tell when it is made.
-    fn arm(&mut self, folder: &Path) -> io::Result<()> {
-        let flags =
-            WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
-        for candidate in folder.ancestors() {
-            match inotify::add_watch(self.notifier.as_fd(), candidate, flags) {
-                Ok(_) => {
-                    let missed = self.watched != candidate && folder != candidate && folder.exists();
-                    self.watched = candidate.to_path_buf();
-                    // It was made between the two looks.
-                    return if missed { self.arm(folder) } else { Ok(()) };
-                }
-                Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {}
-                Err(error) => return Err(error.into()),
+    fn new(folder: &Path) -> io::Result<Watcher> {
+        for _ in 0..MAX_ATTEMPTS {
+            let notifier = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+            let notifier = boot::readable(notifier)?;
+            let Some((watched, watch)) = nearest(&notifier, folder)? else { continue };
+            let watcher = Watcher { notifier, watched, watch };
+            // The next folder on the way may have been made between the two looks.
+            if !watcher.next_exists(folder) {
+                return Ok(watcher);
             }
         }
         Err(io::ErrorKind::NotFound.into())
     }
 
+    /// Whether the folder below the watched one, on the way to `folder`, exists.
+    fn next_exists(&self, folder: &Path) -> bool {
+        let below = folder.ancestors().take_while(|ancestor| *ancestor != self.watched).last();
+        below.is_some_and(Path::exists)
+    }
+
     async fn wait(&mut self, folder: &Path) -> io::Result<Change> {
-        self.notifier.readable().await?;
+        loop {
+            self.notifier.readable().await?;
+            self.drain()?;
+            // A watch goes with its folder, not with the name: one that was deleted or moved is deaf.
+            let in_place = add_watch(&self.notifier, &self.watched) == Ok(self.watch);
+            if in_place && self.watched == folder {
+                return Ok(Change::Changed);
+            }
+            if !in_place || self.next_exists(folder) {
+                *self = Watcher::new(folder)?;
+                return Ok(Change::Gap);
+            }
+        }
+    }
+
+    fn drain(&self) -> io::Result<()> {
         let mut events = [0; 4_096];
         loop {
             match self.notifier.try_read(&mut events) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
-        if self.watched == folder && folder.exists() {
-            return Ok(Change::Changed);
-        }
-        self.arm(folder)?;
-        Ok(Change::Gap)
     }
+}
+
+/// Watches the nearest folder upwards that exists.
+fn nearest(notifier: &pipe::Receiver, folder: &Path) -> io::Result<Option<(PathBuf, i32)>> {
+    for candidate in folder.ancestors() {
+        match add_watch(notifier, candidate) {
+            Ok(watch) => return Ok(Some((candidate.to_path_buf(), watch))),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+fn add_watch(notifier: &pipe::Receiver, folder: &Path) -> rustix::io::Result<i32> {
+    let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
+    inotify::add_watch(notifier.as_fd(), folder, flags)
 }

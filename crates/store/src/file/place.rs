@@ -31,15 +31,22 @@ pub(super) fn refuse_unfit(folder: &Path) -> Result<(), StoreError> {
         return Err(refused(&existing, "it is not a folder".to_string(), "name a folder: file:DIR"));
     }
     let kind = rustix::fs::statfs(&existing).map_err(|error| io_error(&existing, &error.into()))?.f_type;
-    match REFUSED_FILE_SYSTEMS.iter().find(|(_, magic)| i128::from(kind) & 0xFFFF_FFFF == i128::from(*magic))
-    {
+    match network(kind.into()) {
         None => Ok(()),
-        Some((name, _)) => Err(refused(
+        Some(name) => Err(refused(
             folder,
             format!("it is on a network file system ({name}), where another machine may write too"),
             "use a local folder, or git:DIR?remote=R to elect among machines",
         )),
     }
+}
+
+/// The name of a file system that is refused, by its magic number: 32 bits, which some platforms extend by the sign.
+fn network(kind: i128) -> Option<&'static str> {
+    REFUSED_FILE_SYSTEMS
+        .iter()
+        .find(|(_, magic)| kind & 0xFFFF_FFFF == i128::from(*magic))
+        .map(|(name, _)| *name)
 }
 
 fn nearest_existing(path: &Path) -> Option<PathBuf> {
@@ -86,6 +93,10 @@ pub(super) fn create(root: &Path, folder: &Path) -> Result<(), StoreError> {
     }
     let first_missing = folder.ancestors().take_while(|ancestor| !ancestor.exists()).last();
     fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
+    if first_missing.is_some_and(|missing| root.starts_with(missing)) {
+        // A store in a work tree is not part of the work. Best effort.
+        let _ = fs::write(root.join(".gitignore"), "*\n");
+    }
     let Some(top) = first_missing.and_then(Path::parent) else { return Ok(()) };
     let made = folder.ancestors().skip(1).take_while(|ancestor| *ancestor != top);
     for ancestor in made.chain([top]) {
@@ -102,4 +113,22 @@ pub(super) fn create(root: &Path, folder: &Path) -> Result<(), StoreError> {
 /// Makes the names in a folder survive a power cut.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_and_local_ones_are_not() {
+        for (name, magic) in REFUSED_FILE_SYSTEMS {
+            let magic = u32::try_from(magic).unwrap();
+            assert_eq!(network(magic.into()), Some(name));
+            assert_eq!(network(magic.cast_signed().into()), Some(name), "extended by the sign");
+        }
+        let local = [("ext4", 0xEF53), ("xfs", 0x5846_5342), ("btrfs", 0x9123_683E), ("tmpfs", 0x0102_1994)];
+        for (name, magic) in local.into_iter().chain([("zfs", 0x2FC1_2FC1), ("overlay", 0x794C_7630)]) {
+            assert_eq!(network(magic), None, "{name}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use baton_election::ContentHash;
@@ -39,12 +40,28 @@ struct FirstLine {
     sha256: ContentHash,
 }
 
+/// What tells a version's file from another that bears its name: of a store that was wiped and made anew, or changed by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Print {
+    inode: u64,
+    modified: (i64, i64),
+    length: u64,
+}
+
+impl Print {
+    fn of(data: &fs::Metadata) -> Print {
+        Print { inode: data.ino(), modified: (data.mtime(), data.mtime_nsec()), length: data.len() }
+    }
+}
+
 /// A version, read or about to be written.
 pub(super) struct VersionFile {
     pub(super) header: Header,
     pub(super) record: Record,
     pub(super) checksum: ContentHash,
     text: String,
+    /// None until it is written.
+    print: Option<Print>,
 }
 
 impl VersionFile {
@@ -53,7 +70,7 @@ impl VersionFile {
         let checksum = checksum(&header, &body);
         let line = FirstLine { header, sha256: checksum };
         let Ok(first) = serde_json::to_string(&line) else { unreachable!("a header is always expressible") };
-        VersionFile { header: line.header, record, checksum, text: format!("{first}\n{body}") }
+        VersionFile { header: line.header, record, checksum, text: format!("{first}\n{body}"), print: None }
     }
 
     /// Reads a version; none if there is no such file.
@@ -63,8 +80,8 @@ impl VersionFile {
         number: u64,
         here: &Boot,
     ) -> Result<Option<VersionFile>, StoreError> {
-        let text = match read_bounded(path) {
-            Ok(text) => text,
+        let (text, print) = match read_bounded(path) {
+            Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(corrupt(path, "it is not a version file of Baton"));
@@ -89,19 +106,27 @@ impl VersionFile {
             why: error.why,
             hint: error.hint,
         })?;
-        Ok(Some(VersionFile { header, record, checksum: sha256, text }))
+        Ok(Some(VersionFile { header, record, checksum: sha256, text, print: Some(print) }))
+    }
+
+    /// Whether the file of this version is still the one that was read or written.
+    pub(super) fn is_in(&self, folder: &Path) -> bool {
+        let found = fs::metadata(folder.join(self.header.version.to_string()));
+        found.is_ok_and(|data| self.print == Some(Print::of(&data)))
     }
 
     /// Makes this the next version, or finds that somebody else was first.
-    pub(super) fn commit(&self, folder: &Path) -> Result<(), StoreError> {
+    pub(super) fn commit(&mut self, folder: &Path) -> Result<(), StoreError> {
         let temporary = layout::temporary(folder);
         let written = fs::File::create_new(&temporary).and_then(|mut file| {
             file.write_all(self.text.as_bytes())?;
-            file.sync_data()
+            file.sync_data()?;
+            file.metadata()
         });
+        self.print = written.as_ref().ok().map(Print::of);
         let outcome = match written {
             Err(error) => Err(failed(&temporary, &error)),
-            Ok(()) => match fs::hard_link(&temporary, folder.join(self.header.version.to_string())) {
+            Ok(_) => match fs::hard_link(&temporary, folder.join(self.header.version.to_string())) {
                 Ok(()) => Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StoreError::Conflict),
                 Err(error) => Err(failed(folder, &error)),
@@ -117,11 +142,13 @@ fn checksum(header: &Header, body: &str) -> ContentHash {
     ContentHash::of(format!("{header}\n{body}").as_bytes())
 }
 
-fn read_bounded(path: &Path) -> io::Result<String> {
+fn read_bounded(path: &Path) -> io::Result<(String, Print)> {
     use std::io::Read;
     let mut text = String::new();
-    fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+    let file = fs::File::open(path)?;
+    let print = Print::of(&file.metadata()?);
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+    Ok((text, print))
 }
 
 fn corrupt(path: &Path, why: &str) -> StoreError {

@@ -1,0 +1,293 @@
+//! Waiting in line until this agent leads.
+
+use baton_election::document::State;
+use baton_election::time::{Moment, Span};
+use baton_election::{Credential, ElectionName, Refusal};
+use baton_store::{BoxStream, Change, Key, StoreError, boot};
+use futures_util::StreamExt;
+
+use crate::backoff::{Backoff, Patience, jitter};
+use crate::coordinator::{Bid, Coordinator, Grant, mint_credential};
+use crate::error::Error;
+use crate::leadership::Leadership;
+use crate::local::Seen;
+
+/// How long the second in line waits for the first to act, and so on down the line.
+const STEP_DOWN_THE_LINE: Span = Span::millis(500);
+/// How often a candidate looks even if nobody tells it of a change: a watch is a convenience, not a promise.
+const LOOK_AGAIN: Span = Span::secs(10);
+/// How long a candidate's record counts after its last beat.
+const CANDIDACY: Span = Span::secs(15);
+
+/// What an agent does to become the leader.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// What it asks for.
+    pub bid: Bid,
+    /// How long it waits; without it, for ever.
+    pub wait: Option<Span>,
+}
+
+impl Campaign {
+    /// Waits for ever.
+    pub fn new(bid: Bid) -> Campaign {
+        Campaign { bid, wait: None }
+    }
+}
+
+/// What to do next, after a look.
+enum Next {
+    /// Ask for the lease, for this reason.
+    Ask(Option<String>),
+    /// Look again at a change, or at this moment.
+    WaitUntil(Moment, &'static str),
+}
+
+/// One wait in line.
+struct Line<'a> {
+    coordinator: &'a Coordinator,
+    election: &'a ElectionName,
+    campaign: &'a Campaign,
+    credential: Credential,
+    /// When the candidacy must be renewed; none while it does not stand.
+    enlist_at: Option<Moment>,
+    /// Since when the election is known to be free.
+    noticed_at: Option<Moment>,
+    /// When this credential first asked without being refused since: a grant that turns up later counts from there.
+    asked_at: Option<Moment>,
+    give_up_at: Option<Moment>,
+}
+
+impl Coordinator {
+    /// Waits until this agent leads. Each call is a new incarnation.
+    ///
+    /// A store that is out of reach is waited for; one that is corrupt or refuses ends the campaign.
+    pub async fn campaign(&self, election: &ElectionName, campaign: Campaign) -> Result<Leadership, Error> {
+        let give_up_at = campaign.wait.map(|wait| boot::now() + wait);
+        loop {
+            let grant = match self.queue(election, &campaign, mint_credential()?, give_up_at).await {
+                // It was granted and lost the lease before it could know of it: begin anew.
+                Err(Error::Refused(Refusal::Stale { .. })) => continue,
+                outcome => outcome?,
+            };
+            if boot::now() < grant.deadline() {
+                return Leadership::begin(self, election, &campaign.bid, grant);
+            }
+            // It was heard of too late to be used. Nothing was done under it; if this fails, it runs out.
+            let reason = Some("the grant was heard of too late".to_string());
+            let _ = self.hasty().release(election, grant.epoch, grant.credential, reason).await;
+        }
+    }
+
+    /// Waits until this credential's holder is granted the lease, without renewing it from then on.
+    pub async fn wait_for_grant(
+        &self,
+        election: &ElectionName,
+        campaign: &Campaign,
+        credential: Credential,
+    ) -> Result<Grant, Error> {
+        let give_up_at = campaign.wait.map(|wait| boot::now() + wait);
+        self.queue(election, campaign, credential, give_up_at).await
+    }
+
+    async fn queue(
+        &self,
+        election: &ElectionName,
+        campaign: &Campaign,
+        credential: Credential,
+        give_up_at: Option<Moment>,
+    ) -> Result<Grant, Error> {
+        let mut line = Line {
+            coordinator: self,
+            election,
+            campaign,
+            credential,
+            enlist_at: None,
+            noticed_at: None,
+            asked_at: None,
+            give_up_at,
+        };
+        let outcome = line.wait().await;
+        if line.enlist_at.is_some() {
+            line.stand_down().await;
+        }
+        outcome
+    }
+
+    /// The same, without patience: for what is only a courtesy.
+    fn hasty(&self) -> Coordinator {
+        self.clone().patient(Patience { retries: Some(0), ..Patience::default() })
+    }
+
+    /// Leads on a lease that was granted to this credential.
+    pub fn lead(&self, election: &ElectionName, bid: &Bid, grant: Grant) -> Result<Leadership, Error> {
+        Leadership::begin(self, election, bid, grant)
+    }
+}
+
+impl Line<'_> {
+    async fn wait(&mut self) -> Result<Grant, Error> {
+        let key = Key::Election(self.election.clone());
+        let mut changes = self.watch(&key).await;
+        let mut backoff = Backoff::new(Patience::default().endless());
+        loop {
+            let (until, why) = match self.advance().await {
+                Ok(Ok(grant)) => return Ok(grant),
+                Ok(Err(wait)) => {
+                    backoff = Backoff::new(Patience::default().endless());
+                    wait
+                }
+                Err(Error::Store(error)) if error.is_passing() => {
+                    let delay = backoff.next().unwrap_or(Span::secs(5));
+                    (boot::now() + delay, format!("the store fails: {error}"))
+                }
+                Err(error) => return Err(error),
+            };
+            // A candidacy that is overdue was looked after just before, and is when it is waited for the next time.
+            let enlist_at = self.enlist_at.filter(|at| *at > boot::now());
+            let until = enlist_at.map_or(until, |at| until.min(at));
+            if let (Some(give_up_at), Some(wait)) = (self.give_up_at, self.campaign.wait)
+                && boot::now() >= give_up_at
+            {
+                return Err(Error::WaitedLongEnough(wait, why));
+            }
+            let until = self.give_up_at.map_or(until, |at| until.min(at));
+            tokio::select! {
+                change = changes.next() => if change.is_none() {
+                    changes = self.watch(&key).await;
+                },
+                slept = boot::sleep_until(until) => slept?,
+            }
+        }
+    }
+
+    async fn watch(&self, key: &Key) -> BoxStream<Change> {
+        match self.coordinator.local.store.watch(key).await {
+            Ok(changes) => changes,
+            Err(_) => Box::pin(futures_util::stream::pending()),
+        }
+    }
+
+    /// Looks once, and asks if it is time. Otherwise says until when to wait, and why.
+    async fn advance(&mut self) -> Result<Result<Grant, (Moment, String)>, Error> {
+        let seen = self.coordinator.local.see(self.election).await?;
+        let reason = match self.judge(&seen).await? {
+            Next::Ask(reason) => reason,
+            Next::WaitUntil(until, why) => return Ok(Err((until, why.to_string()))),
+        };
+        let noticed = *self.noticed_at.get_or_insert_with(boot::now);
+        let bid = &self.campaign.bid;
+        let asked_at = *self.asked_at.get_or_insert_with(boot::now);
+        let asked =
+            self.coordinator.acquire(self.election, bid, self.credential, reason, Some(noticed)).await;
+        let refusal = match asked {
+            Ok(grant) if grant.repeated => {
+                // Perhaps of an earlier call, whose answer was lost.
+                return Ok(Ok(Grant { asked_at: grant.asked_at.min(asked_at), ..grant }));
+            }
+            Ok(grant) => return Ok(Ok(grant)),
+            Err(Error::Refused(refusal)) => {
+                self.asked_at = None;
+                refusal
+            }
+            Err(error) => return Err(error),
+        };
+        let why = refusal.to_string();
+        let wait = match refusal {
+            Refusal::Held { remaining, .. } => {
+                self.noticed_at = None;
+                remaining
+            }
+            Refusal::NotEligible { retry_in: Some(span), .. } => span,
+            Refusal::NotEligible { retry_in: None, .. }
+            | Refusal::Paused { .. }
+            | Refusal::AwaitingApproval { .. } => LOOK_AGAIN,
+            refusal @ (Refusal::Stale { .. }
+            | Refusal::WrongKey { .. }
+            | Refusal::UnknownElection { .. }
+            | Refusal::Invalid { .. }) => return Err(refusal.into()),
+        };
+        Ok(Err((boot::now() + wait.min(LOOK_AGAIN.plus(jitter(Span::secs(1)))), why)))
+    }
+
+    /// What the document and the policy advise.
+    async fn judge(&mut self, seen: &Seen) -> Result<Next, Error> {
+        let Some(document) = &seen.document else { return Ok(Next::Ask(None)) };
+        if let Some(last) = &document.last_transition {
+            self.coordinator.local.learn_recorded(self.election, last).await;
+        }
+        let compares = document.policy.select.compares();
+        if compares {
+            self.stand().await?;
+        } else if self.enlist_at.take().is_some() {
+            self.stand_down().await;
+        }
+        if document.leader.as_ref().is_some_and(|leader| leader.incarnation == self.credential.incarnation) {
+            // Granted by a request whose answer was lost.
+            return Ok(Next::Ask(None));
+        }
+        let remaining = document.lease_remaining(seen.age);
+        if document.lease_holder().is_some() && remaining > Span::ZERO {
+            self.noticed_at = None;
+            let until = seen.asked_at + remaining.min(LOOK_AGAIN);
+            return Ok(Next::WaitUntil(until, "another leads"));
+        }
+        if document.state == State::Vacant || document.state == State::Held {
+            self.noticed_at.get_or_insert(seen.asked_at);
+        }
+        if !compares {
+            return Ok(Next::Ask(None));
+        }
+        let free_for = document.vacancy(seen.age);
+        if free_for < document.policy.nomination {
+            let until = seen.asked_at + document.policy.nomination.minus(free_for);
+            return Ok(Next::WaitUntil(until, "candidates may still enlist"));
+        }
+        let ranking = self.coordinator.ranking(self.election, document).await?;
+        let mine = ranking.iter().position(|ranked| ranked.incarnation == self.credential.incarnation);
+        // While another life of this agent stands under its name, this one comes right after it.
+        let other = || ranking.iter().rposition(|ranked| ranked.agent == self.campaign.bid.agent);
+        let Some((place, ranked)) = mine.map(|at| (at, at)).or_else(|| other().map(|at| (at + 1, at))) else {
+            // Ruled out by the policy: asking tells why.
+            return Ok(Next::Ask(None));
+        };
+        let ahead = u64::try_from(place).unwrap_or(u64::MAX);
+        let turn = document.policy.nomination.plus(STEP_DOWN_THE_LINE.scaled(ahead, 1));
+        if free_for < turn {
+            return Ok(Next::WaitUntil(
+                seen.asked_at + turn.minus(free_for),
+                "another candidate is preferred",
+            ));
+        }
+        let reason = &ranking[ranked].reason;
+        let late = if place > 0 { "; those ahead of it did not act" } else { "" };
+        Ok(Next::Ask(Some(format!("{reason}{late}"))))
+    }
+
+    /// Best effort: a record that is not withdrawn lapses.
+    async fn stand_down(&self) {
+        let agent = &self.campaign.bid.agent;
+        let _ = self.coordinator.hasty().withdraw(self.election, agent, self.credential).await;
+    }
+
+    /// Keeps the candidacy alive.
+    async fn stand(&mut self) -> Result<(), Error> {
+        if self.enlist_at.is_some_and(|at| boot::now() < at) {
+            return Ok(());
+        }
+        let bid = &self.campaign.bid;
+        match self.coordinator.enlist(self.election, bid, self.credential, CANDIDACY).await {
+            Ok(_) => {
+                self.enlist_at = Some(boot::now() + CANDIDACY.scaled(1, 3));
+                Ok(())
+            }
+            // Another life of this agent stands under the same name, until it lapses or withdraws.
+            Err(Error::Refused(Refusal::Held { remaining, .. })) => {
+                self.enlist_at = Some(boot::now() + remaining);
+                Ok(())
+            }
+            Err(Error::Store(StoreError::Conflict)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

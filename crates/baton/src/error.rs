@@ -1,0 +1,60 @@
+//! How an operation fails.
+
+use baton_election::{InvalidName, Refusal};
+use baton_store::{StoreError, UrlError};
+
+/// Why an operation was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The election refused it. Nothing was changed.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The store failed; its error says what may be assumed.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The text does not name a store that this Baton has.
+    #[error("{0}")]
+    Url(#[from] UrlError),
+    /// A name is not one.
+    #[error("{0}")]
+    Name(#[from] InvalidName),
+    /// The time that the caller gave was over first.
+    #[error("the wait of {0} is over and {1}")]
+    WaitedLongEnough(baton_election::Span, String),
+    /// The leadership is lost; the work under it must have stopped.
+    #[error("the leadership is lost: {0}")]
+    Lost(String),
+    /// The operating system failed.
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+}
+
+impl Error {
+    /// The stable word for the kind of failure.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Refused(refusal) => refusal.code(),
+            Error::Store(error) => error.code(),
+            Error::Url(_) => "unknown-store",
+            Error::Name(_) => "invalid",
+            Error::WaitedLongEnough(..) => "waited",
+            Error::Lost(_) => "lost",
+            Error::System(_) => "system",
+        }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Error::Refused(refusal) => Some(refusal.hint()),
+            Error::Store(error) => Some(error.hint()),
+            Error::Url(error) => Some(error.hint.clone()),
+            Error::Name(_) => Some(
+                "names look like refactor-auth or fleet/eu: at most 64 of a-z 0-9 . _ - and /".to_string(),
+            ),
+            Error::WaitedLongEnough(..) => Some("wait longer, or see who leads: baton status".to_string()),
+            Error::Lost(_) => Some("campaign again".to_string()),
+            Error::System(_) => None,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The check where the work is done.
+
+use baton_election::fence::{self, Accepted, Entry, Fence, LOG_PART, Sight};
+use baton_election::{Document, ElectionName, Incarnation, Refusal, ResourceName, Span};
+use baton_store::{Clock, Key, Prefix, Record, boot};
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::local::{Pace, Step};
+
+/// A fence as it stands.
+#[derive(Clone, Debug)]
+pub struct FenceView {
+    /// The fence itself.
+    pub fence: Fence,
+    /// A lower bound on the time since its last beat.
+    pub age: Span,
+}
+
+impl Coordinator {
+    /// Admits a token to a resource, or refuses it; what is accepted is logged in the same step.
+    ///
+    /// Without an election the one that the resource is bound to is asked.
+    pub async fn admit(&self, entry: &Entry<'_>, election: Option<&ElectionName>) -> Result<Fence, Error> {
+        let key = Key::Fence(entry.resource.clone());
+        let election = match election {
+            Some(election) => election.clone(),
+            None => self.bound_election(entry.resource).await?,
+        };
+        self.change_fence(&key, &election, |found, sight| fence::admit(found, entry, sight)).await
+    }
+
+    /// Keeps a hold while its command runs; refused as soon as the token is not current.
+    pub async fn keep_hold(
+        &self,
+        resource: &ResourceName,
+        election: &ElectionName,
+        mine: Incarnation,
+    ) -> Result<(), Error> {
+        let key = Key::Fence(resource.clone());
+        self.change_fence(&key, election, |found, sight| match found {
+            Some(found) => fence::keep(found, mine, sight),
+            None => Err(gone(resource)),
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Ends a hold. Its command has ended.
+    pub async fn leave_hold(&self, resource: &ResourceName, mine: Incarnation) -> Result<(), Error> {
+        let key = Key::Fence(resource.clone());
+        self.local
+            .change(&key, self.patience, |record, _, _| match record {
+                Some(Record::Fence(found)) => Ok(match fence::leave(found, mine) {
+                    Some(next) => Step::Write(Record::Fence(Box::new(next)), Clock::Restart, ()),
+                    None => Step::Done(()),
+                }),
+                Some(_) | None => Ok(Step::Done(())),
+            })
+            .await
+    }
+
+    /// A fence as it stands.
+    pub async fn fence(&self, resource: &ResourceName) -> Result<Option<FenceView>, Error> {
+        let key = Key::Fence(resource.clone());
+        let reading = self.local.store.read(&key).await?;
+        let age = self.local.memory().observe(&key, &reading);
+        Ok(match reading.found {
+            Some((Record::Fence(fence), _)) => Some(FenceView { fence: *fence, age }),
+            Some(_) | None => None,
+        })
+    }
+
+    /// All fences.
+    pub async fn fences(&self) -> Result<Vec<ResourceName>, Error> {
+        let keys = self.local.store.list(&Prefix::Fences).await?;
+        let name = |key| if let Key::Fence(name) = key { Some(name) } else { None };
+        Ok(keys.into_iter().filter_map(name).collect())
+    }
+
+    /// Everything that a fence has accepted, the oldest first.
+    pub async fn accepted(&self, resource: &ResourceName) -> Result<Vec<Accepted>, Error> {
+        let Some(FenceView { fence, .. }) = self.fence(resource).await? else { return Ok(Vec::new()) };
+        let first_here = fence.tail.first().map_or(0, |entry| entry.seq);
+        let mut entries = Vec::new();
+        for part in 0..=first_here / LOG_PART {
+            let reading = self.local.store.read(&Key::FenceLog(resource.clone(), part)).await?;
+            if let Some((Record::FenceLog(log), _)) = reading.found {
+                entries.extend(log.entries.into_iter().filter(|entry| entry.seq < first_here));
+            }
+        }
+        entries.extend(fence.tail);
+        Ok(entries)
+    }
+
+    async fn bound_election(&self, resource: &ResourceName) -> Result<ElectionName, Error> {
+        match self.fence(resource).await? {
+            Some(view) => Ok(view.fence.election),
+            None => Err(Refusal::invalid(
+                format!("the resource `{resource}` is not bound to an election yet"),
+                "name it at first use: --election ELECTION",
+            )
+            .into()),
+        }
+    }
+
+    async fn guarded(&self, election: &ElectionName) -> Result<(Document, Span), Error> {
+        let seen = self.local.see(election).await?;
+        match seen.document {
+            Some(document) => Ok((document, seen.age)),
+            None => Err(Refusal::UnknownElection { election: election.to_string() }.into()),
+        }
+    }
+
+    /// Every attempt looks at the election anew: a token must be current when it is accepted, not when it was first shown.
+    async fn change_fence(
+        &self,
+        key: &Key,
+        election: &ElectionName,
+        decide: impl Fn(Option<&Fence>, &Sight<'_>) -> Result<Fence, Refusal>,
+    ) -> Result<Fence, Error> {
+        let mut pace = Pace::new(self.patience);
+        let mut unknown = None;
+        loop {
+            let attempt = match self.guarded(election).await {
+                Ok((document, document_age)) => {
+                    let mut step = |record: Option<&Record>, fence_age, _| {
+                        let found = match record {
+                            Some(Record::Fence(found)) => Some(&**found),
+                            Some(_) | None => None,
+                        };
+                        let sight =
+                            Sight { document: &document, document_age, fence_age, wall: boot::wall() };
+                        let next = decide(found, &sight)?;
+                        Ok(Step::Write(Record::Fence(Box::new(next.clone())), Clock::Restart, next))
+                    };
+                    self.local.try_change(key, &mut unknown, &mut step).await
+                }
+                Err(error) => Err(error),
+            };
+            match attempt {
+                Err(Error::Store(error)) if error.is_passing() => pace.wait_after(error).await?,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+fn gone(resource: &ResourceName) -> Refusal {
+    Refusal::invalid(format!("the fence of `{resource}` is gone"), "the store was wiped")
+}

@@ -1,0 +1,222 @@
+//! A leadership, renewed in the background until it is lost, released or dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use baton_election::document::{Checkpoint, Document, Phase};
+use baton_election::time::Moment;
+use baton_election::{AgentName, Answer, Credential, ElectionName, Epoch, Margins, Tenure};
+use baton_store::boot;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::coordinator::{Bid, CheckpointContent, Coordinator, Grant};
+use crate::error::Error;
+use crate::renewer::{Renewer, Shared};
+
+/// How a leadership stands, as told to those who listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The last renewal came back in time.
+    Safe,
+    /// A renewal is overdue; the lease still holds.
+    Jeopardy(String),
+    /// The lease holds, but the token is refused until an operator approves.
+    AwaitingApproval,
+    /// It is over.
+    Lost(String),
+}
+
+/// What a leadership may count on until the next renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The token.
+    pub token: Epoch,
+    /// When the work must have stopped, on this machine's boot-time clock.
+    pub deadline: Moment,
+}
+
+/// A leadership. Dropping it stops the renewals, and the lease runs out; [`Leadership::release`] is quicker.
+pub struct Leadership {
+    coordinator: Coordinator,
+    election: ElectionName,
+    agent: AgentName,
+    credential: Credential,
+    granted_at: Moment,
+    grant: Grant,
+    shared: Arc<Shared>,
+    renewing: JoinHandle<()>,
+}
+
+impl Drop for Leadership {
+    fn drop(&mut self) {
+        self.renewing.abort();
+    }
+}
+
+impl Leadership {
+    pub(crate) fn begin(
+        coordinator: &Coordinator,
+        election: &ElectionName,
+        bid: &Bid,
+        grant: Grant,
+    ) -> Result<Leadership, Error> {
+        let tenure = Tenure::granted(grant.asked_at, grant.ttl, Margins::STANDARD);
+        if boot::now() >= tenure.deadline() {
+            return Err(Error::Lost("the grant arrived after its own deadline".to_string()));
+        }
+        let shared = Arc::new(Shared {
+            deadline: AtomicU64::new(tenure.deadline().as_nanos()),
+            epoch: AtomicU64::new(grant.epoch.0),
+            awaiting: AtomicBool::new(false),
+            progress: AtomicBool::new(false),
+            spent_tokens: AtomicU64::new(0),
+            promotion: AtomicU64::new(0),
+            phase: std::sync::Mutex::new(None),
+            status: watch::Sender::new(Status::Safe),
+            terms: watch::Sender::new(Terms { token: grant.epoch, deadline: tenure.deadline() }),
+            nudge: tokio::sync::Notify::new(),
+        });
+        let granted_at = boot::now();
+        let renewer = Renewer::new(coordinator, election, &grant, granted_at, tenure, &shared);
+        Ok(Leadership {
+            coordinator: coordinator.clone(),
+            election: election.clone(),
+            agent: bid.agent.clone(),
+            credential: grant.credential,
+            granted_at,
+            grant,
+            shared,
+            renewing: tokio::spawn(renewer.run()),
+        })
+    }
+
+    /// The fencing token. It can rise under a running leadership when an operator approves.
+    pub fn token(&self) -> Epoch {
+        Epoch(self.shared.epoch.load(Ordering::Acquire))
+    }
+
+    /// Whether this agent surely leads for at least `span` more. Local: no IO, no lock.
+    pub fn ensure(&self, span: Duration) -> bool {
+        let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let now = boot::now().as_nanos();
+        let deadline = self.shared.deadline.load(Ordering::Acquire);
+        if now >= deadline {
+            // Whoever is told that it is lost must never be told otherwise: a renewal on its way comes too late.
+            let _ = self.shared.deadline.compare_exchange(deadline, 0, Ordering::AcqRel, Ordering::Acquire);
+        }
+        now.saturating_add(span) < deadline && !self.shared.awaiting.load(Ordering::Acquire)
+    }
+
+    /// When the work must have stopped, on this machine's boot-time clock, unless a renewal comes.
+    pub fn deadline(&self) -> Moment {
+        Moment::from_nanos(self.shared.deadline.load(Ordering::Acquire))
+    }
+
+    /// Waits until the leadership is lost, and says why.
+    pub async fn lost(&self) -> String {
+        let mut status = self.shared.status.subscribe();
+        loop {
+            if let Status::Lost(why) = &*status.borrow_and_update() {
+                return why.clone();
+            }
+            if status.changed().await.is_err() {
+                return "the renewing task is gone".to_string();
+            }
+        }
+    }
+
+    /// How the leadership stands, and every change of it.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.shared.status.subscribe()
+    }
+
+    /// Token and deadline, and every change of them.
+    pub fn terms(&self) -> watch::Receiver<Terms> {
+        self.shared.terms.subscribe()
+    }
+
+    /// The election.
+    pub fn election(&self) -> &ElectionName {
+        &self.election
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> &AgentName {
+        &self.agent
+    }
+
+    /// What proves to be the holder of this lease. It is a secret.
+    pub fn credential(&self) -> Credential {
+        self.credential
+    }
+
+    /// The lease as it was granted.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Says that there was progress; the next renewal tells.
+    pub fn progress(&self) {
+        self.shared.progress.store(true, Ordering::Release);
+    }
+
+    /// Says how many model tokens were used since the grant; the next renewal tells.
+    pub fn spent_tokens(&self, total: u64) {
+        self.shared.spent_tokens.fetch_max(total, Ordering::AcqRel);
+    }
+
+    /// Says that the work has begun.
+    pub fn serving(&self) {
+        let since = boot::now().since(self.granted_at).as_nanos().max(1);
+        let _ = self.shared.promotion.compare_exchange(0, since, Ordering::AcqRel, Ordering::Acquire);
+        self.shared.nudge.notify_one();
+    }
+
+    /// Says how far this leader is; the next renewal tells, and it is sent at once.
+    pub fn enter(&self, phase: Phase) {
+        *self.shared.phase.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(phase);
+        self.shared.nudge.notify_one();
+    }
+
+    /// Leaves something for the successor.
+    pub async fn checkpoint(&self, content: &CheckpointContent) -> Result<Answer, Error> {
+        let answer =
+            self.coordinator.checkpoint(&self.election, self.token(), self.credential, content).await?;
+        if let Answer::Checkpointed { awaiting_approval: true, .. } = answer {
+            self.shared.awaiting.store(true, Ordering::Release);
+            self.shared.nudge.notify_one();
+        }
+        Ok(answer)
+    }
+
+    /// What the predecessor left, if anything.
+    pub fn inherited(&self) -> Option<&Checkpoint> {
+        self.grant.document.checkpoint.as_deref()
+    }
+
+    /// Takes on what the predecessor left.
+    pub async fn acknowledge(&self, checkpoint: &Checkpoint) -> Result<Answer, Error> {
+        self.coordinator.acknowledge(&self.election, self.token(), self.credential, checkpoint).await
+    }
+
+    /// Gives the leadership back. The work under it has stopped.
+    pub async fn release(self, reason: &str) -> Result<Document, Error> {
+        self.stop_renewing();
+        let reason = (!reason.is_empty()).then(|| reason.to_string());
+        self.coordinator.release(&self.election, self.token(), self.credential, reason).await
+    }
+
+    /// Gives the leadership back and keeps it for a successor for one lease. The work under it has stopped.
+    pub async fn pass(self, to: &AgentName, reason: &str) -> Result<Document, Error> {
+        self.stop_renewing();
+        let reason = (!reason.is_empty()).then(|| reason.to_string());
+        self.coordinator.pass(&self.election, self.token(), self.credential, to, reason).await
+    }
+
+    fn stop_renewing(&self) {
+        self.shared.deadline.store(0, Ordering::Release);
+        self.renewing.abort();
+    }
+}

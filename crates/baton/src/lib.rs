@@ -1,0 +1,49 @@
+//! What a program links to take part in an election: campaign, lead while it is safe, hand over, follow.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), baton::Error> {
+//! use baton::{Bid, Campaign, Coordinator};
+//! use std::time::Duration;
+//!
+//! let coordinator = Coordinator::connect("file:.baton").await?;
+//! let election = "refactor-auth".parse()?;
+//! let lead = coordinator.campaign(&election, Campaign::new(Bid::new("agent-a".parse()?))).await?;
+//! while lead.ensure(Duration::from_secs(5)) {
+//!     // Do one piece of work that takes less than five seconds, and show `lead.token()` wherever it writes.
+//! }
+//! lead.release("done").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Guarantees: while [`Leadership::ensure`] says so, nobody else can have been granted the election, as long as clocks drift by less
+//! than 1 %. Does not guarantee that work stops by itself when the leadership is lost, nor anything about a process that
+//! is suspended between the check and the act: show the token to a fence where the work is done.
+
+mod backoff;
+mod campaign;
+mod connect;
+mod coordinator;
+mod error;
+mod fences;
+mod follow;
+mod leadership;
+mod local;
+mod locate;
+mod memory;
+mod renewer;
+mod settle;
+mod stand;
+
+pub use backoff::Patience;
+pub use baton_election as election;
+pub use baton_store as store;
+pub use campaign::Campaign;
+pub use connect::schemes;
+pub use coordinator::{Bid, CheckpointContent, Coordinator, Grant, Renewal, View, mint_credential};
+pub use error::Error;
+pub use fences::FenceView;
+pub use follow::{Follower, LeaderView};
+pub use leadership::{Leadership, Status, Terms};
+pub use locate::{default_store, locate};
+pub use memory::Memory;

@@ -1,0 +1,397 @@
+//! Decisions made here and committed in a store.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use baton_election::document::Transition;
+use baton_election::fence::{Accepted, LOG_PART};
+use baton_election::id::StoreId;
+use baton_election::log::{Log, MAX_HISTORY, Numbered};
+use baton_election::time::{Moment, Span};
+use baton_election::{
+    Answer, Command, Document, ElectionName, Epoch, Evidence, Refusal, ResourceName, StoreInfo, decide,
+};
+use baton_store::{Clock, Expect, HistoryKept, Key, Record, Store, StoreError, boot};
+
+use crate::backoff::{Backoff, Patience};
+use crate::error::Error;
+use crate::memory::Memory;
+
+/// A client of a store.
+pub(crate) struct Local {
+    pub(crate) store: Arc<dyn Store>,
+    memory: Mutex<Memory>,
+    info: Mutex<Option<Arc<StoreInfo>>>,
+    /// The last transition of each election that is known to stand in its history, as it stands there.
+    recorded: Mutex<BTreeMap<ElectionName, Transition>>,
+}
+
+/// An election as it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) document: Option<Document>,
+    pub(crate) age: Span,
+    pub(crate) asked_at: Moment,
+}
+
+/// A command that was carried out.
+#[derive(Clone, Debug)]
+pub(crate) struct Executed {
+    pub(crate) answer: Answer,
+    /// The document after it.
+    pub(crate) document: Document,
+    /// Before the first attempt: what a lease is counted from.
+    pub(crate) asked_at: Moment,
+}
+
+/// What to do with a record that was read.
+pub(crate) enum Step<T> {
+    /// Swap this in; the outcome is valid once it is committed.
+    Write(Record, Clock, T),
+    /// Nothing.
+    Done(T),
+}
+
+/// How long to wait between the attempts of one request.
+pub(crate) struct Pace {
+    failures: Backoff,
+    contention: Backoff,
+}
+
+impl Pace {
+    pub(crate) fn new(patience: Patience) -> Pace {
+        let contention = Patience { first: Span::millis(1), longest: Span::millis(50), retries: None };
+        Pace { failures: Backoff::new(patience), contention: Backoff::new(contention) }
+    }
+
+    /// Waits before the next attempt; the error itself if there were enough.
+    pub(crate) async fn wait_after(&mut self, error: StoreError) -> Result<(), Error> {
+        let delay = match error {
+            StoreError::Conflict => self.contention.next(),
+            _ => self.failures.next(),
+        };
+        match delay {
+            Some(delay) => Ok(boot::sleep(delay).await?),
+            None => Err(error.into()),
+        }
+    }
+}
+
+impl Local {
+    pub(crate) fn new(store: Arc<dyn Store>, memory: Memory) -> Local {
+        Local {
+            store,
+            memory: Mutex::new(memory.taken_up()),
+            info: Mutex::default(),
+            recorded: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads an election and takes in what it shows.
+    pub(crate) async fn see(&self, election: &ElectionName) -> Result<Seen, Error> {
+        let key = Key::Election(election.clone());
+        loop {
+            let reading = self.store.read(&key).await?;
+            let age = self.memory().observe(&key, &reading);
+            let document = match reading.found {
+                Some((Record::Election(document), _)) => Some(*document),
+                Some(_) | None => None,
+            };
+            let seen = Seen { document, age, asked_at: reading.asked_at };
+            match self.accept(seen.document.as_ref(), age, seen.asked_at) {
+                // Another task saw a later state meanwhile: a reading that is asked for from here on shows it too.
+                Err(StoreError::Conflict) => {}
+                accepted => return Ok(accepted.map(|()| seen)?),
+            }
+        }
+    }
+
+    fn accept(&self, document: Option<&Document>, age: Span, asked_at: Moment) -> Result<(), StoreError> {
+        match document {
+            Some(document) => self.memory().accept(&self.store.location(), document, age, asked_at),
+            None => Ok(()),
+        }
+    }
+
+    /// Carries out a command. `make` is asked again whenever the document has changed under it.
+    pub(crate) async fn execute(
+        &self,
+        election: &ElectionName,
+        patience: Patience,
+        make: &(dyn Fn(Option<&Document>, StoreId, Epoch) -> Command + Send + Sync),
+    ) -> Result<Executed, Error> {
+        let asked_at = boot::now();
+        let key = Key::Election(election.clone());
+        let (mut info, mut fresh) = (self.info(patience, true).await?, false);
+        let (answer, document) = loop {
+            let decided = self
+                .change(&key, patience, |record, age, at| {
+                    let document = match record {
+                        Some(Record::Election(document)) => Some(&**document),
+                        Some(_) | None => None,
+                    };
+                    self.accept(document, age, at)?;
+                    match document {
+                        None if !fresh => Ok(Step::Done(None)),
+                        None | Some(_) => self.decide(election, document, age, &info, make),
+                    }
+                })
+                .await?;
+            match decided {
+                Some(decided) => break decided,
+                // A new document begins with the store's operators of this moment, and the store may have been wiped.
+                None => (info, fresh) = (self.fresh_info(patience, true).await?, true),
+            }
+        };
+        self.memory().wrote(&document);
+        Ok(Executed { answer, document, asked_at })
+    }
+
+    fn decide(
+        &self,
+        election: &ElectionName,
+        document: Option<&Document>,
+        age: Span,
+        info: &StoreInfo,
+        make: &(dyn Fn(Option<&Document>, StoreId, Epoch) -> Command + Send + Sync),
+    ) -> Result<Step<Option<(Answer, Document)>>, Error> {
+        let (floor, vanished_lease) = self.memory().vanished(election, boot::now());
+        let command = make(document, info.id, floor);
+        let evidence = Evidence {
+            election,
+            store: info.id,
+            age,
+            wall: boot::wall(),
+            floor,
+            vanished_lease,
+            operator_keys: &info.operator_keys,
+        };
+        let decision = decide(document, &command, &evidence)?;
+        Ok(match decision.next {
+            None => {
+                let Some(document) = document else {
+                    unreachable!("only a document answers without a write")
+                };
+                Step::Done(Some((decision.answer, document.clone())))
+            }
+            Some(next) => {
+                let restarts = document.is_none_or(|document| document.beat != next.beat);
+                let clock = if restarts { Clock::Restart } else { Clock::Keep };
+                let outcome = Some((decision.answer, next.clone()));
+                Step::Write(Record::Election(Box::new(next)), clock, outcome)
+            }
+        })
+    }
+
+    /// Reads, decides and swaps until it is done, refused, or the store has failed too often.
+    ///
+    /// An outcome that is not known is read again and decided anew: commands are idempotent.
+    pub(crate) async fn change<T>(
+        &self,
+        key: &Key,
+        patience: Patience,
+        mut step: impl FnMut(Option<&Record>, Span, Moment) -> Result<Step<T>, Error>,
+    ) -> Result<T, Error> {
+        let mut pace = Pace::new(patience);
+        let mut unknown = None;
+        loop {
+            match self.try_change(key, &mut unknown, &mut step).await {
+                Err(Error::Store(error)) if error.is_passing() => pace.wait_after(error).await?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// One attempt. `unknown` is what an earlier one wrote without hearing whether it was applied.
+    pub(crate) async fn try_change<T>(
+        &self,
+        key: &Key,
+        unknown: &mut Option<(Record, T)>,
+        step: &mut impl FnMut(Option<&Record>, Span, Moment) -> Result<Step<T>, Error>,
+    ) -> Result<T, Error> {
+        let reading = self.store.read(key).await?;
+        let age = self.memory().observe(key, &reading);
+        if let Some((_, outcome)) = unknown.take_if(|(written, _)| reading.record() == Some(&*written)) {
+            return Ok(outcome);
+        }
+        match step(reading.record(), age, reading.asked_at)? {
+            Step::Done(outcome) => Ok(outcome),
+            Step::Write(next, clock, outcome) => {
+                self.before_swap(key, reading.record(), &next).await?;
+                match self.store.swap(key, reading.expect(), &next, clock).await {
+                    Ok(_) => Ok(outcome),
+                    Err(error) => {
+                        if matches!(error, StoreError::Unknown { .. }) {
+                            *unknown = Some((next, outcome));
+                        }
+                        Err(error.into())
+                    }
+                }
+            }
+        }
+    }
+
+    /// What falls out of a record must stand in the list beside it first.
+    async fn before_swap(&self, key: &Key, old: Option<&Record>, next: &Record) -> Result<(), Error> {
+        match (key, old, next) {
+            (Key::Election(election), Some(Record::Election(old)), Record::Election(next)) => {
+                match (&old.last_transition, &next.last_transition) {
+                    (Some(old), Some(next)) if old.epoch != next.epoch => {
+                        self.record_transition(election, old).await
+                    }
+                    (_, _) => Ok(()),
+                }
+            }
+            (Key::Fence(resource), Some(Record::Fence(old)), Record::Fence(next)) => {
+                let kept = next.tail.first().map_or(0, Numbered::number);
+                let falling: Vec<Accepted> =
+                    old.tail.iter().filter(|entry| entry.seq < kept).cloned().collect();
+                self.record_accepted(resource, &falling).await
+            }
+            (_, _, _) => Ok(()),
+        }
+    }
+
+    /// Puts a transition into the history, once.
+    pub(crate) async fn record_transition(
+        &self,
+        election: &ElectionName,
+        transition: &Transition,
+    ) -> Result<(), Error> {
+        if self.store.strengths().history == HistoryKept::Native {
+            return Ok(());
+        }
+        if self.recorded().get(election) == Some(transition) {
+            return Ok(());
+        }
+        let key = Key::History(election.clone());
+        Box::pin(self.change(&key, Patience::default(), |record, _, _| {
+            let log = match record {
+                Some(Record::History(log)) => log.clone(),
+                Some(_) | None => Log::default(),
+            };
+            Ok(match log.with(std::slice::from_ref(transition), MAX_HISTORY) {
+                None => Step::Done(()),
+                Some(longer) => Step::Write(Record::History(longer), Clock::Keep, ()),
+            })
+        }))
+        .await?;
+        self.recorded().insert(election.clone(), transition.clone());
+        Ok(())
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, BTreeMap<ElectionName, Transition>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks whether a transition stands in the history already, so that a later swap need not.
+    pub(crate) async fn learn_recorded(&self, election: &ElectionName, transition: &Transition) {
+        if self.store.strengths().history == HistoryKept::Native
+            || self.recorded().get(election) == Some(transition)
+        {
+            return;
+        }
+        let Ok(reading) = self.store.read(&Key::History(election.clone())).await else { return };
+        if let Some(Record::History(log)) = reading.record()
+            && log.entries.contains(transition)
+        {
+            self.recorded().insert(election.clone(), transition.clone());
+        }
+    }
+
+    /// Puts accepted tokens into the log beside a fence, each once.
+    async fn record_accepted(&self, resource: &ResourceName, entries: &[Accepted]) -> Result<(), Error> {
+        for part in entries.chunk_by(|a, b| a.seq / LOG_PART == b.seq / LOG_PART) {
+            let Some(first) = part.first() else { continue };
+            let key = Key::FenceLog(resource.clone(), first.seq / LOG_PART);
+            Box::pin(self.change(&key, Patience::default(), |record, _, _| {
+                let log = match record {
+                    Some(Record::FenceLog(log)) => log.clone(),
+                    Some(_) | None => Log::default(),
+                };
+                Ok(match log.with(part, usize::MAX) {
+                    None => Step::Done(()),
+                    Some(longer) => Step::Write(Record::FenceLog(longer), Clock::Keep, ()),
+                })
+            }))
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// What the store knows of itself, as it was when last asked; written first if it knows nothing and `make` is set.
+    pub(crate) async fn info(&self, patience: Patience, make: bool) -> Result<Arc<StoreInfo>, Error> {
+        let known = self.known_info().clone();
+        match known {
+            Some(info) => Ok(info),
+            None => self.fresh_info(patience, make).await,
+        }
+    }
+
+    fn known_info(&self) -> MutexGuard<'_, Option<Arc<StoreInfo>>> {
+        self.info.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, as it is.
+    pub(crate) async fn fresh_info(&self, patience: Patience, make: bool) -> Result<Arc<StoreInfo>, Error> {
+        let mut id = [0; 8];
+        getrandom::fill(&mut id).map_err(std::io::Error::other)?;
+        let fresh = StoreInfo { id: StoreId(id), created: boot::wall(), operator_keys: Vec::new() };
+        let info = self
+            .change(&Key::Store, patience, |record, _, _| match record {
+                Some(Record::Store(info)) => Ok(Step::Done(info.clone())),
+                Some(_) | None if make => {
+                    Ok(Step::Write(Record::Store(fresh.clone()), Clock::Restart, fresh.clone()))
+                }
+                Some(_) | None => Err(Error::Refused(Refusal::invalid(
+                    format!("{} is not a store yet", self.store.location()),
+                    "`baton init`, `baton run` or `baton acquire` makes one",
+                ))),
+            })
+            .await?;
+        let info = Arc::new(info);
+        *self.known_info() = Some(Arc::clone(&info));
+        Ok(info)
+    }
+
+    /// The transitions of an election, the oldest first; at most `limit` of the newest.
+    pub(crate) async fn history(
+        &self,
+        election: &ElectionName,
+        limit: usize,
+    ) -> Result<Vec<Transition>, Error> {
+        // The document first: what it does not show stands in the history by then.
+        let newest = self.see(election).await?.document.and_then(|document| document.last_transition);
+        let mut entries = match self.store.strengths().history {
+            HistoryKept::Native => self.store.native_history(election, limit).await?,
+            HistoryKept::Beside => match self.store.read(&Key::History(election.clone())).await?.found {
+                Some((Record::History(log), _)) => log.entries,
+                Some(_) | None => Vec::new(),
+            },
+        };
+        if let Some(newest) = newest {
+            match entries.iter_mut().find(|entry| entry.epoch == newest.epoch) {
+                Some(entry) => *entry = (*newest).clone(),
+                None => entries.push((*newest).clone()),
+            }
+        }
+        entries.sort_by_key(|entry| entry.epoch);
+        let surplus = entries.len().saturating_sub(limit);
+        Ok(entries.split_off(surplus))
+    }
+
+    /// A swap that settles which of two histories holds.
+    pub(crate) async fn settle(
+        &self,
+        key: &Key,
+        settles: &baton_store::Version,
+        next: &Record,
+    ) -> Result<(), Error> {
+        self.store.swap(key, Expect::Version(settles.clone()), next, Clock::Restart).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! What this client has seen: how long leases have stood still, and the highest epochs.
+//!
+//! A client that has seen a higher epoch refuses a lower one; one that saw a record held waits out the lease even if the record
+//! vanishes. A command that is not a process saves its memory and goes on counting at its next call.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use baton_election::time::{Moment, Span};
+use baton_election::{Document, ElectionName, Epoch, Observer, StoreId};
+use baton_store::boot::{self, Boot};
+use baton_store::{Key, Reading, Record, StoreError};
+use serde::{Deserialize, Serialize};
+
+/// What a client has seen of one store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The run of this machine that the moments below are of.
+    boot: String,
+    observers: BTreeMap<String, Observer>,
+    seen: BTreeMap<String, Seen>,
+}
+
+/// The last that was seen of one election.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    store: StoreId,
+    epoch: Epoch,
+    /// Until when a lease seen then may last, whatever becomes of the record.
+    lease_until: Moment,
+    /// When this was heard of: a reading that was asked for earlier may show an older state.
+    #[serde(default)]
+    heard_at: Moment,
+}
+
+impl Memory {
+    /// A memory of nothing.
+    pub fn new() -> Memory {
+        Memory { boot: Boot::current().boot, ..Memory::default() }
+    }
+
+    /// Takes up a saved memory. What it knows of moments is worth nothing after a reboot; what it knows of epochs is.
+    #[must_use]
+    pub fn taken_up(mut self) -> Memory {
+        let boot = Boot::current().boot;
+        if self.boot != boot {
+            self.observers.clear();
+            for seen in self.seen.values_mut() {
+                seen.lease_until = Moment::from_nanos(0);
+                seen.heard_at = Moment::from_nanos(0);
+            }
+            self.boot = boot;
+        }
+        self
+    }
+
+    /// Whether a later client would act otherwise with this memory than with that one.
+    pub fn differs_materially(&self, other: &Memory) -> bool {
+        let later = |name: &str, seen: &Seen| {
+            other.seen.get(name).is_none_or(|known| {
+                known.store != seen.store
+                    || known.epoch != seen.epoch
+                    || seen.lease_until.since(known.lease_until) > Span::secs(1)
+            })
+        };
+        self.boot != other.boot
+            || self.observers != other.observers
+            || self.seen.iter().any(|(name, seen)| later(name, seen))
+    }
+
+    /// Takes in a reading and returns the age of what it shows.
+    pub(crate) fn observe(&mut self, key: &Key, reading: &Reading) -> Span {
+        match (reading.age, reading.record().and_then(Record::pulse)) {
+            (Some(age), _) => age,
+            (None, None) => Span::ZERO,
+            (None, Some(pulse)) => {
+                let observer = self.observers.entry(key.to_string()).or_default();
+                observer.observe(pulse, reading.asked_at, reading.received_at)
+            }
+        }
+    }
+
+    /// Takes in a document that was read, and refuses one whose epoch went back.
+    ///
+    /// Several tasks share a memory: a reading that another one overtook is a conflict, to be read again.
+    pub(crate) fn accept(
+        &mut self,
+        place: &str,
+        document: &Document,
+        age: Span,
+        asked_at: Moment,
+    ) -> Result<(), StoreError> {
+        let name = document.election.as_str();
+        let mut lease_until = asked_at + document.lease_remaining(age);
+        if let Some(seen) = self.seen.get(name).filter(|seen| seen.store == document.store) {
+            let overtaken = asked_at < seen.heard_at;
+            match seen.epoch.cmp(&document.epoch) {
+                Ordering::Greater if overtaken => return Err(StoreError::Conflict),
+                Ordering::Greater => return Err(went_back(place, seen.epoch, document)),
+                Ordering::Equal if overtaken => lease_until = lease_until.max(seen.lease_until),
+                Ordering::Equal | Ordering::Less => {}
+            }
+        }
+        self.insert(document, lease_until);
+        Ok(())
+    }
+
+    /// Takes in a document that this client wrote, unless it has seen a later one.
+    pub(crate) fn wrote(&mut self, document: &Document) {
+        let known = self.seen.get(document.election.as_str());
+        if known.is_none_or(|seen| seen.store != document.store || seen.epoch <= document.epoch) {
+            self.insert(document, boot::now() + document.lease_remaining(Span::ZERO));
+        }
+    }
+
+    fn insert(&mut self, document: &Document, lease_until: Moment) {
+        let (store, epoch, heard_at) = (document.store, document.epoch, boot::now());
+        self.seen
+            .insert(document.election.as_str().to_string(), Seen { store, epoch, lease_until, heard_at });
+    }
+
+    /// What is known of an election whose record is not there: its epoch, and how long a lease seen may still last.
+    pub(crate) fn vanished(&self, election: &ElectionName, now: Moment) -> (Epoch, Span) {
+        self.seen
+            .get(election.as_str())
+            .map_or((Epoch(0), Span::ZERO), |seen| (seen.epoch, seen.lease_until.since(now)))
+    }
+}
+
+fn went_back(place: &str, seen: Epoch, document: &Document) -> StoreError {
+    StoreError::Corrupt {
+        place: format!("the election `{}` in {place}", document.election),
+        why: format!("its epoch went back from {seen} to {}", document.epoch),
+        hint: "an old copy of the store was put back. Tokens may be given twice: restore the newest copy, or let an \
+               operator make a new store and delete the fences of its resources"
+            .to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(epoch: u64, store: u8) -> Document {
+        let election = ElectionName::new("e").unwrap();
+        Document::new(election, StoreId([store; 8]), Epoch(epoch), &[])
+    }
+
+    #[test]
+    fn an_epoch_that_went_back_is_refused_unless_the_store_is_another() {
+        let mut memory = Memory::new();
+        memory.accept("s", &document(7, 1), Span::ZERO, boot::now()).unwrap();
+        let error = memory.accept("s", &document(6, 1), Span::ZERO, boot::now()).unwrap_err();
+        assert!(error.to_string().contains("went back from 7 to 6"), "{error}");
+        memory.accept("s", &document(1, 2), Span::ZERO, boot::now()).unwrap();
+    }
+
+    #[test]
+    fn a_reading_that_another_overtook_is_read_again() {
+        let mut memory = Memory::new();
+        let asked_at = boot::now();
+        memory.accept("s", &document(7, 1), Span::ZERO, boot::now()).unwrap();
+        let overtaken = memory.accept("s", &document(6, 1), Span::ZERO, asked_at).unwrap_err();
+        assert!(matches!(overtaken, StoreError::Conflict), "{overtaken}");
+        memory.wrote(&document(6, 1));
+        assert_eq!(memory.vanished(&ElectionName::new("e").unwrap(), boot::now()).0, Epoch(7));
+    }
+
+    #[test]
+    fn a_reboot_ends_leases_but_not_epochs() {
+        let mut memory = Memory::new();
+        memory.accept("s", &document(7, 1), Span::ZERO, boot::now() + Span::secs(60)).unwrap();
+        let election = ElectionName::new("e").unwrap();
+        assert!(memory.vanished(&election, boot::now()).1 > Span::ZERO);
+        memory.boot = "another".to_string();
+        let memory = memory.taken_up();
+        assert_eq!(memory.vanished(&election, boot::now()), (Epoch(7), Span::ZERO));
+    }
+}

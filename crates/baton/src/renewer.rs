@@ -1,0 +1,295 @@
+//! The task that renews a leadership, and what it shares with its holder.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use baton_election::document::{Leader, Phase};
+use baton_election::lease::renewal_interval;
+use baton_election::policy::Limits;
+use baton_election::time::{Moment, Span};
+use baton_election::{Answer, Credential, ElectionName, Epoch, Refusal, Standing, Tenure};
+use baton_store::{BoxStream, Change, Key, StoreError, boot};
+use futures_util::StreamExt;
+use tokio::sync::watch;
+
+use crate::backoff::{Backoff, Patience};
+use crate::coordinator::{Coordinator, Grant, Renewal};
+use crate::error::Error;
+use crate::leadership::{Status, Terms};
+
+/// What the holder and the renewing task share. `ensure` reads it without a lock.
+pub(crate) struct Shared {
+    /// The deadline in nanoseconds on the boot-time clock; zero once it is lost.
+    pub(crate) deadline: AtomicU64,
+    pub(crate) epoch: AtomicU64,
+    pub(crate) awaiting: AtomicBool,
+    pub(crate) progress: AtomicBool,
+    pub(crate) spent_tokens: AtomicU64,
+    /// In nanoseconds from the grant until the work began; zero until then.
+    pub(crate) promotion: AtomicU64,
+    pub(crate) phase: std::sync::Mutex<Option<Phase>>,
+    pub(crate) status: watch::Sender<Status>,
+    pub(crate) terms: watch::Sender<Terms>,
+    /// Told to the renewing task: renew at once.
+    pub(crate) nudge: tokio::sync::Notify,
+}
+
+impl Shared {
+    /// It is over. The first reason stands.
+    fn lose(&self, why: &str) {
+        self.deadline.store(0, Ordering::Release);
+        self.status.send_if_modified(|status| {
+            let first = !matches!(status, Status::Lost(_));
+            if first {
+                *status = Status::Lost(why.to_string());
+            }
+            first
+        });
+    }
+
+    /// Tells of jeopardy and of the loss in time, whatever the renewing does: a store that hangs must not hide them.
+    ///
+    /// Returns why it is lost. `reserve` is what is left of the lease when a renewal is overdue.
+    async fn run_out(&self, reserve: Span) -> String {
+        loop {
+            let deadline = Moment::from_nanos(self.deadline.load(Ordering::Acquire));
+            let now = boot::now();
+            if now >= deadline {
+                return "no renewal was answered in time".to_string();
+            }
+            let overdue = now >= deadline - reserve;
+            if overdue {
+                self.status.send_if_modified(|status| {
+                    let safe = *status == Status::Safe;
+                    if safe {
+                        *status = Status::Jeopardy("a renewal is overdue".to_string());
+                    }
+                    safe
+                });
+            }
+            let until = if overdue { deadline } else { deadline - reserve };
+            if let Err(error) = boot::sleep_until(until).await {
+                return format!("the clock cannot be waited for: {error}");
+            }
+        }
+    }
+}
+
+/// The task that renews.
+pub(crate) struct Renewer {
+    coordinator: Coordinator,
+    election: ElectionName,
+    credential: Credential,
+    limits: Limits,
+    granted_at: Moment,
+    idle_since: Moment,
+    tenure: Tenure,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Renewer {
+    /// Whatever ends the task, the leadership is not renewed from then on.
+    fn drop(&mut self) {
+        self.shared.lose("its renewals have stopped");
+    }
+}
+
+impl Renewer {
+    pub(crate) fn new(
+        coordinator: &Coordinator,
+        election: &ElectionName,
+        grant: &Grant,
+        granted_at: Moment,
+        tenure: Tenure,
+        shared: &Arc<Shared>,
+    ) -> Renewer {
+        Renewer {
+            coordinator: coordinator.clone().patient(Patience { retries: Some(0), ..Patience::default() }),
+            election: election.clone(),
+            credential: grant.credential,
+            limits: grant.document.leader.as_ref().map(|leader| leader.limits.clone()).unwrap_or_default(),
+            granted_at,
+            idle_since: granted_at,
+            tenure,
+            shared: Arc::clone(shared),
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let reserve = self.tenure.deadline().since(self.tenure.jeopardy_at());
+        let why = tokio::select! {
+            why = self.renew_until_lost() => why,
+            why = shared.run_out(reserve) => why,
+        };
+        shared.lose(&why);
+    }
+
+    async fn renew_until_lost(&mut self) -> String {
+        let key = Key::Election(self.election.clone());
+        let watch = within(self.due(), self.coordinator.store().watch(&key)).await;
+        let mut changes: BoxStream<Change> = match watch {
+            Some(Ok(changes)) => changes,
+            Some(Err(_)) | None => Box::pin(futures_util::stream::pending()),
+        };
+        let mut recorded = false;
+        loop {
+            let due = self.due();
+            tokio::select! {
+                slept = boot::sleep_until(due) => if let Err(error) = slept {
+                    return format!("the clock cannot be waited for: {error}");
+                },
+                () = self.shared.nudge.notified() => {}
+                change = changes.next() => match change {
+                    // Our own renewals are heard of too; only a change of leader concerns us.
+                    Some(_) if within(due, self.still_ours()).await == Some(true) => continue,
+                    Some(_) => {}
+                    None => changes = Box::pin(futures_util::stream::pending()),
+                },
+            }
+            if let Err(why) = self.renew().await {
+                return why;
+            }
+            if !recorded {
+                recorded = within(self.due(), self.record()).await == Some(true);
+            }
+        }
+    }
+
+    /// When the next renewal is due: in time, and whenever a limit would be reached.
+    fn due(&self) -> Moment {
+        let limits = [
+            self.limits.time.map(|limit| self.granted_at + limit),
+            self.limits.stall.map(|limit| self.idle_since + limit),
+        ];
+        let now = boot::now();
+        limits.into_iter().flatten().filter(|at| *at > now).fold(self.tenure.renew_at(), Moment::min)
+    }
+
+    async fn still_ours(&self) -> bool {
+        match self.coordinator.view(&self.election).await {
+            Ok(view) => view.document.is_some_and(|document| {
+                let leader = document.leader.as_ref();
+                let awaiting = document.state == baton_election::State::AwaitingApproval;
+                leader.is_some_and(|leader| self.is_ours(leader))
+                    && awaiting == self.shared.awaiting.load(Ordering::Acquire)
+            }),
+            Err(_) => true,
+        }
+    }
+
+    fn is_ours(&self, leader: &Leader) -> bool {
+        leader.incarnation == self.credential.incarnation
+            && leader.epoch.0 == self.shared.epoch.load(Ordering::Acquire)
+    }
+
+    /// Puts this leadership's transition into the history, so that the successor need not.
+    async fn record(&self) -> bool {
+        let Ok(view) = self.coordinator.view(&self.election).await else { return false };
+        match view.document.as_ref().and_then(|document| document.last_transition.as_deref()) {
+            None => true,
+            Some(last) => self.coordinator.local.record_transition(&self.election, last).await.is_ok(),
+        }
+    }
+
+    /// Renews, again and again if the store fails, until it is answered or too late.
+    async fn renew(&mut self) -> Result<(), String> {
+        let mut backoff = Backoff::new(Patience { longest: Span::secs(1), ..Patience::default() }.endless());
+        loop {
+            let progress = self.shared.progress.swap(false, Ordering::AcqRel);
+            let renewal = self.renewal(progress);
+            let patience = boot::now() + renewal_interval(self.tenure.ttl());
+            let answered = within(patience, self.coordinator.renew(&self.election, &renewal)).await;
+            match answered.unwrap_or_else(|| Err(self.unanswered())) {
+                Ok((answer, asked_at)) => return self.answered(&answer, asked_at, progress),
+                Err(Error::Refused(refusal)) => return Err(refused(&refusal)),
+                Err(error) => {
+                    self.shared.progress.fetch_or(progress, Ordering::AcqRel);
+                    self.overdue(&error)?;
+                }
+            }
+            let delay = backoff.next().unwrap_or(Span::secs(1));
+            let until = (boot::now() + delay).min(self.tenure.deadline());
+            boot::sleep_until(until).await.map_err(|error| error.to_string())?;
+        }
+    }
+
+    fn unanswered(&self) -> Error {
+        let (location, why) = (self.coordinator.store().location(), "it does not answer".to_string());
+        StoreError::Unknown { location, why }.into()
+    }
+
+    fn renewal(&self, progress: bool) -> Renewal {
+        let promotion = self.shared.promotion.load(Ordering::Acquire);
+        let spent = self.shared.spent_tokens.load(Ordering::Acquire);
+        let phase = *self.shared.phase.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Renewal {
+            epoch: Epoch(self.shared.epoch.load(Ordering::Acquire)),
+            credential: self.credential,
+            progress,
+            spent_tokens: (spent > 0).then_some(spent),
+            phase,
+            promotion: (promotion > 0).then(|| Span::nanos(promotion)),
+        }
+    }
+
+    fn answered(&mut self, answer: &Answer, asked_at: Moment, progress: bool) -> Result<(), String> {
+        match answer {
+            Answer::Renewed { epoch, awaiting_approval, .. } => {
+                let (now, before) = (boot::now(), self.tenure.deadline());
+                let too_late = || Err("a renewal was answered after the deadline".to_string());
+                if self.tenure.renewed(asked_at, now) == Standing::Lost {
+                    return too_late();
+                }
+                if progress {
+                    self.idle_since = now;
+                }
+                self.shared.epoch.store(epoch.0, Ordering::Release);
+                self.shared.awaiting.store(*awaiting_approval, Ordering::Release);
+                let deadline = self.tenure.deadline();
+                let (old, new) = (before.as_nanos(), deadline.as_nanos());
+                let moved =
+                    self.shared.deadline.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
+                if moved.is_err() {
+                    return too_late();
+                }
+                self.shared.terms.send_replace(Terms { token: *epoch, deadline });
+                let status = if *awaiting_approval { Status::AwaitingApproval } else { Status::Safe };
+                self.shared.status.send_if_modified(|old| {
+                    let changed = *old != status;
+                    *old = status;
+                    changed
+                });
+                Ok(())
+            }
+            Answer::Ended { cause, reason } => Err(format!("it was ended ({cause}): {reason}")),
+            other => unreachable!("a renewal is answered as one, not with {other:?}"),
+        }
+    }
+
+    fn overdue(&mut self, error: &Error) -> Result<(), String> {
+        match self.tenure.standing(boot::now()) {
+            Standing::Lost => Err(format!("no renewal was answered in time: {error}")),
+            Standing::Jeopardy => {
+                self.shared.status.send_replace(Status::Jeopardy(error.to_string()));
+                Ok(())
+            }
+            Standing::Safe | Standing::Offered => Ok(()),
+        }
+    }
+}
+
+/// What this future gives, if it gives it in time. Nothing may delay a renewal.
+async fn within<T>(until: Moment, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        _ = boot::sleep_until(until) => None,
+    }
+}
+
+fn refused(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Stale { why, .. } => why.clone(),
+        other => other.to_string(),
+    }
+}

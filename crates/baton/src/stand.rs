@@ -1,0 +1,94 @@
+//! Standing for election where a policy compares candidates.
+
+use baton_election::candidate::{self, Candidate};
+use baton_election::select::{self, Ranked};
+use baton_election::{AgentName, Credential, Document, ElectionName, Span};
+use baton_store::{Clock, Key, Prefix, Record, boot};
+
+use crate::coordinator::{Bid, Coordinator};
+use crate::error::Error;
+use crate::local::Step;
+
+/// The most candidates that are compared.
+const MAX_CANDIDATES: usize = 10_000;
+
+impl Coordinator {
+    /// Enlists, or goes on standing.
+    pub async fn enlist(
+        &self,
+        election: &ElectionName,
+        bid: &Bid,
+        credential: Credential,
+        ttl: Span,
+    ) -> Result<Candidate, Error> {
+        let wanted = Candidate {
+            election: election.clone(),
+            agent: bid.agent.clone(),
+            incarnation: credential.incarnation,
+            key_hash: credential.key.hash(),
+            priority: bid.priority,
+            capabilities: bid.capabilities.clone(),
+            score: bid.score,
+            load: bid.load,
+            ttl,
+            beat: 0,
+            withdrawn: false,
+            enlisted: boot::wall(),
+        };
+        let key = Key::Candidate(election.clone(), bid.agent.clone());
+        self.local.info(self.patience, true).await?;
+        self.local
+            .change(&key, self.patience, |record, age, _| {
+                let found = match record {
+                    Some(Record::Candidate(found)) => Some((&**found, age)),
+                    Some(_) | None => None,
+                };
+                let next = candidate::enlist(found, &wanted)?;
+                Ok(Step::Write(Record::Candidate(Box::new(next.clone())), Clock::Restart, next))
+            })
+            .await
+    }
+
+    /// Stands no longer. Returns whether it did.
+    pub async fn withdraw(
+        &self,
+        election: &ElectionName,
+        agent: &AgentName,
+        credential: Credential,
+    ) -> Result<bool, Error> {
+        let key = Key::Candidate(election.clone(), agent.clone());
+        self.local
+            .change(&key, self.patience, |record, _, _| {
+                let found = match record {
+                    Some(Record::Candidate(found)) => Some(&**found),
+                    Some(_) | None => None,
+                };
+                Ok(match candidate::withdraw(found, &credential)? {
+                    None => Step::Done(false),
+                    Some(next) => Step::Write(Record::Candidate(Box::new(next)), Clock::Restart, true),
+                })
+            })
+            .await
+    }
+
+    /// The candidates that stand.
+    pub async fn candidates(&self, election: &ElectionName) -> Result<Vec<Candidate>, Error> {
+        let keys = self.local.store.list(&Prefix::Candidates(election.clone())).await?;
+        let mut standing = Vec::new();
+        for key in keys.iter().take(MAX_CANDIDATES) {
+            let reading = self.local.store.read(key).await?;
+            let age = self.local.memory().observe(key, &reading);
+            if let Some((Record::Candidate(candidate), _)) = reading.found
+                && candidate.stands(age)
+            {
+                standing.push(*candidate);
+            }
+        }
+        Ok(standing)
+    }
+
+    /// The candidates that stand, in the policy's order.
+    pub async fn ranking(&self, election: &ElectionName, document: &Document) -> Result<Vec<Ranked>, Error> {
+        Ok(select::rank(document, &self.candidates(election).await?))
+    }
+}

@@ -1,0 +1,213 @@
+//! `baton acquire`: lead, without a process that renews.
+
+use baton::election::policy::Limits;
+use baton::election::time::Span;
+use baton::election::{AgentName, Credential, ElectionName, Epoch, Refusal};
+use baton::store::{Access, boot};
+use baton::{Bid, Campaign, Error, Grant, mint_credential};
+use clap::Args;
+use serde_json::json;
+
+use crate::context::{Context, Global, Who, usable_for};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+use crate::state::KeptLease;
+
+/// How long a one-shot command waits for the others in line, once the nomination is over.
+const IN_LINE: Span = Span::secs(3);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton acquire refactor-auth --as agent-a              now or never; exits 3 if another leads
+  baton acquire refactor-auth --as agent-a --wait 10m   wait in line
+  baton acquire refactor-auth --as agent-a --json       {\"outcome\":\"granted\",\"token\":3,…}
+
+The lease key is kept in this user's private state folder. Renew before the lease ends: baton renew.")]
+pub(crate) struct Acquire {
+    /// What to lead
+    pub(crate) election: ElectionName,
+    #[command(flatten)]
+    who: Who,
+    #[command(flatten)]
+    terms: Terms,
+    /// How long to wait in line [default: do not wait]
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<Span>,
+}
+
+/// What an agent offers and asks for.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Terms {
+    /// How long the lease lasts after each renewal, 1s to 7d [default: the policy's, 30s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) ttl: Option<Span>,
+    /// What will be coordinated, in words
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) task: Option<String>,
+    /// For the policy `priority`: higher goes first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    pub(crate) priority: i64,
+    /// For the policy `capable`: what this agent can do
+    #[arg(long = "capability", value_name = "C")]
+    pub(crate) capability: Vec<String>,
+    /// For the policy `capable`: how well it can do it
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    pub(crate) score: i64,
+    /// For the policy `available`: how much it has to do already
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) load: u64,
+    /// End after so much time as the leader
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) budget_time: Option<Span>,
+    /// End after so many model tokens (told by baton renew --spent N)
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_tokens: Option<u64>,
+    /// End after so many renewals
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_renewals: Option<u64>,
+    /// End after so much time without progress
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) stall: Option<Span>,
+}
+
+impl Terms {
+    pub(crate) fn bid(&self, agent: AgentName) -> Bid {
+        Bid {
+            agent,
+            ttl: self.ttl,
+            task: self.task.clone(),
+            priority: self.priority,
+            capabilities: self.capability.iter().cloned().collect(),
+            score: self.score,
+            load: self.load,
+            limits: Limits {
+                time: self.budget_time,
+                tokens: self.budget_tokens,
+                renewals: self.budget_renewals,
+                stall: self.stall,
+            },
+        }
+    }
+}
+
+impl Acquire {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let bid = self.terms.bid(self.who.agent()?);
+        let context = Context::open(global, Access::Write).await?;
+        let granted = self.grant(&context, &bid).await;
+        context.remember();
+        let grant = granted.map_err(|error| match error {
+            Stop::Refused(error) => Failure::from_error(&error, Speaker::Candidate),
+            Stop::Failed(failure) => failure,
+        })?;
+        let left = usable_for(grant.asked_at, grant.ttl);
+        let cause = grant.document.last_transition.as_ref().map(|last| last.cause);
+        let inherits = grant.document.checkpoint.as_ref().map(|checkpoint| checkpoint.seq);
+        let data = json!({
+            "outcome": "granted",
+            "election": self.election,
+            "agent": bid.agent,
+            "token": grant.epoch,
+            "expires_in_ms": left.as_millis(),
+            "ttl_ms": grant.ttl.as_millis(),
+            "cause": cause,
+            "repeated": grant.repeated,
+            "checkpoint": inherits,
+        });
+        let text =
+            format!("{} leads {} with token {}; renew within {left}", bid.agent, self.election, grant.epoch);
+        context.output.say(&data, &text)?;
+        if let Some(seq) = inherits {
+            context
+                .output
+                .talk(&format!("checkpoint {seq} was left for you: baton handover {}", self.election));
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Asks with the key of an earlier call first: if its answer was lost, it leads already.
+    async fn grant(&self, context: &Context, bid: &Bid) -> Result<Grant, Stop> {
+        if let Some(kept) = context.state.lease(&self.election, &bid.agent) {
+            match self.ask(context, bid, kept.credential, true).await {
+                Ok(grant) => return self.extended(context, bid, grant).await,
+                Err(Stop::Refused(Error::Refused(Refusal::Stale { .. } | Refusal::WrongKey { .. }))) => {}
+                Err(Stop::Refused(Error::Refused(refusal))) if kept.epoch.0 > 0 => {
+                    context.state.drop_lease(&self.election, &bid.agent);
+                    if self.wait.is_none() {
+                        return Err(Stop::Refused(refusal.into()));
+                    }
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
+        let credential = mint_credential().map_err(Stop::Refused)?;
+        self.ask(context, bid, credential, false).await
+    }
+
+    /// Keeps the key before it asks, so that a crash in between loses nothing.
+    async fn ask(
+        &self,
+        context: &Context,
+        bid: &Bid,
+        credential: Credential,
+        again: bool,
+    ) -> Result<Grant, Stop> {
+        let keep = |epoch, ttl, asked_at| {
+            let lease = KeptLease::new(credential, epoch, ttl, asked_at);
+            context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)
+        };
+        if !again {
+            keep(Epoch(0), Span::ZERO, boot::now())?;
+        }
+        match self.wait_in_line(context, bid, credential).await {
+            Ok(grant) => {
+                keep(grant.epoch, grant.ttl, grant.asked_at)?;
+                Ok(grant)
+            }
+            Err(error) => {
+                if !again && matches!(error, Error::Refused(_) | Error::WaitedLongEnough(..)) {
+                    context.state.drop_lease(&self.election, &bid.agent);
+                }
+                Err(Stop::Refused(error))
+            }
+        }
+    }
+
+    async fn wait_in_line(
+        &self,
+        context: &Context,
+        bid: &Bid,
+        credential: Credential,
+    ) -> Result<Grant, Error> {
+        let coordinator = &context.coordinator;
+        let policy = coordinator.view(&self.election).await?.document.map(|document| document.policy);
+        let wait = match (self.wait, policy) {
+            (Some(wait), _) => wait,
+            (None, Some(policy)) if policy.select.compares() => policy.nomination.plus(IN_LINE),
+            (None, _) => return coordinator.acquire(&self.election, bid, credential, None, None).await,
+        };
+        let campaign = Campaign { bid: bid.clone(), wait: Some(wait) };
+        coordinator.wait_for_grant(&self.election, &campaign, credential).await
+    }
+
+    /// It leads already: asking again is a sign of life.
+    async fn extended(&self, context: &Context, bid: &Bid, mut grant: Grant) -> Result<Grant, Stop> {
+        let renewal = baton::Renewal::new(grant.epoch, grant.credential);
+        let (answer, asked_at) =
+            context.coordinator.renew(&self.election, &renewal).await.map_err(Stop::Refused)?;
+        if let baton::election::Answer::Ended { cause, reason } = answer {
+            return Err(Stop::Refused(Error::Lost(format!("it was ended ({cause}): {reason}"))));
+        }
+        grant.asked_at = asked_at;
+        let lease = KeptLease::new(grant.credential, grant.epoch, grant.ttl, asked_at);
+        context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)?;
+        Ok(grant)
+    }
+}
+
+/// Why it was not granted.
+enum Stop {
+    Refused(Error),
+    Failed(Failure),
+}

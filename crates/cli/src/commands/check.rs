@@ -1,0 +1,62 @@
+//! `baton check`: is this token current?
+
+use baton::Renewal;
+use baton::election::{ElectionName, Epoch};
+use baton::store::Access;
+use clap::Args;
+use serde_json::json;
+
+use super::renew::renew;
+use crate::context::{Context, Global, Who, current_token};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton check refactor-auth --token 3 && deploy     exits 0 or 5
+  baton check refactor-auth                         under baton run, the token is known
+
+Between the check and the act the token can become stale: baton fence RESOURCE -- CMD closes that gap.")]
+pub(crate) struct Check {
+    /// What is led
+    election: ElectionName,
+    /// The token [default: $BATON_TOKEN_FILE or $BATON_TOKEN]
+    #[arg(long, value_name = "N")]
+    token: Option<Epoch>,
+    #[command(flatten)]
+    who: Who,
+}
+
+impl Check {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let token = token_or_inherited(self.token)?;
+        let mut context = Context::open(global, Access::Read).await?;
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
+        let mine = context.lease(&self.election, &self.who).ok().filter(|held| held.epoch == token);
+        let checked = context.coordinator.check(&self.election, token).await;
+        context.remember();
+        let view = checked.map_err(fail)?;
+        if let Some(held) = mine {
+            // The holder's own check is a sign of life.
+            context = Context::open(global, Access::Write).await?;
+            let renewal = Renewal::new(held.epoch, held.credential);
+            renew(&context, &self.election, &held, &renewal).await?;
+        }
+        let leader = view.leader().map(|leader| leader.agent.clone());
+        let data = json!({"outcome": "current", "election": self.election, "token": token, "leader": leader});
+        let whose = leader.map_or(String::new(), |leader| format!(", {leader}'s"));
+        context.output.say(&data, &format!("token {token} of {} is current{whose}", self.election))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The token that was given, else that of the surrounding `baton run`.
+pub(crate) fn token_or_inherited(given: Option<Epoch>) -> Result<Epoch, Failure> {
+    match given {
+        Some(token) => Ok(token),
+        None => current_token()?.ok_or_else(|| {
+            Failure::usage("no token is given", "say which: --token N, or run under `baton run`")
+        }),
+    }
+}

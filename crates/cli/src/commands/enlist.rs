@@ -1,0 +1,55 @@
+//! `baton enlist`: stand for election where the policy compares candidates.
+
+use baton::election::ElectionName;
+use baton::election::time::Span;
+use baton::mint_credential;
+use baton::store::Access;
+use clap::Args;
+use serde_json::json;
+
+use super::acquire::Terms;
+use crate::context::{Context, Global, Who};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+
+/// How long a candidacy counts if nobody says otherwise.
+const DEFAULT_CANDIDACY: Span = Span::secs(30);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  baton enlist refactor-auth --as agent-b --priority 5 --capability rust --load 2
+
+A candidacy lapses after --ttl unless it is repeated. baton run and baton acquire enlist by themselves.")]
+pub(crate) struct Enlist {
+    /// What to stand for
+    election: ElectionName,
+    #[command(flatten)]
+    who: Who,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+impl Enlist {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let bid = self.terms.bid(self.who.agent()?);
+        let context = Context::open(global, Access::Write).await?;
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Candidate);
+        let credential = match context.state.candidacy(&self.election, &bid.agent) {
+            Some(credential) => credential,
+            None => mint_credential().map_err(fail)?,
+        };
+        context.state.keep_candidacy(&self.election, &bid.agent, &credential)?;
+        let ttl = bid.ttl.unwrap_or(DEFAULT_CANDIDACY);
+        let enlisted = context.coordinator.enlist(&self.election, &bid, credential, ttl).await;
+        context.remember();
+        let candidate = enlisted.map_err(fail)?;
+        let data = json!({
+            "outcome": "enlisted", "election": self.election, "agent": candidate.agent,
+            "priority": candidate.priority, "capabilities": candidate.capabilities,
+            "score": candidate.score, "load": candidate.load, "expires_in_ms": candidate.ttl.as_millis(),
+        });
+        context.output.say(&data, &format!("{} stands for {} for {ttl}", candidate.agent, self.election))?;
+        Ok(Exit::Done)
+    }
+}

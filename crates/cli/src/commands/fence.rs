@@ -1,0 +1,233 @@
+//! `baton fence`: touch a resource only with a current token.
+
+use baton::election::fence::Entry;
+use baton::election::lease;
+use baton::election::time::Span;
+use baton::election::{ElectionName, Epoch, Incarnation, Margins, Moment, Refusal, ResourceName};
+use baton::store::{Access, boot};
+use baton::{Error, mint_credential};
+use baton_warden::{Household, News, Report, Start, Ward};
+use clap::Args;
+use serde_json::json;
+
+use super::check::token_or_inherited;
+use crate::context::{Context, Global, Who};
+use crate::custody::{self, Duty, GivesBack, RunFolder, boot_time};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome, table};
+
+/// How long a hold lasts after its last sign of life: how long others wait if the holder is stopped.
+const HOLD: Span = Span::secs(5);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton fence db/orders --election refactor-auth --token 3            exits 0 or 5
+  baton fence db/orders --token 3 -- psql -f migrate.sql              nobody else gets in while it runs
+  baton fence db/orders --log                                         what was accepted
+  baton fence --json --log db/orders
+
+A resource belongs to the election that is named at its first use. A token passes if it is current and not
+below the highest that the resource has seen. Without CMD there is a gap between the check and the act.")]
+pub(crate) struct Fence {
+    /// What is touched [default with --log: all]
+    resource: Option<ResourceName>,
+    /// The token [default: $BATON_TOKEN_FILE or $BATON_TOKEN]
+    #[arg(long, value_name = "N")]
+    token: Option<Epoch>,
+    /// The election that the resource belongs to [default: the one it is bound to, else $BATON_ELECTION]
+    #[arg(long, value_name = "ELECTION", env = "BATON_ELECTION", hide_env = true)]
+    election: Option<ElectionName>,
+    #[command(flatten)]
+    who: Who,
+    /// What for, for the log
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    note: String,
+    /// How long to wait while another command runs on the resource
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    wait: Span,
+    /// See what was accepted, instead
+    #[arg(long)]
+    log: bool,
+    /// What to run on the resource
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// Somebody who has been let in, for the run of CMD.
+struct Inside<'a> {
+    context: &'a Context,
+    resource: &'a ResourceName,
+    election: ElectionName,
+    run: Incarnation,
+}
+
+impl Fence {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        if self.log {
+            return self.show(global).await;
+        }
+        let Some(resource) = &self.resource else {
+            return Err(Failure::usage("no resource is named", "such as: baton fence db/orders --token 3"));
+        };
+        let token = token_or_inherited(self.token)?;
+        let context = Context::open(global, Access::Write).await?;
+        let outcome = if self.command.is_empty() {
+            self.admit(&context, resource, token, None).await.map(|_| ())
+        } else {
+            let outcome = self.hold(&context, resource, token).await;
+            context.remember();
+            return outcome;
+        };
+        context.remember();
+        outcome.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+        self.renew_own(&context, token).await;
+        let data = json!({"outcome": "accepted", "resource": resource, "token": token});
+        context.output.say(&data, &format!("{resource} accepts token {token}"))?;
+        Ok(Exit::Done)
+    }
+
+    /// What the holder does is a sign of life.
+    async fn renew_own(&self, context: &Context, token: Epoch) {
+        let Some(election) = &self.election else { return };
+        if let Ok(held) = context.lease(election, &self.who)
+            && held.epoch == token
+        {
+            let renewal = baton::Renewal::new(held.epoch, held.credential);
+            let _ = super::renew::renew(context, election, &held, &renewal).await;
+        }
+    }
+
+    /// Asks the fence, again while another command runs on the resource.
+    async fn admit(
+        &self,
+        context: &Context,
+        resource: &ResourceName,
+        token: Epoch,
+        hold: Option<(Incarnation, Span)>,
+    ) -> Result<(baton::election::Fence, Moment), Error> {
+        let agent = self.who.agent().ok();
+        let note = if self.note.is_empty() { self.command.join(" ") } else { self.note.clone() };
+        let entry = Entry { resource, token, agent: agent.as_ref(), note: &note, hold };
+        // The election of the surrounding run is only a default for a resource that is not bound yet.
+        let bound = context.coordinator.fence(resource).await?.map(|view| view.fence.election);
+        let explicit = std::env::var("BATON_ELECTION").ok().as_deref()
+            != self.election.as_ref().map(ElectionName::as_str);
+        let election = if explicit { self.election.clone() } else { bound.or_else(|| self.election.clone()) };
+        let give_up_at = boot::now() + self.wait;
+        loop {
+            let asked_at = boot::now();
+            match context.coordinator.admit(&entry, election.as_ref()).await {
+                Err(Error::Refused(Refusal::Held { remaining, .. })) if boot::now() < give_up_at => {
+                    let until = (boot::now() + remaining.min(Span::millis(100))).min(give_up_at);
+                    boot::sleep_until(until).await?;
+                }
+                outcome => return Ok((outcome?, asked_at)),
+            }
+        }
+    }
+
+    /// Runs CMD while the resource is held.
+    async fn hold(&self, context: &Context, resource: &ResourceName, token: Epoch) -> Outcome {
+        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+        let household = Household::open()?;
+        let folder = RunFolder::make()?;
+        let mut ward = custody::prepare(household, &folder).await?;
+        let run = mint_credential().map_err(fail)?.incarnation;
+        let (fence, asked_at) = match self.admit(context, resource, token, Some((run, HOLD))).await {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                let _ = ward.dismiss().await;
+                return Err(fail(error));
+            }
+        };
+        let inside = Inside { context, resource, election: fence.election, run };
+        let duty = Duty {
+            store: custody::absolute_store(&context.coordinator, &context.url),
+            folder: folder.path().to_path_buf(),
+            gives_back: GivesBack::Hold { resource: resource.clone(), run },
+        };
+        let started = ward.start(Start {
+            command: self.command.clone(),
+            env: vec![("BATON_TOKEN".to_string(), token.to_string())],
+            deadline: boot_time(Margins::STANDARD.deadline(asked_at, HOLD)),
+            grace_ms: lease::default_grace(HOLD).as_millis(),
+            ticket: duty.ticket(),
+        });
+        started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
+        let outcome = inside.watch_over(&mut ward).await;
+        let _ = context.coordinator.leave_hold(resource, run).await;
+        let _ = ward.dismiss().await;
+        outcome
+    }
+
+    async fn show(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Read).await?;
+        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+        let resources = match &self.resource {
+            Some(resource) => vec![resource.clone()],
+            None => context.coordinator.fences().await.map_err(fail)?,
+        };
+        let mut rows = Vec::new();
+        for resource in &resources {
+            for entry in context.coordinator.accepted(resource).await.map_err(fail)? {
+                if context.output.json {
+                    let mut data = json!(entry);
+                    data["resource"] = json!(resource);
+                    context.output.line(&data.to_string())?;
+                }
+                let agent = entry.agent.map_or("-".to_string(), |agent| agent.to_string());
+                rows.push(vec![
+                    resource.to_string(),
+                    entry.seq.to_string(),
+                    entry.token.to_string(),
+                    agent,
+                    entry.at.to_string(),
+                    entry.note,
+                ]);
+            }
+        }
+        if !context.output.json {
+            context.output.line(&table(&["RESOURCE", "SEQ", "TOKEN", "AGENT", "AT", "NOTE"], &rows))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Inside<'_> {
+    /// Until nothing of CMD is left, keeping the hold as long as the token is current.
+    async fn watch_over(&self, ward: &mut Ward) -> Outcome {
+        let mut refused: Option<Failure> = None;
+        let mut beats = tokio::time::interval(std::time::Duration::from_nanos(HOLD.scaled(1, 3).as_nanos()));
+        loop {
+            tokio::select! {
+                news = ward.next_report() => match news {
+                    Ok(News::Told(Report::Ended { how, .. })) => {
+                        return refused.map_or(Ok(Exit::Command(how.exit_code())), Err);
+                    }
+                    Ok(News::Told(_)) => {}
+                    Ok(News::Overdue | News::Gone) | Err(_) => {
+                        while ward.seize().await.is_err() {}
+                        let lost = || Failure::new(Exit::Lost, "lost", "the warden was killed or stopped", "run it again");
+                        return Err(refused.unwrap_or_else(lost));
+                    }
+                },
+                _ = beats.tick(), if refused.is_none() => {
+                    let asked_at = boot::now();
+                    let kept = self.context.coordinator.keep_hold(self.resource, &self.election, self.run).await;
+                    match kept {
+                        Ok(()) => {
+                            let _ = ward.deadline(boot_time(Margins::STANDARD.deadline(asked_at, HOLD)));
+                        }
+                        Err(error @ Error::Refused(_)) => {
+                            refused = Some(Failure::from_error(&error, Speaker::Guard));
+                            let _ = ward.stop();
+                        }
+                        // The next beat tries again; the warden ends CMD if none comes through.
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+    }
+}

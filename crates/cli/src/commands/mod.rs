@@ -1,0 +1,130 @@
+//! One file per command.
+
+mod acquire;
+mod check;
+mod checkpoint;
+mod completions;
+mod demo;
+mod doctor;
+mod enlist;
+mod fence;
+mod handover;
+mod history;
+mod init;
+mod operator;
+mod pass;
+mod policy;
+mod release;
+mod renew;
+mod report;
+mod run;
+mod show;
+mod status;
+mod watch;
+mod withdraw;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::context::Global;
+use crate::custody;
+use crate::output::Outcome;
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Wait for the turn, then run CMD while leading, and only then
+    Run(run::Run),
+    /// Lead, without a process that renews
+    Acquire(acquire::Acquire),
+    /// Stay the leader
+    Renew(renew::Renew),
+    /// Stop being the leader; the work has stopped
+    Release(release::Release),
+    /// Stop being the leader, in favour of a named successor
+    Pass(pass::Pass),
+    /// Leave something for the successor
+    Checkpoint(checkpoint::Checkpoint),
+    /// See what the predecessor left, and take it on
+    Handover(handover::Handover),
+    /// Say that the leader is not useful: its leadership ends
+    Report(report::Report),
+    /// Stand for election where the policy compares candidates
+    Enlist(enlist::Enlist),
+    /// Stand no longer
+    Withdraw(withdraw::Withdraw),
+    /// See who leads what
+    Status(status::Status),
+    /// See every change as it happens
+    Watch(watch::Watch),
+    /// Is this token current? Exits 0 or 5
+    Check(check::Check),
+    /// See who led when, and why it changed
+    History(history::History),
+    /// Touch a resource only with a current token
+    Fence(fence::Fence),
+    /// Make a store, and make this user its operator
+    Init(init::Init),
+    /// Operator: this agent shall lead
+    Appoint(operator::Appoint),
+    /// Operator: whoever leads, stops
+    Depose(operator::Depose),
+    /// Operator: whoever leads, stops, and nobody may lead
+    Pause(operator::Pause),
+    /// Operator: the pause is over
+    Resume(operator::Resume),
+    /// Operator: the leader may go on
+    Approve(operator::Approve),
+    /// Operator: the leader may not go on
+    Reject(operator::Reject),
+    /// See the rules of an election; operator: set them
+    Policy(policy::Policy),
+    /// See it all: fail-over, fencing, hand-over, an operator's word
+    Demo(demo::Demo),
+    /// Check the store, its file system, clocks, keys and leftovers
+    Doctor(doctor::Doctor),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
+}
+
+/// Carries out a command.
+pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
+    match command {
+        Command::Run(command) => command.perform(&global).await,
+        Command::Acquire(command) => command.perform(&global).await,
+        Command::Renew(command) => command.perform(&global).await,
+        Command::Release(command) => command.perform(&global).await,
+        Command::Pass(command) => command.perform(&global).await,
+        Command::Checkpoint(command) => command.perform(&global).await,
+        Command::Handover(command) => command.perform(&global).await,
+        Command::Report(command) => command.perform(&global).await,
+        Command::Enlist(command) => command.perform(&global).await,
+        Command::Withdraw(command) => command.perform(&global).await,
+        Command::Status(command) => command.perform(&global).await,
+        Command::Watch(command) => command.perform(&global).await,
+        Command::Check(command) => command.perform(&global).await,
+        Command::History(command) => command.perform(&global).await,
+        Command::Fence(command) => command.perform(&global).await,
+        Command::Init(command) => command.perform(&global).await,
+        Command::Appoint(command) => command.perform(&global).await,
+        Command::Depose(command) => command.perform(&global).await,
+        Command::Pause(command) => command.perform(&global).await,
+        Command::Resume(command) => command.perform(&global).await,
+        Command::Approve(command) => command.perform(&global).await,
+        Command::Reject(command) => command.perform(&global).await,
+        Command::Policy(command) => command.perform(&global).await,
+        Command::Demo(command) => command.perform(&global).await,
+        Command::Doctor(command) => command.perform(&global).await,
+        Command::Completions(command) => command.perform(),
+    }
+}
+
+/// What other processes of ours are started as. Not for people.
+pub(crate) fn hidden(arguments: &[String]) -> Option<ExitCode> {
+    match arguments.get(1).map(String::as_str) {
+        Some(custody::WARDEN) => Some(custody::warden(&arguments[2..])),
+        Some(custody::EXEC) => Some(custody::exec(&arguments[2..])),
+        Some(_) | None => None,
+    }
+}

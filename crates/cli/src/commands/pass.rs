@@ -1,0 +1,58 @@
+//! `baton pass`: stop being the leader, in favour of a named successor.
+
+use baton::election::{AgentName, ElectionName};
+use baton::store::Access;
+use clap::Args;
+use serde_json::json;
+
+use crate::context::{Context, Global, Who};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  baton pass refactor-auth agent-b --as agent-a --reason 'out of context'
+
+The election is kept for the successor for one lease; then the policy decides. Pass only after the
+work has stopped.")]
+pub(crate) struct Pass {
+    /// What is led
+    election: ElectionName,
+    /// The successor
+    to: AgentName,
+    #[command(flatten)]
+    who: Who,
+    /// Why, for the history
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Pass {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Write).await?;
+        let held = context.lease(&self.election, &self.who)?;
+        let reason = self.reason.clone();
+        let passed =
+            context.coordinator.pass(&self.election, held.epoch, held.credential, &self.to, reason).await;
+        context.remember();
+        let document = passed.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
+        if held.kept.is_some() {
+            context.state.drop_lease(&self.election, &held.agent);
+        }
+        let kept_ms = document.reserved_for.as_ref().and_then(|kept| kept.lasts);
+        let data = json!({
+            "outcome": "passed",
+            "election": self.election,
+            "agent": held.agent,
+            "to": self.to,
+            "epoch": document.epoch,
+            "kept_for_ms": kept_ms.map(baton::election::Span::as_millis),
+        });
+        let kept = kept_ms.map_or(String::new(), |kept| format!(", for whom it is kept for {kept}"));
+        context
+            .output
+            .say(&data, &format!("{} passed {} to {}{kept}", held.agent, self.election, self.to))?;
+        Ok(Exit::Done)
+    }
+}

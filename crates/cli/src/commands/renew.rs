@@ -1,0 +1,97 @@
+//! `baton renew`: stay the leader.
+
+use baton::Renewal;
+use baton::election::time::Span;
+use baton::election::{Answer, ElectionName, Epoch, Moment};
+use baton::store::Access;
+use clap::Args;
+use serde_json::json;
+
+use crate::context::{Context, Global, Held, Who, usable_for};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton renew refactor-auth --as agent-a                     exits 4 if the leadership is lost
+  baton renew refactor-auth --as agent-a --spent 120000      tell what was used of the budget")]
+pub(crate) struct Renew {
+    /// What is led
+    election: ElectionName,
+    #[command(flatten)]
+    who: Who,
+    /// Model tokens used since the grant, all in all
+    #[arg(long, value_name = "N")]
+    spent: Option<u64>,
+    /// There was no progress since the last renewal
+    #[arg(long)]
+    no_progress: bool,
+}
+
+impl Renew {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Write).await?;
+        let held = context.lease(&self.election, &self.who)?;
+        let renewal = Renewal {
+            progress: !self.no_progress,
+            spent_tokens: self.spent,
+            ..Renewal::new(held.epoch, held.credential)
+        };
+        let renewed = renew(&context, &self.election, &held, &renewal).await?;
+        let data = json!({
+            "outcome": if renewed.awaiting_approval { "awaiting-approval" } else { "renewed" },
+            "election": self.election,
+            "agent": held.agent,
+            "token": renewed.epoch,
+            "expires_in_ms": renewed.left.map(Span::as_millis),
+            "approval_wanted": renewed.approval_wanted,
+        });
+        let left = renewed.left.map_or(String::new(), |left| format!("; renew within {left}"));
+        let text = format!("{} leads {} with token {}{left}", held.agent, self.election, renewed.epoch);
+        context.output.say(&data, &text)?;
+        if renewed.awaiting_approval {
+            context.output.talk("an operator must approve before the token is accepted again");
+            return Ok(Exit::Operator);
+        }
+        if renewed.approval_wanted {
+            context.output.talk("an operator should approve soon: baton approve");
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// A renewal that was accepted.
+pub(crate) struct Renewed {
+    pub(crate) epoch: Epoch,
+    pub(crate) awaiting_approval: bool,
+    approval_wanted: bool,
+    left: Option<Span>,
+}
+
+/// Renews the lease of a holder, and keeps what it learns. What the holder does is a sign of life.
+pub(crate) async fn renew(
+    context: &Context,
+    election: &ElectionName,
+    held: &Held,
+    renewal: &Renewal,
+) -> Result<Renewed, Failure> {
+    let outcome = context.coordinator.renew(election, renewal).await;
+    context.remember();
+    let (answer, asked_at): (Answer, Moment) =
+        outcome.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
+    match answer {
+        Answer::Renewed { epoch, awaiting_approval, approval_wanted } => {
+            context.keep(election, held, epoch, asked_at)?;
+            let left = held.kept.as_ref().map(|kept| usable_for(asked_at, Span::millis(kept.ttl_ms)));
+            Ok(Renewed { epoch, awaiting_approval, approval_wanted, left })
+        }
+        Answer::Ended { cause, reason } => Err(Failure::new(
+            Exit::Lost,
+            "lost",
+            format!("the leadership of {} was ended ({cause}): {reason}", held.agent),
+            "stop this work; campaign again",
+        )),
+        other => unreachable!("a renewal is answered as one, not with {other:?}"),
+    }
+}

@@ -1,0 +1,82 @@
+//! `baton report`: say that the leader is not useful.
+
+use baton::election::command::Finding;
+use baton::election::{Answer, ElectionName, Epoch};
+use baton::store::Access;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use crate::context::{Context, Global, Who};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    /// Its output failed validation
+    Validation,
+    /// It used up what it was given
+    Budget,
+    /// It makes no progress
+    Stall,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  baton report refactor-auth validation --as reviewer --detail 'the tests do not pass'
+
+Accepted from the leader itself, and from agents that the policy names as watchers
+(baton policy ELECTION --watcher AGENT). The leadership ends at once.")]
+pub(crate) struct Report {
+    /// What is led
+    election: ElectionName,
+    /// What was found
+    #[arg(value_enum)]
+    finding: What,
+    #[command(flatten)]
+    who: Who,
+    /// In words, for the history
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    detail: String,
+    /// The token of the leadership that is spoken of [default: the current one]
+    #[arg(long, value_name = "N")]
+    token: Option<Epoch>,
+}
+
+impl Report {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let by = self.who.agent()?;
+        let context = Context::open(global, Access::Write).await?;
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
+        let epoch = match self.token {
+            Some(token) => token,
+            None => {
+                let view = context.coordinator.view(&self.election).await.map_err(fail)?;
+                view.document.map_or(Epoch(0), |document| document.epoch)
+            }
+        };
+        let finding = match self.finding {
+            What::Validation => Finding::Validation,
+            What::Budget => Finding::Budget,
+            What::Stall => Finding::Stall,
+        };
+        let itself = context.lease(&self.election, &self.who).ok().filter(|held| held.epoch == epoch);
+        let credential = itself.map(|held| held.credential);
+        let coordinator = &context.coordinator;
+        let reported =
+            coordinator.report(&self.election, epoch, finding, &self.detail, &by, credential).await;
+        context.remember();
+        match reported.map_err(fail)? {
+            Answer::Done { epoch, ended, waits } => {
+                let data = json!({
+                    "outcome": "reported", "election": self.election, "epoch": epoch,
+                    "ended": ended, "waits_ms": waits.as_millis(),
+                });
+                let who = ended.map_or("nobody".to_string(), |agent| agent.to_string());
+                context.output.say(&data, &format!("the leadership of {who} has ended"))?;
+                Ok(Exit::Done)
+            }
+            other => unreachable!("a report is answered as one, not with {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The files through which `baton run` and CMD talk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use baton::CheckpointContent;
+use baton::election::command::{MAX_CHECKPOINT_BYTES, MAX_TEXT_BYTES};
+use baton::election::document::{Checkpoint, Reference};
+use baton::election::{ContentHash, Epoch};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::custody::RunFolder;
+use crate::output::Failure;
+use crate::state::{StateFolder, write_private};
+
+/// Where they are.
+pub(super) struct Files {
+    pub(super) token: PathBuf,
+    pub(super) checkpoint: PathBuf,
+    pub(super) progress: PathBuf,
+    pub(super) handover: PathBuf,
+}
+
+/// What tells one state of a file from another.
+pub(super) type Mark = (SystemTime, u64);
+
+impl Files {
+    pub(super) fn make(folder: &RunFolder) -> Files {
+        Files {
+            token: folder.file("token"),
+            checkpoint: folder.file("checkpoint"),
+            progress: folder.file("progress"),
+            handover: folder.file("handover.json"),
+        }
+    }
+
+    /// Replaces the token in one step, so that CMD never reads half of it.
+    pub(super) fn write_token(&self, token: Epoch) -> Result<(), Failure> {
+        write_private(&self.token, format!("{token}\n").as_bytes())
+    }
+
+    /// What the predecessor left; an empty object if nothing.
+    pub(super) fn write_handover(&self, inherited: Option<&Checkpoint>) -> Result<(), Failure> {
+        let data = inherited.map_or_else(|| json!({}), |checkpoint| json!(checkpoint));
+        write_private(&self.handover, format!("{data:#}\n").as_bytes())
+    }
+}
+
+/// The state of a file; none if there is none, or nothing in it.
+pub(super) fn mark(path: &Path) -> Option<Mark> {
+    let data = fs::metadata(path).ok().filter(|data| data.len() > 0)?;
+    Some((data.modified().ok()?, data.len()))
+}
+
+/// When a file was last touched, empty or not.
+pub(super) fn touched(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}
+
+/// What CMD wrote for its successor: `{"summary": …, "state": …}`, any other JSON as the state, anything else as text.
+pub(super) fn read_checkpoint(path: &Path, state: &StateFolder) -> Result<CheckpointContent, Failure> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Shaped {
+        #[serde(default)]
+        summary: String,
+        #[serde(default)]
+        state: Value,
+    }
+    let bytes = fs::read(path)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let (summary, value) = match serde_json::from_str::<Shaped>(&text) {
+        Ok(shaped) => (shaped.summary, shaped.state),
+        Err(_) => match serde_json::from_str::<Value>(&text) {
+            Ok(value) => (String::new(), value),
+            Err(_) => (text.lines().next().unwrap_or_default().to_string(), Value::String(text.into_owned())),
+        },
+    };
+    let summary = shortened(&summary);
+    let inline = value.to_string();
+    if inline.len() <= MAX_CHECKPOINT_BYTES {
+        return Ok(CheckpointContent { summary, state: inline, reference: None });
+    }
+    let sha256 = ContentHash::of(&bytes);
+    let kept = state.path().join("checkpoints").join(sha256.to_string());
+    write_private(&kept, &bytes)?;
+    let reference = Reference { location: kept.display().to_string(), sha256 };
+    Ok(CheckpointContent { summary, state: "null".to_string(), reference: Some(reference) })
+}
+
+fn shortened(summary: &str) -> String {
+    let end = summary
+        .char_indices()
+        .map(|(at, c)| at + c.len_utf8())
+        .take_while(|end| *end <= MAX_TEXT_BYTES)
+        .last();
+    summary[..end.unwrap_or(0)].to_string()
+}

@@ -1,0 +1,181 @@
+//! `baton run`: wait for the turn, then run CMD while leading, and only then.
+
+mod files;
+mod lead;
+mod signals;
+mod usefulness;
+
+use baton::election::lease;
+use baton::election::time::Span;
+use baton::election::{AgentName, ElectionName};
+use baton::store::Access;
+use baton::{Bid, Campaign};
+use baton_warden::{Household, Ward};
+use clap::Args;
+use serde_json::json;
+
+use super::acquire::Terms;
+use crate::context::{Context, Global, name};
+use crate::custody::{self, RunFolder};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+use lead::Ending;
+use signals::Signals;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton run refactor-auth -- claude -p 'coordinate the refactoring'
+  baton run nightly --as $HOSTNAME --once -- ./nightly.sh           do not campaign again after a loss
+  baton run deploy --ttl 10s --stall 5m --validate 'make check' -- ./deploy.sh
+
+CMD finds BATON_ELECTION, BATON_AGENT, BATON_TOKEN, BATON_TOKEN_FILE (follows when the token rises), BATON_KEY,
+BATON_STORE, BATON_HANDOVER_FILE (what the predecessor left), BATON_CHECKPOINT_FILE (write here what the
+successor must know) and BATON_PROGRESS_FILE (touch it to show progress).
+
+When the leadership is lost, CMD and everything it started gets SIGTERM, then SIGKILL, and is gone before
+the lease ends. Not covered: run and its warden both stopped, a suspended machine. Fences protect there.")]
+pub(crate) struct Run {
+    /// What to lead
+    election: ElectionName,
+    /// The agent [default: $BATON_AGENT, else the host's name and this process's number]
+    #[arg(long = "as", value_name = "AGENT", env = "BATON_AGENT", hide_env = true)]
+    agent: Option<String>,
+    #[command(flatten)]
+    terms: Terms,
+    /// From SIGTERM to SIGKILL, at most a third of the lease [default: min(5s, ttl/4)]
+    #[arg(long, value_name = "DURATION")]
+    grace: Option<Span>,
+    /// How long to wait for the turn [default: unlimited]
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<Span>,
+    /// Do not campaign again after a loss: exit 4
+    #[arg(long)]
+    once: bool,
+    /// A shell command that judges every checkpoint, and the end of CMD: not 0 ends the leadership
+    #[arg(long, value_name = "CMD")]
+    validate: Option<String>,
+    /// What to run while leading
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// What stays the same from one leadership to the next.
+struct Runner<'a> {
+    options: &'a Run,
+    context: Context,
+    bid: Bid,
+    household: Household,
+    signals: Signals,
+    store: String,
+}
+
+impl Run {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let bid = self.terms.bid(self.agent()?);
+        self.check_grace(self.terms.ttl)?;
+        let household = Household::open()?;
+        let signals = Signals::listen()?;
+        let context = Context::open(global, Access::Write).await?;
+        let store = custody::absolute_store(&context.coordinator, &context.url);
+        let mut runner = Runner { options: self, context, bid, household, signals, store };
+        let outcome = runner.run().await;
+        runner.context.remember();
+        outcome
+    }
+
+    fn agent(&self) -> Result<AgentName, Failure> {
+        match self.agent.as_deref().filter(|agent| !agent.is_empty()) {
+            Some(agent) => name(AgentName::new(agent)),
+            None => Ok(default_agent()),
+        }
+    }
+
+    /// The grace must leave most of the lease to work in.
+    fn check_grace(&self, ttl: Option<Span>) -> Result<(), Failure> {
+        match (self.grace, ttl) {
+            (Some(grace), Some(ttl)) if grace > lease::max_grace(ttl) => Err(Failure::usage(
+                format!("a grace of {grace} is over a third of the lease of {ttl}"),
+                format!("use at most {}, or a longer --ttl", lease::max_grace(ttl)),
+            )),
+            (_, _) => Ok(()),
+        }
+    }
+}
+
+/// The host's name and this process's number, as far as a name can hold them.
+fn default_agent() -> AgentName {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let plain: String = host.trim().chars().filter(char::is_ascii_alphanumeric).take(40).collect();
+    let number = std::process::id();
+    let text = format!("{}-{number}", plain.to_lowercase());
+    AgentName::new(text.trim_start_matches('-')).unwrap_or_else(|_| unreachable!("`{text}` is a plain name"))
+}
+
+impl Runner<'_> {
+    async fn run(&mut self) -> Outcome {
+        loop {
+            let folder = RunFolder::make()?;
+            let mut ward = custody::prepare(self.household, &folder).await?;
+            let Some(grant) = self.campaign(&mut ward).await? else {
+                let _ = ward.dismiss().await;
+                return Ok(Exit::Done);
+            };
+            self.options.check_grace(Some(grant.ttl))?;
+            match self.lead(&folder, ward, grant).await? {
+                Ending::Finished(code) => return Ok(Exit::Command(code)),
+                Ending::Lost(why) => {
+                    self.tell("lost", None, &format!("lost the leadership: {why}"))?;
+                    if self.options.once {
+                        return Err(Failure::new(
+                            Exit::Lost,
+                            "lost",
+                            format!(
+                                "{} lost the leadership of {}: {why}",
+                                self.bid.agent, self.options.election
+                            ),
+                            "without --once it would campaign again",
+                        ));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for the turn; none if a signal ended the wait.
+    async fn campaign(&mut self, ward: &mut Ward) -> Result<Option<baton::Grant>, Failure> {
+        let campaign = Campaign { bid: self.bid.clone(), wait: self.options.wait };
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Candidate);
+        let coordinator = self.context.coordinator.clone();
+        let election = self.options.election.clone();
+        loop {
+            let credential = baton::mint_credential().map_err(fail)?;
+            self.tell("waiting", None, &format!("{} waits to lead {election}", self.bid.agent))?;
+            let granted = tokio::select! {
+                granted = coordinator.wait_for_grant(&election, &campaign, credential) => granted,
+                _ = self.signals.next() => return Ok(None),
+                news = ward.next_report() => {
+                    return Err(Failure::new(Exit::Error, "warden", format!("the warden left: {news:?}"), "run it again"));
+                }
+            };
+            match granted {
+                // Granted and lost again before it could know of it.
+                Err(baton::Error::Refused(baton::election::Refusal::Stale { .. })) => {}
+                granted => return granted.map(Some).map_err(fail),
+            }
+        }
+    }
+
+    /// Tells how things go: to people on stderr, to programs as events on stderr too, since stdout is CMD's.
+    fn tell(&self, event: &str, token: Option<baton::election::Epoch>, text: &str) -> Result<(), Failure> {
+        if self.context.output.json {
+            let data = json!({
+                "event": event, "election": self.options.election, "agent": self.bid.agent, "token": token, "message": text,
+            });
+            self.context.output.event(&data);
+        } else {
+            self.context.output.talk(&format!("baton: {text}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! An election as it is shown: to programs as one object, to people as a few lines.
+
+use baton::View;
+use baton::election::document::{Document, Leader, Question, State};
+use baton::election::time::Span;
+use serde_json::{Value, json};
+
+use crate::output::clean;
+
+/// An election for programs.
+pub(crate) fn data(document: &Document, age: Span) -> Value {
+    let live = document.current_leader(age);
+    json!({
+        "election": document.election,
+        "state": state_word(document, age),
+        "epoch": document.epoch,
+        "leader": document.leader.as_ref().map(|leader| holder(document, leader, age, live.is_some())),
+        "outgoing": document.outgoing.as_ref().map(|leader| json!({
+            "agent": leader.agent, "remaining_ms": leader.lease().minus(age).as_millis(),
+        })),
+        "task": document.task,
+        "reserved_for": document.reserved_for.as_ref().map(|kept| &kept.agent),
+        "paused": document.paused.as_ref().map(|pause| json!({"reason": pause.reason, "at": pause.at})),
+        "question": document.approval.question,
+        "checkpoint": document.checkpoint.as_ref().map(|checkpoint| json!({
+            "seq": checkpoint.seq, "epoch": checkpoint.epoch, "by": checkpoint.by, "summary": checkpoint.summary,
+            "hash": checkpoint.hash, "acknowledged_by": checkpoint.acknowledged_by,
+        })),
+        "departure": document.departure.as_ref().map(|departure| json!({
+            "cause": departure.cause, "agent": departure.agent, "reason": departure.reason, "at": departure.at,
+        })),
+        "last_transition": document.last_transition,
+        "policy": document.policy,
+    })
+}
+
+fn holder(document: &Document, leader: &Leader, age: Span, live: bool) -> Value {
+    json!({
+        "agent": leader.agent,
+        "token": leader.epoch,
+        "live": live,
+        "phase": leader.phase,
+        "ttl_ms": leader.ttl.as_millis(),
+        "remaining_ms": document.lease_remaining(age).as_millis(),
+        "renewals": leader.renewals,
+        "spent_tokens": leader.spent_tokens,
+        "acquired": leader.acquired,
+        "incarnation": leader.incarnation,
+    })
+}
+
+/// A lease that has run out leaves a document that still names its holder: that is a vacancy in all but name.
+fn state_word(document: &Document, age: Span) -> String {
+    match document.state {
+        State::Held if document.current_leader(age).is_none() => "expired".to_string(),
+        state => state.to_string(),
+    }
+}
+
+/// An election as a row: name, state, leader, epoch, what is left of the lease, task.
+pub(crate) fn row(document: &Document, age: Span) -> Vec<String> {
+    let leader = document.leader.as_ref();
+    let left = if document.lease_holder().is_some() {
+        document.lease_remaining(age).to_string()
+    } else {
+        "-".into()
+    };
+    vec![
+        document.election.to_string(),
+        state_word(document, age),
+        leader.map_or("-".to_string(), |leader| leader.agent.to_string()),
+        document.epoch.to_string(),
+        left,
+        document.task.as_deref().unwrap_or("").to_string(),
+    ]
+}
+
+/// The head of those rows.
+pub(crate) const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "EPOCH", "LEASE", "TASK"];
+
+/// An election for people.
+pub(crate) fn text(view: &View) -> String {
+    let Some(document) = &view.document else { return String::new() };
+    let age = view.age;
+    let mut lines = vec![headline(document, age)];
+    if let Some(task) = &document.task {
+        lines.push(format!("  task        {}", clean(task)));
+    }
+    if let Some(leader) = &document.leader {
+        lines.push(format!(
+            "  phase       {}, {} renewals, since {}",
+            leader.phase, leader.renewals, leader.acquired
+        ));
+    }
+    if let Some(outgoing) = &document.outgoing {
+        let left = outgoing.lease().minus(age);
+        lines.push(format!("  outgoing    {}, whose lease may last {left} more", outgoing.agent));
+    }
+    if let Some(departure) = &document.departure {
+        let reason = if departure.reason.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", clean(&departure.reason))
+        };
+        lines.push(format!("  ended       {} ({}){reason}", departure.agent, departure.cause));
+    }
+    if let Some(kept) = &document.reserved_for {
+        lines.push(format!("  kept for    {}", kept.agent));
+    }
+    match &document.approval.question {
+        Some(Question::Checkpoint { hash }) => {
+            lines.push(format!(
+                "  approval    wanted for checkpoint {hash:.12}: baton approve {}",
+                document.election
+            ));
+        }
+        Some(Question::MoreTime) => {
+            lines.push(format!("  approval    wanted for more time: baton approve {}", document.election));
+        }
+        None => {}
+    }
+    if let Some(checkpoint) = &document.checkpoint {
+        let taken = match &checkpoint.acknowledged_by {
+            Some(agent) => format!("taken on by {agent}"),
+            None => "not yet taken on".to_string(),
+        };
+        lines.push(format!(
+            "  checkpoint  {} by {}, {taken}: {}",
+            checkpoint.seq,
+            checkpoint.by,
+            clean(&checkpoint.summary)
+        ));
+    }
+    if let Some(last) = &document.last_transition {
+        let from = last.from.as_ref().map_or(String::new(), |from| format!("{from} → "));
+        lines.push(format!("  last change {from}{} ({}): {}", last.to, last.cause, clean(&last.reason)));
+    }
+    lines.push(format!("  policy      {}", policy_line(document)));
+    lines.join("\n")
+}
+
+fn headline(document: &Document, age: Span) -> String {
+    let name = &document.election;
+    match (document.state, &document.leader) {
+        (State::Held, Some(leader)) if document.current_leader(age).is_some() => {
+            let left = document.lease_remaining(age);
+            format!("{name}: {} leads with token {} (lease {left} more)", leader.agent, leader.epoch)
+        }
+        (State::Held, Some(leader)) if leader.offered => format!("{name}: offered to {}", leader.agent),
+        (State::Held, Some(leader)) => {
+            format!("{name}: nobody leads; the lease of {} has run out", leader.agent)
+        }
+        (State::AwaitingApproval, Some(leader)) => {
+            format!("{name}: waits for an operator's approval; {} holds the lease", leader.agent)
+        }
+        (State::AwaitingApproval, None) => format!("{name}: waits for an operator's approval"),
+        (State::Paused, _) => {
+            let reason = document.paused.as_ref().map_or("", |pause| pause.reason.as_str());
+            let reason = if reason.is_empty() { String::new() } else { format!(": {}", clean(reason)) };
+            format!("{name}: paused by an operator{reason}")
+        }
+        (State::Vacant | State::Held, _) => format!("{name}: nobody leads (epoch {})", document.epoch),
+    }
+}
+
+fn policy_line(document: &Document) -> String {
+    let policy = &document.policy;
+    let mut parts = vec![format!("{}, lease {}", policy.select, policy.ttl)];
+    parts.extend(policy.designated.as_ref().map(|agent| format!("designated {agent}")));
+    parts.extend((!policy.needs.is_empty()).then(|| format!("needs {}", policy.needs.join(" "))));
+    parts.extend((policy.nomination > Span::ZERO).then(|| format!("nomination {}", policy.nomination)));
+    if policy.approval != baton::election::policy::ApprovalMode::None {
+        parts.push(format!("approval by {} ({})", policy.approval, policy.approval_ttl));
+    }
+    parts.join(", ")
+}

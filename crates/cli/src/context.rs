@@ -1,0 +1,166 @@
+//! What every command needs: the store, the agent, its lease key.
+
+use baton::election::time::Span;
+use baton::election::{AgentName, Credential, ElectionName, Epoch, Margins, Moment};
+use baton::store::{Access, boot};
+use baton::{Coordinator, Error, Memory, default_store};
+use clap::Args;
+
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Output};
+use crate::state::{KeptLease, StateFolder};
+
+/// Options that every command has.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Global {
+    /// The store: file:DIR, git:DIR?remote=R [default: $BATON_STORE, else the nearest .baton folder upwards]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
+    pub(crate) store: Option<String>,
+
+    /// Print JSON, one object per line
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) json: bool,
+
+    /// Read the arguments as JSON, one object per line, from a file or - for stdin
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    pub(crate) input: Option<String>,
+}
+
+/// Who acts.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Who {
+    /// The agent [default: $BATON_AGENT]
+    #[arg(long = "as", value_name = "AGENT", env = "BATON_AGENT", hide_env = true)]
+    pub(crate) agent: Option<String>,
+}
+
+impl Who {
+    pub(crate) fn agent(&self) -> Result<AgentName, Failure> {
+        match self.agent.as_deref().filter(|agent| !agent.is_empty()) {
+            Some(agent) => name(AgentName::new(agent)),
+            None => Err(Failure::usage("no agent is named", "say who acts: --as AGENT, or set BATON_AGENT")),
+        }
+    }
+}
+
+/// A name, or the failure that says what is wrong with it.
+pub(crate) fn name<T>(checked: Result<T, baton::election::InvalidName>) -> Result<T, Failure> {
+    checked.map_err(|error| Failure::from_error(&Error::Name(error), Speaker::Candidate))
+}
+
+/// An open store, with this user's memory of it.
+pub(crate) struct Context {
+    pub(crate) coordinator: Coordinator,
+    pub(crate) output: Output,
+    pub(crate) url: String,
+    pub(crate) state: StateFolder,
+    loaded: Memory,
+}
+
+impl Context {
+    pub(crate) async fn open(global: &Global, access: Access) -> Result<Context, Failure> {
+        let output = Output { json: global.json };
+        let url = global.store.clone().unwrap_or_else(default_store);
+        refuse_memory(&url)?;
+        let fail = |error: Error| Failure::from_error(&error, Speaker::Candidate);
+        let coordinator = Coordinator::connect_for(&url, access, Memory::new()).await.map_err(fail)?;
+        let state = StateFolder::of(&coordinator.store().location())?;
+        let loaded = state.memory();
+        let coordinator = coordinator.remembering(loaded.clone());
+        Ok(Context { coordinator, output, url, state, loaded })
+    }
+
+    /// Keeps what was seen, so that the next call goes on counting.
+    pub(crate) fn remember(&self) {
+        let memory = self.coordinator.memory();
+        if memory.differs_materially(&self.loaded) {
+            self.state.keep_memory(&memory);
+        }
+    }
+
+    /// The lease that the caller holds: by `BATON_KEY` under `baton run`, else by the key in the state folder.
+    pub(crate) fn lease(&self, election: &ElectionName, who: &Who) -> Result<Held, Failure> {
+        if let Some(held) = inherited(election)? {
+            return Ok(held);
+        }
+        let agent = who.agent()?;
+        match self.state.lease(election, &agent) {
+            Some(kept) => {
+                Ok(Held { agent, credential: kept.credential, epoch: kept.epoch, kept: Some(kept) })
+            }
+            None => Err(Failure::new(
+                Exit::Lost,
+                "no-lease",
+                format!("{agent} holds no lease of `{election}` that this user has the key of"),
+                "get one with `baton acquire`; the key is in the state folder of the user that acquired",
+            )),
+        }
+    }
+
+    /// Keeps the lease of a caller that is not a process.
+    pub(crate) fn keep(
+        &self,
+        election: &ElectionName,
+        held: &Held,
+        epoch: Epoch,
+        asked_at: Moment,
+    ) -> Result<(), Failure> {
+        let Some(kept) = &held.kept else { return Ok(()) };
+        let ttl = Span::millis(kept.ttl_ms);
+        let lease = KeptLease::new(held.credential, epoch, ttl, asked_at);
+        self.state.keep_lease(election, &held.agent, &lease)
+    }
+}
+
+/// A lease that the caller can prove to hold.
+pub(crate) struct Held {
+    pub(crate) agent: AgentName,
+    pub(crate) credential: Credential,
+    pub(crate) epoch: Epoch,
+    /// As it lies in the state folder; none under `baton run`.
+    pub(crate) kept: Option<KeptLease>,
+}
+
+/// How long a lease asked for at that moment may still be used.
+pub(crate) fn usable_for(asked_at: Moment, ttl: Span) -> Span {
+    Margins::STANDARD.deadline(asked_at, ttl).since(boot::now())
+}
+
+/// The lease of the `baton run` that this command runs under, if it is of this election.
+fn inherited(election: &ElectionName) -> Result<Option<Held>, Failure> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let (Some(key), Some(agent)) = (variable("BATON_KEY"), variable("BATON_AGENT")) else { return Ok(None) };
+    if variable("BATON_ELECTION").is_some_and(|of| of != election.as_str()) {
+        return Ok(None);
+    }
+    let credential = key.parse().map_err(|error: String| {
+        Failure::usage(format!("BATON_KEY is not a lease key: {error}"), "unset it")
+    })?;
+    let epoch = current_token()?.ok_or_else(|| {
+        Failure::usage("BATON_KEY is set without BATON_TOKEN", "unset it, or run under `baton run`")
+    })?;
+    Ok(Some(Held { agent: name(AgentName::new(&agent))?, credential, epoch, kept: None }))
+}
+
+/// The token of the surrounding `baton run`: the file follows when it rises.
+pub(crate) fn current_token() -> Result<Option<Epoch>, Failure> {
+    let from_file = std::env::var_os("BATON_TOKEN_FILE").and_then(|path| std::fs::read_to_string(path).ok());
+    let text = from_file.or_else(|| std::env::var("BATON_TOKEN").ok());
+    match text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => match text.parse() {
+            Ok(epoch) => Ok(Some(epoch)),
+            Err(_) => Err(Failure::usage(format!("`{text}` is not a token"), "a token is a whole number")),
+        },
+    }
+}
+
+fn refuse_memory(url: &str) -> Result<(), Failure> {
+    if url.starts_with("mem:") {
+        return Err(Failure::usage(
+            "the store mem: lives in one process and cannot serve a command",
+            "use a folder: --store file:.baton",
+        ));
+    }
+    Ok(())
+}

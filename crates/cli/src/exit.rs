@@ -1,0 +1,81 @@
+//! What the command's exit code says.
+
+use baton::Error;
+use baton::election::Refusal;
+
+/// An exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Yes, or done.
+    Done,
+    /// Something else failed.
+    Error,
+    /// The command was used in a wrong way.
+    Usage,
+    /// Another holds it.
+    Held,
+    /// The leadership is lost.
+    Lost,
+    /// The token is stale.
+    Stale,
+    /// Paused, or waiting for an operator.
+    Operator,
+    /// The store is unreachable, refused or corrupt.
+    Store,
+    /// What CMD ended with.
+    Command(u8),
+}
+
+impl Exit {
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Error => 1,
+            Exit::Usage => 2,
+            Exit::Held => 3,
+            Exit::Lost => 4,
+            Exit::Stale => 5,
+            Exit::Operator => 6,
+            Exit::Store => 7,
+            Exit::Command(code) => code,
+        }
+    }
+}
+
+/// Whom a stale token or a wrong key concerns: it decides between the exit codes 4, 5 and 6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// Who holds a lease, or believes so.
+    Holder,
+    /// Who checks a token.
+    Guard,
+    /// Who wants to lead.
+    Candidate,
+    /// An operator.
+    Operator,
+}
+
+/// The exit code for a failure.
+pub(crate) fn of(error: &Error, speaker: Speaker) -> Exit {
+    match error {
+        Error::Refused(refusal) => of_refusal(refusal, speaker),
+        Error::Store(_) => Exit::Store,
+        Error::Url(_) | Error::Name(_) => Exit::Usage,
+        Error::WaitedLongEnough(..) => Exit::Held,
+        Error::Lost(_) => Exit::Lost,
+        Error::System(_) => Exit::Error,
+    }
+}
+
+fn of_refusal(refusal: &Refusal, speaker: Speaker) -> Exit {
+    match (refusal, speaker) {
+        (Refusal::Held { .. } | Refusal::NotEligible { .. }, _) => Exit::Held,
+        (Refusal::Paused { .. } | Refusal::AwaitingApproval { .. }, _) => Exit::Operator,
+        (Refusal::Stale { .. }, Speaker::Guard) => Exit::Stale,
+        (Refusal::Stale { .. } | Refusal::WrongKey { .. }, Speaker::Operator) => Exit::Operator,
+        (Refusal::Stale { .. } | Refusal::WrongKey { .. }, _) => Exit::Lost,
+        (Refusal::UnknownElection { .. }, _) => Exit::Error,
+        (Refusal::Invalid { .. }, _) => Exit::Usage,
+    }
+}

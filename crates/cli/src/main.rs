@@ -1,0 +1,116 @@
+//! `baton`: decides who is in charge of a fleet of agents, and makes it stick.
+
+mod commands;
+mod context;
+mod custody;
+mod exit;
+mod input;
+mod keys;
+mod output;
+mod state;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+use commands::Command;
+use context::Global;
+use exit::Exit;
+use output::{Failure, Outcome, Output};
+
+/// Decides who is in charge of a fleet of agents, and makes it stick.
+#[derive(Parser, Debug)]
+#[command(
+    name = "baton",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  baton run refactor-auth -- claude -p 'coordinate the refactoring'   lead while CMD runs
+  baton acquire refactor-auth --as agent-a                            lead without a process
+  baton status                                                        who leads what
+  baton fence db/orders --election refactor-auth --token 3 -- psql …  act only with a current token
+  baton demo                                                          see it all in 25 seconds
+
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 held by another, 4 leadership lost, 5 stale token,
+            6 paused or waiting for an operator, 7 store unreachable, refused or corrupt"
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> =
+        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    if let Some(code) = commands::hidden(&arguments) {
+        return code;
+    }
+    let output = Output { json: wants_json(&arguments) };
+    let requests = match input::requests(&Cli::command(), arguments) {
+        Ok(requests) => requests,
+        Err(failure) => return finish(output, Err(failure)),
+    };
+    let mut last = ExitCode::from(Exit::Done.code());
+    for request in requests {
+        let (output, outcome) = match parse(request) {
+            Ok(cli) => (Output { json: cli.global.json }, perform(cli)),
+            Err(error) => return refuse(output, &error),
+        };
+        let failed = !matches!(outcome, Ok(Exit::Done));
+        last = finish(output, outcome);
+        if failed {
+            break;
+        }
+    }
+    last
+}
+
+/// What stands after `--` is CMD's, not ours.
+fn wants_json(arguments: &[String]) -> bool {
+    arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
+}
+
+fn parse(arguments: Vec<String>) -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches)
+}
+
+fn perform(cli: Cli) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(commands::perform(cli.command, cli.global));
+    // A read that hangs on a sick disk must not keep the process.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn finish(output: Output, outcome: Outcome) -> ExitCode {
+    match outcome {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(failure) => {
+            output.fail(&failure);
+            ExitCode::from(failure.exit.code())
+        }
+    }
+}
+
+fn refuse(output: Output, error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    let help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if output.json && !help {
+        let text = error.to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        output.fail(&Failure::usage(message, "see baton --help"));
+    } else {
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()))
+}

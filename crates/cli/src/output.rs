@@ -1,0 +1,156 @@
+//! What is printed: data to stdout, talk to stderr.
+
+use std::io::{self, IsTerminal, Write};
+
+use baton::Error;
+use serde_json::{Map, Value, json};
+
+use crate::exit::{self, Exit, Speaker};
+
+/// A failure as the user is told of it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    /// The facts, for JSON.
+    pub(crate) facts: Map<String, Value>,
+}
+
+impl Failure {
+    pub(crate) fn new(
+        exit: Exit,
+        code: &'static str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Failure {
+        Failure { exit, code, message: message.into(), hint: Some(hint.into()), facts: Map::new() }
+    }
+
+    /// Wrong usage.
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, "usage", message, hint)
+    }
+
+    pub(crate) fn from_error(error: &Error, speaker: Speaker) -> Failure {
+        let facts = match error {
+            Error::Refused(refusal) => match serde_json::to_value(refusal) {
+                Ok(Value::Object(facts)) => facts,
+                Ok(_) | Err(_) => Map::new(),
+            },
+            Error::Store(baton::store::StoreError::Diverged { claims, .. }) => {
+                Map::from_iter([("claims".to_string(), json!(claims))])
+            }
+            Error::Store(_)
+            | Error::Url(_)
+            | Error::Name(_)
+            | Error::WaitedLongEnough(..)
+            | Error::Lost(_)
+            | Error::System(_) => Map::new(),
+        };
+        let exit = exit::of(error, speaker);
+        Failure { exit, code: error.code(), message: error.to_string(), hint: error.hint(), facts }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure {
+            exit: Exit::Error,
+            code: "system",
+            message: error.to_string(),
+            hint: None,
+            facts: Map::new(),
+        }
+    }
+}
+
+/// The outcome of a command.
+pub(crate) type Outcome = Result<Exit, Failure>;
+
+/// Where output goes and in which form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+}
+
+impl Output {
+    /// Prints one result: an object for programs, or lines for people. A broken pipe is success.
+    pub(crate) fn say(self, data: &Value, text: &str) -> Result<(), Failure> {
+        if self.json { self.line(&data.to_string()) } else { self.line(text) }
+    }
+
+    /// Prints a line to stdout.
+    pub(crate) fn line(self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let written = writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush());
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            other => Ok(other?),
+        }
+    }
+
+    /// Tells a person something that is not data.
+    pub(crate) fn talk(self, text: &str) {
+        if !self.json {
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    /// Tells a program something that is not data: an event, on stderr.
+    pub(crate) fn event(self, data: &Value) {
+        let _ = writeln!(io::stderr(), "{data}");
+    }
+
+    /// Tells of a failure.
+    pub(crate) fn fail(self, failure: &Failure) {
+        if self.json {
+            let mut object = Map::from_iter([
+                ("outcome".to_string(), json!("error")),
+                ("code".to_string(), json!(failure.code)),
+                ("message".to_string(), json!(failure.message)),
+                ("hint".to_string(), json!(failure.hint)),
+                ("exit".to_string(), json!(failure.exit.code())),
+            ]);
+            for (name, value) in &failure.facts {
+                object.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+            let _ = self.line(&Value::Object(object).to_string());
+            return;
+        }
+        let (red, dim, plain) = if colour() { ("\x1b[31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+        let mut stderr = io::stderr().lock();
+        let _ = writeln!(stderr, "{red}error:{plain} {}", clean(&failure.message));
+        if let Some(hint) = &failure.hint {
+            let _ = writeln!(stderr, "{dim}hint: {}{plain}", clean(hint));
+        }
+    }
+}
+
+/// Colour only for a person at a terminal who has not asked for none.
+pub(crate) fn colour() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// Text of others without the control characters that would steer a terminal.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+/// Rows in columns as wide as their widest cell.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| clean(cell)).collect()).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
+    };
+    let head: Vec<String> = head.iter().map(|cell| (*cell).to_string()).collect();
+    std::iter::once(line(&head)).chain(rows.iter().map(|row| line(row))).collect::<Vec<_>>().join("\n")
+}
