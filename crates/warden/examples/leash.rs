@@ -1,0 +1,168 @@
+//! The smallest `run`: keeps a command until a deadline that is moved by lines in a pipe.
+//!
+//! `leash run DIR LIFE_MS GRACE_MS -- CMD…` reads orders (`renew MS`, `stop`, `kill`, `own`) from the pipe
+//! `DIR/control` and writes what happens to `DIR/events`. There is no lease: a *release* writes
+//! `DIR/released`, with the time and how many processes of CMD were alive at that moment. It shows how a
+//! program wires the crate, and the tests drive it.
+#![allow(clippy::print_stderr, reason = "a program for people and tests")]
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use baton_warden::{BootTime, Household, News, Report, Start, Ticket, Ward, exec_shim, serve};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::unix::pipe;
+
+/// In the environment of everything that descends from CMD, and of nothing else.
+const MARK: &str = "LEASH_MARK";
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let result = match args.get(1).and_then(|arg| arg.to_str()) {
+        Some("run") => run(&args[2..]),
+        Some("__warden") => warden(Path::new(&args[2])),
+        Some("__exec") => {
+            let error = exec_shim(args.into_iter().skip(2));
+            eprintln!("leash: {error}");
+            return ExitCode::from(error.exit_code());
+        }
+        _ => Err("usage: leash run DIR LIFE_MS GRACE_MS -- CMD…".into()),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("leash: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn warden(socket: &Path) -> Outcome<ExitCode> {
+    serve(socket, &["__exec".into()], |ticket| {
+        let dir = Path::new(ticket.expose());
+        let line = format!("{} {}\n", BootTime::now().as_ns(), living(ticket.expose()));
+        // Renamed into place, so that nobody sees half of it.
+        let written = fs::write(dir.join("released.new"), line)
+            .and_then(|()| fs::rename(dir.join("released.new"), dir.join("released")));
+        if let Err(error) = written {
+            eprintln!("leash: {error}");
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn run(args: &[OsString]) -> Outcome<ExitCode> {
+    let text: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let [dir, life_ms, grace_ms, dashes, command @ ..] = text.as_slice() else {
+        return Err("too few".into());
+    };
+    if dashes != "--" {
+        return Err("no --".into());
+    }
+    let mut run = Run::new(dir).await?;
+    let deadline = BootTime::now().later(Duration::from_millis(life_ms.parse()?));
+    run.note(&format!("deadline {}", deadline.as_ns()))?;
+    run.ward.start(Start {
+        command: command.to_vec(),
+        env: vec![(MARK.into(), dir.clone())],
+        deadline,
+        grace_ms: grace_ms.parse()?,
+        ticket: Ticket::new(dir),
+    })?;
+    let control = pipe::OpenOptions::new().read_write(true).open_receiver(Path::new(dir).join("control"))?;
+    let mut control = BufReader::new(control).lines();
+    loop {
+        tokio::select! {
+            line = control.next_line() => run.obey(&line?.unwrap_or_default())?,
+            news = run.ward.next_report() => {
+                if let Some(code) = run.hear(news?).await? {
+                    run.ward.dismiss().await?;
+                    return Ok(code);
+                }
+            }
+        }
+    }
+}
+
+struct Run {
+    dir: PathBuf,
+    household: Household,
+    ward: Ward,
+}
+
+impl Run {
+    async fn new(dir: &str) -> Outcome<Self> {
+        let household = Household::open()?;
+        let ward =
+            Ward::prepare(household, Path::new("/proc/self/exe"), &["__warden"], Path::new(dir)).await?;
+        let run = Self { dir: dir.into(), household, ward };
+        run.note(&format!("warden {}", run.ward.pid()))?;
+        Ok(run)
+    }
+
+    fn obey(&mut self, line: &str) -> Outcome<()> {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("renew", ms) => {
+                let deadline = BootTime::now().later(Duration::from_millis(ms.parse()?));
+                self.note(&format!("deadline {}", deadline.as_ns()))?;
+                self.ward.deadline(deadline)?;
+            }
+            ("stop", _) => self.ward.stop()?,
+            ("kill", _) => self.ward.kill()?,
+            ("own", _) => {
+                let child =
+                    self.household.spawn(|| std::process::Command::new("sleep").arg("600").spawn())?;
+                self.note(&format!("own {}", child.id()))?;
+            }
+            _ => return Err(format!("unknown order: {line}").into()),
+        }
+        Ok(())
+    }
+
+    /// The exit code, once nothing of CMD is left.
+    async fn hear(&mut self, news: News) -> Outcome<Option<ExitCode>> {
+        match news {
+            News::Told(Report::Ended { how, why }) => {
+                self.note(&format!("ended {how:?} {why:?} {}", self.now_and_living()))?;
+                Ok(Some(ExitCode::from(how.exit_code())))
+            }
+            News::Told(Report::Started { pid }) => self.note(&format!("started {pid}")).map(|()| None),
+            News::Told(Report::Unkillable { pid, name }) => {
+                self.note(&format!("unkillable {pid} {name}")).map(|()| None)
+            }
+            News::Told(Report::Terminating { why }) => {
+                self.note(&format!("terminating {why:?}")).map(|()| None)
+            }
+            News::Told(Report::Kept { .. }) => Ok(None),
+            News::Overdue | News::Gone => {
+                self.note(&format!("{news:?}").to_lowercase())?;
+                self.ward.seize().await?;
+                self.note(&format!("seized {}", self.now_and_living()))?;
+                Ok(Some(ExitCode::from(99)))
+            }
+        }
+    }
+
+    fn now_and_living(&self) -> String {
+        format!("{} {}", BootTime::now().as_ns(), living(&self.dir.to_string_lossy()))
+    }
+
+    fn note(&self, line: &str) -> Outcome<()> {
+        let mut events = OpenOptions::new().create(true).append(true).open(self.dir.join("events"))?;
+        Ok(events.write_all(format!("{line}\n").as_bytes())?)
+    }
+}
+
+/// How many processes descend from CMD, by their environment: not by the means that the crate uses.
+fn living(dir: &str) -> usize {
+    let mark = format!("{MARK}={dir}");
+    let marked = |entry: io::Result<fs::DirEntry>| {
+        let environ = fs::read(entry?.path().join("environ"))?;
+        Ok::<_, io::Error>(environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
+    };
+    fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| marked(entry).ok()).filter(|m| *m).count()
+}

@@ -1,0 +1,42 @@
+//! Ends a command, and everything it started, before its lease ends.
+//!
+//! Two processes share the work. *run* (the async side, [`Ward`]) renews the lease and feeds the *warden*
+//! (the synchronous side, [`serve`]) with deadlines; the warden is the parent of CMD and kills CMD's whole
+//! tree in time. Each of the two ends the tree when the other fails: the warden when it loses run, run by
+//! [`Ward::seize`] when it loses the warden.
+//!
+//! **Assumes** Linux 5.4 or later with `/proc`, that both processes run as one user, that deadlines are
+//! absolute times of `CLOCK_BOOTTIME`, and that run starts its other children through [`Household::spawn`].
+//!
+//! **Guarantees** that [`Report::Ended`] is sent, [`Ward::seize`] returns `Ok` and the `release` of
+//! [`serve`] is called only at a moment when no descendant of CMD exists, whatever CMD's processes do with
+//! signals, sessions, groups and forks; and that SIGKILL is sent early enough before the deadline to be
+//! over by then while one of the two processes is neither dead nor stopped.
+//!
+//! **Does not guarantee** anything while both processes are stopped, or while the machine is suspended or
+//! paused: fences protect there. When both are killed at once, only CMD's main process dies with them. Work
+//! handed to somebody who is not a descendant (`systemd-run`, `at`, a container daemon) is out of reach. A
+//! process of another user, or one that hangs in the kernel, cannot be ended in time: it is reported as
+//! [`Report::Unkillable`], and nothing is released before it is gone.
+
+mod channel;
+mod clock;
+mod family;
+mod household;
+mod lookout;
+mod order;
+mod schedule;
+mod shim;
+mod sweep;
+mod ward;
+mod warden;
+
+pub use channel::LineError;
+pub use clock::BootTime;
+pub use household::{ChildPid, Household, become_subreaper};
+pub use order::{How, Order, Report, Start, Ticket, Why};
+pub use schedule::Schedule;
+pub use shim::{ShimError, exec_shim};
+pub use sweep::Survivor;
+pub use ward::{News, Ward, WardError};
+pub use warden::{Farewell, WardenError, serve};

@@ -1,0 +1,179 @@
+//! What run and the warden say to each other, one JSON value per line.
+//!
+//! Assumes that both ends are the same executable. Guarantees that no line above [`MAX_LINE`] is built up
+//! in memory and that a ticket is not printed. Does not guarantee that arguments which are not UTF-8 can be
+//! said.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::BootTime;
+
+/// Longest line, in bytes. Linux allows about 2 MiB of arguments by default; the rest is for JSON's escapes.
+pub(crate) const MAX_LINE: usize = 8 << 20;
+
+/// What the warden must know to release the lease when run is gone. Opaque here, and secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ticket(String);
+
+impl Ticket {
+    /// Wraps what the `release` of [`crate::serve`] will be given.
+    #[must_use]
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// The secret itself.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ticket(…)")
+    }
+}
+
+/// What to run, until when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// Program and arguments; the program is looked up in `PATH`.
+    pub command: Vec<String>,
+    /// Added to the environment of run.
+    pub env: Vec<(String, String)>,
+    /// When the tree must be gone.
+    pub deadline: BootTime,
+    /// Between SIGTERM and the end, in milliseconds.
+    pub grace_ms: u64,
+    /// Given to `release` if run cannot release.
+    pub ticket: Ticket,
+}
+
+impl Start {
+    pub(crate) fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace_ms)
+    }
+}
+
+/// From run to the warden.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "kebab-case")]
+pub enum Order {
+    /// Run CMD. Once per warden.
+    Start(Start),
+    /// The lease was renewed.
+    Deadline {
+        /// The new deadline.
+        deadline: BootTime,
+    },
+    /// SIGTERM, then SIGKILL after the grace.
+    Stop,
+    /// SIGKILL.
+    Kill,
+    /// The lease has been released, or is none of the warden's business: leave.
+    Dismiss,
+}
+
+/// From the warden to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "report", rename_all = "kebab-case")]
+pub enum Report {
+    /// CMD was started.
+    Started {
+        /// Its main process.
+        pid: u32,
+    },
+    /// The answer to [`Order::Deadline`]; how run knows that the warden is not stopped.
+    Kept {
+        /// The deadline in force.
+        deadline: BootTime,
+    },
+    /// SIGTERM was sent to the tree.
+    Terminating {
+        /// By order, or because of the deadline.
+        why: Why,
+    },
+    /// CMD and every descendant are gone.
+    Ended {
+        /// How the main process ended.
+        how: How,
+        /// Who ended it.
+        why: Why,
+    },
+    /// This process survives SIGKILL: it belongs to another user or hangs in the kernel. The warden goes on
+    /// trying; nothing has been released, and `Ended` comes only if it goes.
+    Unkillable {
+        /// Its process id.
+        pid: u32,
+        /// Its command name.
+        name: String,
+    },
+}
+
+/// How CMD's main process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// It exited with this code.
+    Exit(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It never ran; the reason.
+    Unstarted(String),
+}
+
+impl How {
+    /// The exit code a shell would give.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Exit(code) => u8::try_from(*code).unwrap_or(1),
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(128),
+            Self::Unstarted(_) => 126,
+        }
+    }
+}
+
+/// Why CMD ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// Its main process ended by itself.
+    Finished,
+    /// Run ordered it.
+    Stopped,
+    /// The lease was not renewed in time.
+    Deadline,
+    /// Run died.
+    Orphaned,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{How, Order, Start, Ticket};
+    use crate::clock::BootTime;
+
+    #[test]
+    fn a_ticket_is_not_printed() {
+        let start = Start {
+            command: vec!["true".into()],
+            env: vec![],
+            deadline: BootTime::from_ns(1),
+            grace_ms: 0,
+            ticket: Ticket::new("hunter2"),
+        };
+        assert!(!format!("{:?}", Order::Start(start)).contains("hunter2"));
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        assert_eq!(How::Exit(3).exit_code(), 3);
+        assert_eq!(How::Signal(9).exit_code(), 137);
+        assert_eq!(How::Unstarted(String::new()).exit_code(), 126);
+    }
+}

@@ -1,0 +1,186 @@
+//! When CMD is asked to end, made to end, and taken away from a warden that does neither. Pure: time is
+//! input.
+//!
+//! Assumes that a sweep takes less than half of the kill margin. Guarantees the orders
+//! `term_at ≤ kill_at ≤ seize_at ≤ deadline` and `term_at ≤ doubt_at ≤ seize_at`. Does not guarantee that
+//! CMD gets its whole grace: the last part of it belongs to the sweep.
+
+use std::time::Duration;
+
+use crate::clock::BootTime;
+use crate::order::Why;
+
+/// Least and most time kept for the sweep. A sweep of hundreds of processes takes milliseconds; the rest is
+/// for a busy machine.
+const MARGIN_MIN: Duration = Duration::from_millis(50);
+const MARGIN_MAX: Duration = Duration::from_secs(1);
+
+/// What happens when, for one deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// SIGTERM to the tree.
+    pub term_at: BootTime,
+    /// Run takes a warden that has not reported the SIGTERM for stopped, and does as at `seize_at`.
+    pub doubt_at: BootTime,
+    /// SIGKILL to the tree, by the warden.
+    pub kill_at: BootTime,
+    /// SIGKILL to the warden and the tree, by run, if the warden has not reported the end.
+    pub seize_at: BootTime,
+    /// The tree is gone.
+    pub deadline: BootTime,
+}
+
+impl Schedule {
+    /// Half of the grace, within bounds, is kept for killing; the last half of that for run to step in.
+    #[must_use]
+    pub fn new(deadline: BootTime, grace: Duration) -> Self {
+        let margin = (grace / 2).clamp(MARGIN_MIN, MARGIN_MAX);
+        let notice = grace.max(margin);
+        Self {
+            term_at: deadline.earlier(notice),
+            doubt_at: deadline.earlier((notice + margin / 2) / 2),
+            kill_at: deadline.earlier(margin),
+            seize_at: deadline.earlier(margin / 2),
+            deadline,
+        }
+    }
+}
+
+/// What the warden owes a running CMD at some instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Wait { until: BootTime },
+    Terminate,
+    Kill(Why),
+}
+
+/// The warden's view of a running CMD: its deadline, and whether CMD has been told to end.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    grace: Duration,
+    schedule: Schedule,
+    stopping: Option<(Why, BootTime)>,
+}
+
+impl Watch {
+    pub(crate) fn new(deadline: BootTime, grace: Duration) -> Self {
+        Self { grace, schedule: Schedule::new(deadline, grace), stopping: None }
+    }
+
+    pub(crate) fn schedule(&self) -> Schedule {
+        self.schedule
+    }
+
+    /// A renewal. It does not take back a SIGTERM, but lets the grace that began with it run on.
+    pub(crate) fn renew(&mut self, deadline: BootTime) {
+        self.schedule = Schedule::new(deadline, self.grace);
+    }
+
+    /// CMD has been told to end. The first reason stands.
+    pub(crate) fn stop(&mut self, why: Why, now: BootTime) {
+        self.stopping.get_or_insert((why, now.later(self.grace)));
+    }
+
+    pub(crate) fn stopping(&self) -> Option<Why> {
+        self.stopping.map(|(why, _)| why)
+    }
+
+    pub(crate) fn step(&self, now: BootTime) -> Step {
+        match self.stopping {
+            Some((why, grace_ends)) => {
+                let until = grace_ends.min(self.schedule.kill_at);
+                if now >= until { Step::Kill(why) } else { Step::Wait { until } }
+            }
+            None if now >= self.schedule.kill_at => Step::Kill(Why::Deadline),
+            None if now >= self.schedule.term_at => Step::Terminate,
+            None => Step::Wait { until: self.schedule.term_at },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Schedule, Step, Watch};
+    use crate::clock::BootTime;
+    use crate::order::Why;
+    use std::time::Duration;
+
+    fn at(ms: u64) -> BootTime {
+        BootTime::from_ns(ms * 1_000_000)
+    }
+
+    fn check(grace_ms: u64, term: u64, kill: u64, seize: u64) {
+        let schedule = Schedule::new(at(100_000), Duration::from_millis(grace_ms));
+        assert_eq!(schedule.term_at, at(term), "term_at for a grace of {grace_ms} ms");
+        assert_eq!(schedule.kill_at, at(kill), "kill_at for a grace of {grace_ms} ms");
+        assert_eq!(schedule.seize_at, at(seize), "seize_at for a grace of {grace_ms} ms");
+    }
+
+    #[test]
+    fn margins_follow_the_grace_within_bounds() {
+        check(5_000, 95_000, 99_000, 99_500);
+        check(240, 99_760, 99_880, 99_940);
+        check(0, 99_950, 99_950, 99_975);
+        check(60, 99_940, 99_950, 99_975);
+    }
+
+    #[test]
+    fn a_stopped_warden_is_doubted_halfway_between_the_signal_and_the_seizure() {
+        let doubt = |grace_ms| Schedule::new(at(100_000), Duration::from_millis(grace_ms)).doubt_at;
+        assert_eq!(doubt(5_000), at(97_250));
+        assert_eq!(doubt(240), at(99_850));
+        assert_eq!(doubt(0), at(99_963).earlier(Duration::from_micros(500)));
+    }
+
+    #[test]
+    fn the_order_holds_for_any_grace_and_for_a_deadline_right_after_boot() {
+        for grace_ms in [0, 1, 49, 50, 51, 99, 100, 101, 999, 1_000, 1_001, 60_000] {
+            for deadline_ms in [0, 1, 40, 1_000, 1_000_000] {
+                let s = Schedule::new(at(deadline_ms), Duration::from_millis(grace_ms));
+                assert!(
+                    s.term_at <= s.kill_at && s.kill_at <= s.seize_at && s.seize_at <= s.deadline,
+                    "{s:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn unrenewed_work_is_asked_then_killed() {
+        let mut watch = Watch::new(at(10_000), Duration::from_millis(1_000));
+        assert_eq!(watch.step(at(8_999)), Step::Wait { until: at(9_000) });
+        assert_eq!(watch.step(at(9_000)), Step::Terminate);
+        watch.stop(Why::Deadline, at(9_000));
+        assert_eq!(watch.step(at(9_499)), Step::Wait { until: at(9_500) });
+        assert_eq!(watch.step(at(9_500)), Step::Kill(Why::Deadline));
+    }
+
+    #[test]
+    fn a_warden_that_wakes_too_late_to_ask_kills_at_once() {
+        let watch = Watch::new(at(10_000), Duration::from_millis(1_000));
+        assert_eq!(watch.step(at(20_000)), Step::Kill(Why::Deadline));
+    }
+
+    #[test]
+    fn a_stop_gives_the_grace_but_never_beyond_the_kill_time() {
+        let mut early = Watch::new(at(10_000), Duration::from_millis(1_000));
+        early.stop(Why::Stopped, at(2_000));
+        assert_eq!(early.step(at(2_000)), Step::Wait { until: at(3_000) });
+        assert_eq!(early.step(at(3_000)), Step::Kill(Why::Stopped));
+        let mut late = Watch::new(at(10_000), Duration::from_millis(1_000));
+        late.stop(Why::Stopped, at(8_900));
+        assert_eq!(late.step(at(8_900)), Step::Wait { until: at(9_500) });
+    }
+
+    #[test]
+    fn a_renewal_moves_the_times_and_does_not_take_back_a_stop() {
+        let mut watch = Watch::new(at(10_000), Duration::from_millis(1_000));
+        watch.renew(at(20_000));
+        assert_eq!(watch.step(at(18_999)), Step::Wait { until: at(19_000) });
+        watch.stop(Why::Deadline, at(19_000));
+        watch.stop(Why::Stopped, at(19_100));
+        watch.renew(at(40_000));
+        assert_eq!(watch.stopping(), Some(Why::Deadline));
+        assert_eq!(watch.step(at(20_000)), Step::Kill(Why::Deadline));
+    }
+}

@@ -1,0 +1,394 @@
+//! The warden: parent of CMD, deaf to the terminal, awake at the deadline.
+//!
+//! Assumes that it is the only thread of its process and has no other children. Guarantees that newer
+//! deadlines are heard before an old one is acted on, that any failure of the link to run ends CMD, and
+//! that `release` is called only after the tree is gone. Does not guarantee anything while it is stopped:
+//! run steps in there.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, pidfd_open, setsid, waitpid,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::channel::{Inbox, line};
+use crate::clock::{BootTime, BootTimer};
+use crate::family::Family;
+use crate::household::become_subreaper;
+use crate::order::{How, Order, Report, Start, Ticket, Why};
+use crate::schedule::{Step, Watch};
+use crate::sweep::{Pauses, Reach};
+
+/// Most that is read before acting: more than a socket holds, so that whatever was said before we woke is
+/// heard.
+const DRAIN_MAX: usize = 1 << 20;
+/// How often a tree that was asked to end is looked at.
+const STOPPING_TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// How long run, after the lease is lost, may take to release it itself: until the deadline, within bounds.
+const RELEASE_PATIENCE_MIN: Duration = Duration::from_millis(50);
+const RELEASE_PATIENCE_MAX: Duration = Duration::from_millis(200);
+/// A sweep that takes longer has met processes that do not die.
+const SWEEP_PATIENCE: Duration = Duration::from_secs(2);
+/// Most survivors that are reported.
+const SURVIVORS_MAX: usize = 64;
+
+/// The warden could not do its work. CMD's main process dies with the warden; run sweeps the rest.
+#[derive(Debug, thiserror::Error)]
+pub enum WardenError {
+    /// CMD was not started.
+    #[error("cannot set up the warden: {0}")]
+    Setup(#[source] io::Error),
+    /// CMD's tree was swept; the lease was not released.
+    #[error("the warden cannot wait for events: {0}")]
+    Waiting(#[source] io::Error),
+}
+
+/// How a warden's service ended. No descendant is left in any of these cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// CMD was never ordered.
+    Unneeded,
+    /// Run took care of the lease.
+    Dismissed,
+    /// Run did not, and `release` was called.
+    Released,
+}
+
+/// Serves as the warden of one CMD. `shim` is the hidden subcommand that ends in [`crate::exec_shim`].
+/// `release` gets the ticket of [`Start`] if run cannot release the lease; it is called at most once, when
+/// no descendant is left.
+///
+/// # Errors
+/// See [`WardenError`]; nothing was released.
+pub fn serve(
+    socket: &Path,
+    shim: &[OsString],
+    release: impl FnOnce(&Ticket),
+) -> Result<Farewell, WardenError> {
+    // Connected last: run takes the connection for the sign that the terminal's signals cannot reach us.
+    let socket = leave_terminal().and_then(|()| UnixStream::connect(socket)).map_err(WardenError::Setup)?;
+    socket.set_nonblocking(true).map_err(WardenError::Setup)?;
+    let timer = BootTimer::new().map_err(|error| WardenError::Setup(error.into()))?;
+    let mut link = Link { socket, inbox: Inbox::default(), closed: false };
+    let Some(start) = await_start(&mut link)? else { return Ok(Farewell::Unneeded) };
+    let (how, why, deadline, dismissed) = match spawn(&start, shim) {
+        Ok((main, handle)) => {
+            link.say(&Report::Started { pid: main.as_raw_pid().cast_unsigned() });
+            link.say(&Report::Kept { deadline: start.deadline });
+            let watch = Watch::new(start.deadline, start.grace());
+            let (link, timer) = (&mut link, &timer);
+            let mut warden = Warden { link, timer, main, handle, watch, dismissed: false };
+            let why = warden.keep();
+            // Whatever happened, nothing of CMD stays.
+            let how = warden.sweep();
+            (how, why?, warden.watch.schedule().deadline, warden.dismissed)
+        }
+        Err((how, why)) => (how, why, start.deadline, false),
+    };
+    link.say(&Report::Ended { how, why });
+    if dismissed || linger(&mut link, &timer, why, deadline)? == Farewell::Dismissed {
+        return Ok(Farewell::Dismissed);
+    }
+    drop(link);
+    release(&start.ticket);
+    Ok(Farewell::Released)
+}
+
+/// A session of its own, adoption of orphans, and handlers in place of the deadly defaults: a service
+/// manager that sends SIGTERM to everybody must not take from CMD the grace that run's order to stop will
+/// give it.
+fn leave_terminal() -> io::Result<()> {
+    setsid()?;
+    become_subreaper()?;
+    // Only the handlers are wanted; they outlive the runtime. SIGCHLD's makes `poll` return when an orphan
+    // dies.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _entered = runtime.enter();
+    for kind in [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate(), SignalKind::child()]
+    {
+        drop(signal(kind)?);
+    }
+    Ok(())
+}
+
+fn await_start(link: &mut Link) -> Result<Option<Start>, WardenError> {
+    loop {
+        wait_for(&mut [PollFd::new(&link.socket, PollFlags::IN)], None)?;
+        link.drain();
+        while let Some(order) = link.next() {
+            match order {
+                Order::Start(start) => return Ok(Some(start)),
+                // Nothing runs that a deadline could end.
+                Order::Deadline { .. } => {}
+                Order::Stop | Order::Kill | Order::Dismiss => return Ok(None),
+            }
+        }
+        if link.closed {
+            return Ok(None);
+        }
+    }
+}
+
+fn spawn(start: &Start, shim: &[OsString]) -> Result<(Pid, OwnedFd), (How, Why)> {
+    if !matches!(Watch::new(start.deadline, start.grace()).step(BootTime::now()), Step::Wait { .. }) {
+        return Err((How::Unstarted("the lease is about to end".into()), Why::Deadline));
+    }
+    // The running executable, also if its file was replaced meanwhile.
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
+    command.args(shim).arg(getpid().as_raw_pid().to_string()).args(&start.command);
+    command.envs(start.env.iter().map(|(name, value)| (name, value))).process_group(0);
+    let unstarted = |error: io::Error| (How::Unstarted(error.to_string()), Why::Finished);
+    let child = command.spawn().map_err(unstarted)?;
+    let main = Pid::from_child(&child);
+    match pidfd_open(main, PidfdFlags::empty()) {
+        Ok(handle) => Ok((main, handle)),
+        Err(error) => {
+            sweep_everything(None, |_, _| {});
+            Err(unstarted(error.into()))
+        }
+    }
+}
+
+/// After the end: run releases the lease and dismisses us, or we release it.
+fn linger(link: &mut Link, timer: &BootTimer, why: Why, deadline: BootTime) -> Result<Farewell, WardenError> {
+    let now = BootTime::now();
+    let patience_ends = match why {
+        Why::Deadline => deadline.min(now.later(RELEASE_PATIENCE_MAX)),
+        // The lease goes on, and run with it until it stops renewing.
+        Why::Finished | Why::Stopped | Why::Orphaned => deadline,
+    };
+    let mut release_at = patience_ends.max(now.later(RELEASE_PATIENCE_MIN));
+    loop {
+        link.drain();
+        while let Some(order) = link.next() {
+            match order {
+                Order::Dismiss => return Ok(Farewell::Dismissed),
+                Order::Deadline { deadline } => {
+                    release_at = deadline;
+                    link.say(&Report::Kept { deadline });
+                }
+                Order::Start(_) | Order::Stop | Order::Kill => {}
+            }
+        }
+        if link.closed || BootTime::now() >= release_at {
+            return Ok(Farewell::Released);
+        }
+        timer.arm(Some(release_at)).map_err(|error| WardenError::Waiting(error.into()))?;
+        let mut events = [PollFd::new(&link.socket, PollFlags::IN), PollFd::new(timer, PollFlags::IN)];
+        wait_for(&mut events, None)?;
+    }
+}
+
+/// The warden while CMD runs.
+struct Warden<'a> {
+    link: &'a mut Link,
+    timer: &'a BootTimer,
+    main: Pid,
+    handle: OwnedFd,
+    watch: Watch,
+    dismissed: bool,
+}
+
+impl Warden<'_> {
+    /// Waits until CMD has to be swept, and says why.
+    fn keep(&mut self) -> Result<Why, WardenError> {
+        loop {
+            // Orders before time: having been stopped ourselves, we may find an old deadline passed and a
+            // newer one said.
+            self.link.drain();
+            if let Some(why) = self.obey() {
+                return Ok(why);
+            }
+            if self.link.closed {
+                return Ok(Why::Orphaned);
+            }
+            if let Some(why) = self.reap_orphans() {
+                return Ok(why);
+            }
+            let until = match self.watch.step(BootTime::now()) {
+                Step::Kill(why) => return Ok(why),
+                Step::Terminate => {
+                    self.terminate(Why::Deadline);
+                    continue;
+                }
+                Step::Wait { until } => until,
+            };
+            self.wait(until)?;
+        }
+    }
+
+    /// Does what run said; a reason means that CMD has to be killed.
+    fn obey(&mut self) -> Option<Why> {
+        let mut renewed = None;
+        while let Some(order) = self.link.next() {
+            match order {
+                Order::Deadline { deadline } => {
+                    self.watch.renew(deadline);
+                    renewed = Some(deadline);
+                }
+                Order::Stop if self.watch.stopping().is_none() => self.terminate(Why::Stopped),
+                Order::Stop => {}
+                Order::Kill => return Some(Why::Stopped),
+                Order::Dismiss => {
+                    self.dismissed = true;
+                    return Some(Why::Stopped);
+                }
+                // A second CMD is nonsense, and whoever says it cannot be trusted with the first.
+                Order::Start(_) => self.link.closed = true,
+            }
+        }
+        if let Some(deadline) = renewed {
+            self.link.say(&Report::Kept { deadline });
+        }
+        None
+    }
+
+    fn terminate(&mut self, why: Why) {
+        self.watch.stop(why, BootTime::now());
+        // A stopped process hears SIGTERM only once it is continued.
+        Reach::Everything.signal(&[Signal::TERM, Signal::CONT]);
+        self.link.say(&Report::Terminating { why });
+    }
+
+    /// Reaps adopted children; a reason means that nothing is left to wait for.
+    ///
+    /// The main process stays unreaped until the sweep, so that its pid and its group's number remain its
+    /// own.
+    fn reap_orphans(&self) -> Option<Why> {
+        let children = Family::look().map(|family| family.children(getpid())).unwrap_or_default();
+        let mut left = 0;
+        for pid in children.into_iter().filter(|pid| *pid != self.main) {
+            left += usize::from(!matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))));
+        }
+        match self.watch.stopping() {
+            _ if !self.main_ended() => None,
+            None => Some(Why::Finished),
+            // What outlives the main process has the rest of the grace.
+            Some(why) => (left == 0).then_some(why),
+        }
+    }
+
+    fn main_ended(&self) -> bool {
+        let mut events = [PollFd::new(&self.handle, PollFlags::IN)];
+        poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
+    }
+
+    fn wait(&self, until: BootTime) -> Result<(), WardenError> {
+        self.timer.arm(Some(until)).map_err(|error| WardenError::Waiting(error.into()))?;
+        let stopping = self.watch.stopping().is_some();
+        let mut events = vec![
+            PollFd::new(&self.link.socket, PollFlags::IN),
+            PollFd::new(self.timer, PollFlags::IN),
+            PollFd::new(&self.handle, PollFlags::IN),
+        ];
+        if stopping {
+            // Its handle stays readable once the main process has ended; the tick looks after the others.
+            events.pop();
+        }
+        wait_for(&mut events, stopping.then_some(&STOPPING_TICK))
+    }
+
+    /// Kills until nobody is left; says how the main process ended.
+    fn sweep(&mut self) -> How {
+        // One blow for the whole group, against forks that are quicker than a look at `/proc`. It may be
+        // empty, or not ours to kill; the sweep finds whoever there is.
+        let _group = kill_process_group(self.main, Signal::KILL);
+        let status = sweep_everything(Some(self.main), |pid, name| {
+            self.link.say(&Report::Unkillable { pid, name });
+        });
+        status.map_or(How::Signal(Signal::KILL.as_raw()), how)
+    }
+}
+
+/// Sweeps all our descendants, reporting each survivor once; returns the status of `main`.
+fn sweep_everything(main: Option<Pid>, mut report: impl FnMut(u32, String)) -> Option<WaitStatus> {
+    let patience_ends = BootTime::now().later(SWEEP_PATIENCE);
+    let mut pauses = Pauses::new();
+    let mut status = None;
+    let mut reported = HashSet::new();
+    loop {
+        let pass = Reach::Everything.pass();
+        status = pass.reaped.iter().find(|(pid, _)| Some(*pid) == main).map(|(_, status)| *status).or(status);
+        if pass.clear {
+            return status;
+        }
+        let late = BootTime::now() >= patience_ends;
+        for survivor in pass.survivors {
+            let new =
+                reported.len() < SURVIVORS_MAX && (late || survivor.refused) && reported.insert(survivor.pid);
+            if new {
+                report(survivor.pid, survivor.name);
+            }
+        }
+        pauses.pause();
+    }
+}
+
+fn how(status: WaitStatus) -> How {
+    match status.exit_status() {
+        Some(code) => How::Exit(code),
+        None => How::Signal(status.terminating_signal().unwrap_or_default()),
+    }
+}
+
+/// Waits for an event; being interrupted by a signal counts as one.
+fn wait_for(events: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<(), WardenError> {
+    match poll(events, timeout) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(WardenError::Waiting(error.into())),
+    }
+}
+
+/// The warden's end of the socket. Whatever goes wrong with it counts as the end of run.
+struct Link {
+    socket: UnixStream,
+    inbox: Inbox,
+    closed: bool,
+}
+
+impl Link {
+    /// Reads what run has said so far.
+    fn drain(&mut self) {
+        let mut buffer = [0; 4096];
+        let mut total = 0;
+        while !self.closed && total < DRAIN_MAX {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => self.closed = true,
+                Ok(read) => {
+                    self.inbox.push(&buffer[..read]);
+                    total += read;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.closed = true,
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<Order> {
+        self.inbox.pop().unwrap_or_else(|_| {
+            self.closed = true;
+            None
+        })
+    }
+
+    /// Reports are few and short: a socket that does not take one belongs to a run that is not there.
+    fn say(&mut self, report: &Report) {
+        let said = line(report).map_err(io::Error::other).and_then(|line| self.socket.write_all(&line));
+        self.closed |= said.is_err();
+    }
+}
