@@ -14,6 +14,8 @@ use crate::time::{Span, WallTime};
 
 /// The largest state that a checkpoint carries in the document.
 pub const MAX_CHECKPOINT_BYTES: usize = 64 * 1024;
+/// How deeply that state may be nested: readers have limits, and the document nests it further.
+pub const MAX_CHECKPOINT_DEPTH: usize = 64;
 /// The longest free text: a task, a reason, a summary.
 pub const MAX_TEXT_BYTES: usize = 1_024;
 /// The most capabilities that an agent may claim.

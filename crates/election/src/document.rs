@@ -165,6 +165,9 @@ pub struct Reservation {
     /// For how long after the vacancy began; without it, until it is taken.
     #[serde(rename = "lasts_ms", with = "as_optional_millis")]
     pub lasts: Option<Span>,
+    /// An operator keeps it, so that the agent need not obey the policy's choice.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub by_operator: bool,
 }
 
 /// That an operator stopped the election.

@@ -234,6 +234,9 @@ pub fn check(token: Epoch, document: &Document, age: Span) -> Result<(), Refusal
         State::AwaitingApproval => {
             Err(Refusal::AwaitingApproval { question: document.approval.question.clone() })
         }
+        State::Held if document.leader.as_ref().is_some_and(|leader| leader.offered) => {
+            Err(stale("the offer of it has not been claimed".to_string()))
+        }
         State::Held if document.current_leader(age).is_none() => {
             Err(stale("the lease has run out".to_string()))
         }

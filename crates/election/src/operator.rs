@@ -208,8 +208,9 @@ pub struct Signed {
 
 impl Signed {
     /// What the document remembers of this act once it is done.
-    pub(crate) fn remembered(&self, at: WallTime) -> LastAct {
+    pub(crate) fn remembered(&self, ended: Option<AgentName>, at: WallTime) -> LastAct {
         LastAct {
+            ended,
             number: self.order.number,
             act: self.order.act.name().to_string(),
             by: self.by,
@@ -225,6 +226,12 @@ impl Signed {
         })
     }
 
+    /// Whether it enrols its own signer where there is no operator yet: such an election accepts its first one on
+    /// its own word, since whoever can write the store could add it anyway.
+    fn founds(&self, document: &Document) -> bool {
+        document.operator_keys.is_empty() && matches!(self.order.act, Act::Enrol { key } if key == self.by)
+    }
+
     /// Refuses what is not signed, by an operator of this election, for this election as it stands.
     pub(crate) fn verify(&self, document: &Document) -> Result<(), Refusal> {
         let order = &self.order;
@@ -236,10 +243,11 @@ impl Signed {
                 ),
             });
         }
-        if document.operator_keys.is_empty() {
+        let founds = self.founds(document);
+        if document.operator_keys.is_empty() && !founds {
             return Err(Refusal::WrongKey { why: "no operator is enrolled in this election".to_string() });
         }
-        if !document.operator_keys.contains(&self.by) {
+        if !founds && !document.operator_keys.contains(&self.by) {
             return Err(Refusal::WrongKey { why: format!("the key {} is not an operator's here", self.by) });
         }
         if order.epoch != document.epoch || order.number != document.acts + 1 {
@@ -272,6 +280,9 @@ pub struct LastAct {
     pub by: PublicKey,
     /// When, for people.
     pub at: WallTime,
+    /// Whose leadership it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<AgentName>,
     /// The hash of its signature, to know it again.
     pub signature: ContentHash,
 }

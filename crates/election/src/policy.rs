@@ -16,6 +16,9 @@ use crate::time::Span;
 /// How many watchers or needed capabilities a policy may name.
 pub const MAX_POLICY_LIST: usize = 64;
 
+/// The longest limit of time.
+pub const MAX_LIMIT: Span = Span::secs(3_650 * 24 * 3_600);
+
 /// The longest capability, in bytes.
 pub const MAX_CAPABILITY_BYTES: usize = 64;
 
@@ -133,6 +136,17 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Refuses limits that would end every leadership, or that cannot be written.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.stall.is_some_and(|stall| stall < Span::secs(1)) {
+            return Err(Refusal::invalid(
+                "a stall limit of under 1s would end every leadership",
+                "use 1m or more",
+            ));
+        }
+        [self.time, self.stall].into_iter().flatten().try_for_each(|limit| check_span("limit", limit))
+    }
+
     /// The tighter of both in every respect.
     #[must_use]
     pub fn tightened(&self, other: &Limits) -> Limits {
@@ -210,12 +224,9 @@ impl Policy {
         if self.nomination > MAX_TTL {
             return Err(Refusal::invalid("the nomination window is over 7d", "seconds are usual"));
         }
-        if self.limits.stall.is_some_and(|stall| stall < Span::secs(1)) {
-            return Err(Refusal::invalid(
-                "a stall limit of under 1s would end every leadership",
-                "use 1m or more",
-            ));
-        }
+        check_span("nomination window", self.nomination)?;
+        check_span("validity of an approval", self.approval_ttl)?;
+        self.limits.check()?;
         if self.needs.len() > MAX_POLICY_LIST || self.watchers.len() > MAX_POLICY_LIST {
             return Err(Refusal::invalid(
                 format!(
@@ -228,8 +239,20 @@ impl Policy {
     }
 }
 
-/// Refuses a lease length outside of 1 s to 7 days.
+/// Refuses a length of time that would not be the same after it was written.
+fn check_span(what: &str, span: Span) -> Result<(), Refusal> {
+    if span > MAX_LIMIT || span != span.whole_millis() {
+        return Err(Refusal::invalid(
+            format!("the {what} is {span}; it is at most {MAX_LIMIT}, in whole milliseconds"),
+            "leave it out for no limit",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a lease length outside of 1 s to 7 days, or with a fraction of a millisecond.
 pub fn check_ttl(ttl: Span) -> Result<(), Refusal> {
+    check_span("lease", ttl)?;
     if ttl < MIN_TTL {
         return Err(Refusal::invalid(
             format!("a lease of {ttl} is too short; the shortest is {MIN_TTL}"),

@@ -104,7 +104,10 @@ impl Refusal {
                 format!("wait for a release, or at most {remaining} for the lease to end if it is not renewed")
             }
             Refusal::Held { .. } => "wait for a release".to_string(),
-            Refusal::Stale { .. } => "stop this work; campaign again for a new token".to_string(),
+            Refusal::Stale { .. } => {
+                "look again with `baton status`; work under this token must stop, and its agent campaign again"
+                    .to_string()
+            }
             Refusal::NotEligible { retry_in: Some(span), .. } => format!("try again in {span}"),
             Refusal::NotEligible { retry_in: None, .. } => {
                 "an operator can change the policy or appoint this agent".to_string()
@@ -133,9 +136,9 @@ impl fmt::Display for Refusal {
             Refusal::Held { by: Some(by), ending: Some(cause), .. } => {
                 write!(f, "the leadership of {by} was ended ({cause}), but its lease may still be running")
             }
-            Refusal::Held { by: None, .. } => f.write_str(
-                "the record was held when last seen and has vanished; its lease may still be running",
-            ),
+            Refusal::Held { by: None, epoch, .. } => {
+                write!(f, "held under token {epoch}, and that lease may still be running")
+            }
             Refusal::Stale { shown, current, why, .. } => {
                 write!(f, "token {shown} is stale (current epoch {current}): {why}")
             }

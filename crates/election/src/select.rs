@@ -32,12 +32,17 @@ pub fn rank(document: &Document, candidates: &[Candidate]) -> Vec<Ranked> {
     let policy = &document.policy;
     let mut field: Vec<&Candidate> = candidates
         .iter()
-        .filter(|candidate| match policy.select {
-            Select::Capable => policy.needs.iter().all(|need| candidate.capabilities.contains(need)),
-            Select::Designated => policy.designated.as_ref() == Some(&candidate.agent),
-            Select::First | Select::Priority | Select::Available | Select::RoundRobin | Select::Random => {
-                true
-            }
+        .filter(|candidate| {
+            kept_for(document, candidate)
+                || match policy.select {
+                    Select::Capable => policy.needs.iter().all(|need| candidate.capabilities.contains(need)),
+                    Select::Designated => policy.designated.as_ref() == Some(&candidate.agent),
+                    Select::First
+                    | Select::Priority
+                    | Select::Available
+                    | Select::RoundRobin
+                    | Select::Random => true,
+                }
         })
         .collect();
     field.sort_by(|a, b| (&a.agent, a.incarnation).cmp(&(&b.agent, b.incarnation)));
@@ -53,8 +58,7 @@ pub fn rank(document: &Document, candidates: &[Candidate]) -> Vec<Ranked> {
         }
     }
     field.sort_by_key(|candidate| {
-        let kept = document.reserved_for.as_ref().is_some_and(|kept| kept.agent == candidate.agent);
-        (!kept, document.passed_over.as_ref() == Some(&candidate.agent))
+        (!kept_for(document, candidate), document.passed_over.as_ref() == Some(&candidate.agent))
     });
     let names: BTreeSet<&AgentName> = field.iter().map(|candidate| &candidate.agent).collect();
     field
@@ -67,6 +71,10 @@ pub fn rank(document: &Document, candidates: &[Candidate]) -> Vec<Ranked> {
         .collect()
 }
 
+fn kept_for(document: &Document, candidate: &Candidate) -> bool {
+    document.reserved_for.as_ref().is_some_and(|kept| kept.agent == candidate.agent)
+}
+
 /// A draw that anybody can repeat from the document alone.
 fn lot(document: &Document, candidate: &Candidate) -> ContentHash {
     let text = format!(
@@ -77,7 +85,7 @@ fn lot(document: &Document, candidate: &Candidate) -> ContentHash {
 }
 
 fn reason(document: &Document, candidate: &Candidate, of: usize) -> String {
-    if document.reserved_for.as_ref().is_some_and(|kept| kept.agent == candidate.agent) {
+    if kept_for(document, candidate) {
         return "it was kept for this agent".to_string();
     }
     let policy = &document.policy;

@@ -46,6 +46,12 @@ impl Span {
         self.0 / 1_000_000
     }
 
+    /// Without the fraction of a millisecond: what survives being written.
+    #[must_use]
+    pub const fn whole_millis(self) -> Span {
+        Span(self.0 - self.0 % 1_000_000)
+    }
+
     /// The sum, at most [`Span::MAX`].
     #[must_use]
     pub const fn plus(self, other: Span) -> Span {
@@ -127,7 +133,8 @@ impl FromStr for Span {
             let (number, tail) = rest.split_at(digits);
             let unit = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
             let (unit, tail) = tail.split_at(unit);
-            total = total.plus(parse_part(number, unit).ok_or_else(invalid)?);
+            let part = parse_part(number, unit).ok_or_else(invalid)?;
+            total = total.0.checked_add(part.0).map(Span).ok_or_else(invalid)?;
             rest = tail;
         }
         if text.is_empty() { Err(invalid()) } else { Ok(total) }
@@ -242,9 +249,12 @@ impl Sub<Span> for Moment {
 pub struct WallTime(u64);
 
 impl WallTime {
-    /// So many milliseconds after 1970.
+    /// The end of the year 9999, after which its written form would need another digit.
+    const LAST_MS: u64 = 253_402_300_799_999;
+
+    /// So many milliseconds after 1970, at most the end of the year 9999.
     pub const fn from_unix_millis(n: u64) -> WallTime {
-        WallTime(n)
+        WallTime(if n > WallTime::LAST_MS { WallTime::LAST_MS } else { n })
     }
 
     /// Milliseconds since 1970.
@@ -256,7 +266,7 @@ impl WallTime {
 impl Add<Span> for WallTime {
     type Output = WallTime;
     fn add(self, span: Span) -> WallTime {
-        WallTime(self.0.saturating_add(span.as_millis()))
+        WallTime::from_unix_millis(self.0.saturating_add(span.as_millis()))
     }
 }
 

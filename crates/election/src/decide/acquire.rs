@@ -56,6 +56,7 @@ fn check(acquire: &Acquire) -> Result<(), Refusal> {
     if let Some(ttl) = acquire.ttl {
         check_ttl(ttl)?;
     }
+    acquire.limits.check()?;
     moves::check_text("task", acquire.task.as_deref().unwrap_or_default())?;
     moves::check_text("reason", acquire.reason.as_deref().unwrap_or_default())?;
     if acquire.capabilities.len() > MAX_CAPABILITIES {
@@ -155,7 +156,7 @@ fn eligible(document: &Document, acquire: &Acquire, evidence: &Evidence<'_>) -> 
             Some(document.policy.ttl.minus(free_for)),
         );
     }
-    if reserved_for_it {
+    if document.reserved_for.as_ref().is_some_and(|kept| reserved_for_it && kept.by_operator) {
         return Ok(());
     }
     obeys(&document.policy, acquire)

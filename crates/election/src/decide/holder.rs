@@ -4,11 +4,16 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
+use serde_json::Value;
+
 use super::{Role, moves, role};
 use crate::command::{
-    Acknowledge, Answer, Decision, Evidence, MAX_CHECKPOINT_BYTES, Pass, Release, Renew, WriteCheckpoint,
+    Acknowledge, Answer, Decision, Evidence, MAX_CHECKPOINT_BYTES, MAX_CHECKPOINT_DEPTH, Pass, Release,
+    Renew, WriteCheckpoint,
 };
-use crate::document::{Cause, Checkpoint, Departure, Document, Leader, Phase, Question, Reservation, State};
+use crate::document::{
+    Approval, Cause, Checkpoint, Departure, Document, Leader, Phase, Question, Reservation, State,
+};
 use crate::id::Epoch;
 use crate::name::AgentName;
 use crate::policy::ApprovalMode;
@@ -34,7 +39,7 @@ pub(super) fn renew(
                 leader.phase = phase;
             }
             if let (Some(promotion), Some(last)) = (renew.promotion, &mut next.last_transition) {
-                Arc::make_mut(last).phases.promotion = Some(promotion);
+                Arc::make_mut(last).phases.promotion = Some(promotion.whole_millis());
             }
             Ok(Decision { answer: renewed(&next), next: Some(next) })
         }
@@ -159,6 +164,10 @@ fn leave(
     let role = role(document, credential, epoch)?;
     let mut next = document.clone();
     match role {
+        // The vacancy began when the lease ended; a late word of it must not begin it again.
+        Role::Outgoing(leader) if evidence.age >= leader.lease() => {
+            return Ok(Decision { next: None, answer: done(document) });
+        }
         Role::Outgoing(_) => next.outgoing = None,
         Role::Leader(leader) => {
             next.departure = Some(Arc::new(Departure {
@@ -169,10 +178,15 @@ fn leave(
                 reason: reason.to_string(),
                 at: evidence.wall,
             }));
-            next.reserved_for = to.map(|agent| Reservation { agent: agent.clone(), lasts: Some(leader.ttl) });
+            next.reserved_for = to.map(|agent| Reservation {
+                agent: agent.clone(),
+                lasts: Some(leader.ttl),
+                by_operator: false,
+            });
             next.leader = None;
             if next.state == State::Held {
                 next.state = State::Vacant;
+                next.approval = Approval::default();
             }
         }
     }
@@ -190,8 +204,8 @@ pub(super) fn checkpoint(
         Role::Outgoing(leader) => (leader, false),
     };
     running(document, leader, write.epoch, evidence)?;
-    check_checkpoint(write)?;
-    let hash = moves::checkpoint_hash(&write.summary, &write.state, write.reference.as_ref());
+    let state = check_checkpoint(write)?;
+    let hash = moves::checkpoint_hash(&write.summary, &state, write.reference.as_ref());
     let last = document.checkpoint.as_ref();
     if let Some(last) = last.filter(|last| last.seq == write.seq && last.hash == hash) {
         let awaiting_approval = document.state == State::AwaitingApproval;
@@ -201,7 +215,13 @@ pub(super) fn checkpoint(
         });
     }
     let due = last.map_or(1, |last| last.seq + 1);
-    if write.seq != due {
+    if write.seq > due {
+        return Err(Refusal::invalid(
+            format!("checkpoint {due} is due, not {}", write.seq),
+            "number it one above the last one; `baton status` shows that",
+        ));
+    }
+    if write.seq < due {
         return Err(Refusal::Stale {
             shown: write.epoch,
             current: document.epoch,
@@ -216,14 +236,16 @@ pub(super) fn checkpoint(
         by: leader.agent.clone(),
         at: evidence.wall,
         summary: write.summary.clone(),
-        state: write.state.clone(),
+        state,
         reference: write.reference.clone(),
         hash,
         acknowledged_by: None,
     }));
     if leads {
         count(&mut next, evidence, true, None);
-        if next.policy.approval == ApprovalMode::Checkpoints {
+        if let Some((cause, reason)) = exhausted(&next) {
+            let _ = moves::end(&mut next, cause, &reason, false, evidence);
+        } else if next.policy.approval == ApprovalMode::Checkpoints {
             next.state = State::AwaitingApproval;
             next.approval.question = Some(Question::Checkpoint { hash });
         }
@@ -235,26 +257,51 @@ pub(super) fn checkpoint(
     })
 }
 
-fn check_checkpoint(write: &WriteCheckpoint) -> Result<(), Refusal> {
+/// Refuses what cannot be kept. Returns the state in the form in which it is written and read, so that its hash stays true.
+fn check_checkpoint(write: &WriteCheckpoint) -> Result<String, Refusal> {
     moves::check_text("summary", &write.summary)?;
-    if write.state.len() > MAX_CHECKPOINT_BYTES {
-        return Err(Refusal::invalid(
-            format!(
-                "the checkpoint's state is {} bytes long; at most {MAX_CHECKPOINT_BYTES} fit into the document",
-                write.state.len()
-            ),
-            "put it into a file and give its location and hash: --reference PATH",
-        ));
-    }
     if let Some(reference) = &write.reference {
         moves::check_text("location", &reference.location)?;
     }
-    match serde_json::from_str::<serde::de::IgnoredAny>(&write.state) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Refusal::invalid(
-            format!("the checkpoint's state is not JSON: {error}"),
+    check_size(write.state.len())?;
+    let refused = |why: &dyn core::fmt::Display| {
+        Refusal::invalid(
+            format!("the checkpoint's state is not JSON: {why}"),
             "quote plain text as a JSON string, or put it into the summary",
-        )),
+        )
+    };
+    let value: Value = serde_json::from_str(&write.state).map_err(|error| refused(&error))?;
+    if depth(&value) > MAX_CHECKPOINT_DEPTH {
+        return Err(refused(&format!("it is nested more than {MAX_CHECKPOINT_DEPTH} deep")));
+    }
+    let text = value.to_string();
+    check_size(text.len())?;
+    let again = serde_json::from_str::<Value>(&text).map(|again| again.to_string());
+    if again.is_ok_and(|again| again == text) {
+        Ok(text)
+    } else {
+        Err(refused(&"it has a number that cannot be kept; quote it"))
+    }
+}
+
+fn check_size(bytes: usize) -> Result<(), Refusal> {
+    if bytes <= MAX_CHECKPOINT_BYTES {
+        return Ok(());
+    }
+    Err(Refusal::invalid(
+        format!(
+            "the checkpoint's state is {bytes} bytes long; at most {MAX_CHECKPOINT_BYTES} fit into the document"
+        ),
+        "put it into a file and give its location and hash: --reference PATH",
+    ))
+}
+
+/// How deeply a state is nested. The parser's own limit bounds the recursion.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
 
@@ -290,6 +337,9 @@ pub(super) fn acknowledge(
     }
     if let Some(leader) = next.leader.as_mut().filter(|leader| leader.phase == Phase::Synchronising) {
         leader.phase = Phase::Serving;
+    }
+    if let Some((cause, reason)) = exhausted(&next) {
+        let _ = moves::end(&mut next, cause, &reason, false, evidence);
     }
     Ok(Decision { next: Some(next), answer })
 }

@@ -27,6 +27,8 @@ pub fn decide(
     command: &Command,
     evidence: &Evidence<'_>,
 ) -> Result<Decision, Refusal> {
+    // Rounded down to what can be written, it is still a lower bound.
+    let evidence = &Evidence { age: evidence.age.whole_millis(), ..evidence.clone() };
     let decision = match command {
         Command::Acquire(acquire) => acquire::decide(document, acquire, evidence),
         Command::Renew(renew) => holder::renew(known(document, evidence)?, renew, evidence),

@@ -17,6 +17,14 @@ pub(super) fn beat(document: &mut Document) {
     document.beat += 1;
 }
 
+/// Restarts the clock of a vacancy, so that reservations count from here, unless a lease may still be running.
+pub(super) fn begin_vacancy(document: &mut Document, evidence: &Evidence<'_>) {
+    if document.lease_remaining(evidence.age) == Span::ZERO {
+        document.outgoing = None;
+        beat(document);
+    }
+}
+
 /// Refuses text that is too long.
 pub(super) fn check_text(what: &str, text: &str) -> Result<(), Refusal> {
     if text.len() > MAX_TEXT_BYTES {
@@ -37,8 +45,11 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
         }
         (None, None) => (Cause::First, None, String::new()),
     };
+    let noticed = acquire.noticed.map(Span::whole_millis);
     let free_for = (cause != Cause::First).then(|| document.vacancy(evidence.age));
-    let chosen = acquire.reason.clone().unwrap_or_else(|| "first to ask".to_string());
+    let kept = document.reserved_for.as_ref().is_some_and(|kept| kept.agent == acquire.agent);
+    let usual = if kept { "it was kept for this agent" } else { "first to ask" };
+    let chosen = acquire.reason.clone().unwrap_or_else(|| usual.to_string());
     let reason = if ended_because.is_empty() { chosen } else { format!("{ended_because}; {chosen}") };
     document.epoch = document.epoch.next();
     let must_synchronise = document.checkpoint.is_some();
@@ -71,8 +82,8 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
         reason,
         at: evidence.wall,
         phases: PhaseTimes {
-            detection: free_for.map(|free| free.minus(acquire.noticed.unwrap_or(Span::ZERO))),
-            election: acquire.noticed,
+            detection: free_for.map(|free| free.minus(noticed.unwrap_or(Span::ZERO))),
+            election: noticed,
             ..PhaseTimes::default()
         },
     }));

@@ -11,7 +11,7 @@ use crate::document::{
 use crate::id::ContentHash;
 use crate::name::AgentName;
 use crate::operator::{Act, MAX_OPERATORS, PublicKey, Signed};
-use crate::policy::Policy;
+use crate::policy::{ApprovalMode, Policy};
 use crate::refusal::Refusal;
 use crate::time::Span;
 
@@ -23,22 +23,30 @@ pub(super) fn decide(
     let fresh;
     let document = match document {
         Some(document) => document,
+        None if evidence.vanished_lease > Span::ZERO => {
+            return Err(Refusal::Held {
+                by: None,
+                epoch: evidence.floor,
+                remaining: evidence.vanished_lease,
+                ending: None,
+            });
+        }
         None => {
             fresh = begin(&signed.order.act, evidence)?;
             &fresh
         }
     };
     if signed.is_repeated(document) {
-        return Ok(Decision { next: None, answer: answer(document, document, evidence) });
+        return Ok(Decision { next: None, answer: answer(document, evidence) });
     }
-    if !may_found(document, signed) {
-        signed.verify(document)?;
-    }
+    signed.verify(document)?;
     let mut next = document.clone();
     apply(&mut next, signed, evidence)?;
+    let ended = document.leader.as_ref().filter(|_| next.leader.is_none());
     next.acts += 1;
-    next.last_act = Some(Arc::new(signed.remembered(evidence.wall)));
-    Ok(Decision { answer: answer(document, &next, evidence), next: Some(next) })
+    next.last_act =
+        Some(Arc::new(signed.remembered(ended.map(|leader| leader.agent.clone()), evidence.wall)));
+    Ok(Decision { answer: answer(&next, evidence), next: Some(next) })
 }
 
 /// An operator may prepare an election that nobody has led; the other acts need one.
@@ -59,17 +67,11 @@ fn begin(act: &Act, evidence: &Evidence<'_>) -> Result<Document, Refusal> {
     }
 }
 
-/// An election that has no operator accepts its first one on its own word: whoever can write the store could add it anyway.
-fn may_found(document: &Document, signed: &Signed) -> bool {
-    document.operator_keys.is_empty() && matches!(signed.order.act, Act::Enrol { key } if key == signed.by)
-}
-
-/// What the act did, seen from the document before and after it.
-fn answer(before: &Document, after: &Document, evidence: &Evidence<'_>) -> Answer {
-    let ended = before.leader.as_ref().filter(|_| after.leader.is_none());
+/// What the last act did.
+fn answer(after: &Document, evidence: &Evidence<'_>) -> Answer {
     Answer::Done {
         epoch: after.epoch,
-        ended: ended.map(|leader| leader.agent.clone()),
+        ended: after.last_act.as_ref().and_then(|last| last.ended.clone()),
         waits: after.outgoing.as_ref().map_or(Span::ZERO, |leader| leader.lease().minus(evidence.age)),
     }
 }
@@ -90,7 +92,7 @@ fn apply(next: &mut Document, signed: &Signed, evidence: &Evidence<'_>) -> Resul
             pause(next, signed.by, reason, evidence);
             Ok(())
         }
-        Act::Resume => resume(next),
+        Act::Resume => resume(next, evidence),
         Act::Approve { checkpoint } => approve(next, *checkpoint, evidence),
         Act::Reject { reason } => {
             moves::check_text("reason", reason)?;
@@ -116,7 +118,8 @@ fn appoint(
         return;
     }
     let _ = moves::end(next, Cause::Appoint, reason, force, evidence);
-    next.reserved_for = Some(Reservation { agent: agent.clone(), lasts });
+    let lasts = lasts.map(Span::whole_millis);
+    next.reserved_for = Some(Reservation { agent: agent.clone(), lasts, by_operator: true });
     if next.state == State::AwaitingApproval {
         next.state = State::Vacant;
         next.approval = Approval::default();
@@ -124,9 +127,7 @@ fn appoint(
     if force {
         next.outgoing = None;
     }
-    if next.outgoing.is_none() {
-        moves::beat(next);
-    }
+    moves::begin_vacancy(next, evidence);
 }
 
 fn depose(next: &mut Document, force: bool, reason: &str, evidence: &Evidence<'_>) -> Result<(), Refusal> {
@@ -148,15 +149,13 @@ fn pause(next: &mut Document, by: PublicKey, reason: &str, evidence: &Evidence<'
     next.paused = Some(Pause { by, reason: reason.to_string(), at: evidence.wall });
 }
 
-fn resume(next: &mut Document) -> Result<(), Refusal> {
+fn resume(next: &mut Document, evidence: &Evidence<'_>) -> Result<(), Refusal> {
     if next.state != State::Paused {
         return Err(Refusal::invalid("the election is not paused", "see `baton status`"));
     }
     next.state = State::Vacant;
     next.paused = None;
-    if next.outgoing.is_none() {
-        moves::beat(next);
-    }
+    moves::begin_vacancy(next, evidence);
     Ok(())
 }
 
@@ -223,6 +222,9 @@ fn reject(next: &mut Document, reason: &str, evidence: &Evidence<'_>) -> Result<
 
 fn set_policy(next: &mut Document, policy: &Policy) -> Result<(), Refusal> {
     policy.check()?;
+    if next.state == State::Held && policy.approval != ApprovalMode::Time {
+        next.approval = Approval::default();
+    }
     next.policy = Arc::new(policy.clone());
     Ok(())
 }
@@ -241,7 +243,7 @@ fn enrol(next: &mut Document, key: PublicKey) -> Result<(), Refusal> {
 
 fn dismiss(next: &mut Document, key: PublicKey) -> Result<(), Refusal> {
     let keys = Arc::make_mut(&mut next.operator_keys);
-    if keys.len() == 1 {
+    if keys.iter().all(|known| *known == key) {
         return Err(Refusal::invalid("the last operator cannot be dismissed", "enrol another first"));
     }
     keys.retain(|known| *known != key);

@@ -1,0 +1,153 @@
+//! The commands of agents and watchers, as a scenario writes them.
+
+use baton_election::command::{
+    Acknowledge, Acquire, Command, Finding, Pass, Release, Renew, Report, WriteCheckpoint,
+};
+use baton_election::document::{Phase, Reference};
+use baton_election::policy::Limits;
+use baton_election::{ContentHash, Credential, Epoch, LeaseKey, checkpoint_hash};
+
+use super::World;
+use super::words::Words;
+use crate::cast;
+
+impl World {
+    /// `acquire AGENT [ttl= task= can= time= tokens= renewals= stall= reason= noticed= key=wrong offer]`
+    pub(super) fn acquire(&mut self, words: &mut Words) -> Command {
+        let name = words.next();
+        let credential = self.credential(&name, words);
+        Command::Acquire(Acquire {
+            agent: cast::agent(&name),
+            incarnation: credential.incarnation,
+            key_hash: credential.key.hash(),
+            ttl: words.value("ttl"),
+            task: words.option("task"),
+            capabilities: words.list("can").into_iter().collect(),
+            limits: limits(words),
+            reason: words.option("reason"),
+            noticed: words.value("noticed"),
+            offer: words.flag("offer"),
+        })
+    }
+
+    /// `renew AGENT [spent= phase= promotion= token= key=wrong idle]`
+    pub(super) fn renew(&mut self, words: &mut Words) -> Command {
+        let name = words.next();
+        Command::Renew(Renew {
+            epoch: self.token(&name, words),
+            credential: self.credential(&name, words),
+            progress: !words.flag("idle"),
+            spent_tokens: words.value("spent"),
+            phase: words.option("phase").map(|phase| match phase.as_str() {
+                "synchronising" => Phase::Synchronising,
+                "serving" => Phase::Serving,
+                "draining" => Phase::Draining,
+                other => panic!("no phase: {other}"),
+            }),
+            promotion: words.value("promotion"),
+        })
+    }
+
+    /// `release AGENT [reason= token= key=wrong]`
+    pub(super) fn release(&mut self, words: &mut Words) -> Command {
+        let name = words.next();
+        Command::Release(Release {
+            epoch: self.token(&name, words),
+            credential: self.credential(&name, words),
+            reason: words.option("reason"),
+        })
+    }
+
+    /// `pass AGENT to=AGENT [reason= token= key=wrong]`
+    pub(super) fn pass(&mut self, words: &mut Words) -> Command {
+        let name = words.next();
+        Command::Pass(Pass {
+            epoch: self.token(&name, words),
+            credential: self.credential(&name, words),
+            to: cast::agent(&words.option("to").expect("pass needs to=")),
+            reason: words.option("reason"),
+        })
+    }
+
+    /// `checkpoint AGENT [seq= summary= state= size= reference= token= key=wrong]`
+    pub(super) fn checkpoint(&mut self, words: &mut Words) -> Command {
+        let name = words.next();
+        let last = self.document.as_ref().and_then(|document| document.checkpoint.as_ref());
+        let due = last.map_or(1, |last| last.seq + 1);
+        let size: Option<usize> = words.value("size");
+        let state = size.map(|size| format!("\"{}\"", "x".repeat(size - 2))).or(words.option("state"));
+        Command::Checkpoint(WriteCheckpoint {
+            epoch: self.token(&name, words),
+            credential: self.credential(&name, words),
+            seq: words.value("seq").unwrap_or(due),
+            summary: words.option("summary").unwrap_or_else(|| "half way".to_string()),
+            state: state.unwrap_or_else(|| "{\"step\":1}".to_string()),
+            reference: words
+                .option("reference")
+                .map(|location| Reference { sha256: ContentHash::of(location.as_bytes()), location }),
+        })
+    }
+
+    /// `acknowledge AGENT [another token= key=wrong]`: the checkpoint that stands, or another one
+    pub(super) fn acknowledge(&mut self, words: &mut Words) -> Command {
+        let name = words.next();
+        let another = words.flag("another");
+        let last = self.document.as_ref().and_then(|document| document.checkpoint.as_ref());
+        let hash =
+            last.filter(|_| !another).map_or_else(|| checkpoint_hash("another", "{}", None), |c| c.hash);
+        Command::Acknowledge(Acknowledge {
+            epoch: self.token(&name, words),
+            credential: self.credential(&name, words),
+            hash,
+        })
+    }
+
+    /// `report validation|budget|stall AGENT [as-leader detail= token= key=wrong]`
+    pub(super) fn report(&mut self, words: &mut Words) -> Command {
+        let finding = match words.next().as_str() {
+            "validation" => Finding::Validation,
+            "budget" => Finding::Budget,
+            "stall" => Finding::Stall,
+            other => panic!("no finding: {other}"),
+        };
+        let name = words.next();
+        let as_leader = words.flag("as-leader");
+        let current = self.document.as_ref().map_or(Epoch(1), |document| document.epoch);
+        let shown = if as_leader { self.held_token(&name) } else { current };
+        Command::Report(Report {
+            epoch: words.value("token").unwrap_or(shown),
+            finding,
+            detail: words.option("detail").unwrap_or_else(|| "tests fail".to_string()),
+            by: cast::agent(&name),
+            credential: as_leader.then(|| self.credential(&name, words)),
+        })
+    }
+
+    /// The token that the agent believes to hold, or the one that the line gives.
+    fn token(&self, name: &str, words: &mut Words) -> Epoch {
+        words.value("token").unwrap_or(self.held_token(name))
+    }
+
+    /// The token that the agent heard of last; 1 if it never heard of any.
+    pub(super) fn held_token(&self, name: &str) -> Epoch {
+        self.tokens.get(name).copied().unwrap_or(Epoch(1))
+    }
+
+    fn credential(&self, name: &str, words: &mut Words) -> Credential {
+        let own = cast::credential(name, self.life(name));
+        match words.option("key") {
+            None => own,
+            Some(_) => Credential { key: LeaseKey([0xbd; 16]), ..own },
+        }
+    }
+}
+
+/// The limits that a line gives: `time= tokens= renewals= stall=`
+pub(super) fn limits(words: &mut Words) -> Limits {
+    Limits {
+        time: words.value("time"),
+        tokens: words.value("tokens"),
+        renewals: words.value("renewals"),
+        stall: words.value("stall"),
+    }
+}

@@ -1,0 +1,67 @@
+//! The acts of operators, as a scenario writes them. The operator is `root` unless the line says `by=`.
+
+use baton_election::Policy;
+use baton_election::command::Command;
+use baton_election::document::Question;
+use baton_election::operator::Act;
+
+use super::World;
+use super::agents::limits;
+use super::words::Words;
+use crate::cast;
+
+impl World {
+    /// Signs an act for the election as it stands.
+    pub(super) fn operate(&mut self, name: &str, words: &mut Words) -> Command {
+        let by = cast::operator(&words.option("by").unwrap_or_else(|| "root".to_string()));
+        let act = match name {
+            "appoint" => Act::Appoint {
+                agent: cast::agent(&words.next()),
+                lasts: words.value("lasts"),
+                force: words.flag("force"),
+                reason: reason(words, "the best of them"),
+            },
+            "depose" => Act::Depose { force: words.flag("force"), reason: reason(words, "it went astray") },
+            "pause" => Act::Pause { reason: reason(words, "lunch") },
+            "resume" => Act::Resume,
+            "approve" => Act::Approve { checkpoint: self.looked_at(words) },
+            "reject" => Act::Reject { reason: reason(words, "not good enough") },
+            "set-policy" => Act::SetPolicy { policy: policy(words) },
+            "enrol" => Act::Enrol { key: cast::operator(&words.next()).public() },
+            "dismiss" => Act::Dismiss { key: cast::operator(&words.next()).public() },
+            other => panic!("no command: {other}"),
+        };
+        let unwritten = cast::unwritten(self.floor);
+        Command::Operate(by.sign(self.document.as_ref().unwrap_or(&unwritten), act))
+    }
+
+    /// The checkpoint that the operator looked at: the one that is asked about, or with `unseen` none.
+    fn looked_at(&self, words: &mut Words) -> Option<baton_election::ContentHash> {
+        if words.flag("unseen") {
+            return None;
+        }
+        match self.document.as_ref()?.approval.question.as_ref()? {
+            Question::Checkpoint { hash } => Some(*hash),
+            Question::MoreTime => None,
+        }
+    }
+}
+
+fn reason(words: &mut Words, otherwise: &str) -> String {
+    words.option("reason").unwrap_or_else(|| otherwise.to_string())
+}
+
+fn policy(words: &mut Words) -> Policy {
+    let base = Policy::default();
+    Policy {
+        select: words.value("select").unwrap_or(base.select),
+        ttl: words.value("ttl").unwrap_or(base.ttl),
+        approval: words.value("approval").unwrap_or(base.approval),
+        approval_ttl: words.value("approval-ttl").unwrap_or(base.approval_ttl),
+        nomination: words.value("nomination").unwrap_or(base.nomination),
+        designated: words.value("designated"),
+        needs: words.list("needs"),
+        limits: limits(words),
+        watchers: words.list("watchers").iter().map(|name| cast::agent(name)).collect(),
+    }
+}
