@@ -1,0 +1,52 @@
+//! What the machine itself can do, at this moment.
+
+use std::fs;
+use std::hint::black_box;
+use std::io::Write;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use baton_election::ContentHash;
+
+use crate::figures::{median_of_five, percentile};
+
+/// Writing a small file, syncing its data and linking it to a name: what a commit on the file store cannot do without.
+pub(crate) fn commit_unit() -> std::io::Result<Duration> {
+    let folder = tempfile::tempdir_in(".")?;
+    let text = vec![b'x'; 1_500];
+    let mut values = Vec::new();
+    for number in 0..400 {
+        let temporary = folder.path().join(format!("t{number}"));
+        let begun = Instant::now();
+        let mut file = fs::File::create_new(&temporary)?;
+        file.write_all(&text)?;
+        file.sync_data()?;
+        fs::hard_link(&temporary, folder.path().join(format!("v{number}")))?;
+        values.push(begun.elapsed());
+        fs::remove_file(&temporary)?;
+    }
+    Ok(percentile(&mut values, 0.5))
+}
+
+/// Starting a process that does nothing.
+pub(crate) fn process_start() -> std::io::Result<Duration> {
+    let mut values = Vec::new();
+    for _ in 0..100 {
+        let begun = Instant::now();
+        Command::new("/bin/true").status()?;
+        values.push(begun.elapsed());
+    }
+    Ok(percentile(&mut values, 0.5))
+}
+
+/// Hashing a lease key: what a renewal cannot do without.
+pub(crate) fn hash() -> Duration {
+    const TIMES: u32 = 100_000;
+    median_of_five(|| {
+        let begun = Instant::now();
+        for _ in 0..TIMES {
+            black_box(ContentHash::of(black_box(&[7; 16])));
+        }
+        begun.elapsed() / TIMES
+    })
+}

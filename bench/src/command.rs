@@ -1,0 +1,35 @@
+//! The command itself.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::figures::{Figure, percentile, short};
+
+/// `baton status ELECTION` from start to answer.
+pub(crate) fn status(baton: &Path, start: Duration) -> std::io::Result<Figure> {
+    let folder = tempfile::tempdir_in(".")?;
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(baton);
+        command.args(arguments).arg("--store").arg(format!("file:{}", folder.path().join("s").display()));
+        command
+            .env("BATON_STATE_DIR", folder.path().join("state"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status()
+    };
+    assert!(run(&["acquire", "bench", "--as", "agent-a", "--ttl", "10m"])?.success());
+    let mut values = Vec::new();
+    for _ in 0..200 {
+        let begun = Instant::now();
+        assert!(run(&["status", "bench"])?.success());
+        values.push(begun.elapsed());
+    }
+    let middle = percentile(&mut values, 0.5);
+    let beside = format!(
+        "{:.1} × /bin/true; p99 {}",
+        middle.as_secs_f64() / start.as_secs_f64(),
+        short(percentile(&mut values, 0.99))
+    );
+    Ok(Figure::at_most("baton status: start to answer, p50", middle, Duration::from_millis(10), beside))
+}

@@ -1,0 +1,109 @@
+//! What was measured, and how it is shown.
+
+use std::io::Write;
+use std::time::Duration;
+
+/// One line of the table.
+pub(crate) struct Figure {
+    what: String,
+    value: String,
+    beside: String,
+    bar: String,
+    met: Option<bool>,
+}
+
+impl Figure {
+    /// A figure of the machine itself.
+    pub(crate) fn calibration(what: &str, value: Duration) -> Figure {
+        Figure {
+            what: what.to_string(),
+            value: short(value),
+            beside: "(calibration)".into(),
+            bar: String::new(),
+            met: None,
+        }
+    }
+
+    /// A duration against a fixed bar.
+    pub(crate) fn at_most(what: &str, value: Duration, bar: Duration, beside: String) -> Figure {
+        Figure {
+            what: what.to_string(),
+            value: short(value),
+            beside,
+            bar: format!("≤ {}", short(bar)),
+            met: Some(value <= bar),
+        }
+    }
+
+    /// A rate against a fixed bar.
+    pub(crate) fn rate(what: &str, per_second: f64, bar: f64, beside: String) -> Figure {
+        Figure {
+            what: what.to_string(),
+            value: format!("{:.2} M/s", per_second / 1e6),
+            beside,
+            bar: format!("≥ {:.0} M/s", bar / 1e6),
+            met: Some(per_second >= bar),
+        }
+    }
+
+    /// A duration as a multiple of another that was measured in the same run.
+    pub(crate) fn ratio(what: &str, value: Duration, unit: Duration, bar: f64) -> Figure {
+        let ratio = value.as_secs_f64() / unit.as_secs_f64();
+        Figure {
+            what: what.to_string(),
+            value: short(value),
+            beside: format!("{ratio:.2} × {}", short(unit)),
+            bar: format!("≤ {bar:.0} ×"),
+            met: Some(ratio <= bar),
+        }
+    }
+}
+
+/// All figures, in columns.
+pub(crate) fn table(figures: &[Figure]) -> String {
+    let mut text = String::new();
+    for figure in figures {
+        let met = match figure.met {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "",
+        };
+        let line = format!(
+            "{:<58} {:>12}  {:<34} {:<10} {met}",
+            figure.what, figure.value, figure.beside, figure.bar
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Writes to stdout.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    std::io::stdout().lock().write_all(text.as_bytes())
+}
+
+/// The p-th percentile of some durations.
+pub(crate) fn percentile(values: &mut [Duration], p: f64) -> Duration {
+    values.sort_unstable();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index below the length")]
+    let place = ((values.len() as f64 - 1.0) * p).round() as usize;
+    values.get(place).copied().unwrap_or_default()
+}
+
+/// The median of five runs.
+pub(crate) fn median_of_five(mut run: impl FnMut() -> Duration) -> Duration {
+    let mut values: Vec<Duration> = (0..5).map(|_| run()).collect();
+    percentile(&mut values, 0.5)
+}
+
+/// In the unit that suits.
+pub(crate) fn short(value: Duration) -> String {
+    let nanos = value.as_nanos();
+    match nanos {
+        0..1_000 => format!("{:.1} ns", value.as_secs_f64() * 1e9),
+        1_000..1_000_000 => format!("{:.1} µs", value.as_secs_f64() * 1e6),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", value.as_secs_f64() * 1e3),
+        _ => format!("{:.2} s", value.as_secs_f64()),
+    }
+}

@@ -1,0 +1,84 @@
+//! Hand-over between two waiting processes on the file store.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use baton::{Bid, Campaign, Coordinator};
+use baton_election::{AgentName, ElectionName, Span};
+use baton_store::boot;
+
+use crate::figures::{Figure, percentile};
+
+const ROUNDS: usize = 300;
+
+/// One of the two processes: leads, waits a moment so that the other is surely in line, releases, and again.
+pub(crate) fn take_turns(arguments: &[String]) -> std::io::Result<()> {
+    let [store, agent] = arguments else { return Err(std::io::ErrorKind::InvalidInput.into()) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let failed = |error: baton::Error| std::io::Error::other(error.to_string());
+        let coordinator = Coordinator::connect(store).await.map_err(failed)?;
+        let (Ok(election), Ok(agent)) = (ElectionName::new("bench"), AgentName::new(agent)) else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        loop {
+            let lead = coordinator
+                .campaign(&election, Campaign::new(Bid::new(agent.clone())))
+                .await
+                .map_err(failed)?;
+            let leads = boot::now().as_nanos();
+            boot::sleep(Span::millis(6)).await?;
+            let mut stdout = std::io::stdout().lock();
+            let releases = boot::now().as_nanos();
+            lead.release("").await.map_err(failed)?;
+            if writeln!(stdout, "{leads} {releases}").and_then(|()| stdout.flush()).is_err() {
+                return Ok(());
+            }
+            drop(stdout);
+        }
+    })
+}
+
+/// From the call of release in one process to leading in the other.
+pub(crate) fn measure(unit: Duration) -> std::io::Result<Figure> {
+    let folder = tempfile::tempdir_in(".")?;
+    let store = format!("file:{}", folder.path().join("s").display());
+    let exe = std::env::current_exe()?;
+    let mut children = Vec::new();
+    for agent in ["agent-a", "agent-b"] {
+        children
+            .push(Command::new(&exe).args(["--take-turns", &store, agent]).stdout(Stdio::piped()).spawn()?);
+    }
+    let mut turns: Vec<(u64, u64)> = Vec::new();
+    let mut readers: Vec<_> = children
+        .iter_mut()
+        .filter_map(|child| child.stdout.take())
+        .map(|out| BufReader::new(out).lines())
+        .collect();
+    for reader in &mut readers {
+        for line in reader.by_ref().take(ROUNDS) {
+            let line = line?;
+            let mut numbers = line.split(' ').filter_map(|number| number.parse::<u64>().ok());
+            turns.extend(numbers.next().zip(numbers.next()));
+        }
+    }
+    for child in &mut children {
+        child.kill()?;
+        child.wait()?;
+    }
+    turns.sort_unstable();
+    let mut gaps: Vec<Duration> = turns
+        .windows(2)
+        .filter(|pair| pair[1].0 > pair[0].1)
+        .map(|pair| Duration::from_nanos(pair[1].0 - pair[0].1))
+        .filter(|gap| *gap < Duration::from_secs(1))
+        .collect();
+    assert!(gaps.len() > ROUNDS, "too few hand-overs: {}", gaps.len());
+    Ok(Figure::ratio(
+        "hand-over between two waiting processes, file store, p50",
+        percentile(&mut gaps, 0.5),
+        unit,
+        3.0,
+    ))
+}
