@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_store::{Access, FileStore, MemoryStore, Store, StoreUrl, UrlError};
+use baton_store_git::GitStore;
 
 use crate::error::Error;
 
@@ -18,7 +19,7 @@ pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store
             url.only(&[])?;
             Ok(Arc::new(FileStore::open(&expand(&url.rest)?, access)?))
         }
-        "git" => Err(unknown("git").into()),
+        "git" => Ok(Arc::new(GitStore::open(url)?)),
         "mem" => {
             url.only(&[])?;
             Ok(Arc::new(MemoryStore::default()))

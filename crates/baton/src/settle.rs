@@ -3,7 +3,7 @@
 use baton_election::document::Leader;
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::{
-    Answer, Command, Document, ElectionName, Evidence, Incarnation, KeyHash, Span, State, decide,
+    Answer, Command, Document, ElectionName, Evidence, Incarnation, KeyHash, Span, State, StoreInfo, decide,
 };
 use baton_store::{Claim, Key, Record, StoreError, boot};
 
@@ -23,8 +23,8 @@ impl Coordinator {
         if !matches!(act, Act::Appoint { .. }) {
             return Err(diverged.into());
         }
-        let Some(base) = common_ground(claims) else { return Err(diverged.into()) };
         let info = self.local.info(self.patience, true).await?;
+        let Some(base) = common_ground(claims, &info) else { return Err(diverged.into()) };
         let evidence = Evidence {
             election,
             store: info.id,
@@ -45,7 +45,9 @@ impl Coordinator {
 
 /// A vacant document above every claim. Either claimant may be at work, so that the longest of their leases is waited for,
 /// and neither can shorten the wait for the other by releasing.
-fn common_ground(claims: &[Claim]) -> Option<Document> {
+///
+/// Who the operators are is the store's word: a claim that was made up may name others.
+fn common_ground(claims: &[Claim], info: &StoreInfo) -> Option<Document> {
     let documents: Vec<&Document> = claims
         .iter()
         .filter_map(|claim| match claim.record.as_deref() {
@@ -62,7 +64,13 @@ fn common_ground(claims: &[Claim]) -> Option<Document> {
     });
     let mut ground = (*newest).clone();
     ground.epoch = ground.epoch.next();
-    ground.beat += 1;
+    ground.beat = documents.iter().map(|document| document.beat).max().unwrap_or(0) + 1;
+    ground.acts = documents.iter().map(|document| document.acts).max().unwrap_or(0);
+    ground.checkpoint =
+        documents.iter().filter_map(|document| document.checkpoint.clone()).max_by_key(|left| left.seq);
+    if !info.operator_keys.is_empty() {
+        ground.operator_keys = info.operator_keys.clone().into();
+    }
     ground.leader = None;
     ground.outgoing = outgoing;
     ground.state = State::Vacant;

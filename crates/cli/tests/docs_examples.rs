@@ -1,0 +1,94 @@
+//! The examples in the docs, run as a reader would: blocks that follow `<!-- run -->`, in order, in one shell per file.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A command of an example and what it is said to print.
+struct Step {
+    command: String,
+    prints: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn documents() -> Vec<PathBuf> {
+    let guide = root().join("docs/guide");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(guide).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.push(root().join("README.md"));
+    files.sort();
+    files
+}
+
+fn steps(text: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut marked = false;
+    let mut inside = false;
+    for line in text.lines() {
+        match line {
+            "<!-- run -->" => marked = true,
+            "```console" if marked => inside = true,
+            "```" => (marked, inside) = (false, false),
+            _ if !inside => {}
+            _ => match line.strip_prefix("$ ") {
+                Some(command) => steps.push(Step { command: command.to_string(), prints: Vec::new() }),
+                None => steps.last_mut().expect("output follows a command").prints.push(line.to_string()),
+            },
+        }
+    }
+    steps
+}
+
+/// Numbers differ from run to run, and with them the width of columns.
+fn plain(text: &str) -> Vec<String> {
+    let squeeze = |line: &str| {
+        let digits: String = line.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        let mut words = digits.replace("0.", "0").split_whitespace().collect::<Vec<_>>().join(" ");
+        while words.contains("00") {
+            words = words.replace("00", "0");
+        }
+        words
+    };
+    text.lines().map(squeeze).filter(|line| !line.is_empty()).collect()
+}
+
+/// Runs the examples of one document in one folder; variables that are exported stay.
+fn run(document: &Path) -> usize {
+    let steps = steps(&std::fs::read_to_string(document).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let bin = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut exported = String::new();
+    for step in &steps {
+        if step.command.starts_with("export ") {
+            exported.push_str(&format!("{}; ", step.command));
+            continue;
+        }
+        let done = Command::new("sh")
+            .args(["-c", &format!("{exported}{}", step.command)])
+            .current_dir(folder.path())
+            .env("PATH", &path)
+            .env("BATON_STATE_DIR", folder.path().join("state"))
+            .env("BATON_CONFIG_DIR", folder.path().join("config"))
+            .env("XDG_RUNTIME_DIR", folder.path())
+            .env_remove("BATON_STORE")
+            .env_remove("BATON_AGENT")
+            .output()
+            .unwrap();
+        let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{}: `{}` failed: {out}{err}", document.display(), step.command);
+        if !step.prints.is_empty() {
+            let wanted = plain(&step.prints.join("\n"));
+            assert_eq!(plain(&out), wanted, "{}: `{}` prints otherwise", document.display(), step.command);
+        }
+    }
+    steps.len()
+}
+
+#[test]
+fn what_the_docs_show_is_what_happens() {
+    let counts: Vec<usize> = documents().iter().map(|document| run(document)).collect();
+    assert!(counts.iter().sum::<usize>() >= 10, "the examples are found: {counts:?}");
+}

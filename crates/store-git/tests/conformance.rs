@@ -1,0 +1,28 @@
+//! The suite, with the repository itself as the arbiter and with a remote.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use baton_store::{Store, conformance};
+use support::Place;
+
+#[tokio::test]
+async fn without_a_remote() {
+    let place = Place::new();
+    let checks = conformance::run(&|| Arc::new(place.lone_store("only")) as Arc<dyn Store>).await;
+    assert!(checks >= 13);
+}
+
+#[tokio::test]
+async fn with_a_remote() {
+    let place = Place::new();
+    let opened = AtomicUsize::new(0);
+    // Several clones, some of them with several clients.
+    let open = || {
+        let turn = opened.fetch_add(1, Ordering::Relaxed) % 3;
+        Arc::new(place.store(&format!("clone-{turn}"))) as Arc<dyn Store>
+    };
+    assert!(conformance::run(&open).await >= 13);
+}
