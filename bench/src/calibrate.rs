@@ -3,6 +3,7 @@
 use std::fs;
 use std::hint::black_box;
 use std::io::Write;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,20 +12,23 @@ use baton_election::ContentHash;
 use crate::figures::{median_of_five, percentile};
 
 /// Writing a small file, syncing its data and linking it to a name: what a commit on the file store cannot do without.
+pub(crate) fn commit(folder: &Path, number: usize) -> std::io::Result<Duration> {
+    let text = [b'x'; 1_500];
+    let temporary = folder.join(format!("t{number}"));
+    let begun = Instant::now();
+    let mut file = fs::File::create_new(&temporary)?;
+    file.write_all(&text)?;
+    file.sync_data()?;
+    fs::hard_link(&temporary, folder.join(format!("v{number}")))?;
+    let took = begun.elapsed();
+    fs::remove_file(&temporary)?;
+    Ok(took)
+}
+
+/// The median of many of them.
 pub(crate) fn commit_unit() -> std::io::Result<Duration> {
     let folder = tempfile::tempdir_in(".")?;
-    let text = vec![b'x'; 1_500];
-    let mut values = Vec::new();
-    for number in 0..400 {
-        let temporary = folder.path().join(format!("t{number}"));
-        let begun = Instant::now();
-        let mut file = fs::File::create_new(&temporary)?;
-        file.write_all(&text)?;
-        file.sync_data()?;
-        fs::hard_link(&temporary, folder.path().join(format!("v{number}")))?;
-        values.push(begun.elapsed());
-        fs::remove_file(&temporary)?;
-    }
+    let mut values = (0..400).map(|number| commit(folder.path(), number)).collect::<Result<Vec<_>, _>>()?;
     Ok(percentile(&mut values, 0.5))
 }
 

@@ -40,7 +40,7 @@ fn main() -> std::io::Result<()> {
         figures.push(command::status(&baton, start)?);
     }
     if wanted("handover") {
-        figures.push(handover::measure(unit)?);
+        figures.push(handover::measure()?);
     }
     if wanted("takeover") {
         figures.push(takeover::after_run_is_killed(&baton)?);

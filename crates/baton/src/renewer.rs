@@ -17,6 +17,9 @@ use crate::coordinator::{Coordinator, Grant, Renewal};
 use crate::error::Error;
 use crate::leadership::{Status, Terms};
 
+/// When a leader puts its own transition into the history: not at once, since it has better things to do.
+const RECORD_AFTER: Span = Span::millis(50);
+
 /// What the holder and the renewing task share. `ensure` reads it without a lock.
 pub(crate) struct Shared {
     /// The deadline in nanoseconds on the boot-time clock; zero once it is lost.
@@ -136,6 +139,12 @@ impl Renewer {
         loop {
             let due = self.due();
             tokio::select! {
+                _ = boot::sleep_until(self.granted_at + RECORD_AFTER), if !recorded => {
+                    // One try on time; the next comes with the next renewal, and the successor makes up for both.
+                    recorded = true;
+                    let _ = within(due, self.record()).await;
+                    continue;
+                }
                 slept = boot::sleep_until(due) => if let Err(error) = slept {
                     return format!("the clock cannot be waited for: {error}");
                 },
@@ -150,9 +159,7 @@ impl Renewer {
             if let Err(why) = self.renew().await {
                 return why;
             }
-            if !recorded {
-                recorded = within(self.due(), self.record()).await == Some(true);
-            }
+            let _ = within(self.due(), self.record()).await;
         }
     }
 
@@ -183,12 +190,12 @@ impl Renewer {
             && leader.epoch.0 == self.shared.epoch.load(Ordering::Acquire)
     }
 
-    /// Puts this leadership's transition into the history, so that the successor need not.
-    async fn record(&self) -> bool {
-        let Ok(view) = self.coordinator.view(&self.election).await else { return false };
+    /// Puts this leadership's transition, as it stands, into the history, so that the successor need not.
+    async fn record(&self) -> Result<(), Error> {
+        let view = self.coordinator.view(&self.election).await?;
         match view.document.as_ref().and_then(|document| document.last_transition.as_deref()) {
-            None => true,
-            Some(last) => self.coordinator.local.record_transition(&self.election, last).await.is_ok(),
+            None => Ok(()),
+            Some(last) => self.coordinator.local.record_transition(&self.election, last).await,
         }
     }
 

@@ -80,7 +80,11 @@ impl Context {
 
     /// The lease that the caller holds: by `BATON_KEY` under `baton run`, else by the key in the state folder.
     pub(crate) fn lease(&self, election: &ElectionName, who: &Who) -> Result<Held, Failure> {
-        if let Some(held) = inherited(election)? {
+        // Who names another agent than the surrounding run's does not mean its lease.
+        let named = who.agent.as_deref().filter(|agent| !agent.is_empty());
+        if let Some(held) = inherited(election)?
+            && named.is_none_or(|agent| agent == held.agent.as_str())
+        {
             return Ok(held);
         }
         let agent = who.agent()?;
@@ -121,6 +125,19 @@ pub(crate) struct Held {
     pub(crate) kept: Option<KeptLease>,
 }
 
+impl Held {
+    /// A lease is given back only after the work has stopped: under `baton run` that is after CMD, which asks here.
+    pub(crate) fn refuse_while_cmd_runs(&self) -> Result<(), Failure> {
+        if self.kept.is_some() {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            format!("{} leads with a CMD that runs, and its lease is given back only after that", self.agent),
+            "end CMD: `baton run` releases then; BATON_CHECKPOINT_FILE takes what the successor must know",
+        ))
+    }
+}
+
 /// How long a lease asked for at that moment may still be used.
 pub(crate) fn usable_for(asked_at: Moment, ttl: Span) -> Span {
     Margins::STANDARD.deadline(asked_at, ttl).since(boot::now())
@@ -128,7 +145,6 @@ pub(crate) fn usable_for(asked_at: Moment, ttl: Span) -> Span {
 
 /// The lease of the `baton run` that this command runs under, if it is of this election.
 fn inherited(election: &ElectionName) -> Result<Option<Held>, Failure> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (Some(key), Some(agent)) = (variable("BATON_KEY"), variable("BATON_AGENT")) else { return Ok(None) };
     if variable("BATON_ELECTION").is_some_and(|of| of != election.as_str()) {
         return Ok(None);
@@ -136,14 +152,23 @@ fn inherited(election: &ElectionName) -> Result<Option<Held>, Failure> {
     let credential = key.parse().map_err(|error: String| {
         Failure::usage(format!("BATON_KEY is not a lease key: {error}"), "unset it")
     })?;
-    let epoch = current_token()?.ok_or_else(|| {
+    let epoch = current_token(Some(election))?.ok_or_else(|| {
         Failure::usage("BATON_KEY is set without BATON_TOKEN", "unset it, or run under `baton run`")
     })?;
     Ok(Some(Held { agent: name(AgentName::new(&agent))?, credential, epoch, kept: None }))
 }
 
-/// The token of the surrounding `baton run`: the file follows when it rises.
-pub(crate) fn current_token() -> Result<Option<Epoch>, Failure> {
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The token of the surrounding `baton run`, if it leads this election: that of another is worth nothing here. The file
+/// follows when it rises.
+pub(crate) fn current_token(election: Option<&ElectionName>) -> Result<Option<Epoch>, Failure> {
+    let of = variable("BATON_ELECTION");
+    if of.is_some() && of.as_deref() != election.map(ElectionName::as_str) {
+        return Ok(None);
+    }
     let from_file = std::env::var_os("BATON_TOKEN_FILE").and_then(|path| std::fs::read_to_string(path).ok());
     let text = from_file.or_else(|| std::env::var("BATON_TOKEN").ok());
     match text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {

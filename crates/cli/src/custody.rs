@@ -1,8 +1,9 @@
 //! CMD in the care of a warden: what `baton run` and `baton fence … -- CMD` share.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 use baton::election::{Credential, ElectionName, Epoch, Incarnation, Moment, ResourceName};
 use baton::store::{Access, StoreUrl};
@@ -128,10 +129,14 @@ pub(crate) fn run_root() -> PathBuf {
     }
 }
 
-/// A warden that waits for its CMD.
-pub(crate) async fn prepare(household: Household, folder: &RunFolder) -> Result<Ward, Failure> {
-    let exe = std::env::current_exe()?;
-    Ward::prepare(household, &exe, &[WARDEN], folder.path()).await.map_err(|error| {
+/// A warden that waits for its CMD. With `heard`, what CMD prints comes through [`Ward::take_output`].
+pub(crate) async fn prepare(household: Household, folder: &RunFolder, heard: bool) -> Result<Ward, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg0(std::env::args_os().next().unwrap_or_default()).arg(WARDEN);
+    if heard {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+    Ward::prepare(household, command, folder.path()).await.map_err(|error| {
         Failure::new(
             Exit::Error,
             "warden",

@@ -10,15 +10,17 @@ use crate::output::Failure;
 const MAX_INPUT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The calls to make: one, or one for each object of the input.
-pub(crate) fn requests(cli: &clap::Command, arguments: Vec<String>) -> Result<Vec<Vec<String>>, Failure> {
+pub(crate) fn requests(mut cli: clap::Command, arguments: Vec<String>) -> Result<Vec<Vec<String>>, Failure> {
     let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     let (ours, theirs) = arguments.split_at(end);
     let Some((source, rest)) = take_input(ours)? else { return Ok(vec![arguments]) };
+    // Only a built command knows the places of its arguments.
+    cli.build();
     let Some(command) = rest.iter().skip(1).find_map(|argument| cli.find_subcommand(argument)) else {
         return Err(Failure::usage("--input needs a command", "such as: baton acquire --input -"));
     };
     let objects = read(&source)?;
-    objects.iter().map(|object| call(cli, command, &rest, theirs, object)).collect()
+    objects.iter().map(|object| call(&cli, command, &rest, theirs, object)).collect()
 }
 
 /// The value of `--input`, and the other arguments.

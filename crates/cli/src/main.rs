@@ -44,13 +44,20 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> =
-        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let (arguments, odd) = arguments();
     if let Some(code) = commands::hidden(&arguments) {
         return code;
     }
     let output = Output { json: wants_json(&arguments) };
-    let requests = match input::requests(&Cli::command(), arguments) {
+    if let Some(odd) = odd {
+        // To pass it on changed would be worse.
+        let message = format!("the argument `{odd}` is not UTF-8");
+        return finish(
+            output,
+            Err(Failure::usage(message, "give it by a file, or let a script of yours be CMD")),
+        );
+    }
+    let requests = match input::requests(Cli::command(), arguments) {
         Ok(requests) => requests,
         Err(failure) => return finish(output, Err(failure)),
     };
@@ -67,6 +74,19 @@ fn main() -> ExitCode {
         }
     }
     last
+}
+
+/// The arguments, and the first of them that is not text.
+fn arguments() -> (Vec<String>, Option<String>) {
+    let mut odd = None;
+    let text = |argument: std::ffi::OsString| {
+        argument.into_string().unwrap_or_else(|argument| {
+            let shown = argument.to_string_lossy().into_owned();
+            odd.get_or_insert_with(|| shown.clone());
+            shown
+        })
+    };
+    (std::env::args_os().map(text).collect(), odd)
 }
 
 /// What stands after `--` is CMD's, not ours.

@@ -83,12 +83,16 @@ impl Output {
 
     /// Prints a line to stdout.
     pub(crate) fn line(self, text: &str) -> Result<(), Failure> {
-        let mut stdout = io::stdout().lock();
-        let written = writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush());
-        match written {
+        match self.write(&format!("{}\n", text.trim_end_matches('\n'))) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
             other => Ok(other?),
         }
+    }
+
+    /// Writes to stdout as it is, at once. For those who must tidy up before they leave, whoever has closed the pipe.
+    pub(crate) fn write(self, text: &str) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
     }
 
     /// Tells a person something that is not data.

@@ -1,5 +1,7 @@
 //! The examples in the docs, run as a reader would: blocks that follow `<!-- run -->`, in order, in one shell per file.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use baton_election::time::{Moment, Span, WallTime};
 use rustix::time::{
@@ -13,6 +13,9 @@ use rustix::time::{
     timerfd_create, timerfd_settime,
 };
 use tokio::net::unix::pipe;
+
+/// How often the clock is looked at where no timer can be had.
+const LOOK_AGAIN: Span = Span::millis(50);
 
 /// The time since this machine was started.
 pub fn now() -> Moment {
@@ -32,7 +35,21 @@ pub async fn sleep_until(moment: Moment) -> io::Result<()> {
     if now() >= moment {
         return Ok(());
     }
-    readable(timer_at(moment)?)?.readable().await
+    match timer_at(moment).and_then(readable) {
+        Ok(timer) => timer.readable().await,
+        Err(_) => {
+            look_until(moment).await;
+            Ok(())
+        }
+    }
+}
+
+/// Waits without a descriptor of its own: a process that has used up all that it may have must not lose its leases for it.
+async fn look_until(moment: Moment) {
+    while now() < moment {
+        let left = moment.since(now()).min(LOOK_AGAIN);
+        tokio::time::sleep(Duration::from_nanos(left.as_nanos())).await;
+    }
 }
 
 /// Waits for a length of time on the boot-time clock.
@@ -102,6 +119,9 @@ mod tests {
         sleep_until(until).await.unwrap();
         assert!(now() >= until);
         sleep_until(until).await.unwrap();
+        let until = now() + Span::millis(70);
+        look_until(until).await;
+        assert!(now() >= until);
     }
 
     #[test]

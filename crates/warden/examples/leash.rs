@@ -97,8 +97,9 @@ struct Run {
 impl Run {
     async fn new(dir: &str) -> Outcome<Self> {
         let household = Household::open()?;
-        let ward =
-            Ward::prepare(household, Path::new("/proc/self/exe"), &["__warden"], Path::new(dir)).await?;
+        let mut command = std::process::Command::new("/proc/self/exe");
+        command.arg("__warden");
+        let ward = Ward::prepare(household, command, Path::new(dir)).await?;
         let run = Self { dir: dir.into(), household, ward };
         run.note(&format!("warden {}", run.ward.pid()))?;
         Ok(run)

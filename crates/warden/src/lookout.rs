@@ -108,7 +108,7 @@ mod tests {
     fn a_warden_that_does_not_send_the_signal_is_doubted() {
         let mut lookout = started();
         lookout.kept(at(30_000), at(1));
-        assert_eq!(lookout.overdue_at(), Some(at(27_250)));
+        assert_eq!(lookout.overdue_at(), Some(at(27_000)));
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         let mut lookout = started();
         lookout.kept(at(30_000), at(1));
         lookout.terminating();
-        assert_eq!(lookout.overdue_at(), Some(at(29_500)));
+        assert_eq!(lookout.overdue_at(), Some(at(29_000)));
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         lookout.kept(at(30_000), at(4_500));
         assert_eq!(lookout.overdue_at(), Some(at(9_500)));
         lookout.kept(at(40_000), at(4_600));
-        assert_eq!(lookout.overdue_at(), Some(at(37_250)));
+        assert_eq!(lookout.overdue_at(), Some(at(37_000)));
     }
 
     #[test]

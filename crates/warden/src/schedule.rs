@@ -10,10 +10,10 @@ use std::time::Duration;
 use crate::clock::BootTime;
 use crate::order::Why;
 
-/// Least and most time kept for the sweep. A sweep of hundreds of processes takes milliseconds; the rest is
-/// for a busy machine.
+/// Least and most time kept for the sweep. A sweep of hundreds of processes takes milliseconds; the rest is for
+/// a machine so busy that a process which has been woken, or killed, waits for a processor (2 s were seen).
 const MARGIN_MIN: Duration = Duration::from_millis(50);
-const MARGIN_MAX: Duration = Duration::from_secs(1);
+const MARGIN_MAX: Duration = Duration::from_secs(2);
 
 /// What happens when, for one deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn margins_follow_the_grace_within_bounds() {
-        check(5_000, 95_000, 99_000, 99_500);
+        check(5_000, 95_000, 98_000, 99_000);
         check(240, 99_760, 99_880, 99_940);
         check(0, 99_950, 99_950, 99_975);
         check(60, 99_940, 99_950, 99_975);
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_stopped_warden_is_doubted_halfway_between_the_signal_and_the_seizure() {
         let doubt = |grace_ms| Schedule::new(at(100_000), Duration::from_millis(grace_ms)).doubt_at;
-        assert_eq!(doubt(5_000), at(97_250));
+        assert_eq!(doubt(5_000), at(97_000));
         assert_eq!(doubt(240), at(99_850));
         assert_eq!(doubt(0), at(99_963).earlier(Duration::from_micros(500)));
     }

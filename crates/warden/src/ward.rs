@@ -5,13 +5,11 @@
 //! before the deadline; and that after [`Ward::seize`] nothing of CMD is left. Does not guarantee that a
 //! report of the warden arrives.
 
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, ChildStderr, ChildStdout, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -86,26 +84,22 @@ pub struct Ward {
 }
 
 impl Ward {
-    /// Starts a warden that waits for its CMD. `exe` followed by `hidden_args` and the path of a socket
-    /// must call [`crate::serve`]; `private_dir` is a folder of mode 0700.
+    /// Starts a warden that waits for its CMD. `command`, with the path of a socket as its last argument,
+    /// must call [`crate::serve`]; what it says of stdin, stdout and stderr holds for CMD. `private_dir` is
+    /// a folder of mode 0700.
     ///
     /// # Errors
     /// [`WardError::NotPrivate`], [`WardError::Prepare`]; no warden is running then.
     pub async fn prepare(
         household: Household,
-        exe: &Path,
-        hidden_args: &[impl AsRef<OsStr>],
+        mut command: Command,
         private_dir: &Path,
     ) -> Result<Self, WardError> {
         check_private(private_dir)?;
         let name = format!("warden-{}-{}", std::process::id(), BootTime::now().as_ns());
         let path = private_dir.join(name);
         let listener = UnixListener::bind(&path).map_err(WardError::Prepare)?;
-        let mut command = Command::new(exe);
-        if let Some(name) = std::env::args_os().next() {
-            command.arg0(name);
-        }
-        command.args(hidden_args).arg(&path);
+        command.arg(&path);
         let spawned = household.spawn(|| command.spawn());
         let arrived = match spawned {
             Ok(mut child) => match await_arrival(&listener, &child).await {
@@ -135,6 +129,12 @@ impl Ward {
             used: false,
             gone: false,
         })
+    }
+
+    /// What CMD prints, where `command` asked for pipes; none the second time.
+    pub fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+        let mut warden = self.warden.lock().unwrap_or_else(PoisonError::into_inner);
+        (warden.stdout.take(), warden.stderr.take())
     }
 
     /// The warden's process id.

@@ -82,7 +82,7 @@ fn dead_orphans_do_not_pile_up_while_the_command_runs() {
 
 #[test]
 fn a_lease_that_is_about_to_end_starts_nothing() {
-    let mut scene = Scene::start(1_900, 2_000, &["sh", "-c", "touch \"$LEASH_MARK/ran\""]);
+    let mut scene = Scene::start(7_900, 8_000, &["sh", "-c", "touch \"$LEASH_MARK/ran\""]);
     assert_eq!(scene.exit_code(), Some(126));
     assert!(scene.event("ended").join(" ").contains("Deadline"));
     assert!(!scene.path().join("ran").exists());

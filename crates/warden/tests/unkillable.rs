@@ -37,8 +37,8 @@ fn a_process_of_another_user_is_reported_and_nothing_is_released() {
     let foreign: i32 = scene.file("pid").trim().parse().unwrap();
     until("it belongs to root", || real_user(foreign) == Some(0));
 
-    signal(i32::try_from(scene.run.id()).unwrap(), Signal::KILL);
     let (warden, main) = (scene.warden(), scene.main());
+    signal(i32::try_from(scene.run.id()).unwrap(), Signal::KILL);
     until("what can be killed is killed", || !is_alive(main));
     // The warden keeps trying and looks again and again: three more rounds of its life are enough to have
     // released.

@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use baton_warden::{BootTime, Household, News, Report, Start, Ticket, Ward, WardError};
@@ -21,9 +22,15 @@ fn start(command: &[&str]) -> Start {
     }
 }
 
+fn warden_command(exe: &Path) -> Command {
+    let mut command = Command::new(exe);
+    command.arg("__warden");
+    command
+}
+
 async fn prepare(dir: &Path) -> Ward {
     let household = Household::open().expect("a subreaper");
-    Ward::prepare(household, &leash(), &["__warden"], dir).await.expect("a warden")
+    Ward::prepare(household, warden_command(&leash()), dir).await.expect("a warden")
 }
 
 fn pid(ward: &Ward) -> i32 {
@@ -55,7 +62,7 @@ async fn a_folder_that_others_can_enter_is_refused() {
     let dir = private_dir();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o711)).unwrap();
     let household = Household::open().unwrap();
-    let refused = Ward::prepare(household, &leash(), &["__warden"], dir.path()).await;
+    let refused = Ward::prepare(household, warden_command(&leash()), dir.path()).await;
     assert!(matches!(refused, Err(WardError::NotPrivate(_))));
 }
 
@@ -64,7 +71,7 @@ async fn a_warden_that_does_not_come_is_an_error_at_once() {
     let dir = private_dir();
     let household = Household::open().unwrap();
     for exe in ["/bin/true", "/nonexistent"] {
-        let failed = Ward::prepare(household, Path::new(exe), &["__warden"], dir.path()).await;
+        let failed = Ward::prepare(household, warden_command(Path::new(exe)), dir.path()).await;
         assert!(matches!(failed, Err(WardError::Prepare(_))), "{exe}");
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a socket is left in the folder");
@@ -130,4 +137,19 @@ async fn orders_to_a_stopped_warden_do_not_block() {
         }
     }
     ward.dismiss().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_the_command_prints_can_be_heard() {
+    let dir = private_dir();
+    let household = Household::open().expect("a subreaper");
+    let mut command = warden_command(&leash());
+    command.stdout(Stdio::piped());
+    let mut ward = Ward::prepare(household, command, dir.path()).await.expect("a warden");
+    let (stdout, stderr) = ward.take_output();
+    assert!(stderr.is_none(), "stderr is run's own");
+    ward.start(start(&["/bin/echo", "heard"])).unwrap();
+    while !matches!(ward.next_report().await, Ok(News::Told(Report::Ended { .. }))) {}
+    ward.dismiss().await.unwrap();
+    assert_eq!(std::io::read_to_string(stdout.expect("a pipe")).unwrap(), "heard\n");
 }

@@ -1,8 +1,8 @@
 //! `baton check`: is this token current?
 
-use baton::Renewal;
-use baton::election::{ElectionName, Epoch};
+use baton::election::{ElectionName, Epoch, Refusal};
 use baton::store::Access;
+use baton::{Error, Renewal};
 use clap::Args;
 use serde_json::json;
 
@@ -30,13 +30,12 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let token = token_or_inherited(self.token)?;
+        let token = token_or_inherited(self.token, Some(&self.election))?;
         let mut context = Context::open(global, Access::Read).await?;
-        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
         let mine = context.lease(&self.election, &self.who).ok().filter(|held| held.epoch == token);
         let checked = context.coordinator.check(&self.election, token).await;
         context.remember();
-        let view = checked.map_err(fail)?;
+        let view = checked.map_err(|error| refused(&error))?;
         if let Some(held) = mine {
             // The holder's own check is a sign of life.
             context = Context::open(global, Access::Write).await?;
@@ -51,12 +50,27 @@ impl Check {
     }
 }
 
+/// A token that was never given is as stale as one that was taken back: the answer is yes or no.
+fn refused(error: &Error) -> Failure {
+    let failure = Failure::from_error(error, Speaker::Guard);
+    match error {
+        Error::Refused(Refusal::Invalid { .. }) => Failure { exit: Exit::Stale, ..failure },
+        _ => failure,
+    }
+}
+
 /// The token that was given, else that of the surrounding `baton run`.
-pub(crate) fn token_or_inherited(given: Option<Epoch>) -> Result<Epoch, Failure> {
+pub(crate) fn token_or_inherited(
+    given: Option<Epoch>,
+    election: Option<&ElectionName>,
+) -> Result<Epoch, Failure> {
     match given {
         Some(token) => Ok(token),
-        None => current_token()?.ok_or_else(|| {
-            Failure::usage("no token is given", "say which: --token N, or run under `baton run`")
+        None => current_token(election)?.ok_or_else(|| {
+            Failure::usage(
+                "no token is given",
+                "say which: --token N, or run under the `baton run` of this election",
+            )
         }),
     }
 }

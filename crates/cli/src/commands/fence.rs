@@ -35,7 +35,7 @@ pub(crate) struct Fence {
     /// The token [default: $BATON_TOKEN_FILE or $BATON_TOKEN]
     #[arg(long, value_name = "N")]
     token: Option<Epoch>,
-    /// The election that the resource belongs to [default: the one it is bound to, else $BATON_ELECTION]
+    /// The election that the token is of [default: $BATON_ELECTION, else the one that the resource is bound to]
     #[arg(long, value_name = "ELECTION", env = "BATON_ELECTION", hide_env = true)]
     election: Option<ElectionName>,
     #[command(flatten)]
@@ -70,26 +70,24 @@ impl Fence {
         let Some(resource) = &self.resource else {
             return Err(Failure::usage("no resource is named", "such as: baton fence db/orders --token 3"));
         };
-        let token = token_or_inherited(self.token)?;
+        let token = token_or_inherited(self.token, self.election.as_ref())?;
         let context = Context::open(global, Access::Write).await?;
-        let outcome = if self.command.is_empty() {
-            self.admit(&context, resource, token, None).await.map(|_| ())
-        } else {
+        if !self.command.is_empty() {
             let outcome = self.hold(&context, resource, token).await;
             context.remember();
             return outcome;
-        };
+        }
+        let admitted = self.admit(&context, resource, token, None).await;
         context.remember();
-        outcome.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
-        self.renew_own(&context, token).await;
+        let (fence, _) = admitted.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+        self.renew_own(&context, &fence.election, token).await;
         let data = json!({"outcome": "accepted", "resource": resource, "token": token});
         context.output.say(&data, &format!("{resource} accepts token {token}"))?;
         Ok(Exit::Done)
     }
 
     /// What the holder does is a sign of life.
-    async fn renew_own(&self, context: &Context, token: Epoch) {
-        let Some(election) = &self.election else { return };
+    async fn renew_own(&self, context: &Context, election: &ElectionName, token: Epoch) {
         if let Ok(held) = context.lease(election, &self.who)
             && held.epoch == token
         {
@@ -109,15 +107,11 @@ impl Fence {
         let agent = self.who.agent().ok();
         let note = if self.note.is_empty() { self.command.join(" ") } else { self.note.clone() };
         let entry = Entry { resource, token, agent: agent.as_ref(), note: &note, hold };
-        // The election of the surrounding run is only a default for a resource that is not bound yet.
-        let bound = context.coordinator.fence(resource).await?.map(|view| view.fence.election);
-        let explicit = std::env::var("BATON_ELECTION").ok().as_deref()
-            != self.election.as_ref().map(ElectionName::as_str);
-        let election = if explicit { self.election.clone() } else { bound.or_else(|| self.election.clone()) };
+        // A token is of one election. If that is not the one that the resource is bound to, the fence refuses.
         let give_up_at = boot::now() + self.wait;
         loop {
             let asked_at = boot::now();
-            match context.coordinator.admit(&entry, election.as_ref()).await {
+            match context.coordinator.admit(&entry, self.election.as_ref()).await {
                 Err(Error::Refused(Refusal::Held { remaining, .. })) if boot::now() < give_up_at => {
                     let until = (boot::now() + remaining.min(Span::millis(100))).min(give_up_at);
                     boot::sleep_until(until).await?;
@@ -132,7 +126,7 @@ impl Fence {
         let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
         let household = Household::open()?;
         let folder = RunFolder::make()?;
-        let mut ward = custody::prepare(household, &folder).await?;
+        let mut ward = custody::prepare(household, &folder, false).await?;
         let run = mint_credential().map_err(fail)?.incarnation;
         let (fence, asked_at) = match self.admit(context, resource, token, Some((run, HOLD))).await {
             Ok(admitted) => admitted,
@@ -141,6 +135,7 @@ impl Fence {
                 return Err(fail(error));
             }
         };
+        self.renew_own(context, &fence.election, token).await;
         let inside = Inside { context, resource, election: fence.election, run };
         let duty = Duty {
             store: custody::absolute_store(&context.coordinator, &context.url),

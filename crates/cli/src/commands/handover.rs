@@ -1,10 +1,12 @@
 //! `baton handover`: see what the predecessor left, and take it on.
 
+use baton::Renewal;
 use baton::election::ElectionName;
 use baton::store::Access;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::renew::renew;
 use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, clean};
@@ -29,19 +31,23 @@ impl Handover {
         let access = if self.look { Access::Read } else { Access::Write };
         let context = Context::open(global, access).await?;
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Holder);
+        let held = if self.look { None } else { Some(context.lease(&self.election, &self.who)?) };
         let view = context.coordinator.view(&self.election).await.map_err(fail)?;
         let Some(document) = view.document else {
             let unknown = baton::election::Refusal::UnknownElection { election: self.election.to_string() };
             return Err(fail(unknown.into()));
         };
         let Some(checkpoint) = document.checkpoint.as_deref() else {
+            if let Some(held) = &held {
+                // To look is a sign of life, also where there is nothing.
+                renew(&context, &self.election, held, &Renewal::new(held.epoch, held.credential)).await?;
+            }
             let data = json!({"outcome": "nothing", "election": self.election, "checkpoint": null});
             context.output.say(&data, &format!("nothing was left for the leader of {}", self.election))?;
             return Ok(Exit::Done);
         };
         let mut acknowledged = checkpoint.acknowledged_by.is_some();
-        if !self.look {
-            let held = context.lease(&self.election, &self.who)?;
+        if let Some(held) = &held {
             let coordinator = &context.coordinator;
             let done = coordinator.acknowledge(&self.election, held.epoch, held.credential, checkpoint).await;
             context.remember();

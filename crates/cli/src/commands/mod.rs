@@ -125,6 +125,7 @@ pub(crate) fn hidden(arguments: &[String]) -> Option<ExitCode> {
     match arguments.get(1).map(String::as_str) {
         Some(custody::WARDEN) => Some(custody::warden(&arguments[2..])),
         Some(custody::EXEC) => Some(custody::exec(&arguments[2..])),
+        Some(demo::WORKER) => Some(demo::worker(&arguments[2..])),
         Some(_) | None => None,
     }
 }

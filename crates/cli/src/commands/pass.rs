@@ -32,6 +32,7 @@ impl Pass {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let context = Context::open(global, Access::Write).await?;
         let held = context.lease(&self.election, &self.who)?;
+        held.refuse_while_cmd_runs()?;
         let reason = self.reason.clone();
         let passed =
             context.coordinator.pass(&self.election, held.epoch, held.credential, &self.to, reason).await;

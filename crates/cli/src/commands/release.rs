@@ -29,6 +29,7 @@ impl Release {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let context = Context::open(global, Access::Write).await?;
         let held = context.lease(&self.election, &self.who)?;
+        held.refuse_while_cmd_runs()?;
         let released = context
             .coordinator
             .release(&self.election, held.epoch, held.credential, self.reason.clone())

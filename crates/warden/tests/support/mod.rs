@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,6 +62,9 @@ impl Scene {
             .args([life_ms.to_string(), grace_ms.to_string(), "--".into()])
             .args(command)
             .env("INHERITED", "from-run")
+            // The kernel continues stopped processes of a group whose last tie to its session is cut, which may
+            // happen to the group of the tests at any time.
+            .process_group(0)
             .stdout(File::create(path.join("stdout")).unwrap())
             .stderr(File::create(path.join("stderr")).unwrap())
             .spawn()

@@ -7,8 +7,9 @@ use baton::{Grant, Leadership, Status};
 use baton_warden::{News, Report, Start, Ward, Why};
 
 use super::Runner;
-use super::files::{self, Files, Mark};
-use super::usefulness::{LOOK_EVERY, Lookout, validate};
+use super::files::Files;
+use super::hearing::Hearing;
+use super::usefulness::{Judge, Judged, Judging, LOOK_EVERY, Lookout};
 use crate::custody::{Duty, GivesBack, RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::output::Failure;
@@ -27,7 +28,10 @@ struct Turn<'a, 'b> {
     lead: Leadership,
     files: Files,
     lookout: Lookout,
-    environment: Vec<(String, String)>,
+    hearing: Hearing,
+    judge: Judge,
+    /// The judgement on its way, if there is one.
+    judging: Option<Judging>,
     /// Why CMD is being stopped, once it is.
     stopping: Option<Stopping>,
 }
@@ -77,10 +81,23 @@ impl Runner<'_> {
             format!("{} leads {} with token {}", self.bid.agent, self.options.election, lead.token());
         self.tell("leading", Some(lead.token()), &message)?;
         let lookout = Lookout::new(&files);
-        let mut turn = Turn { runner: self, lead, files, lookout, environment, stopping: None };
+        let hearing = Hearing::begin(&mut ward)?;
+        let judge = Judge {
+            coordinator: self.context.coordinator.clone(),
+            election: self.options.election.clone(),
+            credential,
+            state: self.context.state.clone(),
+            household: self.household,
+            validator: self.options.validate.clone(),
+            environment,
+            checkpoint: files.checkpoint.clone(),
+        };
+        let (judging, stopping) = (None, None);
+        let mut turn = Turn { runner: self, lead, files, lookout, hearing, judge, judging, stopping };
         let code = turn.watch_over(&mut ward).await?;
-        let ending = turn.finish(code).await?;
+        let (ending, hearing) = turn.finish(&mut ward, code).await?;
         let _ = ward.dismiss().await;
+        hearing.end().await;
         Ok(ending)
     }
 
@@ -146,7 +163,15 @@ impl Turn<'_, '_> {
                         let _ = ward.stop();
                     }
                 }
-                _ = looks.tick() => self.look(ward).await?,
+                _ = looks.tick() => self.look(),
+                judged = Judging::of(&mut self.judging) => {
+                    self.judging = None;
+                    if let Some(verdict) = self.heed(judged?)? && self.stopping.is_none() {
+                        self.condemn(&verdict).await;
+                        self.stopping = Some(Stopping::Lost(verdict));
+                        let _ = ward.stop();
+                    }
+                }
             }
         }
     }
@@ -183,48 +208,28 @@ impl Turn<'_, '_> {
     }
 
     /// Looks for progress and for a new checkpoint.
-    async fn look(&mut self, ward: &mut Ward) -> Result<(), Failure> {
+    fn look(&mut self) {
         let sight = self.lookout.look(&self.files);
-        if sight.progress {
+        let heard = self.hearing.heard();
+        if sight.progress || heard {
             self.lead.progress();
         }
-        if let Some(mark) = sight.checkpoint.filter(|_| self.stopping.is_none())
-            && let Some(verdict) = self.publish(mark).await?
-        {
-            self.condemn(&verdict).await;
-            self.stopping = Some(Stopping::Lost(verdict));
-            let _ = ward.stop();
+        let free = self.stopping.is_none() && self.judging.is_none();
+        if let Some(mark) = sight.checkpoint.filter(|_| free) {
+            self.lookout.published(mark);
+            self.judging = Some(Judging::of_checkpoint(self.judge.clone(), self.lead.token()));
         }
-        Ok(())
     }
 
-    /// Publishes what CMD wrote for its successor; returns what the validator has against it.
-    async fn publish(&mut self, mark: Mark) -> Result<Option<String>, Failure> {
-        self.lookout.published(mark);
-        let content = match files::read_checkpoint(&self.files.checkpoint, &self.runner.context.state) {
-            Ok(content) => content,
-            Err(failure) => {
-                self.runner.tell(
-                    "checkpoint-failed",
-                    None,
-                    &format!("the checkpoint is lost: {}", failure.message),
-                )?;
-                return Ok(None);
-            }
-        };
-        if let Err(error) = self.lead.checkpoint(&content).await {
-            self.runner.tell("checkpoint-failed", None, &format!("the checkpoint is lost: {error}"))?;
-            return Ok(None);
+    /// Tells what became of a checkpoint; returns what the validator has against it.
+    fn heed(&self, judged: Judged) -> Result<Option<String>, Failure> {
+        if let Some(why) = &judged.failed {
+            self.runner.tell("checkpoint-failed", None, &format!("the checkpoint is lost: {why}"))?;
         }
-        self.lead.progress();
-        self.judge().await
-    }
-
-    async fn judge(&self) -> Result<Option<String>, Failure> {
-        match &self.runner.options.validate {
-            None => Ok(None),
-            Some(validator) => validate(self.runner.household, validator, &self.environment).await,
+        if judged.published {
+            self.lead.progress();
         }
+        Ok(judged.verdict)
     }
 
     /// Ends this leadership for a failed validation.
@@ -237,13 +242,45 @@ impl Turn<'_, '_> {
             .await;
     }
 
+    /// Waits for the judgement on its way, while the lease is kept. A signal or a loss ends the wait.
+    async fn judgement(&mut self, ward: &mut Ward) -> Result<Option<String>, Failure> {
+        let (mut status, mut terms) = (self.lead.status(), self.lead.terms());
+        loop {
+            if let Status::Lost(why) = &*status.borrow_and_update() {
+                self.stopping.get_or_insert(Stopping::Lost(why.clone()));
+                return Ok(None);
+            }
+            tokio::select! {
+                judged = Judging::of(&mut self.judging) => {
+                    self.judging = None;
+                    return self.heed(judged?);
+                }
+                // The warden would release what is not renewed.
+                Ok(()) = terms.changed() => {
+                    let _ = ward.deadline(boot_time(terms.borrow_and_update().deadline));
+                }
+                _ = status.changed() => {}
+                () = self.runner.signals.next() => {
+                    self.stopping.get_or_insert(Stopping::Asked);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
     /// Nothing of CMD is left: leaves the last checkpoint and gives the lease back.
-    async fn finish(mut self, code: u8) -> Result<Ending, Failure> {
+    async fn finish(mut self, ward: &mut Ward, code: u8) -> Result<(Ending, Hearing), Failure> {
         let mut verdict = None;
+        if self.judging.is_some() {
+            verdict = self.judgement(ward).await?;
+        }
         if let Some(mark) = self.lookout.last(&self.files) {
-            verdict = self.publish(mark).await?;
-        } else if code == 0 && self.stopping.is_none() {
-            verdict = self.judge().await?;
+            self.lookout.published(mark);
+            self.judging = Some(Judging::of_checkpoint(self.judge.clone(), self.lead.token()));
+            verdict = self.judgement(ward).await?.or(verdict);
+        } else if code == 0 && self.stopping.is_none() && verdict.is_none() {
+            self.judging = Some(Judging::of_work(self.judge.clone()));
+            verdict = self.judgement(ward).await?;
         }
         if let (Some(verdict), None) = (&verdict, &self.stopping) {
             self.condemn(verdict).await;
@@ -257,7 +294,7 @@ impl Turn<'_, '_> {
         let token = self.lead.token();
         let released = self.lead.release(&reason).await;
         match self.stopping {
-            Some(Stopping::Lost(why)) => Ok(Ending::Lost(why)),
+            Some(Stopping::Lost(why)) => Ok((Ending::Lost(why), self.hearing)),
             None | Some(Stopping::Asked) => {
                 let text = match released {
                     Ok(_) => format!("released {} ({reason})", self.runner.options.election),
@@ -267,7 +304,7 @@ impl Turn<'_, '_> {
                     ),
                 };
                 self.runner.tell("released", Some(token), &text)?;
-                Ok(Ending::Finished(code))
+                Ok((Ending::Finished(code), self.hearing))
             }
         }
     }

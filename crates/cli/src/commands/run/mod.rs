@@ -1,6 +1,7 @@
 //! `baton run`: wait for the turn, then run CMD while leading, and only then.
 
 mod files;
+mod hearing;
 mod lead;
 mod signals;
 mod usefulness;
@@ -77,6 +78,12 @@ impl Run {
         let household = Household::open()?;
         let signals = Signals::listen()?;
         let context = Context::open(global, Access::Write).await?;
+        if self.grace.is_some() && self.terms.ttl.is_none() {
+            // Before the wait in line. The policy may change meanwhile: the grant is judged again.
+            let document = context.coordinator.view(&self.election).await.ok().and_then(|view| view.document);
+            let policy = document.map(|document| (*document.policy).clone()).unwrap_or_default();
+            self.check_grace(Some(policy.ttl))?;
+        }
         let store = custody::absolute_store(&context.coordinator, &context.url);
         let mut runner = Runner { options: self, context, bid, household, signals, store };
         let outcome = runner.run().await;
@@ -116,12 +123,17 @@ impl Runner<'_> {
     async fn run(&mut self) -> Outcome {
         loop {
             let folder = RunFolder::make()?;
-            let mut ward = custody::prepare(self.household, &folder).await?;
+            let heard = self.options.terms.stall.is_some();
+            let mut ward = custody::prepare(self.household, &folder, heard).await?;
             let Some(grant) = self.campaign(&mut ward).await? else {
                 let _ = ward.dismiss().await;
                 return Ok(Exit::Done);
             };
-            self.options.check_grace(Some(grant.ttl))?;
+            if let Err(failure) = self.options.check_grace(Some(grant.ttl)) {
+                self.give_back_unused(&grant).await;
+                let _ = ward.dismiss().await;
+                return Err(failure);
+            }
             match self.lead(&folder, ward, grant).await? {
                 Ending::Finished(code) => return Ok(Exit::Command(code)),
                 Ending::Lost(why) => {
@@ -140,6 +152,13 @@ impl Runner<'_> {
                 }
             }
         }
+    }
+
+    /// Nothing was done under it; if this fails, it runs out.
+    async fn give_back_unused(&self, grant: &baton::Grant) {
+        let reason = Some("the grace does not fit the lease".to_string());
+        let coordinator = &self.context.coordinator;
+        let _ = coordinator.release(&self.options.election, grant.epoch, grant.credential, reason).await;
     }
 
     /// Waits for the turn; none if a signal ended the wait.

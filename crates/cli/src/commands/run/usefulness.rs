@@ -1,13 +1,18 @@
 //! Whether the leader is useful: progress, checkpoints, and what the validator says of them.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
+use baton::Coordinator;
+use baton::election::{Credential, ElectionName, Epoch};
 use baton_warden::Household;
 use tokio::process::Command;
+use tokio::task::JoinHandle;
 
 use super::files::{self, Files, Mark};
 use crate::output::Failure;
+use crate::state::StateFolder;
 
 /// How often CMD's files are looked at.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -55,8 +60,87 @@ impl Lookout {
     }
 }
 
+/// Who publishes checkpoints and judges them, beside the watch over CMD: neither a slow store nor a slow validator may
+/// keep a renewal from the warden.
+#[derive(Clone)]
+pub(super) struct Judge {
+    pub(super) coordinator: Coordinator,
+    pub(super) election: ElectionName,
+    pub(super) credential: Credential,
+    pub(super) state: StateFolder,
+    pub(super) household: Household,
+    pub(super) validator: Option<String>,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) checkpoint: PathBuf,
+}
+
+/// What became of a checkpoint.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// It stands for the successor.
+    pub(super) published: bool,
+    /// Why it does not.
+    pub(super) failed: Option<String>,
+    /// What the validator has against it.
+    pub(super) verdict: Option<String>,
+}
+
+/// A judgement on its way. Dropped, it is given up.
+pub(super) struct Judging(JoinHandle<Result<Judged, Failure>>);
+
+impl Drop for Judging {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Judging {
+    /// Publishes what CMD wrote, and judges it.
+    pub(super) fn of_checkpoint(judge: Judge, token: Epoch) -> Judging {
+        Judging(tokio::spawn(async move { judge.publish(token).await }))
+    }
+
+    /// Judges what CMD did.
+    pub(super) fn of_work(judge: Judge) -> Judging {
+        Judging(tokio::spawn(async move { Ok(Judged { verdict: judge.ask().await?, ..Judged::default() }) }))
+    }
+
+    /// Waits for it; for ever if there is none.
+    pub(super) async fn of(judging: &mut Option<Judging>) -> Result<Judged, Failure> {
+        match judging {
+            None => std::future::pending().await,
+            Some(Judging(task)) => match task.await {
+                Ok(judged) => judged,
+                Err(error) => Err(std::io::Error::other(error).into()),
+            },
+        }
+    }
+}
+
+impl Judge {
+    async fn publish(&self, token: Epoch) -> Result<Judged, Failure> {
+        let failed = |why: String| Ok(Judged { failed: Some(why), ..Judged::default() });
+        let content = match files::read_checkpoint(&self.checkpoint, &self.state) {
+            Ok(content) => content,
+            Err(failure) => return failed(failure.message),
+        };
+        let (election, credential) = (&self.election, self.credential);
+        if let Err(error) = self.coordinator.checkpoint(election, token, credential, &content).await {
+            return failed(error.to_string());
+        }
+        Ok(Judged { published: true, failed: None, verdict: self.ask().await? })
+    }
+
+    async fn ask(&self) -> Result<Option<String>, Failure> {
+        match &self.validator {
+            None => Ok(None),
+            Some(validator) => validate(self.household, validator, &self.environment).await,
+        }
+    }
+}
+
 /// Asks the validator. None if it is content, else what is wrong.
-pub(super) async fn validate(
+async fn validate(
     household: Household,
     validator: &str,
     environment: &[(String, String)],

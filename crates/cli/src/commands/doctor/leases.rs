@@ -1,0 +1,80 @@
+//! Lease keys in the user's state folder whose leases have ended.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton::View;
+use baton::election::{AgentName, ElectionName, Epoch};
+
+use super::store::Opened;
+use super::{Chart, count};
+use crate::output::Failure;
+use crate::state::KeptLease;
+
+/// A key that was kept before its lease was granted may belong to a request that is under way.
+const UNDER_WAY: Duration = Duration::from_secs(3_600);
+
+pub(super) async fn check(chart: &mut Chart, opened: &Opened, fix: bool) -> Result<(), Failure> {
+    let mut over = Vec::new();
+    let mut running = 0;
+    for (path, election, agent) in kept(&opened.state.path().join("leases")) {
+        let Some(lease) = opened.state.lease(&election, &agent) else { continue };
+        match opened.coordinator.view(&election).await {
+            Ok(view) if is_over(&lease, &view, &path) => over.push((path, election, agent)),
+            Ok(_) => running += 1,
+            // A document that cannot be read says nothing about its lease.
+            Err(_) => {}
+        }
+    }
+    let running = format!("{} of running leases", count(running, "key", "keys"));
+    if over.is_empty() {
+        return chart.ok("leases", running);
+    }
+    let ended = format!("{} of leases that have ended", count(over.len(), "key", "keys"));
+    if !fix {
+        return chart.warn(
+            "leases",
+            format!("{running}, {ended}"),
+            "`baton doctor --fix` removes the latter",
+        );
+    }
+    for (_, election, agent) in &over {
+        opened.state.drop_lease(election, agent);
+    }
+    if over.iter().any(|(path, ..)| path.exists()) {
+        let hint = format!("see {}", opened.state.path().display());
+        return chart.fail("leases", format!("{ended} could not be removed"), hint);
+    }
+    chart.ok("leases", format!("{running}; removed {ended}"))
+}
+
+/// The keys that are kept: where, of which election, whose.
+fn kept(folder: &Path) -> Vec<(PathBuf, ElectionName, AgentName)> {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found = Vec::new();
+    for election in entries(folder) {
+        let name = election.file_name().to_str().map(|name| name.replace('+', "/"));
+        let Some(name) = name.and_then(|name| ElectionName::new(&name).ok()) else { continue };
+        for file in entries(&election.path()) {
+            let agent = file
+                .file_name()
+                .to_str()
+                .and_then(|file| file.strip_suffix(".json").and_then(|agent| AgentName::new(agent).ok()));
+            found.extend(agent.map(|agent| (file.path(), name.clone(), agent)));
+        }
+    }
+    found
+}
+
+/// Once lost, always lost: a lease that ran out, or that is somebody else's by now, never comes back.
+fn is_over(lease: &KeptLease, view: &View, path: &Path) -> bool {
+    if lease.epoch == Epoch(0) {
+        let modified = fs::metadata(path).and_then(|data| data.modified()).ok();
+        return modified.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > UNDER_WAY);
+    }
+    let Some(document) = &view.document else { return true };
+    let holder = document.lease_holder();
+    let ours = holder.is_some_and(|holder| holder.incarnation == lease.credential.incarnation);
+    !ours || document.lease_remaining(view.age) == baton::election::time::Span::ZERO
+}

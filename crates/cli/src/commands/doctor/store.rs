@@ -1,0 +1,266 @@
+//! The store: whether it can be reached, whether it is one, whether every record in it is intact.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use baton::election::document::State;
+use baton::election::fence::LOG_PART;
+use baton::store::{Access, FileStore, Key, Prefix, Record, StoreUrl};
+use baton::{Coordinator, Error, Memory, default_store};
+
+use super::{Chart, count};
+use crate::context::Global;
+use crate::output::Failure;
+use crate::state::StateFolder;
+
+/// A store that could be opened.
+pub(super) struct Opened {
+    pub(super) coordinator: Coordinator,
+    pub(super) state: StateFolder,
+    /// Of a file store.
+    pub(super) files: Option<FileStore>,
+}
+
+pub(super) async fn check(
+    chart: &mut Chart,
+    global: &Global,
+    write: bool,
+) -> Result<Option<Opened>, Failure> {
+    let url = global.store.clone().unwrap_or_else(default_store);
+    let parsed = match url.parse::<StoreUrl>() {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            chart.fail_store("store", format!("`{url}`: {error}"), error.hint)?;
+            return Ok(None);
+        }
+    };
+    if parsed.scheme == "git" {
+        git(chart)?;
+    }
+    if parsed.scheme == "mem" {
+        let hint = "use a folder: --store file:.baton";
+        chart.fail_store("store", "mem: lives in one process and cannot serve a command", hint)?;
+        return Ok(None);
+    }
+    let coordinator = match Coordinator::connect_for(&url, Access::Read, Memory::new()).await {
+        Ok(coordinator) => coordinator,
+        Err(error) => {
+            chart.fail_with("store", &error)?;
+            return Ok(None);
+        }
+    };
+    let location = coordinator.store().location();
+    let state = StateFolder::of(&location)?;
+    let coordinator = coordinator.remembering(state.memory());
+    let files = match location.strip_prefix("file:").filter(|_| parsed.scheme == "file") {
+        None => None,
+        Some(folder) => match folder_is_fit(chart, Path::new(folder), write)? {
+            false => return Ok(None),
+            true => FileStore::open(Path::new(folder), Access::Read).ok(),
+        },
+    };
+    if !identity(chart, &coordinator).await? {
+        return Ok(None);
+    }
+    records(chart, &coordinator).await?;
+    Ok(Some(Opened { coordinator, state, files }))
+}
+
+fn git(chart: &mut Chart) -> Result<(), Failure> {
+    match Command::new("git").arg("--version").output() {
+        Ok(done) if done.status.success() => chart.ok("git", String::from_utf8_lossy(&done.stdout).trim()),
+        Ok(done) => chart.fail_store("git", format!("git --version failed ({})", done.status), "install git"),
+        Err(error) => chart.fail_store("git", format!("git cannot be run: {error}"), "install git"),
+    }
+}
+
+/// Looks at the folder of a file store; false if there is nothing more to look at.
+fn folder_is_fit(chart: &mut Chart, folder: &Path, write: bool) -> Result<bool, Failure> {
+    use rustix::fs::{Access as May, access, statfs};
+    if !folder.is_dir() {
+        let hint = "`baton init`, `baton run` or `baton acquire` makes one; --store names another";
+        chart.warn("store", format!("there is no store at {} yet", folder.display()), hint)?;
+        return Ok(false);
+    }
+    if let Err(error) = access(folder, May::READ_OK | May::WRITE_OK | May::EXEC_OK) {
+        let hint = "let all agents run as one user, or give their group the folder: chmod -R g+rwX";
+        let detail = format!("this user may not use {}: {error}", folder.display());
+        chart.fail_store("folder", detail, hint)?;
+        return Ok(false);
+    }
+    let mode = fs::metadata(folder)?.permissions().mode() & 0o7777;
+    let detail = format!("{} can be used by this user (mode {mode:04o})", folder.display());
+    if mode & 0o002 != 0 {
+        let hint = format!("whoever can write it can forge a leader: chmod o-w {}", folder.display());
+        chart.warn("folder", format!("{detail}, and changed by everybody"), hint)?;
+    } else {
+        chart.ok("folder", detail)?;
+    }
+    let kind = statfs(folder).map_err(std::io::Error::from)?.f_type;
+    chart.ok("filesystem", format!("{}, local to this machine", filesystem(kind)))?;
+    if write {
+        scratch(chart, folder)?;
+    }
+    Ok(true)
+}
+
+fn filesystem(kind: impl Into<i128>) -> String {
+    let kind = kind.into() & 0xFFFF_FFFF;
+    let known = [
+        ("ext4", 0xEF53),
+        ("xfs", 0x5846_5342),
+        ("btrfs", 0x9123_683E),
+        ("tmpfs (gone after a reboot)", 0x0102_1994),
+        ("zfs", 0x2FC1_2FC1),
+        ("overlay (a container's own layer)", 0x794C_7630),
+        ("f2fs", 0xF2F5_2010),
+        ("bcachefs", 0xCA45_1A4E),
+        ("ecryptfs", 0xF15F),
+    ];
+    let name = known.iter().find(|(_, magic)| *magic == kind).map(|(name, _)| (*name).to_string());
+    name.unwrap_or_else(|| format!("a file system of type {kind:#x}"))
+}
+
+/// Does what a commit does, with a file of its own: write, sync, link, and be refused the second link.
+fn scratch(chart: &mut Chart, folder: &Path) -> Result<(), Failure> {
+    let name = |kind: &str| folder.join(format!(".tmp-doctor-{}-{kind}", std::process::id()));
+    let (file, link) = (name("file"), name("link"));
+    let start = Instant::now();
+    let tried = fs::File::create_new(&file)
+        .and_then(|mut scratch| scratch.write_all(b"scratch\n").and_then(|()| scratch.sync_data()))
+        .and_then(|()| fs::hard_link(&file, &link));
+    let took = start.elapsed();
+    let second = fs::hard_link(&file, &link);
+    let removed: Vec<PathBuf> =
+        [link, file].into_iter().filter(|path| fs::remove_file(path).is_ok()).collect();
+    match tried {
+        Err(error) => {
+            let hint = "the store commits by write, fdatasync and link(2); the folder must allow all three";
+            chart.fail_store("write", format!("a file cannot be written, synced and linked: {error}"), hint)
+        }
+        Ok(()) if second.is_ok() || removed.len() != 2 => {
+            let hint = "this file system cannot hold a store: use a local one";
+            chart.fail_store("write", "a second link to the same name was not refused", hint)
+        }
+        Ok(()) => {
+            chart.ok("write", format!("written, synced and linked in {:.1} ms", took.as_secs_f64() * 1_000.0))
+        }
+    }
+}
+
+/// Whether there is a store, and which.
+async fn identity(chart: &mut Chart, coordinator: &Coordinator) -> Result<bool, Failure> {
+    let location = coordinator.store().location();
+    match coordinator.info().await {
+        Ok(info) => {
+            let operators = count(info.operator_keys.len(), "operator", "operators");
+            let age = coordinator.store().strengths().age;
+            let detail = format!("{location}, id {}, {operators}, leases timed by {age}", info.id);
+            chart.ok("store", detail)?;
+            Ok(true)
+        }
+        Err(Error::Refused(refusal)) => {
+            chart.warn("store", refusal.to_string(), refusal.hint())?;
+            Ok(false)
+        }
+        Err(error) => {
+            chart.fail_with("store", &error)?;
+            // What else is there can still be looked at.
+            Ok(true)
+        }
+    }
+}
+
+/// Reads every record there is; says which ones are bad.
+async fn records(chart: &mut Chart, coordinator: &Coordinator) -> Result<(), Failure> {
+    let elections = match coordinator.elections().await {
+        Ok(elections) => elections,
+        Err(error) => return chart.fail_with("records", &error),
+    };
+    let mut tally = Tally { coordinator, read: 0, bad: 0 };
+    let mut states = [0_usize; 4];
+    for election in elections {
+        match coordinator.view(&election).await {
+            Err(error) => tally.blame(chart, &error)?,
+            Ok(view) => {
+                tally.read += 1;
+                if let Some(document) = &view.document {
+                    states[place(document.state, view.leader().is_some())] += 1;
+                }
+            }
+        }
+        tally.look(chart, &Key::History(election.clone())).await?;
+        for key in tally.list(chart, &Prefix::Candidates(election)).await? {
+            tally.look(chart, &key).await?;
+        }
+    }
+    for key in tally.list(chart, &Prefix::Fences).await? {
+        tally.look_at_fence(chart, &key).await?;
+    }
+    let [led, vacant, waiting, paused] = states;
+    let detail = format!(
+        "{} ({led} led, {vacant} vacant, {waiting} waiting for approval, {paused} paused)",
+        count(states.iter().sum(), "election", "elections")
+    );
+    chart.ok("elections", detail)?;
+    if tally.bad == 0 {
+        chart.ok("records", format!("all {} can be read", count(tally.read, "record", "records")))?;
+    }
+    Ok(())
+}
+
+fn place(state: State, led: bool) -> usize {
+    match state {
+        State::Held if led => 0,
+        State::Held | State::Vacant => 1,
+        State::AwaitingApproval => 2,
+        State::Paused => 3,
+    }
+}
+
+struct Tally<'a> {
+    coordinator: &'a Coordinator,
+    read: usize,
+    bad: usize,
+}
+
+impl Tally<'_> {
+    fn blame(&mut self, chart: &mut Chart, error: &Error) -> Result<(), Failure> {
+        self.bad += 1;
+        chart.fail_with("records", error)
+    }
+
+    async fn list(&mut self, chart: &mut Chart, prefix: &Prefix) -> Result<Vec<Key>, Failure> {
+        match self.coordinator.store().list(prefix).await {
+            Ok(keys) => Ok(keys),
+            Err(error) => self.blame(chart, &error.into()).map(|()| Vec::new()),
+        }
+    }
+
+    async fn look(&mut self, chart: &mut Chart, key: &Key) -> Result<Option<Record>, Failure> {
+        match self.coordinator.store().read(key).await {
+            Ok(reading) => {
+                let record = reading.found.map(|(record, _)| record);
+                self.read += usize::from(record.is_some());
+                Ok(record)
+            }
+            Err(error) => self.blame(chart, &error.into()).map(|()| None),
+        }
+    }
+
+    /// A fence, and the parts of its log.
+    async fn look_at_fence(&mut self, chart: &mut Chart, key: &Key) -> Result<(), Failure> {
+        let found = self.look(chart, key).await?;
+        if let (Key::Fence(resource), Some(Record::Fence(fence))) = (key, found) {
+            let first_here = fence.tail.first().map_or(0, |entry| entry.seq);
+            for part in 0..=first_here / LOG_PART {
+                self.look(chart, &Key::FenceLog(resource.clone(), part)).await?;
+            }
+        }
+        Ok(())
+    }
+}
