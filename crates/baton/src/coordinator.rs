@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use baton_election::command::{Acknowledge, Acquire, Finding, Pass, Release, Renew, Report, WriteCheckpoint};
-use baton_election::document::{Checkpoint, Phase, Reference, Transition};
+use baton_election::document::{Checkpoint, Reference, Transition};
 use baton_election::operator::{Act, OperatorKey, PublicKey, Signed};
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
@@ -209,17 +209,8 @@ impl Coordinator {
     }
 
     /// Renews a lease. Returns the answer and when it was asked for.
-    pub async fn renew(&self, election: &ElectionName, renewal: &Renewal) -> Result<(Answer, Moment), Error> {
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
-            Command::Renew(Renew {
-                epoch: renewal.epoch,
-                credential: renewal.credential,
-                progress: renewal.progress,
-                spent_tokens: renewal.spent_tokens,
-                phase: renewal.phase,
-                promotion: renewal.promotion,
-            })
-        };
+    pub async fn renew(&self, election: &ElectionName, renewal: &Renew) -> Result<(Answer, Moment), Error> {
+        let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Renew(renewal.clone());
         let executed = self.local.execute(election, self.patience, &make).await?;
         Ok((executed.answer, executed.asked_at))
     }
@@ -380,30 +371,6 @@ impl Coordinator {
                 Ok(Step::Write(Record::Store(next), Clock::Keep, ()))
             })
             .await
-    }
-}
-
-/// A renewal, and what it tells of the work.
-#[derive(Clone, Debug)]
-pub struct Renewal {
-    /// The token.
-    pub epoch: Epoch,
-    /// The proof that it is the holder's.
-    pub credential: Credential,
-    /// There was progress since the last one.
-    pub progress: bool,
-    /// Model tokens used since the grant, all in all.
-    pub spent_tokens: Option<u64>,
-    /// How far the leader is, if that changed.
-    pub phase: Option<Phase>,
-    /// From the grant until it began to work, once known.
-    pub promotion: Option<Span>,
-}
-
-impl Renewal {
-    /// A plain renewal.
-    pub fn new(epoch: Epoch, credential: Credential) -> Renewal {
-        Renewal { epoch, credential, progress: false, spent_tokens: None, phase: None, promotion: None }
     }
 }
 

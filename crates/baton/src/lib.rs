@@ -37,10 +37,11 @@ mod stand;
 
 pub use backoff::Patience;
 pub use baton_election as election;
+pub use baton_election::command::Renew as Renewal;
 pub use baton_store as store;
 pub use campaign::Campaign;
 pub use connect::schemes;
-pub use coordinator::{Bid, CheckpointContent, Coordinator, Grant, Renewal, View, mint_credential};
+pub use coordinator::{Bid, CheckpointContent, Coordinator, Grant, View, mint_credential};
 pub use error::Error;
 pub use fences::FenceView;
 pub use follow::{Follower, LeaderView};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use baton_election::command::Renew;
 use baton_election::document::{Leader, Phase};
 use baton_election::lease::renewal_interval;
 use baton_election::policy::Limits;
@@ -13,7 +14,7 @@ use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use crate::backoff::{Backoff, Patience};
-use crate::coordinator::{Coordinator, Grant, Renewal};
+use crate::coordinator::{Coordinator, Grant};
 use crate::error::Error;
 use crate::leadership::{Status, Terms};
 
@@ -226,11 +227,11 @@ impl Renewer {
         StoreError::Unknown { location, why }.into()
     }
 
-    fn renewal(&self, progress: bool) -> Renewal {
+    fn renewal(&self, progress: bool) -> Renew {
         let promotion = self.shared.promotion.load(Ordering::Acquire);
         let spent = self.shared.spent_tokens.load(Ordering::Acquire);
         let phase = *self.shared.phase.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Renewal {
+        Renew {
             epoch: Epoch(self.shared.epoch.load(Ordering::Acquire)),
             credential: self.credential,
             progress,

@@ -1,6 +1,7 @@
 //! CMD in the care of a warden: what `baton run` and `baton fence … -- CMD` share.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -101,7 +102,10 @@ impl RunFolder {
         let mut random = [0; 4];
         getrandom::fill(&mut random).map_err(std::io::Error::other)?;
         let name = format!("run-{}-{}", std::process::id(), baton::election::hex::encode(&random));
-        let path = run_root().join(name);
+        let root = run_root();
+        make_private_folder(&root)?;
+        refuse_shared(&root)?;
+        let path = root.join(name);
         make_private_folder(&path)?;
         Ok(RunFolder { path })
     }
@@ -121,17 +125,36 @@ impl Drop for RunFolder {
     }
 }
 
-/// Where the folders of runs are.
+/// The longest name of a folder below which the name of a run and of its socket still fit: a socket's has 107 bytes.
+const MAX_ROOT_BYTES: usize = 48;
+
+/// Where the folders of runs are: the user's runtime folder, else one of the user's own among the temporary files.
 pub(crate) fn run_root() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
-        Some(folder) => PathBuf::from(folder).join("baton"),
-        None => std::env::temp_dir().join(format!("baton-{}", rustix::process::geteuid().as_raw())),
+    let own = format!("baton-{}", rustix::process::geteuid().as_raw());
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    let places =
+        [runtime.map(|folder| PathBuf::from(folder).join("baton")), Some(std::env::temp_dir().join(&own))];
+    let fits = |path: &PathBuf| path.as_os_str().len() <= MAX_ROOT_BYTES;
+    places.into_iter().flatten().find(fits).unwrap_or_else(|| Path::new("/tmp").join(own))
+}
+
+/// Refuses a folder that somebody else could exchange under our hands.
+fn refuse_shared(folder: &Path) -> Result<(), Failure> {
+    let found = std::fs::metadata(folder)?;
+    if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0 {
+        return Ok(());
     }
+    Err(Failure::new(
+        Exit::Error,
+        "system",
+        format!("others can change {}, where the files of runs would be", folder.display()),
+        "set XDG_RUNTIME_DIR to a folder of your own",
+    ))
 }
 
 /// A warden that waits for its CMD. With `heard`, what CMD prints comes through [`Ward::take_output`].
 pub(crate) async fn prepare(household: Household, folder: &RunFolder, heard: bool) -> Result<Ward, Failure> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new("/proc/self/exe");
     command.arg0(std::env::args_os().next().unwrap_or_default()).arg(WARDEN);
     if heard {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -37,9 +37,11 @@ pub(crate) struct StateFolder {
 }
 
 impl StateFolder {
-    /// The private folder for a store, known by where it is.
+    /// The private folder for a store, known by where it is, whatever path leads there.
     pub(crate) fn of(location: &str) -> Result<StateFolder, Failure> {
-        let hash = ContentHash::of(location.as_bytes()).to_string();
+        let real =
+            location.strip_prefix("file:").map(|path| format!("file:{}", real(Path::new(path)).display()));
+        let hash = ContentHash::of(real.as_deref().unwrap_or(location).as_bytes()).to_string();
         Ok(StateFolder { folder: state_root()?.join("stores").join(&hash[..16]) })
     }
 
@@ -108,6 +110,16 @@ impl StateFolder {
 impl KeptLease {
     pub(crate) fn new(credential: Credential, epoch: Epoch, ttl: Span, asked_at: Moment) -> KeptLease {
         KeptLease { credential, epoch, ttl_ms: ttl.as_millis(), asked_at, boot: Boot::current().boot }
+    }
+}
+
+/// A path without links and detours, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
+    match found.map(|(above, real)| (path.strip_prefix(above), real)) {
+        Some((Ok(below), real)) if below.as_os_str().is_empty() => real,
+        Some((Ok(below), real)) => real.join(below),
+        Some((Err(_), _)) | None => path.to_path_buf(),
     }
 }
 

@@ -84,6 +84,13 @@ pub struct Renew {
     pub promotion: Option<Span>,
 }
 
+impl Renew {
+    /// A plain one, which tells nothing of the work.
+    pub fn new(epoch: Epoch, credential: Credential) -> Renew {
+        Renew { epoch, credential, progress: false, spent_tokens: None, phase: None, promotion: None }
+    }
+}
+
 /// Stop being the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {

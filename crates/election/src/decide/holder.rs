@@ -184,7 +184,9 @@ fn leave(
                 by_operator: false,
             });
             next.leader = None;
-            if next.state == State::Held {
+            // Whether this leader may have more time is moot once it has left; what it checkpointed is not.
+            let moot = next.approval.question == Some(Question::MoreTime);
+            if next.state == State::Held || next.state == State::AwaitingApproval && moot {
                 next.state = State::Vacant;
                 next.approval = Approval::default();
             }
