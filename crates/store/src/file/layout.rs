@@ -181,6 +181,18 @@ fn left_behind(entry: &fs::DirEntry) -> bool {
     modified.and_then(|time| time.elapsed().ok()).is_some_and(|age| age > LEFT_BEHIND_AFTER)
 }
 
+/// Whether the writer of this version is probably about to bring the view up to date: the version is young, and the view older.
+/// Judged by the wall clock, which is good enough for a view.
+pub(super) fn is_under_way(version: &Path, view: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    match (modified(version), modified(view)) {
+        (Some(version), Some(view)) => {
+            view <= version && version.elapsed().is_ok_and(|age| age < Duration::from_secs(1))
+        }
+        (_, _) => false,
+    }
+}
+
 /// All temporary files below a folder.
 pub(super) fn temporaries(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -152,7 +152,12 @@ impl Inner {
     fn read(&self, key: &Key) -> Result<Reading, StoreError> {
         let asked_at = boot::now();
         let latest = self.latest(key)?;
-        if let (Some(version), Access::Write, Key::Election(_)) = (&latest, self.access, key) {
+        if let (Some(version), Access::Write, Key::Election(_)) = (&latest, self.access, key)
+            && !layout::is_under_way(
+                &self.layout.versions(key).join(version.header.version.to_string()),
+                &self.layout.view(key),
+            )
+        {
             self.repair_view(key, version);
         }
         Ok(Reading {

@@ -1,0 +1,11 @@
+//! What goes wrong with files, folders, disks and processes, and what the file store makes of it.
+#![allow(clippy::unwrap_used, reason = "this is all tests")]
+
+mod bad_files;
+mod disks;
+mod late_writer;
+mod racing;
+mod readers;
+mod support;
+mod watching;
+mod wiping;
