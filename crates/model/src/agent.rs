@@ -1,0 +1,238 @@
+//! What an agent does: asks, decides, hears, believes. It follows the client's rules and the shipped code's answers.
+
+use baton_election::{Epoch, Refusal, Span, Standing, Tenure};
+
+use crate::config::{Fault, Reads, StoreKind};
+use crate::model::Election;
+use crate::shipped::Verdict;
+use crate::state::{Agent, Event, Heard, Lead, Phase, Reading, Request, Sender, Swap, Wish, World};
+
+impl World {
+    /// Whether an agent is sure to lead.
+    pub(crate) fn believes(&self, agent: usize) -> bool {
+        let now = self.clocks.agents[agent].at(self.now);
+        self.agents[agent].lead.as_ref().is_some_and(|lead| lead.tenure.ensures(now, Span::ZERO))
+    }
+
+    /// How an agent's leadership stands, if it has one.
+    pub(crate) fn standing(&self, agent: usize) -> Option<Standing> {
+        let now = self.clocks.agents[agent].at(self.now);
+        self.agents[agent].lead.as_ref().map(|lead| lead.tenure.clone().standing(now))
+    }
+}
+
+impl Agent {
+    /// Whatever it held is over; whatever it asks for next, it asks under a new name.
+    fn begin_anew(&mut self) {
+        self.lead = None;
+        self.life += 1;
+    }
+}
+
+impl Election {
+    /// What an idle agent would ask for.
+    pub(crate) fn wishes(&self, world: &World, agent: usize) -> Vec<Wish> {
+        let (bounds, spent) = (&self.config.bounds, &world.spent);
+        let mut wishes = Vec::new();
+        match world.standing(agent) {
+            None => wishes.push(Wish::Acquire),
+            Some(standing) => {
+                if standing == Standing::Lost {
+                    wishes.push(Wish::Acquire);
+                } else if spent.renewals < bounds.renewals {
+                    wishes.push(Wish::Renew);
+                }
+                if spent.leaves < bounds.leaves {
+                    wishes.extend([Wish::Release, Wish::Pass]);
+                }
+            }
+        }
+        wishes
+    }
+
+    /// Begins a request.
+    pub(crate) fn ask(&self, world: &mut World, agent: usize, wish: Wish) {
+        let now = world.now;
+        let mine = &mut world.agents[agent];
+        match wish {
+            Wish::Acquire => {
+                if mine.lead.is_some() {
+                    mine.begin_anew();
+                }
+            }
+            Wish::Renew => world.spent.renewals += 1,
+            Wish::Release | Wish::Pass => {
+                world.spent.leaves += 1;
+                if let Some(lead) = &mut mine.lead
+                    && self.config.fault != Some(Fault::ReleaseBeforeStopping)
+                {
+                    lead.tenure.end();
+                }
+            }
+        }
+        let asked_at = match wish {
+            Wish::Acquire | Wish::Renew => now,
+            Wish::Release | Wish::Pass => 0, // nothing is counted from it
+        };
+        mine.request = Some(Request { wish, asked_at, tried_at: self.tried(now), phase: Phase::Asked });
+        self.try_now(world, agent);
+    }
+
+    /// Where reads take no time, an attempt goes on at once.
+    fn try_now(&self, world: &mut World, agent: usize) {
+        if self.config.reads == Reads::Instant {
+            let reading = self.reading(world);
+            self.conclude(world, agent, &reading);
+        }
+    }
+
+    /// When an attempt began, where that matters.
+    fn tried(&self, now: u8) -> u8 {
+        let matters =
+            self.config.store == StoreKind::Observed || self.config.fault == Some(Fault::DeadlineFromRetry);
+        if matters { now } else { 0 }
+    }
+
+    /// The reply to a read arrives: the agent decides, and swaps if there is anything to swap.
+    pub(crate) fn conclude(&self, world: &mut World, agent: usize, reading: &Reading) {
+        let age = self.age(world, agent, reading);
+        let mine = &mut world.agents[agent];
+        let Some(request) = &mut mine.request else { return };
+        let token = mine.lead.as_ref().map_or(Epoch(0), |lead| lead.token);
+        let asked = (request.wish, token);
+        match self.shipped.decide((agent, mine.life), asked, &reading.document, age, &self.config) {
+            Verdict::Swap(next, heard) => {
+                let swap = Swap { expect: reading.version, next, by: Sender::Agent(agent, request.wish) };
+                request.phase = Phase::Sent(swap, heard);
+            }
+            Verdict::Stands(heard) => self.hear(world, agent, heard),
+            Verdict::Refused(refusal) => refused(world, agent, &refusal),
+        }
+    }
+
+    fn age(&self, world: &mut World, agent: usize, reading: &Reading) -> Span {
+        let clock = world.clocks.agents[agent];
+        let mine = &mut world.agents[agent];
+        match (reading.age, &mine.request) {
+            (Some(age), _) => age,
+            (None, None) => Span::ZERO,
+            (None, Some(request)) => {
+                let asked_at = clock.at(request.tried_at);
+                let received_at = match self.config.fault {
+                    Some(Fault::ObserveFromAsking) => asked_at,
+                    _ => clock.at(world.now),
+                };
+                mine.observer.observe(reading.document.pulse(), asked_at, received_at)
+            }
+        }
+    }
+
+    /// An answer arrives.
+    pub(crate) fn hear(&self, world: &mut World, agent: usize, heard: Heard) {
+        let clock = world.clocks.agents[agent];
+        let now = clock.at(world.now);
+        let mine = &mut world.agents[agent];
+        let Some(request) = mine.request.take() else { return };
+        let asked_at = match self.config.fault {
+            Some(Fault::DeadlineFromRetry) => clock.at(request.tried_at),
+            _ => clock.at(request.asked_at),
+        };
+        match heard {
+            Heard::Granted { token, ttl, offer, repeated } => {
+                let margins = self.config.margins;
+                let tenure = if offer {
+                    Tenure::offered(now, ttl, margins)
+                } else {
+                    Tenure::granted(asked_at, ttl, margins)
+                };
+                mine.lead = Some(Lead { tenure, token });
+                world.event = repeated.then_some(Event::FoundOwnGrant);
+            }
+            Heard::Renewed => {
+                if let Some(lead) = &mut mine.lead {
+                    let lost = lead.tenure.clone().standing(now) == Standing::Lost;
+                    let standing = lead.tenure.renewed(asked_at, now);
+                    if lost && (standing != Standing::Lost || lead.tenure.ensures(now, Span::ZERO)) {
+                        world.event = Some(Event::Revived);
+                    }
+                }
+            }
+            Heard::Released => mine.begin_anew(),
+        }
+    }
+
+    /// The agent gives up on a swap: it may have been applied, may yet be, or never. It reads again.
+    pub(crate) fn time_out(&self, world: &mut World, agent: usize) {
+        world.spent.timeouts += 1;
+        let version = world.store.version;
+        let tried_at = self.tried(world.now);
+        let mine = &mut world.agents[agent];
+        let Some(request) = &mut mine.request else { return };
+        request.tried_at = tried_at;
+        if let Phase::Sent(swap, _) = std::mem::replace(&mut request.phase, Phase::Asked) {
+            mine.haunt(swap, version);
+        }
+        self.try_now(world, agent);
+    }
+
+    /// The swap found another version. The agent reads again.
+    pub(crate) fn retry(&self, world: &mut World, agent: usize) {
+        let tried_at = self.tried(world.now);
+        if let Some(request) = &mut world.agents[agent].request {
+            (request.tried_at, request.phase) = (tried_at, Phase::Asked);
+        }
+        self.try_now(world, agent);
+    }
+
+    /// The agent's process dies and begins again. What it sent is still under way.
+    pub(crate) fn restart(&self, world: &mut World, agent: usize) {
+        world.spent.restarts += 1;
+        let version = world.store.version;
+        let former = std::mem::take(&mut world.agents[agent]);
+        let mine = &mut world.agents[agent];
+        (mine.life, mine.ghosts) = (former.life + 1, former.ghosts);
+        if let Some(Request { phase: Phase::Sent(swap, _), .. }) = former.request {
+            mine.haunt(swap, version);
+        }
+    }
+
+    /// A paused agent goes on where it was: it had checked that it leads, and writes.
+    pub(crate) fn wake(&self, world: &mut World, agent: usize) {
+        let lost = world.standing(agent) == Some(Standing::Lost);
+        let mine = &mut world.agents[agent];
+        mine.paused = false;
+        let Some(lead) = &mine.lead else { return };
+        let token = lead.token;
+        let replaced = world.store.document.leader.as_ref().is_some_and(|leader| leader.epoch > token);
+        if lost && replaced {
+            world.event = Some(Event::WokeTooLate);
+        }
+        world.send_write(token);
+    }
+}
+
+impl Agent {
+    /// Keeps a swap under way that nobody waits for, unless it can no longer do anything.
+    fn haunt(&mut self, swap: Swap, version: u8) {
+        if swap.expect == version && !self.ghosts.contains(&swap) {
+            self.ghosts.push(swap);
+            self.ghosts.sort_by_key(|swap| swap.next.rank());
+        }
+    }
+}
+
+fn refused(world: &mut World, agent: usize, refusal: &Refusal) {
+    let mine = &mut world.agents[agent];
+    let Some(request) = mine.request.take() else { return };
+    match (request.wish, refusal) {
+        (Wish::Acquire, Refusal::Stale { .. }) => mine.begin_anew(),
+        (Wish::Acquire, Refusal::Held { ending: Some(_), .. }) => world.event = Some(Event::WaitsForEnded),
+        (Wish::Acquire, _) => {}
+        (Wish::Renew, _) => {
+            if let Some(lead) = &mut mine.lead {
+                lead.tenure.end();
+            }
+        }
+        (Wish::Release | Wish::Pass, _) => mine.begin_anew(),
+    }
+}
