@@ -51,6 +51,9 @@ impl Memory {
             }
             self.boot = boot;
         }
+        // A clock of another time namespace may be ahead; what is not yet cannot have been heard of.
+        let now = boot::now();
+        self.seen.values_mut().for_each(|seen| seen.heard_at = seen.heard_at.min(now));
         self
     }
 

@@ -9,7 +9,7 @@ use baton_election::lease::renewal_interval;
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
 use baton_election::{Answer, Credential, ElectionName, Epoch, Refusal, Standing, Tenure};
-use baton_store::{BoxStream, Change, Key, StoreError, boot};
+use baton_store::{BoxStream, Change, HistoryKept, Key, StoreError, boot};
 use futures_util::StreamExt;
 use tokio::sync::watch;
 
@@ -193,6 +193,9 @@ impl Renewer {
 
     /// Puts this leadership's transition, as it stands, into the history, so that the successor need not.
     async fn record(&self) -> Result<(), Error> {
+        if self.coordinator.store().strengths().history == HistoryKept::Native {
+            return Ok(());
+        }
         let view = self.coordinator.view(&self.election).await?;
         match view.document.as_ref().and_then(|document| document.last_transition.as_deref()) {
             None => Ok(()),

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use baton::election::{Credential, ElectionName, Epoch, Incarnation, Moment, ResourceName};
 use baton::store::{Access, StoreUrl};
 use baton::{Coordinator, Memory};
-use baton_warden::{BootTime, Household, Ticket, Ward};
+use baton_warden::{BootTime, Farewell, Household, Ticket, Ward};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
@@ -77,7 +77,12 @@ pub(crate) fn warden(arguments: &[String]) -> ExitCode {
         let _ = std::fs::remove_dir_all(&duty.folder);
     });
     match served {
-        Ok(_) => ExitCode::SUCCESS,
+        Ok(Farewell::Unneeded) => {
+            // Run may have been killed while it waited: the folder of the socket is then nobody's.
+            let _ = Path::new(socket).parent().map(std::fs::remove_dir_all);
+            ExitCode::SUCCESS
+        }
+        Ok(Farewell::Dismissed | Farewell::Released) => ExitCode::SUCCESS,
         Err(error) => {
             output.talk(&format!("baton: {error}"));
             ExitCode::FAILURE

@@ -127,7 +127,9 @@ fn refuse(output: Output, error: &clap::Error) -> ExitCode {
     );
     if output.json && !help {
         let text = error.to_string();
-        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        // The first paragraph: what is missing stands below the line that says so.
+        let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        let message = lines.join(" ").trim_start_matches("error: ").to_string();
         output.fail(&Failure::usage(message, "see baton --help"));
     } else {
         let _ = error.print();

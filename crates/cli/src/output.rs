@@ -98,13 +98,13 @@ impl Output {
     /// Tells a person something that is not data.
     pub(crate) fn talk(self, text: &str) {
         if !self.json {
-            let _ = writeln!(io::stderr(), "{text}");
+            say_at_once(&format!("{text}\n"));
         }
     }
 
     /// Tells a program something that is not data: an event, on stderr.
     pub(crate) fn event(self, data: &Value) {
-        let _ = writeln!(io::stderr(), "{data}");
+        say_at_once(&format!("{data}\n"));
     }
 
     /// Tells of a failure.
@@ -130,6 +130,11 @@ impl Output {
             let _ = writeln!(stderr, "{dim}hint: {}{plain}", clean(hint));
         }
     }
+}
+
+/// In one piece: CMD, its warden and others write to the same stderr.
+fn say_at_once(line: &str) {
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Colour only for a person at a terminal who has not asked for none.

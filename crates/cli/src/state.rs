@@ -66,6 +66,41 @@ impl StateFolder {
         )
     }
 
+    /// Keeps the key of a lease that will be asked for. False if there is one already: several calls of one agent may be at
+    /// it at once, and the first of them decides on the key.
+    pub(crate) fn reserve_lease(
+        &self,
+        election: &ElectionName,
+        agent: &AgentName,
+        lease: &KeptLease,
+    ) -> Result<bool, Failure> {
+        let path = self.lease_path("leases", election, agent);
+        let draft = path.with_extension(format!("draft-{}", std::process::id()));
+        write_private(&draft, &serde_json::to_vec(lease).unwrap_or_default())?;
+        let linked = fs::hard_link(&draft, &path);
+        let _ = fs::remove_file(&draft);
+        match linked {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(cannot(&path, &error)),
+        }
+    }
+
+    /// Drops a key, unless another has taken its place.
+    pub(crate) fn drop_lease_of(&self, election: &ElectionName, agent: &AgentName, credential: Credential) {
+        if self.lease(election, agent).is_some_and(|kept| kept.credential == credential) {
+            self.drop_lease(election, agent);
+        }
+    }
+
+    /// Drops what is in the place of a key and is none.
+    pub(crate) fn drop_spoilt_lease(&self, election: &ElectionName, agent: &AgentName) {
+        let path = self.lease_path("leases", election, agent);
+        if fs::read(&path).is_ok_and(|text| serde_json::from_slice::<KeptLease>(&text).is_err()) {
+            let _ = fs::remove_file(path);
+        }
+    }
+
     pub(crate) fn drop_lease(&self, election: &ElectionName, agent: &AgentName) {
         let _ = fs::remove_file(self.lease_path("leases", election, agent));
     }

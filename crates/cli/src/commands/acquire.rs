@@ -1,6 +1,6 @@
 //! `baton acquire`: lead, without a process that renews.
 
-use baton::election::policy::Limits;
+use baton::election::policy::{self, Limits};
 use baton::election::time::Span;
 use baton::election::{AgentName, Credential, ElectionName, Epoch, Refusal};
 use baton::store::{Access, boot};
@@ -15,6 +15,9 @@ use crate::state::KeptLease;
 
 /// How long a one-shot command waits for the others in line, once the nomination is over.
 const IN_LINE: Span = Span::secs(3);
+
+/// How many keys of other calls of the same agent are tried.
+const MAX_KEYS: usize = 16;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -72,7 +75,19 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    pub(crate) fn bid(&self, agent: AgentName) -> Bid {
+    /// What it bids. Nonsense is refused here, before anybody waits in line with it.
+    pub(crate) fn bid(&self, agent: AgentName) -> Result<Bid, Failure> {
+        let bid = self.unchecked(agent);
+        let checked = bid.ttl.map_or(Ok(()), policy::check_ttl).and_then(|()| bid.limits.check());
+        let checked =
+            checked.and_then(|()| bid.capabilities.iter().try_for_each(|c| policy::check_capability(c)));
+        match checked {
+            Ok(()) => Ok(bid),
+            Err(refusal) => Err(Failure::from_error(&refusal.into(), Speaker::Candidate)),
+        }
+    }
+
+    fn unchecked(&self, agent: AgentName) -> Bid {
         Bid {
             agent,
             ttl: self.ttl,
@@ -93,7 +108,7 @@ impl Terms {
 
 impl Acquire {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let bid = self.terms.bid(self.who.agent()?);
+        let bid = self.terms.bid(self.who.agent()?)?;
         let context = Context::open(global, Access::Write).await?;
         let granted = self.grant(&context, &bid).await;
         context.remember();
@@ -128,50 +143,53 @@ impl Acquire {
 
     /// Asks with the key of an earlier call first: if its answer was lost, it leads already.
     async fn grant(&self, context: &Context, bid: &Bid) -> Result<Grant, Stop> {
-        if let Some(kept) = context.state.lease(&self.election, &bid.agent) {
-            match self.ask(context, bid, kept.credential, true).await {
-                Ok(grant) => return self.extended(context, bid, grant).await,
-                Err(Stop::Refused(Error::Refused(Refusal::Stale { .. } | Refusal::WrongKey { .. }))) => {}
-                Err(Stop::Refused(Error::Refused(refusal))) if kept.epoch.0 > 0 => {
-                    context.state.drop_lease(&self.election, &bid.agent);
-                    if self.wait.is_none() {
-                        return Err(Stop::Refused(refusal.into()));
+        for _ in 0..MAX_KEYS {
+            if let Some(kept) = context.state.lease(&self.election, &bid.agent) {
+                match self.ask(context, bid, kept.credential).await {
+                    Ok(grant) => return self.extended(context, bid, grant).await,
+                    // A deposed leader still has to release with this key, once its work has stopped.
+                    Err(stop) if self.wait.is_none() && self.is_outgoing(context, &kept).await => {
+                        return Err(stop);
                     }
+                    // Its leadership is over.
+                    Err(Stop::Refused(Error::Refused(Refusal::Stale { .. } | Refusal::WrongKey { .. }))) => {}
+                    // Whoever waits begins anew.
+                    Err(Stop::Refused(Error::Refused(_))) if kept.epoch.0 > 0 && self.wait.is_some() => {}
+                    Err(stop) => return Err(stop),
                 }
-                Err(stop) => return Err(stop),
+                context.state.drop_lease_of(&self.election, &bid.agent, kept.credential);
             }
+            let credential = mint_credential().map_err(Stop::Refused)?;
+            // Kept before it is asked with, so that a crash in between loses nothing.
+            let asked = KeptLease::new(credential, Epoch(0), Span::ZERO, boot::now());
+            let reserved = context.state.reserve_lease(&self.election, &bid.agent, &asked);
+            if reserved.map_err(Stop::Failed)? {
+                let asked = self.ask(context, bid, credential).await;
+                if let Err(Stop::Refused(Error::Refused(_) | Error::WaitedLongEnough(..))) = &asked {
+                    context.state.drop_lease_of(&self.election, &bid.agent, credential);
+                }
+                return asked;
+            }
+            context.state.drop_spoilt_lease(&self.election, &bid.agent);
         }
-        let credential = mint_credential().map_err(Stop::Refused)?;
-        self.ask(context, bid, credential, false).await
+        let busy = "other calls of this agent are at it";
+        Err(Stop::Failed(Failure::new(Exit::Error, "busy", busy, "call it once at a time")))
     }
 
-    /// Keeps the key before it asks, so that a crash in between loses nothing.
-    async fn ask(
-        &self,
-        context: &Context,
-        bid: &Bid,
-        credential: Credential,
-        again: bool,
-    ) -> Result<Grant, Stop> {
-        let keep = |epoch, ttl, asked_at| {
-            let lease = KeptLease::new(credential, epoch, ttl, asked_at);
-            context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)
-        };
-        if !again {
-            keep(Epoch(0), Span::ZERO, boot::now())?;
-        }
-        match self.wait_in_line(context, bid, credential).await {
-            Ok(grant) => {
-                keep(grant.epoch, grant.ttl, grant.asked_at)?;
-                Ok(grant)
-            }
-            Err(error) => {
-                if !again && matches!(error, Error::Refused(_) | Error::WaitedLongEnough(..)) {
-                    context.state.drop_lease(&self.election, &bid.agent);
-                }
-                Err(Stop::Refused(error))
-            }
-        }
+    /// Whether the election still waits for the end of the lease of this key.
+    async fn is_outgoing(&self, context: &Context, kept: &KeptLease) -> bool {
+        let Ok(view) = context.coordinator.view(&self.election).await else { return false };
+        let outgoing = view.document.as_ref().and_then(|document| document.outgoing.as_ref());
+        outgoing.is_some_and(|outgoing| {
+            outgoing.incarnation == kept.credential.incarnation && view.age < outgoing.lease()
+        })
+    }
+
+    async fn ask(&self, context: &Context, bid: &Bid, credential: Credential) -> Result<Grant, Stop> {
+        let grant = self.wait_in_line(context, bid, credential).await.map_err(Stop::Refused)?;
+        let lease = KeptLease::new(credential, grant.epoch, grant.ttl, grant.asked_at);
+        context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)?;
+        Ok(grant)
     }
 
     async fn wait_in_line(

@@ -16,7 +16,7 @@ use crate::output::{Failure, Outcome};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton checkpoint refactor-auth --as agent-a --summary 'parser done' --state '{\"done\":[\"parser\"]}'
+  baton checkpoint refactor-auth --as agent-a --summary 'parser done' --state '[\"parser\"]'
   baton checkpoint refactor-auth --as agent-a --summary 'see the notes' --reference notes.md
   produce-state | baton checkpoint refactor-auth --as agent-a --state -")]
 pub(crate) struct Checkpoint {

@@ -22,12 +22,12 @@ const HOLD: Span = Span::secs(5);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton fence db/orders --election refactor-auth --token 3            exits 0 or 5
-  baton fence db/orders --token 3 -- psql -f migrate.sql              nobody else gets in while it runs
-  baton fence db/orders --log                                         what was accepted
+  baton fence db/orders --election refactor-auth --token 3     exits 0 or 5
+  baton fence db/orders --token 3 -- psql -f migrate.sql       nobody else gets in while it runs
+  baton fence db/orders --log                                  what was accepted
   baton fence --json --log db/orders
 
-A resource belongs to the election that is named at its first use. A token passes if it is current and not
+A resource belongs to the election that is named at its first use. A token passes if it is current and not \
 below the highest that the resource has seen. Without CMD there is a gap between the check and the act.")]
 pub(crate) struct Fence {
     /// What is touched [default with --log: all]

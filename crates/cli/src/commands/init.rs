@@ -15,8 +15,8 @@ Examples:
   baton init                                   a store in ./.baton
   baton init --store 'git:.?remote=origin'     a store in a git remote
 
-The operator's secret key stays in this user's configuration folder (0600); the store holds the public
-half. Agents that run as the same Unix user, or that can write the store, can defeat this: run them as
+The operator's secret key stays in this user's configuration folder (0600); the store holds the public \
+half. Agents that run as the same Unix user, or that can write the store, can defeat this: run them as \
 another user, or on another host with a server between.")]
 pub(crate) struct Init {}
 

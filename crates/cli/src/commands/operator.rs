@@ -17,9 +17,9 @@ use crate::output::{Failure, Outcome, clean};
 #[command(after_help = "\
 Examples:
   baton appoint refactor-auth agent-b --reason 'knows the code'
-  baton appoint refactor-auth agent-b --force      do not wait for the running lease: only behind fences
+  baton appoint refactor-auth agent-b --force      do not wait for the lease: behind fences only
 
-Whoever else leads loses its token at once; the successor starts when that leader has stopped or its lease
+Whoever else leads loses its token at once; the successor starts when that leader has stopped or its lease \
 has ended. Where a git ref has two histories, this settles which one holds.")]
 pub(crate) struct Appoint {
     /// What to lead
@@ -42,7 +42,7 @@ pub(crate) struct Appoint {
 Example:
   baton depose refactor-auth --reason 'goes in circles'
 
-The token is refused by every guard at once; a successor starts when the deposed leader has stopped or its
+The token is refused by every guard at once; a successor starts when the deposed leader has stopped or its \
 lease has ended.")]
 pub(crate) struct Depose {
     /// What is led

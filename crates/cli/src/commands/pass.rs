@@ -14,7 +14,7 @@ use crate::output::{Failure, Outcome};
 Example:
   baton pass refactor-auth agent-b --as agent-a --reason 'out of context'
 
-The election is kept for the successor for one lease; then the policy decides. Pass only after the
+The election is kept for the successor for one lease; then the policy decides. Pass only after the \
 work has stopped.")]
 pub(crate) struct Pass {
     /// What is led

@@ -25,7 +25,7 @@ enum What {
 Example:
   baton report refactor-auth validation --as reviewer --detail 'the tests do not pass'
 
-Accepted from the leader itself, and from agents that the policy names as watchers
+Accepted from the leader itself, and from agents that the policy names as watchers \
 (baton policy ELECTION --watcher AGENT). The leadership ends at once.")]
 pub(crate) struct Report {
     /// What is led

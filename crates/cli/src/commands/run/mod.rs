@@ -27,14 +27,14 @@ use signals::Signals;
 #[command(after_help = "\
 Examples:
   baton run refactor-auth -- claude -p 'coordinate the refactoring'
-  baton run nightly --as $HOSTNAME --once -- ./nightly.sh           do not campaign again after a loss
+  baton run nightly --once -- ./nightly.sh                        after a loss, exit 4
   baton run deploy --ttl 10s --stall 5m --validate 'make check' -- ./deploy.sh
 
-CMD finds BATON_ELECTION, BATON_AGENT, BATON_TOKEN, BATON_TOKEN_FILE (follows when the token rises), BATON_KEY,
-BATON_STORE, BATON_HANDOVER_FILE (what the predecessor left), BATON_CHECKPOINT_FILE (write here what the
+CMD finds BATON_ELECTION, BATON_AGENT, BATON_TOKEN, BATON_TOKEN_FILE (follows when the token rises), BATON_KEY, \
+BATON_STORE, BATON_HANDOVER_FILE (what the predecessor left), BATON_CHECKPOINT_FILE (write here what the \
 successor must know) and BATON_PROGRESS_FILE (touch it to show progress).
 
-When the leadership is lost, CMD and everything it started gets SIGTERM, then SIGKILL, and is gone before
+When the leadership is lost, CMD and everything it started gets SIGTERM, then SIGKILL, and is gone before \
 the lease ends. Not covered: run and its warden both stopped, a suspended machine. Fences protect there.")]
 pub(crate) struct Run {
     /// What to lead
@@ -73,7 +73,7 @@ struct Runner<'a> {
 
 impl Run {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let bid = self.terms.bid(self.agent()?);
+        let bid = self.terms.bid(self.agent()?)?;
         self.check_grace(self.terms.ttl)?;
         let household = Household::open()?;
         let signals = Signals::listen()?;

@@ -1,0 +1,18 @@
+//! The library as a program uses it, on stores that work and on stores that fail.
+#![allow(clippy::unwrap_used, reason = "this is all tests")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod approval;
+mod ending;
+mod fences;
+mod following;
+mod history;
+mod idling;
+mod leading;
+mod lost_replies;
+mod operators;
+mod partition;
+mod policies;
+mod remembering;

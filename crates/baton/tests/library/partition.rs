@@ -1,0 +1,106 @@
+//! A leader that cannot reach its store.
+
+use std::time::Duration;
+
+use baton::election::{Margins, Span};
+use baton::store::{Key, MemoryStore, Store, boot};
+use baton::{Leadership, Status};
+
+use crate::support::faulty::Faulty;
+use crate::support::{bid, campaign, changes_of_leader, client, election, in_time, lead};
+
+const TTL_MS: u64 = 2_000;
+
+/// The leader goes from jeopardy to loss, and has given up while its lease still runs at the store.
+async fn gives_up_in_time(store: &MemoryStore, leader: &Leadership) {
+    let mut status = leader.status();
+    let jeopardy = in_time(status.wait_for(|status| *status != Status::Safe)).await.unwrap().clone();
+    assert!(matches!(jeopardy, Status::Jeopardy(_)), "{jeopardy:?}");
+    assert!(leader.ensure(Duration::ZERO), "in jeopardy it still leads");
+    in_time(leader.lost()).await;
+    assert!(!leader.ensure(Duration::ZERO));
+    let age = store.read(&Key::Election(election())).await.unwrap().age.unwrap();
+    assert!(age < Span::millis(TTL_MS), "lost at an age of {age}");
+}
+
+async fn and_another_takes_over(store: &MemoryStore, faulty: &Faulty, leader: &Leadership) {
+    let next = campaign(&client(store), bid("b", TTL_MS));
+    gives_up_in_time(store, leader).await;
+    let given_up = boot::now();
+    let next = in_time(next).await.unwrap();
+    assert!(next.grant().asked_at > given_up);
+    assert!(next.ensure(Duration::ZERO) && !leader.ensure(Duration::ZERO));
+    faulty.partition(false);
+    faulty.silence(false);
+    assert_eq!(changes_of_leader(&client(store)).await.len(), 2);
+    assert!(!leader.ensure(Duration::ZERO), "once lost, always lost");
+    assert!(matches!(&*leader.status().borrow(), Status::Lost(_)));
+}
+
+#[tokio::test]
+async fn a_partitioned_leader_gives_up_before_its_lease_ends_and_another_takes_over() {
+    let store = MemoryStore::default();
+    let faulty = Faulty::over(store.clone());
+    let leader = lead(&client(&faulty), bid("a", TTL_MS)).await;
+    faulty.partition(true);
+    and_another_takes_over(&store, &faulty, &leader).await;
+}
+
+/// Worse than errors: renewals are applied, and no answer comes.
+#[tokio::test]
+async fn a_store_that_does_not_answer_hides_neither_jeopardy_nor_loss() {
+    let store = MemoryStore::default();
+    let faulty = Faulty::over(store.clone());
+    let leader = lead(&client(&faulty), bid("a", TTL_MS)).await;
+    faulty.silence(true);
+    and_another_takes_over(&store, &faulty, &leader).await;
+}
+
+/// Even one that stops answering while the renewing task looks at somebody's change, or writes the history.
+#[tokio::test]
+async fn a_look_that_is_not_answered_does_not_hold_up_the_renewals() {
+    let store = MemoryStore::default();
+    let faulty = Faulty::over(store.clone());
+    let leader = lead(&client(&faulty), bid("a", TTL_MS)).await;
+    faulty.silence(true);
+    // A change of something else makes the task look.
+    let other = "other".parse().unwrap();
+    let credential = baton::mint_credential().unwrap();
+    client(&store).acquire(&other, &bid("x", 30_000), credential, None, None).await.unwrap();
+    gives_up_in_time(&store, &leader).await;
+    faulty.silence(false);
+    assert!(!leader.ensure(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn a_short_partition_is_survived() {
+    let store = MemoryStore::default();
+    let faulty = Faulty::over(store.clone());
+    let leader = lead(&client(&faulty), bid("a", TTL_MS)).await;
+    let mut status = leader.status();
+    for _ in 0..2 {
+        faulty.partition(true);
+        in_time(status.wait_for(|status| matches!(status, Status::Jeopardy(_)))).await.unwrap();
+        faulty.partition(false);
+        in_time(status.wait_for(|status| *status == Status::Safe)).await.unwrap();
+        assert!(leader.ensure(Duration::ZERO));
+    }
+    assert_eq!(changes_of_leader(&client(&store)).await.len(), 1);
+}
+
+/// The deadline is never later than what the last renewal that reached the store allows.
+#[tokio::test]
+async fn the_deadline_follows_what_was_applied() {
+    let store = MemoryStore::default();
+    let faulty = Faulty::over(store.clone());
+    let leader = lead(&client(&faulty), bid("a", 1_000)).await;
+    let usable = Margins::STANDARD.usable(Span::millis(1_000));
+    let mut terms = leader.terms();
+    for _ in 0..6 {
+        in_time(terms.changed()).await.unwrap();
+        let deadline = terms.borrow_and_update().deadline;
+        let sent = *faulty.applied().last().unwrap();
+        assert!(deadline <= sent + usable, "{deadline:?} for a renewal sent at {sent:?}");
+        assert!(deadline > boot::now());
+    }
+}

@@ -1,0 +1,247 @@
+//! A store over another one that fails on demand: before or after the change, slowly, or not at all.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use baton::election::{ElectionName, Moment, Span};
+use baton::store::{
+    BoxFuture, BoxStream, Change, Clock, Expect, Key, Prefix, Reading, Record, Store, StoreError, Strengths,
+    Swapped, boot,
+};
+use tokio::sync::watch;
+
+/// What happens to one swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is not applied, and that is said.
+    Before,
+    /// It is applied, and that is not said.
+    After,
+}
+
+/// What happens to everything, at random, in thousandths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Chaos {
+    pub(crate) before: u32,
+    pub(crate) after: u32,
+    pub(crate) reads: u32,
+    /// The longest delay of an answer.
+    pub(crate) delay: Span,
+}
+
+/// Which keys are meant.
+type Which = fn(&Key) -> bool;
+
+#[derive(Default)]
+struct Weather {
+    planned: VecDeque<(Which, Fault)>,
+    partitioned: bool,
+    failing_reads: u64,
+    chaos: Chaos,
+    /// When each swap of an election was sent that was applied.
+    applied: Vec<Moment>,
+}
+
+/// The store. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Faulty {
+    inner: Arc<dyn Store>,
+    weather: Arc<Mutex<Weather>>,
+    /// While this is set, nothing is answered.
+    silent: watch::Sender<bool>,
+    operations: Arc<AtomicU64>,
+}
+
+pub(crate) fn is_election(key: &Key) -> bool {
+    matches!(key, Key::Election(_))
+}
+
+pub(crate) fn is_fence(key: &Key) -> bool {
+    matches!(key, Key::Fence(_))
+}
+
+pub(crate) fn is_history(key: &Key) -> bool {
+    matches!(key, Key::History(_))
+}
+
+fn per_mille() -> u32 {
+    getrandom::u32().unwrap() % 1_000
+}
+
+impl Faulty {
+    pub(crate) fn over(inner: impl Store + 'static) -> Faulty {
+        Faulty::over_shared(Arc::new(inner))
+    }
+
+    pub(crate) fn over_shared(inner: Arc<dyn Store>) -> Faulty {
+        let (weather, operations) = (Arc::default(), Arc::default());
+        Faulty { inner, weather, silent: watch::Sender::new(false), operations }
+    }
+
+    fn weather(&self) -> MutexGuard<'_, Weather> {
+        self.weather.lock().unwrap()
+    }
+
+    /// The next swaps of such keys fail so, one after the other.
+    pub(crate) fn plan(&self, of: Which, faults: &[Fault]) {
+        self.weather().planned.extend(faults.iter().map(|fault| (of, *fault)));
+    }
+
+    /// Whether all that was planned has happened.
+    pub(crate) fn is_over(&self) -> bool {
+        self.weather().planned.is_empty() && self.weather().failing_reads == 0
+    }
+
+    /// The next readings fail.
+    pub(crate) fn fail_reads(&self, count: u64) {
+        self.weather().failing_reads = count;
+    }
+
+    /// Nothing gets through, and that is said.
+    pub(crate) fn partition(&self, partitioned: bool) {
+        self.weather().partitioned = partitioned;
+    }
+
+    /// What is sent gets through, and no answer comes back until this is ended.
+    pub(crate) fn silence(&self, silent: bool) {
+        self.silent.send_replace(silent);
+    }
+
+    pub(crate) fn chaos(&self, chaos: Chaos) {
+        self.weather().chaos = chaos;
+    }
+
+    /// When each swap of an election was sent that was applied.
+    pub(crate) fn applied(&self) -> Vec<Moment> {
+        self.weather().applied.clone()
+    }
+
+    /// How many times the store was asked for something.
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
+    }
+
+    fn unavailable(&self, why: &str) -> StoreError {
+        let location = self.location();
+        StoreError::Unavailable { location, why: why.to_string(), hint: "this is a test".to_string() }
+    }
+
+    fn unknown(&self) -> StoreError {
+        StoreError::Unknown { location: self.location(), why: "the reply is lost".to_string() }
+    }
+
+    /// Before a request goes out.
+    fn send(&self) -> Result<(), StoreError> {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+        if self.weather().partitioned { Err(self.unavailable("partitioned")) } else { Ok(()) }
+    }
+
+    /// Before an answer comes back.
+    async fn answer(&self) {
+        let mut silent = self.silent.subscribe();
+        silent.wait_for(|silent| !silent).await.unwrap();
+        let longest = self.weather().chaos.delay;
+        if longest > Span::ZERO {
+            boot::sleep(longest.scaled(per_mille().into(), 1_000)).await.unwrap();
+        }
+    }
+
+    fn fails_to_read(&self) -> bool {
+        let mut weather = self.weather();
+        if weather.failing_reads > 0 {
+            weather.failing_reads -= 1;
+            return true;
+        }
+        per_mille() < weather.chaos.reads
+    }
+
+    fn fault_of(&self, key: &Key) -> Option<Fault> {
+        let mut weather = self.weather();
+        if let Some((_, fault)) = weather.planned.pop_front_if(|(of, _)| of(key)) {
+            return Some(fault);
+        }
+        let (dice, chaos) = (per_mille(), weather.chaos);
+        if dice < chaos.before {
+            return Some(Fault::Before);
+        }
+        (dice < chaos.before + chaos.after).then_some(Fault::After)
+    }
+
+    async fn do_swap(
+        &self,
+        key: &Key,
+        expect: Expect,
+        next: &Record,
+        clock: Clock,
+    ) -> Result<Swapped, StoreError> {
+        self.send()?;
+        let fault = self.fault_of(key);
+        if fault == Some(Fault::Before) {
+            return Err(self.unavailable("failed before"));
+        }
+        let sent = boot::now();
+        let swapped = self.inner.swap(key, expect, next, clock).await;
+        if swapped.is_ok() && is_election(key) {
+            self.weather().applied.push(sent);
+        }
+        self.answer().await;
+        match (swapped, fault) {
+            (Ok(_), Some(Fault::After)) => Err(self.unknown()),
+            (outcome, _) => outcome,
+        }
+    }
+}
+
+impl Store for Faulty {
+    fn location(&self) -> String {
+        format!("faulty {}", self.inner.location())
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        Box::pin(async move {
+            self.send()?;
+            if self.fails_to_read() {
+                return Err(self.unavailable("a reading failed"));
+            }
+            let reading = self.inner.read(key).await;
+            self.answer().await;
+            reading
+        })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expect: Expect,
+        next: &'a Record,
+        clock: Clock,
+    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+        Box::pin(self.do_swap(key, expect, next, clock))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        Box::pin(async move {
+            self.send()?;
+            let keys = self.inner.list(prefix).await;
+            self.answer().await;
+            keys
+        })
+    }
+
+    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+        self.inner.watch(key)
+    }
+
+    fn strengths(&self) -> Strengths {
+        self.inner.strengths()
+    }
+
+    fn native_history<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<baton::election::document::Transition>, StoreError>> {
+        self.inner.native_history(election, limit)
+    }
+}

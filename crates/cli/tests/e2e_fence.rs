@@ -1,0 +1,128 @@
+//! `baton fence`: a resource is touched only with a current token.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::json;
+use support::{World, exit_code, processes, until};
+
+/// `a` leads `e` with token 1, and the resource `db` belongs to it.
+fn guarded() -> World {
+    let world = World::new();
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
+    world.ok(&["fence", "db", "--election", "e", "--token", "1"]);
+    world
+}
+
+#[test]
+fn the_mark_never_goes_back_and_every_acceptance_is_logged() {
+    let world = guarded();
+    assert_eq!(world.json(&["fence", "db", "--token", "1"])["outcome"], "accepted");
+    world.ok(&["release", "e", "--as", "a"]);
+    world.call(&["fence", "db", "--token", "1"]).expect(5);
+    world.ok(&["acquire", "e", "--as", "b"]);
+    world.call(&["fence", "db", "--token", "1"]).expect(5);
+    world.ok(&["fence", "db", "--token", "2", "--as", "b", "--note", "migrate"]);
+    assert_ne!(world.call(&["fence", "db", "--token", "3"]).code, 0, "a token that was never given");
+    let log = world.ok(&["fence", "db", "--log", "--json"]).jsons();
+    let tokens: Vec<_> = log.iter().map(|entry| entry["token"].as_u64().unwrap()).collect();
+    assert_eq!(tokens, [1, 1, 2]);
+    assert_eq!((&log[2]["agent"], &log[2]["note"]), (&json!("b"), &json!("migrate")));
+    assert_eq!(world.ok(&["fence", "--log", "--json"]).jsons(), log);
+}
+
+#[test]
+fn a_resource_belongs_to_the_election_of_its_first_use() {
+    let world = guarded();
+    world.ok(&["acquire", "other", "--as", "z"]);
+    let refused =
+        world.call(&["fence", "db", "--election", "other", "--token", "1", "--json"]).expect(2).json();
+    assert!(refused["message"].as_str().unwrap().contains("belongs to the election `e`"), "{refused}");
+    world.call(&["fence", "new", "--token", "1"]).expect(2);
+    world.call(&["fence", "new", "--election", "unknown", "--token", "1"]).expect(1);
+    world.call(&["fence", "db"]).expect(2);
+}
+
+#[test]
+fn the_log_is_whole_however_long_it_grows() {
+    let world = guarded();
+    for _ in 0..4 {
+        std::thread::scope(|scope| {
+            for _ in 0..40 {
+                scope.spawn(|| world.ok(&["fence", "db", "--token", "1"]));
+            }
+        });
+    }
+    let log = world.ok(&["fence", "db", "--log", "--json"]).jsons();
+    let numbers: Vec<u64> = log.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=161).collect::<Vec<u64>>());
+}
+
+#[test]
+fn nobody_else_gets_in_while_a_command_runs_on_the_resource() {
+    let world = guarded();
+    let script = r#"echo in > "$E2E_WORLD/in"; while [ ! -e "$E2E_WORLD/end" ]; do sleep 0.02; done; exit 6"#;
+    let mut holder = world
+        .command(&["fence", "db", "--token", "1", "--", "sh", "-c", script])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    world.read_soon("in");
+    let refused = world.call(&["fence", "db", "--token", "1", "--wait", "100ms", "--json"]).expect(3).json();
+    assert_eq!(refused["code"], "held");
+    std::fs::write(world.file("end"), "").unwrap();
+    assert_eq!(exit_code(&mut holder), Some(6), "the exit code is that of CMD");
+    world.ok(&["fence", "db", "--token", "1"]);
+}
+
+#[test]
+fn a_command_is_ended_when_its_token_becomes_stale() {
+    let world = guarded();
+    world.ok(&["init"]);
+    let script = r#"trap '' TERM; echo in > "$E2E_WORLD/in"; while :; do sleep 0.05; done"#;
+    let mut holder = world
+        .command(&["fence", "db", "--token", "1", "--", "sh", "-c", script])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    world.read_soon("in");
+    world.ok(&["depose", "e", "--force"]);
+    assert_eq!(exit_code(&mut holder), Some(5));
+    assert!(processes::of_world(world.mark()).is_empty());
+    world.ok(&["acquire", "e", "--as", "b"]);
+    let token = world.status("e")["epoch"].to_string();
+    world.ok(&["fence", "db", "--token", &token]);
+}
+
+#[test]
+fn a_holder_that_is_killed_or_stopped_holds_nobody_up_for_long() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let world = guarded();
+        let script = r#"(setsid sleep 600 &) ; echo in > "$E2E_WORLD/in"; sleep 600"#;
+        let mut holder = world
+            .command(&["fence", "db", "--token", "1", "--", "sh", "-c", script])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        world.read_soon("in");
+        processes::signal(holder.id(), signal);
+        world.ok(&["fence", "db", "--token", "1", "--wait", "50s"]);
+        let left = processes::of_world(world.mark());
+        let others: Vec<_> = left.iter().filter(|process| process.pid != holder.id()).collect();
+        assert!(others.is_empty(), "{signal:?}: {others:?}");
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        until("nothing is left", || processes::of_world(world.mark()).is_empty());
+    }
+}
+
+#[test]
+fn a_stale_token_does_not_start_a_command() {
+    let world = guarded();
+    world.ok(&["release", "e", "--as", "a"]);
+    world.call(&["fence", "db", "--token", "1", "--", "touch", "ran"]).expect(5);
+    assert!(!world.file("ran").exists());
+}

@@ -1,0 +1,174 @@
+//! A CMD that ignores SIGTERM, forks and double-forks is gone before the successor starts, whatever happened.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use support::evil::{ELECTION, Evil, tree_of};
+use support::watcher::Watcher;
+use support::{World, exit_code, happens, processes, until};
+
+/// Two runs: the first leads with everything it starts, the second waits.
+struct Scene {
+    world: World,
+    watcher: Watcher,
+    first: Evil,
+    second: Evil,
+    token: u64,
+}
+
+const LEASE: [&str; 2] = ["--ttl", "3s"];
+
+impl Scene {
+    fn set() -> Scene {
+        let world = World::new();
+        let first = Evil::start(&world, "first", &LEASE);
+        Scene::with_first(world, first)
+    }
+
+    fn with_first(world: World, first: Evil) -> Scene {
+        let watcher = Watcher::start(&world, ELECTION);
+        let token = first.started_alone(&world);
+        assert!(tree_of(&world, token).len() >= 3, "{:?}", tree_of(&world, token));
+        let second = Evil::start(&world, "second", &LEASE);
+        until("the second waits", || {
+            let said = std::fs::read_to_string(world.file("second.err")).unwrap_or_default();
+            said.contains("waits to lead")
+        });
+        Scene { world, watcher, first, second, token }
+    }
+
+    /// The successor's CMD runs, saw nothing of its predecessor, and nor does anybody since.
+    fn expect_succession(self) {
+        let token = self.second.started_alone(&self.world);
+        assert!(token > self.token, "{token} after {}", self.token);
+        assert!(tree_of(&self.world, self.token).is_empty());
+        let findings = self.watcher.finish();
+        assert!(findings.trees.len() >= 2, "{findings:?}");
+        assert!(processes::warden(self.second.pid()).is_some());
+    }
+}
+
+#[test]
+fn after_the_kill_of_run() {
+    let mut scene = Scene::set();
+    scene.first.child.kill().unwrap();
+    scene.first.child.wait().unwrap();
+    scene.expect_succession();
+}
+
+#[test]
+fn after_the_kill_of_the_warden() {
+    let scene = Scene::set();
+    processes::signal(scene.first.warden(), Signal::KILL);
+    scene.expect_succession();
+}
+
+#[test]
+fn after_run_was_stopped_for_longer_than_its_lease() {
+    let scene = Scene::set();
+    let run = scene.first.pid();
+    processes::signal(run, Signal::STOP);
+    until("it is stopped", || processes::is_stopped(run));
+    let token = scene.second.started_alone(&scene.world);
+    assert!(token > scene.token);
+    assert!(processes::is_stopped(run), "the successor did not wait for it to wake up");
+    processes::signal(run, Signal::CONT);
+    let said = || std::fs::read_to_string(scene.world.file("first.err")).unwrap_or_default();
+    until("the first knows that it has lost", || said().contains("lost the leadership"));
+    scene.expect_succession();
+}
+
+#[test]
+fn after_the_warden_was_stopped() {
+    let scene = Scene::set();
+    processes::signal(scene.first.warden(), Signal::STOP);
+    scene.expect_succession();
+}
+
+#[test]
+fn after_the_warden_was_stopped_and_run_was_asked_to_end() {
+    let mut scene = Scene::set();
+    processes::signal(scene.first.warden(), Signal::STOP);
+    processes::signal(scene.first.pid(), Signal::TERM);
+    assert!(exit_code(&mut scene.first.child).is_some());
+    scene.expect_succession();
+}
+
+#[test]
+fn after_a_lease_lost_because_the_store_is_out_of_reach_for_the_leader_alone() {
+    let world = World::new();
+    let door = world.file("door");
+    std::fs::create_dir(world.store()).unwrap();
+    std::os::unix::fs::symlink(world.store(), &door).unwrap();
+    let mut command = world.command(&[]);
+    command.env("BATON_STORE", format!("file:{}", door.display()));
+    let first = Evil::launch(&world, command, "first", &LEASE, "while :; do sleep 1; done");
+    let scene = Scene::with_first(world, first);
+    // A name that leads to itself cannot be opened; the others have the folder's own name.
+    std::fs::remove_file(&door).unwrap();
+    std::os::unix::fs::symlink(&door, &door).unwrap();
+    scene.expect_succession();
+}
+
+#[test]
+fn after_the_store_itself_was_taken_away() {
+    let mut scene = Scene::set();
+    std::fs::rename(scene.world.store(), scene.world.file("elsewhere")).unwrap();
+    // A file in its place: nobody can make a new store there.
+    std::fs::write(scene.world.store(), "").unwrap();
+    assert_eq!(exit_code(&mut scene.first.child), Some(7));
+    assert_eq!(exit_code(&mut scene.second.child), Some(7));
+    assert!(processes::of_commands(scene.world.mark()).is_empty());
+    std::fs::remove_file(scene.world.store()).unwrap();
+    std::fs::rename(scene.world.file("elsewhere"), scene.world.store()).unwrap();
+    scene.second = Evil::start(&scene.world, "second", &LEASE);
+    scene.expect_succession();
+}
+
+#[test]
+fn after_an_operator_deposed_the_leader() {
+    let scene = Scene::set();
+    scene.world.ok(&["init"]);
+    scene.world.ok(&["depose", ELECTION]);
+    scene.expect_succession();
+}
+
+#[test]
+fn after_run_was_asked_to_end() {
+    let mut scene = Scene::set();
+    processes::signal(scene.first.pid(), Signal::TERM);
+    assert!(exit_code(&mut scene.first.child).is_some());
+    assert!(tree_of(&scene.world, scene.token).is_empty());
+    scene.expect_succession();
+}
+
+#[test]
+fn after_cmd_ended_by_itself_and_left_a_daemon() {
+    let world = World::new();
+    let end = r#"while [ ! -e "$E2E_WORLD/end" ]; do sleep 0.05; done; exit 9"#;
+    let first = Evil::launch(&world, world.command(&[]), "first", &LEASE, end);
+    let mut scene = Scene::with_first(world, first);
+    std::fs::write(scene.world.file("end"), "").unwrap();
+    assert_eq!(exit_code(&mut scene.first.child), Some(9));
+    assert!(tree_of(&scene.world, scene.token).is_empty());
+    scene.expect_succession();
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_the_grace() {
+    let world = World::new();
+    let mut run = Evil::start(&world, "first", &["--ttl", "600s", "--grace", "190s"]);
+    let token = run.started_alone(&world);
+    processes::signal(run.pid(), Signal::TERM);
+    let draining = || world.status(ELECTION)["leader"]["phase"] == "draining";
+    until("it drains", draining);
+    assert!(!tree_of(&world, token).is_empty());
+    processes::signal(run.pid(), Signal::INT);
+    let ended = happens(Duration::from_secs(60), || tree_of(&world, token).is_empty());
+    assert!(ended, "{:?}", tree_of(&world, token));
+    assert!(exit_code(&mut run.child).is_some());
+    assert_eq!(world.status(ELECTION)["state"], "vacant");
+}

@@ -1,0 +1,249 @@
+//! Every screen as it is, but for times and ids. `UPDATE_EXPECT=1 cargo test -p baton-cli --test screens` rewrites them.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::fmt::Write;
+
+use expect_test::expect_file;
+use support::{Done, World};
+
+const COMMANDS: [&str; 26] = [
+    "run",
+    "acquire",
+    "renew",
+    "release",
+    "pass",
+    "checkpoint",
+    "handover",
+    "report",
+    "enlist",
+    "withdraw",
+    "status",
+    "watch",
+    "check",
+    "history",
+    "fence",
+    "init",
+    "appoint",
+    "depose",
+    "pause",
+    "resume",
+    "approve",
+    "reject",
+    "policy",
+    "demo",
+    "doctor",
+    "completions",
+];
+
+/// The lengths of time that are the same every time.
+const LASTING: [&str; 7] = ["0ms", "500ms", "1s", "2s", "3s", "10s", "30s"];
+
+/// A screen, with what differs from one time to the next replaced.
+fn steady(world: &World, text: &str) -> String {
+    let text = text.replace(&world.path().display().to_string(), "WORLD");
+    let mut steady = String::new();
+    let mut word = String::new();
+    for c in text.chars().chain(['\n']) {
+        if c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-') {
+            word.push(c);
+            continue;
+        }
+        steady.push_str(&placeholder(&word));
+        word.clear();
+        steady.push(c);
+    }
+    steady.pop();
+    steady.lines().map(|line| narrowed(line) + "\n").collect()
+}
+
+/// Columns are as wide as what was replaced.
+fn narrowed(line: &str) -> String {
+    let indent = line.len() - line.trim_start().len();
+    let words: Vec<&str> = line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
+    line[..indent].to_string() + &words.join("  ")
+}
+
+/// What stands for a word that is never the same.
+fn placeholder(word: &str) -> String {
+    let core = word.trim_end_matches(['.', ':']);
+    let rest = &word[core.len()..];
+    let hex = core.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c));
+    let time = core.len() == 24 && core.ends_with('Z') && core.as_bytes()[10] == b'T';
+    let number = |text: &str| text.parse::<f64>().is_ok();
+    let passing = match core.strip_suffix("ms").or(core.strip_suffix('s')) {
+        Some(value) if number(value) => !LASTING.contains(&core),
+        Some(_) | None => false,
+    };
+    if time {
+        return format!("TIME{rest}");
+    }
+    if hex && core.len() >= 12 {
+        return format!("HEX{rest}");
+    }
+    if passing {
+        return format!("SPAN{rest}");
+    }
+    word.to_string()
+}
+
+/// Calls as a person would type them, and what they see.
+struct Session {
+    world: World,
+    transcript: String,
+}
+
+impl Session {
+    fn new() -> Session {
+        Session { world: World::new(), transcript: String::new() }
+    }
+
+    fn note(&mut self, shown: &str, done: &Done) {
+        let Session { world, transcript } = self;
+        writeln!(transcript, "$ baton {shown}").unwrap();
+        for text in [&done.stdout, &done.stderr] {
+            // A page of help has nothing that changes.
+            transcript.push_str(&if shown.ends_with("--help") { text.clone() } else { steady(world, text) });
+        }
+        writeln!(transcript, "[{}]\n", done.code).unwrap();
+    }
+
+    /// A line: words without spaces, or in single quotes.
+    fn type_in(&mut self, line: &str) {
+        let words: Vec<&str> = line
+            .split('\'')
+            .enumerate()
+            .flat_map(
+                |(place, part)| {
+                    if place % 2 == 1 { vec![part] } else { part.split_whitespace().collect() }
+                },
+            )
+            .collect();
+        let done = self.world.call(&words);
+        self.note(line, &done);
+    }
+
+    fn play(&mut self, lines: &[&str]) -> &str {
+        for line in lines {
+            self.type_in(line);
+        }
+        &self.transcript
+    }
+}
+
+#[test]
+fn help() {
+    let mut session = Session::new();
+    session.type_in("--help");
+    for command in COMMANDS {
+        session.type_in(&format!("{command} --help"));
+    }
+    let listed = session.world.ok(&["--help"]).stdout;
+    let named: Vec<&str> = listed
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let missing: Vec<&&str> =
+        named.iter().filter(|name| **name != "help" && !COMMANDS.contains(name)).collect();
+    assert!(missing.is_empty(), "no screen of {missing:?}");
+    expect_file!["screens/help.txt"].assert_eq(&session.transcript);
+}
+
+#[test]
+fn agents() {
+    let mut session = Session::new();
+    let shown = session.play(&[
+        "status",
+        "acquire refactor-auth --as agent-a --task 'refactor authentication'",
+        "acquire refactor-auth --as agent-b",
+        "acquire refactor-auth --as agent-a",
+        "status",
+        "status refactor-auth",
+        "renew refactor-auth --as agent-a --spent 1200",
+        "check refactor-auth --token 1",
+        "check refactor-auth --token 0",
+        "fence db/orders --election refactor-auth --token 1 --as agent-a --note 'add an index'",
+        "fence db/orders --log",
+        "handover refactor-auth --look",
+        "checkpoint refactor-auth --as agent-a --summary 'parser done' --state '{\"done\":[\"parser\"]}'",
+        "pass refactor-auth agent-b --as agent-a --reason 'out of context'",
+        "status refactor-auth",
+        "acquire refactor-auth --as agent-c",
+        "acquire refactor-auth --as agent-b",
+        "handover refactor-auth --as agent-b",
+        "history refactor-auth",
+        "release refactor-auth --as agent-b --reason 'all done'",
+        "renew refactor-auth --as agent-b",
+        "history refactor-auth --limit 1",
+        "run refactor-auth --as agent-d -- echo working",
+        "enlist refactor-auth --as agent-e --priority 5 --capability rust",
+        "withdraw refactor-auth --as agent-e",
+        "withdraw refactor-auth --as agent-e",
+    ]);
+    expect_file!["screens/agents.txt"].assert_eq(shown);
+}
+
+#[test]
+fn operators() {
+    let mut session = Session::new();
+    let shown = session.play(&[
+        "depose deploy",
+        "init",
+        "init",
+        "policy deploy",
+        "policy deploy --select capable --need rust --approval checkpoints --stall 10m",
+        "acquire deploy --as agent-a",
+        "acquire deploy --as agent-b --capability rust",
+        "checkpoint deploy --as agent-b --summary 'the plan'",
+        "status deploy",
+        "renew deploy --as agent-b",
+        "approve deploy",
+        "renew deploy --as agent-b",
+        "depose deploy --reason 'goes in circles'",
+        "status deploy",
+        "renew deploy --as agent-b",
+        "pause deploy --reason 'release freeze'",
+        "acquire deploy --as agent-b --capability rust",
+        "status deploy",
+        "resume deploy",
+        "appoint deploy agent-c --reason 'knows the code'",
+        "status",
+        "report deploy stall --as stranger",
+        "reject deploy",
+    ]);
+    expect_file!["screens/operators.txt"].assert_eq(shown);
+}
+
+#[test]
+fn errors() {
+    let mut session = Session::new();
+    std::fs::write(session.world.file("plain"), "").unwrap();
+    let shown = session.play(&[
+        "acquire",
+        "acquire --json",
+        "acquire e",
+        "acquire Wrong --as a",
+        "acquire e --as a --ttl 500ms",
+        "acquire e --as a --ttl 8d",
+        "acquire e --as a --ttl soon",
+        "run e --ttl 3s --grace 2s -- true",
+        "run e",
+        "acquire e --as a --store foo:bar",
+        "acquire e --as a --store mem:",
+        "acquire e --as a --store folder",
+        "status --store file:plain",
+        "status unknown",
+        "history unknown",
+        "watch",
+        "renew e --as a",
+        "fence db --token 1",
+        "check e",
+        "acquire e --as a --json --ttl 500ms",
+        "acquire --input missing.json",
+    ]);
+    expect_file!["screens/errors.txt"].assert_eq(shown);
+}

@@ -1,0 +1,94 @@
+//! A CMD that does all it can to stay, and looks whether its predecessor did.
+
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+
+use super::{World, processes, until};
+
+/// What the scenes lead.
+pub(crate) const ELECTION: &str = "e";
+
+/// Notes who of another leadership is alive, then starts a child, and a daemon that has left its parent, session and
+/// group. All of them ignore whatever can be ignored.
+const EVIL: &str = r#"
+trap '' TERM HUP INT QUIT USR1
+seen=""
+for file in $(grep -lazF "E2E_WORLD=$E2E_WORLD" /proc/[0-9]*/environ 2>/dev/null); do
+    if grep -qazF "BATON_KEY=" "$file" 2>/dev/null && ! grep -qazxF "BATON_TOKEN=$BATON_TOKEN" "$file" 2>/dev/null
+    then seen="$seen $file:$(tr '\0' ' ' < "${file%environ}cmdline" 2>/dev/null)"; fi
+done
+cat > "$E2E_WORLD/daemon-$BATON_TOKEN.sh" <<'END'
+trap '' TERM HUP INT QUIT USR1
+echo $$ > "$E2E_WORLD/daemon-$BATON_TOKEN.new"
+mv "$E2E_WORLD/daemon-$BATON_TOKEN.new" "$E2E_WORLD/daemon-$BATON_TOKEN"
+while :; do sleep 1; done
+END
+(setsid sh "$E2E_WORLD/daemon-$BATON_TOKEN.sh" </dev/null >/dev/null 2>&1 &)
+sh -c 'while :; do sleep 1; done' &
+while [ ! -e "$E2E_WORLD/daemon-$BATON_TOKEN" ]; do sleep 0.02; done
+printf '%s|%s|%s\n' "$BATON_TOKEN" "$BATON_AGENT" "$seen" > "$E2E_WORLD/start.new"
+mv "$E2E_WORLD/start.new" "$E2E_WORLD/start-$BATON_AGENT"
+"#;
+
+/// A `baton run` of such a CMD.
+pub(crate) struct Evil {
+    pub(crate) agent: &'static str,
+    pub(crate) child: Child,
+}
+
+impl Evil {
+    /// Starts one that goes on for ever.
+    pub(crate) fn start(world: &World, agent: &'static str, options: &[&str]) -> Evil {
+        let command = world.command(&[]);
+        Evil::launch(world, command, agent, options, "while :; do sleep 1; done")
+    }
+
+    /// Starts one with another end, by a command that has no arguments yet.
+    pub(crate) fn launch(
+        world: &World,
+        mut command: Command,
+        agent: &'static str,
+        options: &[&str],
+        end: &str,
+    ) -> Evil {
+        let script = format!("{EVIL}{end}");
+        command.args(["run", ELECTION, "--as", agent]).args(options).args(["--", "sh", "-c", &script]);
+        let log =
+            File::options().append(true).create(true).open(world.file(&format!("{agent}.err"))).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        Evil { agent, child }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn warden(&self) -> u32 {
+        let mut found = None;
+        until("the warden is there", || {
+            found = processes::warden(self.pid());
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Waits until its CMD runs in full. Returns the token and whom it saw of others.
+    pub(crate) fn started(&self, world: &World) -> (u64, String) {
+        let text = world.read_soon(&format!("start-{}", self.agent));
+        let words: Vec<&str> = text.trim_end().split('|').collect();
+        (words[0].parse().unwrap(), words[2].to_string())
+    }
+
+    /// Waits until its CMD runs in full, and fails if anything of another leadership was alive at its start.
+    pub(crate) fn started_alone(&self, world: &World) -> u64 {
+        let (token, seen) = self.started(world);
+        assert_eq!(seen, "", "{} started beside the CMD of another", self.agent);
+        token
+    }
+}
+
+/// The processes of the tree of a token.
+pub(crate) fn tree_of(world: &World, token: u64) -> Vec<processes::Process> {
+    let of_token = |process: &processes::Process| process.command.as_ref().is_some_and(|t| t.token == token);
+    processes::of_commands(world.mark()).into_iter().filter(of_token).collect()
+}
