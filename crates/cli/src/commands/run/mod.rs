@@ -8,7 +8,7 @@ mod usefulness;
 
 use baton::election::lease;
 use baton::election::time::Span;
-use baton::election::{AgentName, ElectionName};
+use baton::election::{AgentName, Credential, ElectionName};
 use baton::store::Access;
 use baton::{Bid, Campaign};
 use baton_warden::{Household, Ward};
@@ -71,6 +71,16 @@ struct Runner<'a> {
     store: String,
 }
 
+/// How the wait for the turn ended.
+enum Waited {
+    /// It leads.
+    Granted(Box<baton::Grant>),
+    /// A signal ended it.
+    AskedToStop,
+    /// The warden was killed; another is needed.
+    WardenGone,
+}
+
 impl Run {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let bid = self.terms.bid(self.agent()?)?;
@@ -110,6 +120,11 @@ impl Run {
     }
 }
 
+/// Whether a leadership without progress is ended, by its own limit or by the policy's.
+fn must_progress(grant: &baton::Grant) -> bool {
+    grant.document.leader.as_ref().is_some_and(|leader| leader.limits.stall.is_some())
+}
+
 /// The host's name and this process's number, as far as a name can hold them.
 fn default_agent() -> AgentName {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -125,15 +140,26 @@ impl Runner<'_> {
             let folder = RunFolder::make()?;
             let heard = self.options.terms.stall.is_some();
             let mut ward = custody::prepare(self.household, &folder, heard).await?;
-            let Some(grant) = self.campaign(&mut ward).await? else {
-                let _ = ward.dismiss().await;
-                return Ok(Exit::Done);
+            let grant = match self.campaign(&mut ward).await? {
+                Waited::Granted(grant) => *grant,
+                Waited::WardenGone => continue,
+                Waited::AskedToStop => {
+                    let _ = ward.dismiss().await;
+                    return Ok(Exit::Done);
+                }
             };
             if let Err(failure) = self.options.check_grace(Some(grant.ttl)) {
-                self.give_back_unused(&grant).await;
+                self.give_back(grant.credential, "the grace does not fit the lease").await;
                 let _ = ward.dismiss().await;
                 return Err(failure);
             }
+            let ward = if heard || !must_progress(&grant) {
+                ward
+            } else {
+                // The policy ends a leader without progress: CMD's output must be heard.
+                let _ = ward.dismiss().await;
+                custody::prepare(self.household, &folder, true).await?
+            };
             match self.lead(&folder, ward, grant).await? {
                 Ending::Finished(code) => return Ok(Exit::Command(code)),
                 Ending::Lost(why) => {
@@ -154,15 +180,19 @@ impl Runner<'_> {
         }
     }
 
-    /// Nothing was done under it; if this fails, it runs out.
-    async fn give_back_unused(&self, grant: &baton::Grant) {
-        let reason = Some("the grace does not fit the lease".to_string());
-        let coordinator = &self.context.coordinator;
-        let _ = coordinator.release(&self.options.election, grant.epoch, grant.credential, reason).await;
+    /// Gives back what was granted to this credential, if anything: the answer to a swap in flight may have been lost. Nothing
+    /// was done under it; if this fails, it runs out.
+    async fn give_back(&self, credential: Credential, reason: &str) {
+        let (coordinator, election) = (&self.context.coordinator, &self.options.election);
+        let Ok(view) = coordinator.view(election).await else { return };
+        let leader = view.document.and_then(|document| document.leader);
+        if let Some(leader) = leader.filter(|leader| leader.incarnation == credential.incarnation) {
+            let _ = coordinator.release(election, leader.epoch, credential, Some(reason.to_string())).await;
+        }
     }
 
-    /// Waits for the turn; none if a signal ended the wait.
-    async fn campaign(&mut self, ward: &mut Ward) -> Result<Option<baton::Grant>, Failure> {
+    /// Waits for the turn.
+    async fn campaign(&mut self, ward: &mut Ward) -> Result<Waited, Failure> {
         let campaign = Campaign { bid: self.bid.clone(), wait: self.options.wait };
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Candidate);
         let coordinator = self.context.coordinator.clone();
@@ -172,15 +202,19 @@ impl Runner<'_> {
             self.tell("waiting", None, &format!("{} waits to lead {election}", self.bid.agent))?;
             let granted = tokio::select! {
                 granted = coordinator.wait_for_grant(&election, &campaign, credential) => granted,
-                _ = self.signals.next() => return Ok(None),
-                news = ward.next_report() => {
-                    return Err(Failure::new(Exit::Error, "warden", format!("the warden left: {news:?}"), "run it again"));
+                () = self.signals.next() => {
+                    self.give_back(credential, "the wait for it was broken off").await;
+                    return Ok(Waited::AskedToStop);
+                }
+                _ = ward.next_report() => {
+                    self.give_back(credential, "the wait for it was broken off").await;
+                    return Ok(Waited::WardenGone);
                 }
             };
             match granted {
                 // Granted and lost again before it could know of it.
                 Err(baton::Error::Refused(baton::election::Refusal::Stale { .. })) => {}
-                granted => return granted.map(Some).map_err(fail),
+                granted => return granted.map(|grant| Waited::Granted(Box::new(grant))).map_err(fail),
             }
         }
     }
