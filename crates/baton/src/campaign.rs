@@ -43,6 +43,13 @@ enum Next {
     WaitUntil(Moment, &'static str),
 }
 
+/// Until when to wait, and why.
+struct Wait {
+    until: Moment,
+    why: String,
+    refusal: Option<Box<Refusal>>,
+}
+
 /// One wait in line.
 struct Line<'a> {
     coordinator: &'a Coordinator,
@@ -131,7 +138,7 @@ impl Line<'_> {
         let mut changes = self.watch(&key).await;
         let mut backoff = Backoff::new(Patience::default().endless());
         loop {
-            let (until, why) = match self.advance().await {
+            let Wait { until, why, refusal } = match self.advance().await {
                 Ok(Ok(grant)) => return Ok(grant),
                 Ok(Err(wait)) => {
                     backoff = Backoff::new(Patience::default().endless());
@@ -139,7 +146,11 @@ impl Line<'_> {
                 }
                 Err(Error::Store(error)) if error.is_passing() => {
                     let delay = backoff.next().unwrap_or(Span::secs(5));
-                    (boot::now() + delay, format!("the store fails: {error}"))
+                    Wait {
+                        until: boot::now() + delay,
+                        why: format!("the store fails: {error}"),
+                        refusal: None,
+                    }
                 }
                 Err(error) => return Err(error),
             };
@@ -149,7 +160,7 @@ impl Line<'_> {
             if let (Some(give_up_at), Some(wait)) = (self.give_up_at, self.campaign.wait)
                 && boot::now() >= give_up_at
             {
-                return Err(Error::WaitedLongEnough(wait, why));
+                return Err(Error::WaitedLongEnough { wait, why, refusal });
             }
             let until = self.give_up_at.map_or(until, |at| until.min(at));
             tokio::select! {
@@ -169,11 +180,13 @@ impl Line<'_> {
     }
 
     /// Looks once, and asks if it is time. Otherwise says until when to wait, and why.
-    async fn advance(&mut self) -> Result<Result<Grant, (Moment, String)>, Error> {
+    async fn advance(&mut self) -> Result<Result<Grant, Wait>, Error> {
         let seen = self.coordinator.local.see(self.election).await?;
         let reason = match self.judge(&seen).await? {
             Next::Ask(reason) => reason,
-            Next::WaitUntil(until, why) => return Ok(Err((until, why.to_string()))),
+            Next::WaitUntil(until, why) => {
+                return Ok(Err(Wait { until, why: why.to_string(), refusal: None }));
+            }
         };
         let noticed = *self.noticed_at.get_or_insert_with(boot::now);
         let bid = &self.campaign.bid;
@@ -192,22 +205,22 @@ impl Line<'_> {
             }
             Err(error) => return Err(error),
         };
-        let why = refusal.to_string();
-        let wait = match refusal {
+        let wait = match &refusal {
             Refusal::Held { remaining, .. } => {
                 self.noticed_at = None;
-                remaining
+                *remaining
             }
-            Refusal::NotEligible { retry_in: Some(span), .. } => span,
+            Refusal::NotEligible { retry_in: Some(span), .. } => *span,
             Refusal::NotEligible { retry_in: None, .. }
             | Refusal::Paused { .. }
             | Refusal::AwaitingApproval { .. } => LOOK_AGAIN,
-            refusal @ (Refusal::Stale { .. }
+            Refusal::Stale { .. }
             | Refusal::WrongKey { .. }
             | Refusal::UnknownElection { .. }
-            | Refusal::Invalid { .. }) => return Err(refusal.into()),
+            | Refusal::Invalid { .. } => return Err(refusal.into()),
         };
-        Ok(Err((boot::now() + wait.min(LOOK_AGAIN.plus(jitter(Span::secs(1)))), why)))
+        let until = boot::now() + wait.min(LOOK_AGAIN.plus(jitter(Span::secs(1))));
+        Ok(Err(Wait { until, why: refusal.to_string(), refusal: Some(Box::new(refusal)) }))
     }
 
     /// What the document and the policy advise.
@@ -224,6 +237,10 @@ impl Line<'_> {
         }
         if document.leader.as_ref().is_some_and(|leader| leader.incarnation == self.credential.incarnation) {
             // Granted by a request whose answer was lost.
+            return Ok(Next::Ask(None));
+        }
+        if matches!(document.state, State::Paused | State::AwaitingApproval) {
+            // Asking tells whose word is waited for.
             return Ok(Next::Ask(None));
         }
         let remaining = document.lease_remaining(seen.age);

@@ -19,8 +19,15 @@ pub enum Error {
     #[error("{0}")]
     Name(#[from] InvalidName),
     /// The time that the caller gave was over first.
-    #[error("the wait of {0} is over and {1}")]
-    WaitedLongEnough(baton_election::Span, String),
+    #[error("the wait of {wait} is over: {why}")]
+    WaitedLongEnough {
+        /// What it gave.
+        wait: baton_election::Span,
+        /// What it waited for.
+        why: String,
+        /// The last refusal, if it asked and was refused.
+        refusal: Option<Box<Refusal>>,
+    },
     /// The leadership is lost; the work under it must have stopped.
     #[error("the leadership is lost: {0}")]
     Lost(String),
@@ -37,7 +44,7 @@ impl Error {
             Error::Store(error) => error.code(),
             Error::Url(_) => "unknown-store",
             Error::Name(_) => "invalid",
-            Error::WaitedLongEnough(..) => "waited",
+            Error::WaitedLongEnough { .. } => "waited",
             Error::Lost(_) => "lost",
             Error::System(_) => "system",
         }
@@ -52,7 +59,7 @@ impl Error {
             Error::Name(_) => Some(
                 "names look like refactor-auth or fleet/eu: at most 64 of a-z 0-9 . _ - and /".to_string(),
             ),
-            Error::WaitedLongEnough(..) => Some("wait longer, or see who leads: baton status".to_string()),
+            Error::WaitedLongEnough { .. } => Some("wait longer, or see who leads: baton status".to_string()),
             Error::Lost(_) => Some("campaign again".to_string()),
             Error::System(_) => None,
         }

@@ -89,7 +89,7 @@ async fn agent(number: usize, stage: Arc<Stage>, store: Arc<dyn Store>, until: I
         let campaign = baton::Campaign { bid: bid(&format!("agent-{number}"), 1_000), wait: Some(left) };
         let leadership = match coordinator.campaign(&election(), campaign).await {
             Ok(leadership) => leadership,
-            Err(Error::WaitedLongEnough(..)) => return,
+            Err(Error::WaitedLongEnough { .. }) => return,
             Err(error) => panic!("{error}"),
         };
         stage.leaderships.fetch_add(1, Ordering::Relaxed);

@@ -62,7 +62,8 @@ pub(crate) fn of(error: &Error, speaker: Speaker) -> Exit {
         Error::Refused(refusal) => of_refusal(refusal, speaker),
         Error::Store(_) => Exit::Store,
         Error::Url(_) | Error::Name(_) => Exit::Usage,
-        Error::WaitedLongEnough(..) => Exit::Held,
+        Error::WaitedLongEnough { refusal: Some(refusal), .. } => of_refusal(refusal, speaker),
+        Error::WaitedLongEnough { refusal: None, .. } => Exit::Held,
         Error::Lost(_) => Exit::Lost,
         Error::System(_) => Exit::Error,
     }

@@ -8,7 +8,7 @@ use baton::election::operator::OperatorKey;
 
 use crate::exit::Exit;
 use crate::output::Failure;
-use crate::state::{config_root, write_private};
+use crate::state::{config_root, write_durably};
 
 /// Where the key lies.
 pub(crate) fn path() -> Result<PathBuf, Failure> {
@@ -70,6 +70,6 @@ pub(crate) fn load_or_make() -> Result<(OperatorKey, bool), Failure> {
     }
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(std::io::Error::other)?;
-    write_private(&path, format!("{}\n", hex::encode(&seed)).as_bytes())?;
+    write_durably(&path, format!("{}\n", hex::encode(&seed)).as_bytes())?;
     Ok((load()?, true))
 }

@@ -45,7 +45,7 @@ impl Failure {
             Error::Store(_)
             | Error::Url(_)
             | Error::Name(_)
-            | Error::WaitedLongEnough(..)
+            | Error::WaitedLongEnough { .. }
             | Error::Lost(_)
             | Error::System(_) => Map::new(),
         };

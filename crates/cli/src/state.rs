@@ -194,8 +194,17 @@ fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Writes a file that only this user can read, in one step, and survives a power cut.
+/// Writes a file that only this user can read, in one step.
 pub(crate) fn write_private(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    write(path, text, false)
+}
+
+/// The same, and it survives a power cut: for keys.
+pub(crate) fn write_durably(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    write(path, text, true)
+}
+
+fn write(path: &Path, text: &[u8], durably: bool) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new("."));
     make_private_folder(folder)?;
     let temporary = folder.join(format!(".tmp-{}", std::process::id()));
@@ -207,9 +216,11 @@ pub(crate) fn write_private(path: &Path, text: &[u8]) -> Result<(), Failure> {
         .open(&temporary)
         .and_then(|mut file| {
             file.set_permissions(fs::Permissions::from_mode(0o600))?;
-            file.write_all(text)
+            file.write_all(text)?;
+            if durably { file.sync_data() } else { Ok(()) }
         })
-        .and_then(|()| fs::rename(&temporary, path));
+        .and_then(|()| fs::rename(&temporary, path))
+        .and_then(|()| if durably { fs::File::open(folder)?.sync_all() } else { Ok(()) });
     written.map_err(|error| {
         let _ = fs::remove_file(&temporary);
         cannot(path, &error)

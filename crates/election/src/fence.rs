@@ -215,10 +215,7 @@ pub fn check(token: Epoch, document: &Document, age: Span) -> Result<(), Refusal
         why,
     };
     if token > document.epoch {
-        return Err(Refusal::invalid(
-            format!("token {token} was never given; the election's epoch is {}", document.epoch),
-            "the token is of another election or store",
-        ));
+        return Err(stale("it was never given: it is of another election or store".to_string()));
     }
     if token < document.epoch {
         return Err(stale(match &document.departure {

@@ -61,7 +61,7 @@ pub(crate) fn campaign(coordinator: &Coordinator, bid: Bid) -> tokio::task::Join
 /// Says why it could not lead within this time.
 pub(crate) async fn cannot_lead(coordinator: &Coordinator, bid: Bid, wait: Span) -> String {
     match coordinator.campaign(&election(), Campaign { bid, wait: Some(wait) }).await {
-        Err(Error::WaitedLongEnough(_, why)) => why,
+        Err(Error::WaitedLongEnough { why, .. }) => why,
         Err(error) => panic!("{error}"),
         Ok(lead) => panic!("{} leads with token {}", lead.agent(), lead.token()),
     }

@@ -165,7 +165,7 @@ impl Acquire {
             let reserved = context.state.reserve_lease(&self.election, &bid.agent, &asked);
             if reserved.map_err(Stop::Failed)? {
                 let asked = self.ask(context, bid, credential).await;
-                if let Err(Stop::Refused(Error::Refused(_) | Error::WaitedLongEnough(..))) = &asked {
+                if let Err(Stop::Refused(Error::Refused(_) | Error::WaitedLongEnough { .. })) = &asked {
                     context.state.drop_lease_of(&self.election, &bid.agent, credential);
                 }
                 return asked;

@@ -1,8 +1,8 @@
 //! `baton check`: is this token current?
 
-use baton::election::{ElectionName, Epoch, Refusal};
+use baton::Renewal;
+use baton::election::{ElectionName, Epoch};
 use baton::store::Access;
-use baton::{Error, Renewal};
 use clap::Args;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ impl Check {
         let mine = context.lease(&self.election, &self.who).ok().filter(|held| held.epoch == token);
         let checked = context.coordinator.check(&self.election, token).await;
         context.remember();
-        let view = checked.map_err(|error| refused(&error))?;
+        let view = checked.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
         if let Some(held) = mine {
             // The holder's own check is a sign of life.
             context = Context::open(global, Access::Write).await?;
@@ -47,15 +47,6 @@ impl Check {
         let whose = leader.map_or(String::new(), |leader| format!(", {leader}'s"));
         context.output.say(&data, &format!("token {token} of {} is current{whose}", self.election))?;
         Ok(Exit::Done)
-    }
-}
-
-/// A token that was never given is as stale as one that was taken back: the answer is yes or no.
-fn refused(error: &Error) -> Failure {
-    let failure = Failure::from_error(error, Speaker::Guard);
-    match error {
-        Error::Refused(Refusal::Invalid { .. }) => Failure { exit: Exit::Stale, ..failure },
-        _ => failure,
     }
 }
 

@@ -79,7 +79,7 @@ impl Runner<'_> {
         started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
         let message =
             format!("{} leads {} with token {}", self.bid.agent, self.options.election, lead.token());
-        self.tell("leading", Some(lead.token()), &message)?;
+        self.voice.tell("leading", Some(lead.token()), &message)?;
         let lookout = Lookout::new(&files);
         let hearing = Hearing::begin(&mut ward)?;
         let judge = Judge {
@@ -196,7 +196,9 @@ impl Turn<'_, '_> {
             match ward.seize().await {
                 Ok(()) => return Ok(137),
                 // Nothing is released while something of CMD may be left.
-                Err(error) => self.runner.tell("unkillable", None, &format!("cannot end CMD: {error}"))?,
+                Err(error) => {
+                    self.runner.voice.tell("unkillable", None, &format!("cannot end CMD: {error}"))?
+                }
             }
         }
     }
@@ -204,7 +206,7 @@ impl Turn<'_, '_> {
     fn unkillable(&self, pid: u32, name: &str) -> Result<(), Failure> {
         let text =
             format!("cannot end process {pid} ({name}) of CMD; the lease is not released while it lives");
-        self.runner.tell("unkillable", None, &text)
+        self.runner.voice.tell("unkillable", None, &text)
     }
 
     /// Looks for progress and for a new checkpoint.
@@ -224,7 +226,7 @@ impl Turn<'_, '_> {
     /// Tells what became of a checkpoint; returns what the validator has against it.
     fn heed(&self, judged: Judged) -> Result<Option<String>, Failure> {
         if let Some(why) = &judged.failed {
-            self.runner.tell("checkpoint-failed", None, &format!("the checkpoint is lost: {why}"))?;
+            self.runner.voice.tell("checkpoint-failed", None, &format!("the checkpoint is lost: {why}"))?;
         }
         if judged.published {
             self.lead.progress();
@@ -303,7 +305,7 @@ impl Turn<'_, '_> {
                         self.runner.options.election
                     ),
                 };
-                self.runner.tell("released", Some(token), &text)?;
+                self.runner.voice.tell("released", Some(token), &text)?;
                 Ok((Ending::Finished(code), self.hearing))
             }
         }

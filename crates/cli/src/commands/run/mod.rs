@@ -5,6 +5,7 @@ mod hearing;
 mod lead;
 mod signals;
 mod usefulness;
+mod voice;
 
 use baton::election::lease;
 use baton::election::time::Span;
@@ -13,7 +14,6 @@ use baton::store::Access;
 use baton::{Bid, Campaign};
 use baton_warden::{Household, Ward};
 use clap::Args;
-use serde_json::json;
 
 use super::acquire::Terms;
 use crate::context::{Context, Global, name};
@@ -22,6 +22,7 @@ use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 use lead::Ending;
 use signals::Signals;
+use voice::{Voice, trouble};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -66,6 +67,7 @@ struct Runner<'a> {
     options: &'a Run,
     context: Context,
     bid: Bid,
+    voice: Voice,
     household: Household,
     signals: Signals,
     store: String,
@@ -95,7 +97,8 @@ impl Run {
             self.check_grace(Some(policy.ttl))?;
         }
         let store = custody::absolute_store(&context.coordinator, &context.url);
-        let mut runner = Runner { options: self, context, bid, household, signals, store };
+        let voice = Voice::new(context.output, &self.election, &bid.agent);
+        let mut runner = Runner { options: self, context, bid, voice, household, signals, store };
         let outcome = runner.run().await;
         runner.context.remember();
         outcome
@@ -153,17 +156,19 @@ impl Runner<'_> {
                 let _ = ward.dismiss().await;
                 return Err(failure);
             }
-            let ward = if heard || !must_progress(&grant) {
-                ward
+            let (folder, ward) = if heard || !must_progress(&grant) {
+                (folder, ward)
             } else {
-                // The policy ends a leader without progress: CMD's output must be heard.
+                // The policy ends a leader without progress: CMD's output must be heard. A warden takes its folder along.
                 let _ = ward.dismiss().await;
-                custody::prepare(self.household, &folder, true).await?
+                let folder = RunFolder::make()?;
+                let ward = custody::prepare(self.household, &folder, true).await?;
+                (folder, ward)
             };
             match self.lead(&folder, ward, grant).await? {
                 Ending::Finished(code) => return Ok(Exit::Command(code)),
                 Ending::Lost(why) => {
-                    self.tell("lost", None, &format!("lost the leadership: {why}"))?;
+                    self.voice.tell("lost", None, &format!("lost the leadership: {why}"))?;
                     if self.options.once {
                         return Err(Failure::new(
                             Exit::Lost,
@@ -199,9 +204,10 @@ impl Runner<'_> {
         let election = self.options.election.clone();
         loop {
             let credential = baton::mint_credential().map_err(fail)?;
-            self.tell("waiting", None, &format!("{} waits to lead {election}", self.bid.agent))?;
+            self.voice.tell("waiting", None, &format!("{} waits to lead {election}", self.bid.agent))?;
             let granted = tokio::select! {
                 granted = coordinator.wait_for_grant(&election, &campaign, credential) => granted,
+                never = trouble(&coordinator, &self.voice) => match never {},
                 () = self.signals.next() => {
                     self.give_back(credential, "the wait for it was broken off").await;
                     return Ok(Waited::AskedToStop);
@@ -217,18 +223,5 @@ impl Runner<'_> {
                 granted => return granted.map(|grant| Waited::Granted(Box::new(grant))).map_err(fail),
             }
         }
-    }
-
-    /// Tells how things go: to people on stderr, to programs as events on stderr too, since stdout is CMD's.
-    fn tell(&self, event: &str, token: Option<baton::election::Epoch>, text: &str) -> Result<(), Failure> {
-        if self.context.output.json {
-            let data = json!({
-                "event": event, "election": self.options.election, "agent": self.bid.agent, "token": token, "message": text,
-            });
-            self.context.output.event(&data);
-        } else {
-            self.context.output.talk(&format!("baton: {text}"));
-        }
-        Ok(())
     }
 }
