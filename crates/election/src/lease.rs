@@ -1,7 +1,7 @@
 //! The arithmetic of a lease, for clocks that drift.
 //!
 //! Assumes that no clock's rate differs from true time by more than ρ = 1 %. Guarantees that a holder that stops at
-//! its [`deadline`] has stopped before any observer, whose clock drifts as far the other way, has waited for the
+//! its [deadline](Margins::deadline) has stopped before any observer, whose clock drifts as far the other way, has waited for the
 //! length of the lease. Does not cover a clock outside of that bound, a machine that is suspended between a check
 //! and an act, or work that goes on after its deadline: for those there are fences.
 

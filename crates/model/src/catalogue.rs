@@ -66,7 +66,7 @@ impl Config {
         let none = Bounds::default();
         let long = Bounds { horizon: 12 + 2 * more, renewals: more, ..none };
         let lossy = Bounds { horizon: 8 + more, renewals: 1, timeouts: 1 + more, ..none };
-        let paused = Bounds { horizon: 8 + more, writes: 2, pauses: 1, renewals: more, ..none };
+        let paused = Bounds { horizon: 8, writes: 2, pauses: 1, renewals: more, ..none };
         let ended = Bounds { horizon: 7, deposes: 1, leaves: 1, writes: 1, renewals: more, ..none };
         let renewing = Bounds { horizon: 8, deposes: 1, renewals: 1, timeouts: more, ..none };
         let restarted = Bounds { horizon: 8, restarts: 1, timeouts: 1, writes: 1 + more, ..none };
