@@ -41,6 +41,9 @@ pub(crate) fn take_turns(arguments: &[String]) -> std::io::Result<()> {
             if writeln!(stdout, "{leads} {releases} {unit}").and_then(|()| stdout.flush()).is_err() {
                 return Ok(());
             }
+            drop(stdout);
+            // Who hands over does not race with its successor.
+            boot::sleep(Span::millis(30)).await?;
         }
         Ok(())
     })

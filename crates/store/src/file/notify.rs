@@ -1,6 +1,7 @@
 //! Waiting for a change of a folder without polling it.
 
 use std::io;
+use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,8 +40,31 @@ pub(super) fn changes(folder: PathBuf) -> BoxStream<Change> {
     }))
 }
 
+/// The kernel's notifier. Closing one waits for a grace period of the kernel, ten milliseconds and more, so that it is done
+/// aside: the end of a wait is when a leader is in a hurry.
+struct Notifier(Option<pipe::Receiver>);
+
+impl Deref for Notifier {
+    type Target = pipe::Receiver;
+    fn deref(&self) -> &pipe::Receiver {
+        let Some(receiver) = &self.0 else {
+            unreachable!("it is taken out when it is dropped, and not before")
+        };
+        receiver
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        let Some(Ok(descriptor)) = self.0.take().map(pipe::Receiver::into_nonblocking_fd) else { return };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn_blocking(move || drop(descriptor));
+        }
+    }
+}
+
 struct Watcher {
-    notifier: pipe::Receiver,
+    notifier: Notifier,
     /// The folder itself, or the nearest one above it that exists.
     watched: PathBuf,
     /// The kernel's number of that watch: another once another folder bears the name.
@@ -52,7 +76,7 @@ impl Watcher {
     fn new(folder: &Path) -> io::Result<Watcher> {
         for _ in 0..MAX_ATTEMPTS {
             let notifier = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-            let notifier = boot::readable(notifier)?;
+            let notifier = Notifier(Some(boot::readable(notifier)?));
             let Some((watched, watch)) = nearest(&notifier, folder)? else { continue };
             let watcher = Watcher { notifier, watched, watch };
             // The next folder on the way may have been made between the two looks.
