@@ -154,7 +154,7 @@ impl Turn<'_, '_> {
                     let _ = ward.deadline(boot_time(terms.deadline));
                     self.files.write_token(terms.token)?;
                 }
-                () = self.runner.signals.next() => {
+                _ = self.runner.signals.next() => {
                     if self.stopping.is_some() {
                         let _ = ward.kill();
                     } else {
@@ -262,7 +262,7 @@ impl Turn<'_, '_> {
                     let _ = ward.deadline(boot_time(terms.borrow_and_update().deadline));
                 }
                 _ = status.changed() => {}
-                () = self.runner.signals.next() => {
+                _ = self.runner.signals.next() => {
                     self.stopping.get_or_insert(Stopping::Asked);
                     return Ok(None);
                 }

@@ -77,8 +77,8 @@ struct Runner<'a> {
 enum Waited {
     /// It leads.
     Granted(Box<baton::Grant>),
-    /// A signal ended it.
-    AskedToStop,
+    /// A signal ended it; the exit code that goes with it.
+    AskedToStop(u8),
     /// The warden was killed; another is needed.
     WardenGone,
 }
@@ -146,9 +146,10 @@ impl Runner<'_> {
             let grant = match self.campaign(&mut ward).await? {
                 Waited::Granted(grant) => *grant,
                 Waited::WardenGone => continue,
-                Waited::AskedToStop => {
+                Waited::AskedToStop(code) => {
                     let _ = ward.dismiss().await;
-                    return Ok(Exit::Done);
+                    self.voice.tell("stopped", None, "stopped while waiting; CMD was not run")?;
+                    return Ok(Exit::Command(code));
                 }
             };
             if let Err(failure) = self.options.check_grace(Some(grant.ttl)) {
@@ -208,9 +209,9 @@ impl Runner<'_> {
             let granted = tokio::select! {
                 granted = coordinator.wait_for_grant(&election, &campaign, credential) => granted,
                 never = trouble(&coordinator, &self.voice) => match never {},
-                () = self.signals.next() => {
+                code = self.signals.next() => {
                     self.give_back(credential, "the wait for it was broken off").await;
-                    return Ok(Waited::AskedToStop);
+                    return Ok(Waited::AskedToStop(code));
                 }
                 _ = ward.next_report() => {
                     self.give_back(credential, "the wait for it was broken off").await;

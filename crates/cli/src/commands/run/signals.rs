@@ -20,12 +20,12 @@ impl Signals {
         })
     }
 
-    /// Waits for the next of them.
-    pub(super) async fn next(&mut self) {
+    /// Waits for the next of them, and returns the exit code of a command that it ended.
+    pub(super) async fn next(&mut self) -> u8 {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = self.hang_up.recv() => {}
+            _ = self.terminate.recv() => 128 + 15,
+            _ = self.interrupt.recv() => 128 + 2,
+            _ = self.hang_up.recv() => 128 + 1,
         }
     }
 }
