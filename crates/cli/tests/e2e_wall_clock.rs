@@ -66,7 +66,7 @@ fn clocks_that_are_an_hour_off_have_no_effect() {
     let mut fleet = Fleet::start(&world, 8, |number| environment(number, &library));
     support::until("somebody leads", || watcher.findings().leader().is_some());
 
-    let seconds = if support::campaign() { 300 } else { 30 };
+    let seconds = if support::campaign() { 300 } else { 60 };
     fleet.suffer(&watcher, &mut random, Duration::from_secs(seconds));
     let findings = watcher.findings();
     fleet.heal(&watcher);
