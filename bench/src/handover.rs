@@ -12,7 +12,7 @@ use baton_store::boot;
 use crate::calibrate;
 use crate::figures::{Figure, percentile};
 
-const ROUNDS: usize = 150;
+const ROUNDS: usize = 60;
 
 /// One of the two processes: leads, waits a moment so that the other is surely in line, releases, and again.
 pub(crate) fn take_turns(arguments: &[String]) -> std::io::Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn take_turns(arguments: &[String]) -> std::io::Result<()> {
             let leads = boot::now().as_nanos();
             // The disk is measured in the same breath: its speed changes from second to second.
             let unit = calibrate::commit(&scratch, number)?.as_nanos();
-            boot::sleep(Span::millis(80)).await?;
+            boot::sleep(Span::millis(250)).await?;
             let mut stdout = std::io::stdout().lock();
             let releases = boot::now().as_nanos();
             lead.release("").await.map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use baton_election::document::State;
 use baton_election::time::{Moment, Span};
-use baton_election::{Credential, ElectionName, Refusal};
+use baton_election::{Credential, ElectionName, Epoch, Refusal};
 use baton_store::{BoxStream, Change, Key, StoreError, boot};
 use futures_util::StreamExt;
 
@@ -10,12 +10,14 @@ use crate::backoff::{Backoff, Patience, jitter};
 use crate::coordinator::{Bid, Coordinator, Grant, mint_credential};
 use crate::error::Error;
 use crate::leadership::Leadership;
-use crate::local::Seen;
+use crate::local::{First, Seen};
 
 /// How long the second in line waits for the first to act, and so on down the line.
 const STEP_DOWN_THE_LINE: Span = Span::millis(500);
 /// How often a candidate looks even if nobody tells it of a change: a watch is a convenience, not a promise.
 const LOOK_AGAIN: Span = Span::secs(10);
+/// By when a leader has surely entered its leadership into the history, if it is well.
+const ENTRY_IS_WRITTEN: Span = Span::millis(150);
 /// How long a candidate's record counts after its last beat.
 const CANDIDACY: Span = Span::secs(15);
 
@@ -63,6 +65,8 @@ struct Line<'a> {
     /// When this credential first asked without being refused since: a grant that turns up later counts from there.
     asked_at: Option<Moment>,
     give_up_at: Option<Moment>,
+    /// The epoch whose entry in the history was waited for once.
+    entry_awaited: Option<Epoch>,
 }
 
 impl Coordinator {
@@ -113,6 +117,7 @@ impl Coordinator {
             noticed_at: None,
             asked_at: None,
             give_up_at,
+            entry_awaited: None,
         };
         let outcome = line.wait().await;
         if line.enlist_at.is_some() {
@@ -182,7 +187,8 @@ impl Line<'_> {
     /// Looks once, and asks if it is time. Otherwise says until when to wait, and why.
     async fn advance(&mut self) -> Result<Result<Grant, Wait>, Error> {
         let seen = self.coordinator.local.see(self.election).await?;
-        let reason = match self.judge(&seen).await? {
+        let judged = self.judge(&seen).await?;
+        let reason = match judged {
             Next::Ask(reason) => reason,
             Next::WaitUntil(until, why) => {
                 return Ok(Err(Wait { until, why: why.to_string(), refusal: None }));
@@ -191,8 +197,11 @@ impl Line<'_> {
         let noticed = *self.noticed_at.get_or_insert_with(boot::now);
         let bid = &self.campaign.bid;
         let asked_at = *self.asked_at.get_or_insert_with(boot::now);
-        let asked =
-            self.coordinator.acquire(self.election, bid, self.credential, reason, Some(noticed)).await;
+        let first = First::Seen(Box::new(seen.reading));
+        let asked = self
+            .coordinator
+            .acquire_from(first, self.election, bid, self.credential, reason, Some(noticed))
+            .await;
         let refusal = match asked {
             Ok(grant) if grant.repeated => {
                 // Perhaps of an earlier call, whose answer was lost.
@@ -226,9 +235,6 @@ impl Line<'_> {
     /// What the document and the policy advise.
     async fn judge(&mut self, seen: &Seen) -> Result<Next, Error> {
         let Some(document) = &seen.document else { return Ok(Next::Ask(None)) };
-        if let Some(last) = &document.last_transition {
-            self.coordinator.local.learn_recorded(self.election, last).await;
-        }
         let compares = document.policy.select.compares();
         if compares {
             self.stand().await?;
@@ -246,8 +252,16 @@ impl Line<'_> {
         let remaining = document.lease_remaining(seen.age);
         if document.lease_holder().is_some() && remaining > Span::ZERO {
             self.noticed_at = None;
-            let until = seen.asked_at + remaining.min(LOOK_AGAIN);
-            return Ok(Next::WaitUntil(until, "another leads"));
+            // The leader enters its leadership into the history a moment after it began, which nobody is told of. Who has seen the
+            // entry need not look for it in the moment of succession.
+            let recorded = match &document.last_transition {
+                Some(last) => self.coordinator.local.learn_recorded(self.election, last).await,
+                None => true,
+            };
+            let entered = !recorded && self.entry_awaited != Some(document.epoch);
+            self.entry_awaited = Some(document.epoch);
+            let wait = if entered { remaining.min(ENTRY_IS_WRITTEN) } else { remaining.min(LOOK_AGAIN) };
+            return Ok(Next::WaitUntil(seen.asked_at + wait, "another leads"));
         }
         if document.state == State::Vacant || document.state == State::Held {
             self.noticed_at.get_or_insert(seen.asked_at);

@@ -17,7 +17,7 @@ use baton_store::{Access, Clock, Key, Prefix, Record, Store, StoreError, boot};
 use crate::backoff::Patience;
 use crate::connect;
 use crate::error::Error;
-use crate::local::{Executed, Local, Step};
+use crate::local::{Executed, First, Local, Step};
 use crate::memory::Memory;
 
 /// A client of one store. Clones share what they have seen.
@@ -184,6 +184,19 @@ impl Coordinator {
         reason: Option<String>,
         noticed_at: Option<Moment>,
     ) -> Result<Grant, Error> {
+        self.acquire_from(First::Look, election, bid, credential, reason, noticed_at).await
+    }
+
+    /// The same, right after a look.
+    pub(crate) async fn acquire_from(
+        &self,
+        first: First,
+        election: &ElectionName,
+        bid: &Bid,
+        credential: Credential,
+        reason: Option<String>,
+        noticed_at: Option<Moment>,
+    ) -> Result<Grant, Error> {
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
             Command::Acquire(Acquire {
                 agent: bid.agent.clone(),
@@ -199,7 +212,7 @@ impl Coordinator {
             })
         };
         let Executed { answer, document, asked_at } =
-            self.local.execute(election, self.patience, &make).await?;
+            self.local.execute(election, self.patience, first, &make).await?;
         match answer {
             Answer::Granted { epoch, ttl, repeated, .. } => {
                 Ok(Grant { epoch, credential, ttl, asked_at, document, repeated })
@@ -211,7 +224,7 @@ impl Coordinator {
     /// Renews a lease. Returns the answer and when it was asked for.
     pub async fn renew(&self, election: &ElectionName, renewal: &Renew) -> Result<(Answer, Moment), Error> {
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Renew(renewal.clone());
-        let executed = self.local.execute(election, self.patience, &make).await?;
+        let executed = self.local.execute(election, self.patience, First::Own, &make).await?;
         Ok((executed.answer, executed.asked_at))
     }
 
@@ -226,7 +239,7 @@ impl Coordinator {
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
             Command::Release(Release { epoch, credential, reason: reason.clone() })
         };
-        Ok(self.local.execute(election, self.patience, &make).await?.document)
+        Ok(self.local.execute(election, self.patience, First::Own, &make).await?.document)
     }
 
     /// Gives the lease back and keeps the election for a successor for one lease. The work under it has stopped.
@@ -241,7 +254,7 @@ impl Coordinator {
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
             Command::Pass(Pass { epoch, credential, to: to.clone(), reason: reason.clone() })
         };
-        Ok(self.local.execute(election, self.patience, &make).await?.document)
+        Ok(self.local.execute(election, self.patience, First::Own, &make).await?.document)
     }
 
     /// Leaves something for the successor.
@@ -265,7 +278,7 @@ impl Coordinator {
                 reference: content.reference.clone(),
             })
         };
-        Ok(self.local.execute(election, self.patience, &make).await?.answer)
+        Ok(self.local.execute(election, self.patience, First::Own, &make).await?.answer)
     }
 
     /// What the predecessor left, if anything.
@@ -285,7 +298,7 @@ impl Coordinator {
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
             Command::Acknowledge(Acknowledge { epoch, credential, hash: checkpoint.hash })
         };
-        Ok(self.local.execute(election, self.patience, &make).await?.answer)
+        Ok(self.local.execute(election, self.patience, First::Look, &make).await?.answer)
     }
 
     /// Says that the leader is not useful.
@@ -302,7 +315,7 @@ impl Coordinator {
             let (by, detail) = (by.clone(), detail.to_string());
             Command::Report(Report { epoch, finding, detail, by, credential })
         };
-        Ok(self.local.execute(election, self.patience, &make).await?.answer)
+        Ok(self.local.execute(election, self.patience, First::Look, &make).await?.answer)
     }
 
     /// Whether a token may act, as the election stands.
@@ -334,7 +347,7 @@ impl Coordinator {
             };
             Command::Operate(signed.get_or_init(sign).clone())
         };
-        match self.local.execute(election, self.patience, &make).await {
+        match self.local.execute(election, self.patience, First::Look, &make).await {
             Err(Error::Store(error @ StoreError::Diverged { .. })) => {
                 self.settle(election, key, act, error).await
             }
@@ -357,8 +370,8 @@ impl Coordinator {
 
     async fn enrol_in_store(&self, public: PublicKey) -> Result<(), Error> {
         self.local
-            .change(&Key::Store, self.patience, |record, _, _| {
-                let Some(Record::Store(info)) = record else {
+            .change(&Key::Store, self.patience, |look| {
+                let Some(Record::Store(info)) = look.record else {
                     return Err(
                         Refusal::invalid("the store's own record is gone", "run baton init again").into()
                     );

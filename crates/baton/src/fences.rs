@@ -6,7 +6,7 @@ use baton_store::{Clock, Key, Prefix, Record, boot};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::local::{Pace, Step};
+use crate::local::{First, Look, Pace, Step};
 
 /// A fence as it stands.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl Coordinator {
     pub async fn leave_hold(&self, resource: &ResourceName, mine: Incarnation) -> Result<(), Error> {
         let key = Key::Fence(resource.clone());
         self.local
-            .change(&key, self.patience, |record, _, _| match record {
+            .change(&key, self.patience, |look| match look.record {
                 Some(Record::Fence(found)) => Ok(match fence::leave(found, mine) {
                     Some(next) => Step::Write(Record::Fence(Box::new(next)), Clock::Restart, ()),
                     None => Step::Done(()),
@@ -124,8 +124,9 @@ impl Coordinator {
         loop {
             let attempt = match self.guarded(election).await {
                 Ok((document, document_age)) => {
-                    let mut step = |record: Option<&Record>, fence_age, _| {
-                        let found = match record {
+                    let mut step = |look: Look<'_>| {
+                        let fence_age = look.age;
+                        let found = match look.record {
                             Some(Record::Fence(found)) => Some(&**found),
                             Some(_) | None => None,
                         };
@@ -134,7 +135,7 @@ impl Coordinator {
                         let next = decide(found, &sight)?;
                         Ok(Step::Write(Record::Fence(Box::new(next.clone())), Clock::Restart, next))
                     };
-                    self.local.try_change(key, &mut unknown, &mut step).await
+                    self.local.try_change(First::Look, key, &mut unknown, &mut step).await
                 }
                 Err(error) => Err(error),
             };

@@ -11,7 +11,7 @@ use baton_election::time::{Moment, Span};
 use baton_election::{
     Answer, Command, Document, ElectionName, Epoch, Evidence, Refusal, ResourceName, StoreInfo, decide,
 };
-use baton_store::{Clock, Expect, HistoryKept, Key, Record, Store, StoreError, boot};
+use baton_store::{Clock, Expect, HistoryKept, Key, Reading, Record, Store, StoreError, Version, boot};
 
 use crate::backoff::{Backoff, Patience};
 use crate::error::Error;
@@ -22,6 +22,8 @@ pub(crate) struct Local {
     pub(crate) store: Arc<dyn Store>,
     memory: Mutex<Memory>,
     info: Mutex<Option<Arc<StoreInfo>>>,
+    /// What this client itself wrote last of each election: most likely still there when it writes the next time.
+    own: Mutex<BTreeMap<ElectionName, Own>>,
     /// The last transition of each election that is known to stand in its history, as it stands there.
     recorded: Mutex<BTreeMap<ElectionName, Transition>>,
 }
@@ -32,6 +34,35 @@ pub(crate) struct Seen {
     pub(crate) document: Option<Document>,
     pub(crate) age: Span,
     pub(crate) asked_at: Moment,
+    /// What it was read from: as good as a look of its own for a change right after it.
+    pub(crate) reading: Reading,
+}
+
+/// What this client wrote.
+struct Own {
+    record: Record,
+    version: Version,
+    /// When the store said so.
+    heard_at: Moment,
+}
+
+/// What a change begins with.
+pub(crate) enum First {
+    /// A look.
+    Look,
+    /// What was just read.
+    Seen(Box<Reading>),
+    /// What this client wrote last, if it wrote anything.
+    Own,
+}
+
+/// A record as it is known when a change of it is decided.
+pub(crate) struct Look<'a> {
+    pub(crate) record: Option<&'a Record>,
+    /// A lower bound on the time since its last beat.
+    pub(crate) age: Span,
+    /// When it was asked for; none if it was not asked for but remembered.
+    pub(crate) asked_at: Option<Moment>,
 }
 
 /// A command that was carried out.
@@ -83,6 +114,7 @@ impl Local {
             store,
             memory: Mutex::new(memory.taken_up()),
             info: Mutex::default(),
+            own: Mutex::default(),
             recorded: Mutex::default(),
         }
     }
@@ -97,11 +129,11 @@ impl Local {
         loop {
             let reading = self.store.read(&key).await?;
             let age = self.memory().observe(&key, &reading);
-            let document = match reading.found {
-                Some((Record::Election(document), _)) => Some(*document),
+            let document = match reading.record() {
+                Some(Record::Election(document)) => Some((**document).clone()),
                 Some(_) | None => None,
             };
-            let seen = Seen { document, age, asked_at: reading.asked_at };
+            let seen = Seen { document, age, asked_at: reading.asked_at, reading };
             match self.accept(seen.document.as_ref(), age, seen.asked_at) {
                 // Another task saw a later state meanwhile: a reading that is asked for from here on shows it too.
                 Err(StoreError::Conflict) => {}
@@ -117,27 +149,73 @@ impl Local {
         }
     }
 
+    /// Refuses what this client wrote itself if another task has seen a later epoch since.
+    fn still_newest(&self, document: Option<&Document>) -> Result<(), StoreError> {
+        let overtaken =
+            |document: &Document| self.memory().vanished(&document.election, boot::now()).0 > document.epoch;
+        if document.is_some_and(overtaken) { Err(StoreError::Conflict) } else { Ok(()) }
+    }
+
+    fn own(&self) -> MutexGuard<'_, BTreeMap<ElectionName, Own>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first look of a change: by itself, or what is known already. A swap on what is outdated is a conflict and costs a
+    /// round trip; one on what is not saves one.
+    async fn first_look(&self, key: &Key, first: First) -> Result<(Reading, Option<Moment>), Error> {
+        match (first, key) {
+            (First::Seen(reading), _) => {
+                let asked_at = reading.asked_at;
+                return Ok((*reading, Some(asked_at)));
+            }
+            (First::Own, Key::Election(election)) => {
+                if let Some(own) = self.own().remove(election) {
+                    let now = boot::now();
+                    return Ok((
+                        Reading {
+                            found: Some((own.record, own.version)),
+                            age: Some(now.since(own.heard_at)),
+                            trace: None,
+                            asked_at: own.heard_at,
+                            received_at: own.heard_at,
+                        },
+                        None,
+                    ));
+                }
+            }
+            (First::Look | First::Own, _) => {}
+        }
+        let reading = self.store.read(key).await?;
+        let asked_at = reading.asked_at;
+        Ok((reading, Some(asked_at)))
+    }
+
     /// Carries out a command. `make` is asked again whenever the document has changed under it.
     pub(crate) async fn execute(
         &self,
         election: &ElectionName,
         patience: Patience,
+        first: First,
         make: &(dyn Fn(Option<&Document>, StoreId, Epoch) -> Command + Send + Sync),
     ) -> Result<Executed, Error> {
         let asked_at = boot::now();
+        let mut first = first;
         let key = Key::Election(election.clone());
         let (mut info, mut fresh) = (self.info(patience, true).await?, false);
         let (answer, document) = loop {
             let decided = self
-                .change(&key, patience, |record, age, at| {
-                    let document = match record {
+                .change_from(std::mem::replace(&mut first, First::Look), &key, patience, |look| {
+                    let document = match look.record {
                         Some(Record::Election(document)) => Some(&**document),
                         Some(_) | None => None,
                     };
-                    self.accept(document, age, at)?;
+                    match look.asked_at {
+                        Some(at) => self.accept(document, look.age, at)?,
+                        None => self.still_newest(document)?,
+                    }
                     match document {
                         None if !fresh => Ok(Step::Done(None)),
-                        None | Some(_) => self.decide(election, document, age, &info, make),
+                        None | Some(_) => self.decide(election, document, look.age, &info, make),
                     }
                 })
                 .await?;
@@ -194,12 +272,24 @@ impl Local {
         &self,
         key: &Key,
         patience: Patience,
-        mut step: impl FnMut(Option<&Record>, Span, Moment) -> Result<Step<T>, Error>,
+        step: impl FnMut(Look<'_>) -> Result<Step<T>, Error>,
+    ) -> Result<T, Error> {
+        self.change_from(First::Look, key, patience, step).await
+    }
+
+    /// The same, beginning with what may be known already.
+    async fn change_from<T>(
+        &self,
+        mut first: First,
+        key: &Key,
+        patience: Patience,
+        mut step: impl FnMut(Look<'_>) -> Result<Step<T>, Error>,
     ) -> Result<T, Error> {
         let mut pace = Pace::new(patience);
         let mut unknown = None;
         loop {
-            match self.try_change(key, &mut unknown, &mut step).await {
+            let from = std::mem::replace(&mut first, First::Look);
+            match self.try_change(from, key, &mut unknown, &mut step).await {
                 Err(Error::Store(error)) if error.is_passing() => pace.wait_after(error).await?,
                 outcome => return outcome,
             }
@@ -209,21 +299,32 @@ impl Local {
     /// One attempt. `unknown` is what an earlier one wrote without hearing whether it was applied.
     pub(crate) async fn try_change<T>(
         &self,
+        first: First,
         key: &Key,
         unknown: &mut Option<(Record, T)>,
-        step: &mut impl FnMut(Option<&Record>, Span, Moment) -> Result<Step<T>, Error>,
+        step: &mut impl FnMut(Look<'_>) -> Result<Step<T>, Error>,
     ) -> Result<T, Error> {
-        let reading = self.store.read(key).await?;
-        let age = self.memory().observe(key, &reading);
+        let (mut reading, mut asked_at) = self.first_look(key, first).await?;
+        let mut age = self.memory().observe(key, &reading);
         if let Some((_, outcome)) = unknown.take_if(|(written, _)| reading.record() == Some(&*written)) {
             return Ok(outcome);
         }
-        match step(reading.record(), age, reading.asked_at)? {
+        let mut stepped = step(Look { record: reading.record(), age, asked_at });
+        if asked_at.is_none() && !matches!(stepped, Ok(Step::Write(..))) {
+            // Only a swap can tell that what is remembered is still there: an answer without one needs a look.
+            (reading, asked_at) = self.first_look(key, First::Look).await?;
+            age = self.memory().observe(key, &reading);
+            stepped = step(Look { record: reading.record(), age, asked_at });
+        }
+        match stepped? {
             Step::Done(outcome) => Ok(outcome),
             Step::Write(next, clock, outcome) => {
                 self.before_swap(key, reading.record(), &next).await?;
                 match self.store.swap(key, reading.expect(), &next, clock).await {
-                    Ok(_) => Ok(outcome),
+                    Ok(swapped) => {
+                        self.remember_own(key, next, swapped.version);
+                        Ok(outcome)
+                    }
                     Err(error) => {
                         if matches!(error, StoreError::Unknown { .. }) {
                             *unknown = Some((next, outcome));
@@ -232,6 +333,12 @@ impl Local {
                     }
                 }
             }
+        }
+    }
+
+    fn remember_own(&self, key: &Key, record: Record, version: Version) {
+        if let Key::Election(election) = key {
+            self.own().insert(election.clone(), Own { record, version, heard_at: boot::now() });
         }
     }
 
@@ -269,8 +376,8 @@ impl Local {
             return Ok(());
         }
         let key = Key::History(election.clone());
-        Box::pin(self.change(&key, Patience::default(), |record, _, _| {
-            let log = match record {
+        Box::pin(self.change(&key, Patience::default(), |look| {
+            let log = match look.record {
                 Some(Record::History(log)) => log.clone(),
                 Some(_) | None => Log::default(),
             };
@@ -288,19 +395,20 @@ impl Local {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks whether a transition stands in the history already, so that a later swap need not.
-    pub(crate) async fn learn_recorded(&self, election: &ElectionName, transition: &Transition) {
+    /// Looks whether a transition stands in the history already, so that a later swap need not. Says whether it does.
+    pub(crate) async fn learn_recorded(&self, election: &ElectionName, transition: &Transition) -> bool {
         if self.store.strengths().history == HistoryKept::Native
             || self.recorded().get(election) == Some(transition)
         {
-            return;
+            return true;
         }
-        let Ok(reading) = self.store.read(&Key::History(election.clone())).await else { return };
-        if let Some(Record::History(log)) = reading.record()
-            && log.entries.contains(transition)
-        {
+        let Ok(reading) = self.store.read(&Key::History(election.clone())).await else { return false };
+        let stands =
+            matches!(reading.record(), Some(Record::History(log)) if log.entries.contains(transition));
+        if stands {
             self.recorded().insert(election.clone(), transition.clone());
         }
+        stands
     }
 
     /// Puts accepted tokens into the log beside a fence, each once.
@@ -308,8 +416,8 @@ impl Local {
         for part in entries.chunk_by(|a, b| a.seq / LOG_PART == b.seq / LOG_PART) {
             let Some(first) = part.first() else { continue };
             let key = Key::FenceLog(resource.clone(), first.seq / LOG_PART);
-            Box::pin(self.change(&key, Patience::default(), |record, _, _| {
-                let log = match record {
+            Box::pin(self.change(&key, Patience::default(), |look| {
+                let log = match look.record {
                     Some(Record::FenceLog(log)) => log.clone(),
                     Some(_) | None => Log::default(),
                 };
@@ -342,7 +450,7 @@ impl Local {
         getrandom::fill(&mut id).map_err(std::io::Error::other)?;
         let fresh = StoreInfo { id: StoreId(id), created: boot::wall(), operator_keys: Vec::new() };
         let info = self
-            .change(&Key::Store, patience, |record, _, _| match record {
+            .change(&Key::Store, patience, |look| match look.record {
                 Some(Record::Store(info)) => Ok(Step::Done(info.clone())),
                 Some(_) | None if make => {
                     Ok(Step::Write(Record::Store(fresh.clone()), Clock::Restart, fresh.clone()))

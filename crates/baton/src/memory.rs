@@ -19,6 +19,18 @@ pub struct Memory {
     boot: String,
     observers: BTreeMap<String, Observer>,
     seen: BTreeMap<String, Seen>,
+    /// What stores told of records that others deleted, or of epochs beside the document's.
+    #[serde(default)]
+    traces: BTreeMap<String, Traced>,
+}
+
+/// What a store told beside a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Traced {
+    /// No epoch above this was given.
+    epoch: Epoch,
+    /// Until when the lease of a record that was deleted may last.
+    lease_until: Moment,
 }
 
 /// The last that was seen of one election.
@@ -45,6 +57,7 @@ impl Memory {
         let boot = Boot::current().boot;
         if self.boot != boot {
             self.observers.clear();
+            self.traces.clear();
             for seen in self.seen.values_mut() {
                 seen.lease_until = Moment::from_nanos(0);
                 seen.heard_at = Moment::from_nanos(0);
@@ -68,11 +81,13 @@ impl Memory {
         };
         self.boot != other.boot
             || self.observers != other.observers
+            || self.traces != other.traces
             || self.seen.iter().any(|(name, seen)| later(name, seen))
     }
 
     /// Takes in a reading and returns the age of what it shows.
     pub(crate) fn observe(&mut self, key: &Key, reading: &Reading) -> Span {
+        self.follow_trace(key, reading);
         match (reading.age, reading.record().and_then(Record::pulse)) {
             (Some(age), _) => age,
             (None, None) => Span::ZERO,
@@ -81,6 +96,21 @@ impl Memory {
                 observer.observe(pulse, reading.asked_at, reading.received_at)
             }
         }
+    }
+
+    /// A trace of a deleted record is timed from when it was first told; the record's return ends it.
+    fn follow_trace(&mut self, key: &Key, reading: &Reading) {
+        let Key::Election(election) = key else { return };
+        let Some(trace) = reading.trace else {
+            self.traces.remove(election.as_str());
+            return;
+        };
+        let told = reading.received_at + if reading.found.is_none() { trace.lease } else { Span::ZERO };
+        let known = self.traces.get(election.as_str());
+        // A higher epoch means that a record came and went meanwhile.
+        let goes_on = known.filter(|known| known.epoch == trace.epoch && trace.lease > Span::ZERO);
+        let lease_until = goes_on.map_or(told, |known| known.lease_until.min(told));
+        self.traces.insert(election.as_str().to_string(), Traced { epoch: trace.epoch, lease_until });
     }
 
     /// Takes in a document that was read, and refuses one whose epoch went back.
@@ -122,11 +152,13 @@ impl Memory {
             .insert(document.election.as_str().to_string(), Seen { store, epoch, lease_until, heard_at });
     }
 
-    /// What is known of an election whose record is not there: its epoch, and how long a lease seen may still last.
+    /// What is known of an election beside its record: the highest epoch given, and, should the record not be there, how long a
+    /// lease of it may still last.
     pub(crate) fn vanished(&self, election: &ElectionName, now: Moment) -> (Epoch, Span) {
-        self.seen
-            .get(election.as_str())
-            .map_or((Epoch(0), Span::ZERO), |seen| (seen.epoch, seen.lease_until.since(now)))
+        let seen = self.seen.get(election.as_str()).map(|seen| (seen.epoch, seen.lease_until.since(now)));
+        let traced = self.traces.get(election.as_str()).map(|told| (told.epoch, told.lease_until.since(now)));
+        let (seen, traced) = (seen.unwrap_or_default(), traced.unwrap_or_default());
+        (seen.0.max(traced.0), seen.1.max(traced.1))
     }
 }
 

@@ -38,9 +38,9 @@ impl Coordinator {
         let key = Key::Candidate(election.clone(), bid.agent.clone());
         self.local.info(self.patience, true).await?;
         self.local
-            .change(&key, self.patience, |record, age, _| {
-                let found = match record {
-                    Some(Record::Candidate(found)) => Some((&**found, age)),
+            .change(&key, self.patience, |look| {
+                let found = match look.record {
+                    Some(Record::Candidate(found)) => Some((&**found, look.age)),
                     Some(_) | None => None,
                 };
                 let next = candidate::enlist(found, &wanted)?;
@@ -58,8 +58,8 @@ impl Coordinator {
     ) -> Result<bool, Error> {
         let key = Key::Candidate(election.clone(), agent.clone());
         self.local
-            .change(&key, self.patience, |record, _, _| {
-                let found = match record {
+            .change(&key, self.patience, |look| {
+                let found = match look.record {
                     Some(Record::Candidate(found)) => Some(&**found),
                     Some(_) | None => None,
                 };

@@ -185,10 +185,10 @@ fn what_was_left_behind_is_found_and_removed() {
     world.done(&["acquire", "e", "--as", "agent-a", "--ttl", "1s"]);
     // Waits until the lease of agent-a has run out.
     world.done(&["acquire", "e", "--as", "agent-b", "--ttl", "1h", "--wait", "30s"]);
-    let temporary = world.path(".baton/e/versions/.tmp-1-1-1");
+    let temporary = world.path(".baton/e/.tmp-1-1-1");
     let file = File::create(&temporary).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(7_200)).unwrap();
-    let fresh = world.path(".baton/e/versions/.tmp-2-2-2");
+    let fresh = world.path(".baton/e/.tmp-2-2-2");
     File::create(&fresh).unwrap();
     let dead = dead_process();
     let run = world.path(&format!("runtime/baton/run-{dead}-00"));

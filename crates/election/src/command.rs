@@ -192,7 +192,8 @@ pub struct Evidence<'a> {
     pub age: Span,
     /// The wall clock, for people.
     pub wall: WallTime,
-    /// An epoch that a new document must begin above: the store's own rising counter, or what this client has seen.
+    /// An epoch that the next one must be above, beside the document's own: the store's own rising counter or reservation,
+    /// or what this client has seen.
     pub floor: Epoch,
     /// If the record has vanished although this client saw it held: how long that lease may still last.
     pub vanished_lease: Span,

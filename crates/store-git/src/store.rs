@@ -7,7 +7,7 @@ use baton_election::ElectionName;
 use baton_election::document::Transition;
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix, Reading,
-    Record, Store, StoreError, StoreUrl, Strengths, Swapped, Watching, boot,
+    Record, Store, StoreError, StoreUrl, Strengths, Swapped, Upkeep, Watching, boot,
 };
 
 use crate::arbiter::Arbiter;
@@ -65,7 +65,7 @@ impl Store for GitStore {
             let asked_at = boot::now();
             let tip = self.inner.read(key).await?;
             let found = tip.map(|tip| (tip.record, watch::version(&tip.commit.oid)));
-            Ok(Reading { found, age: None, asked_at, received_at: boot::now() })
+            Ok(Reading { found, age: None, trace: None, asked_at, received_at: boot::now() })
         })
     }
 
@@ -107,6 +107,7 @@ impl Store for GitStore {
             } else {
                 "who cannot reach the remote can neither take nor renew a lease, and loses the one it has"
             },
+            upkeep: Upkeep { per_renewal: 1, looks_per_hour: if here { 24_000 } else { 2_400 } },
         }
     }
 

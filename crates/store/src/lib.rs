@@ -23,6 +23,6 @@ pub use memory::MemoryStore;
 pub use record::{NotARecord, Record};
 pub use store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
-    Strengths, Swapped, Version, Watching,
+    Strengths, Swapped, Trace, Upkeep, Version, Watching,
 };
 pub use url::{StoreUrl, UrlError};

@@ -15,7 +15,7 @@ use crate::key::{Key, Prefix};
 use crate::record::Record;
 use crate::store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
-    Strengths, Swapped, Version, Watching,
+    Strengths, Swapped, Upkeep, Version, Watching,
 };
 
 /// A store in memory. Clones share it.
@@ -48,6 +48,7 @@ impl MemoryStore {
         Reading {
             found: entry.map(|entry| (entry.record.clone(), version(entry.version))),
             age: entry.map(|entry| asked_at.since(entry.stamp)),
+            trace: None,
             asked_at,
             received_at: boot::now(),
         }
@@ -127,6 +128,7 @@ impl Store for MemoryStore {
             deletion: Deletion::Impossible,
             history: HistoryKept::Beside,
             partition: "cannot happen: one process",
+            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
         }
     }
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use baton_election::Epoch;
 use baton_election::document::Transition;
 use baton_election::time::{Moment, Span};
 use futures_core::Stream;
@@ -69,6 +70,8 @@ pub struct Reading {
     pub found: Option<(Record, Version)>,
     /// On a stamped store: a lower bound on the time since the record's clock was restarted.
     pub age: Option<Span>,
+    /// Where others can delete records, and nothing was found: what the store still knows.
+    pub trace: Option<Trace>,
     /// When the reading was asked for, on this machine's boot-time clock.
     pub asked_at: Moment,
     /// When it was received.
@@ -85,6 +88,15 @@ impl Reading {
     pub fn expect(&self) -> Expect {
         Expect::of(self.found.as_ref().map(|(_, version)| version))
     }
+}
+
+/// What a store knows of a record that is not there: it may have been deleted by somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// No epoch above this was ever given.
+    pub epoch: Epoch,
+    /// How long the lease of a deleted record may last from now on; zero if the store cannot know of one.
+    pub lease: Span,
 }
 
 /// A swap that was applied.
@@ -120,6 +132,17 @@ pub struct Strengths {
     pub history: HistoryKept,
     /// What a partition does, in words.
     pub partition: &'static str,
+    /// What the store is asked to do for a lease.
+    pub upkeep: Upkeep,
+}
+
+/// What the store is asked to do for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Upkeep {
+    /// Operations, as the store counts or bills them, for one renewal.
+    pub per_renewal: u32,
+    /// How often in an hour one who waits looks by itself, beside being told.
+    pub looks_per_hour: u32,
 }
 
 /// How changes are told.
@@ -191,6 +214,16 @@ pub trait Store: Send + Sync {
 
     /// What this store can and cannot do.
     fn strengths(&self) -> Strengths;
+
+    /// What must be laid out in the store before its first use, as its administrator would write it; none if nothing must.
+    fn layout(&self) -> Option<String> {
+        None
+    }
+
+    /// Lays that out, unless it is there already.
+    fn prepare(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// The last transitions of an election, the oldest first, where the store keeps them itself.
     ///

@@ -7,7 +7,11 @@ use baton_store::{Access, FileStore, MemoryStore, Store, conformance};
 #[tokio::test]
 async fn memory() {
     let store = MemoryStore::default();
-    let checks = conformance::run(&move || Arc::new(store.clone()) as Arc<dyn Store>).await;
+    let checks = conformance::run(&|| {
+        let store = store.clone();
+        Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
+    })
+    .await;
     assert_eq!(checks, 13);
 }
 
@@ -15,8 +19,10 @@ async fn memory() {
 async fn file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let checks =
-        conformance::run(&move || Arc::new(FileStore::open(&path, Access::Write).unwrap()) as Arc<dyn Store>)
-            .await;
+    let checks = conformance::run(&|| {
+        let store = FileStore::open(&path, Access::Write).unwrap();
+        Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
+    })
+    .await;
     assert_eq!(checks, 13);
 }

@@ -42,7 +42,7 @@ pub fn decide(
     if let Some(next) = &decision.next {
         assert!(next.contradiction().is_none(), "a decision contradicts itself: {:?}", next.contradiction());
         assert!(document.is_none_or(|old| old.epoch <= next.epoch && old.beat <= next.beat));
-        assert!(document.is_some() || next.epoch >= evidence.floor);
+        assert!(document.is_some_and(|old| old.epoch == next.epoch) || next.epoch >= evidence.floor);
     }
     Ok(decision)
 }

@@ -36,6 +36,11 @@ pub(super) fn check_text(what: &str, text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Begins a new epoch, above all that were ever given.
+pub(super) fn raise_epoch(document: &mut Document, evidence: &Evidence<'_>) {
+    document.epoch = document.epoch.max(evidence.floor).next();
+}
+
 /// Makes `acquire`'s agent the leader, in a new epoch. The caller has made sure that no lease is running.
 pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evidence<'_>) -> Cause {
     let (cause, from, ended_because) = match (&document.departure, &document.leader) {
@@ -51,7 +56,7 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
     let usual = if kept { "it was kept for this agent" } else { "first to ask" };
     let chosen = acquire.reason.clone().unwrap_or_else(|| usual.to_string());
     let reason = if ended_because.is_empty() { chosen } else { format!("{ended_because}; {chosen}") };
-    document.epoch = document.epoch.next();
+    raise_epoch(document, evidence);
     let must_synchronise = document.checkpoint.is_some();
     if let Some(checkpoint) = &mut document.checkpoint {
         Arc::make_mut(checkpoint).acknowledged_by = None;
@@ -111,7 +116,7 @@ pub(super) fn end(
     evidence: &Evidence<'_>,
 ) -> Span {
     let Some(leader) = document.leader.take() else { return Span::ZERO };
-    document.epoch = document.epoch.next();
+    raise_epoch(document, evidence);
     document.state = State::Vacant;
     document.approval = Approval::default();
     document.departure = Some(Arc::new(Departure {

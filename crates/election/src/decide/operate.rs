@@ -181,7 +181,7 @@ fn approve(
     let alive = next.lease_remaining(evidence.age) > Span::ZERO;
     match next.leader.take() {
         Some(mut leader) if alive => {
-            next.epoch = next.epoch.next();
+            moves::raise_epoch(next, evidence);
             leader.epoch = next.epoch;
             next.last_transition = Some(Arc::new(Transition {
                 epoch: next.epoch,

@@ -7,7 +7,7 @@ use crate::boot;
 use crate::store::{Clock, Expect};
 
 pub(super) async fn restarts_only_when_told(open: Open<'_>) {
-    let store = open();
+    let store = open().await;
     let election = sample::fresh("clock");
     let (key, record) = sample::record(&election, 1);
     let Ok(first) = store.swap(&key, Expect::Absent, &record, Clock::Restart).await else {
@@ -40,7 +40,7 @@ pub(super) async fn restarts_only_when_told(open: Open<'_>) {
 }
 
 pub(super) async fn age_is_a_lower_bound(open: Open<'_>) {
-    let (one, two) = (open(), open());
+    let (one, two) = (open().await, open().await);
     if !one.strengths().stamped {
         return;
     }

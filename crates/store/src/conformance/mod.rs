@@ -4,17 +4,22 @@
 //! store, as another process would have it. Each check uses keys of its own, so that the store may have been used before.
 
 mod clocks;
+mod deletion;
 mod names;
 mod sample;
+mod server;
 mod swaps;
 mod watches;
 
 use std::sync::Arc;
 
-use crate::store::Store;
+pub use deletion::{Delete, survived};
+pub use server::{Required, required};
+
+use crate::store::{BoxFuture, Store};
 
 /// A way to open one and the same store again, as another process would.
-pub type Open<'a> = &'a (dyn Fn() -> Arc<dyn Store> + Send + Sync);
+pub type Open<'a> = &'a (dyn Fn() -> BoxFuture<'a, Arc<dyn Store>> + Send + Sync);
 
 /// Runs the whole suite. Panics at the first thing that does not hold, saying which.
 ///

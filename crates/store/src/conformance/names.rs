@@ -28,7 +28,7 @@ fn lookalikes(base: &ElectionName) -> Vec<ElectionName> {
 }
 
 pub(super) async fn kept_apart(open: Open<'_>) {
-    let store = open();
+    let store = open().await;
     let names = lookalikes(&sample::fresh("n"));
     assert_eq!(names.len(), 11, "all of them are names");
     for name in &names {
@@ -39,13 +39,13 @@ pub(super) async fn kept_apart(open: Open<'_>) {
     }
     for name in &names {
         let (key, record) = sample::record(name, 1);
-        let found = open().read(&key).await;
+        let found = open().await.read(&key).await;
         assert!(found.is_ok_and(|reading| reading.record() == Some(&record)), "`{name}` has its own record");
     }
 }
 
 pub(super) async fn lists(open: Open<'_>) {
-    let store = open();
+    let store = open().await;
     let base = sample::fresh("l");
     let names = lookalikes(&base);
     for name in &names {
@@ -54,7 +54,7 @@ pub(super) async fn lists(open: Open<'_>) {
     }
     let mut wanted: Vec<Key> = names.iter().cloned().map(Key::Election).collect();
     wanted.sort();
-    let Ok(found) = open().list(&Prefix::Elections).await else { panic!("conformance: a list failed") };
+    let Ok(found) = open().await.list(&Prefix::Elections).await else { panic!("conformance: a list failed") };
     assert!(found.is_sorted(), "lists are in order");
     let found: Vec<Key> =
         found.into_iter().filter(|key| key.to_string().starts_with(base.as_str())).collect();
@@ -64,7 +64,7 @@ pub(super) async fn lists(open: Open<'_>) {
 
 /// Candidates are listed with their own election only.
 async fn candidates(open: Open<'_>, base: &ElectionName) {
-    let store = open();
+    let store = open().await;
     let Ok(inner) = ElectionName::new(&format!("{base}/a")) else { unreachable!("it is a plain name") };
     for (election, agent) in [(base, "one"), (base, "two"), (&inner, "three")] {
         let Ok(agent) = AgentName::new(agent) else { unreachable!("it is a plain name") };
@@ -86,7 +86,7 @@ async fn candidates(open: Open<'_>, base: &ElectionName) {
         let record = Record::Candidate(Box::new(candidate));
         assert!(store.swap(&key, Expect::Absent, &record, Clock::Restart).await.is_ok());
     }
-    let Ok(found) = open().list(&Prefix::Candidates(base.clone())).await else {
+    let Ok(found) = open().await.list(&Prefix::Candidates(base.clone())).await else {
         panic!("conformance: a list failed");
     };
     let found: Vec<String> = found.iter().map(Key::to_string).collect();

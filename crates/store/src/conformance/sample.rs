@@ -23,6 +23,11 @@ pub(super) fn fresh(what: &str) -> ElectionName {
 
 /// An election that an agent of this number leads.
 pub(super) fn led(election: &ElectionName, number: u8) -> Document {
+    led_above(election, number, Epoch(0))
+}
+
+/// The same, granted where epochs up to `floor` were given before.
+pub(super) fn led_above(election: &ElectionName, number: u8, floor: Epoch) -> Document {
     let Ok(agent) = AgentName::new(&format!("agent-{number}")) else { unreachable!("it is a plain name") };
     let acquire = Acquire {
         agent,
@@ -41,7 +46,7 @@ pub(super) fn led(election: &ElectionName, number: u8) -> Document {
         store: StoreId([7; 8]),
         age: baton_election::Span::ZERO,
         wall: WallTime::from_unix_millis(1_700_000_000_000),
-        floor: Epoch(0),
+        floor,
         vanished_lease: baton_election::Span::ZERO,
         operator_keys: &[],
     };
@@ -52,6 +57,17 @@ pub(super) fn led(election: &ElectionName, number: u8) -> Document {
         },
         Err(refusal) => unreachable!("{refusal}"),
     }
+}
+
+/// The same election after one renewal.
+pub(super) fn renewed(record: &Record) -> Record {
+    let Record::Election(document) = record else { unreachable!("the sample is an election") };
+    let mut next = document.clone();
+    next.beat += 1;
+    if let Some(leader) = &mut next.leader {
+        leader.renewals += 1;
+    }
+    Record::Election(next)
 }
 
 /// The same as a record, with its key.

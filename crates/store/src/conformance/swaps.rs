@@ -34,7 +34,7 @@ fn is_conflict(result: &Result<Swapped, StoreError>) -> bool {
 }
 
 pub(super) async fn absent_then_written(open: Open<'_>) {
-    let (one, two) = (open(), open());
+    let (one, two) = (open().await, open().await);
     let election = sample::fresh("absent");
     let (key, record) = sample::record(&election, 1);
     let before = read(&*one, &key).await;
@@ -52,7 +52,7 @@ pub(super) async fn absent_then_written(open: Open<'_>) {
 }
 
 pub(super) async fn stale_swap_changes_nothing(open: Open<'_>) {
-    let store = open();
+    let store = open().await;
     let election = sample::fresh("stale");
     let (key, first) = sample::record(&election, 1);
     let (_, second) = sample::record(&election, 2);
@@ -69,7 +69,7 @@ pub(super) async fn stale_swap_changes_nothing(open: Open<'_>) {
 }
 
 pub(super) async fn versions_never_come_back(open: Open<'_>) {
-    let store = open();
+    let store = open().await;
     let election = sample::fresh("aba");
     let (key, a) = sample::record(&election, 1);
     let (_, b) = sample::record(&election, 2);
@@ -91,7 +91,7 @@ pub(super) async fn one_of_many(open: Open<'_>) {
     for round in 0..3 {
         let mut racers = tokio::task::JoinSet::new();
         for number in 1..=8_u8 {
-            let (store, key, expect) = (open(), key.clone(), expect.clone());
+            let (store, key, expect) = (open().await, key.clone(), expect.clone());
             let (_, record) = sample::record(&election, number + 16 * round);
             racers.spawn(async move {
                 loop {
@@ -106,7 +106,7 @@ pub(super) async fn one_of_many(open: Open<'_>) {
         }
         let winners: Vec<_> = racers.join_all().await.into_iter().flatten().collect();
         assert_eq!(winners.len(), 1, "one and only one swap against one version is applied");
-        assert_eq!(read(&*open(), &key).await.found.as_ref(), winners.first());
+        assert_eq!(read(&*open().await, &key).await.found.as_ref(), winners.first());
         expect = Expect::of(winners.first().map(|(_, version)| version));
     }
 }
@@ -116,11 +116,11 @@ pub(super) async fn no_lost_increment(open: Open<'_>) {
     const EACH: u64 = 4;
     let election = sample::fresh("count");
     let (key, record) = sample::record(&election, 1);
-    let first = write(&*open(), &key, Expect::Absent, &record).await;
+    let first = write(&*open().await, &key, Expect::Absent, &record).await;
     drop(first);
     let mut writers = tokio::task::JoinSet::new();
     for _ in 0..WRITERS {
-        let (store, key) = (open(), key.clone());
+        let (store, key) = (open().await, key.clone());
         writers.spawn(async move {
             for _ in 0..EACH {
                 increment(&*store, &key).await;
@@ -128,7 +128,8 @@ pub(super) async fn no_lost_increment(open: Open<'_>) {
         });
     }
     let _: Vec<()> = writers.join_all().await;
-    let Some(Record::Election(last)) = read(&*open(), &key).await.found.map(|(record, _)| record) else {
+    let Some(Record::Election(last)) = read(&*open().await, &key).await.found.map(|(record, _)| record)
+    else {
         panic!("conformance: the record is gone");
     };
     assert_eq!(last.beat, 1 + WRITERS * EACH);
@@ -150,7 +151,7 @@ async fn increment(store: &dyn Store, key: &Key) {
 }
 
 pub(super) async fn full_document(open: Open<'_>) {
-    let store = open();
+    let store = open().await;
     let election = sample::fresh("full");
     let mut document = sample::led(&election, 1);
     let state = format!("\"{}\"", "x".repeat(baton_election::command::MAX_CHECKPOINT_BYTES - 2));
@@ -172,15 +173,15 @@ pub(super) async fn full_document(open: Open<'_>) {
     let key = Key::Election(election);
     let record = Record::Election(Box::new(document));
     let _ = write(&*store, &key, Expect::Absent, &record).await;
-    assert_eq!(read(&*open(), &key).await.record(), Some(&record));
+    assert_eq!(read(&*open().await, &key).await.record(), Some(&record));
 }
 
 pub(super) async fn every_kind(open: Open<'_>) {
     let election = sample::fresh("kinds");
     for (key, record) in kinds(&election) {
-        let store = open();
+        let store = open().await;
         let _ = write(&*store, &key, Expect::Absent, &record).await;
-        assert_eq!(read(&*open(), &key).await.record(), Some(&record), "{key}");
+        assert_eq!(read(&*open().await, &key).await.record(), Some(&record), "{key}");
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Open, sample};
 use crate::store::{BoxStream, Change, Clock, Expect, Store};
 
 pub(super) async fn hears_of_a_change(open: Open<'_>) {
-    let (watcher, writer) = (open(), open());
+    let (watcher, writer) = (open().await, open().await);
     let election = sample::fresh("watch");
     let (key, record) = sample::record(&election, 1);
     let Ok(first) = writer.swap(&key, Expect::Absent, &record, Clock::Restart).await else {
@@ -25,7 +25,7 @@ pub(super) async fn hears_of_a_change(open: Open<'_>) {
 }
 
 pub(super) async fn hears_of_a_beginning(open: Open<'_>) {
-    let (watcher, writer) = (open(), open());
+    let (watcher, writer) = (open().await, open().await);
     let election = sample::fresh("begin");
     let (key, record) = sample::record(&election, 1);
     let Ok(mut changes) = watcher.watch(&key).await else { panic!("conformance: a watch failed") };

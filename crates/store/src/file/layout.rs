@@ -160,15 +160,16 @@ fn remove_in_order(folder: &Path, versions: impl IntoIterator<Item = u64>) {
 
 /// Removes versions up to `floor`, the lowest first, and temporary files that were left behind.
 pub(super) fn tidy(folder: &Path, floor: u64) {
-    let Ok(entries) = entries(folder) else { return };
     let mut old: Vec<u64> = Vec::new();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        if let Some(number) = number(name) {
-            old.extend((number <= floor).then_some(number));
-        } else if name.starts_with(TEMPORARY) && left_behind(&entry) {
-            let _ = fs::remove_file(entry.path());
+    for place in [Some(folder), folder.parent()].into_iter().flatten() {
+        for entry in entries(place).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if let Some(number) = number(name).filter(|_| place == folder) {
+                old.extend((number <= floor).then_some(number));
+            } else if name.starts_with(TEMPORARY) && left_behind(&entry) {
+                let _ = fs::remove_file(entry.path());
+            }
         }
     }
     old.sort_unstable();

@@ -15,9 +15,11 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use baton_election::Epoch;
 use baton_election::time::{Moment, Span};
+use tokio::sync::oneshot;
 
 use crate::boot::{self, Boot};
 use crate::error::StoreError;
@@ -25,7 +27,7 @@ use crate::key::{Key, Prefix};
 use crate::record::Record;
 use crate::store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
-    Strengths, Swapped, Version, Watching,
+    Strengths, Swapped, Trace, Upkeep, Version, Watching,
 };
 use layout::Layout;
 use version::{Header, VersionFile};
@@ -35,6 +37,9 @@ const KEPT_VERSIONS: u64 = 1_000;
 
 /// How often, in versions, what crashed writers left behind is looked for.
 const TIDY_EVERY: u64 = 100;
+
+/// How many epochs are reserved at a time: one grant in so many waits for the folder to be synced, and a reboot skips at most so many.
+const RESERVED_EPOCHS: u64 = 16;
 
 /// What a store is opened for. A reader writes nothing and creates nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +62,7 @@ struct Inner {
     here: Boot,
     /// The newest version seen of each record: where to look first.
     seen: Mutex<HashMap<Key, Arc<VersionFile>>>,
+    chores: Chores,
 }
 
 impl FileStore {
@@ -64,8 +70,13 @@ impl FileStore {
     pub fn open(folder: &Path, access: Access) -> Result<FileStore, StoreError> {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
         place::refuse_unfit(&folder)?;
-        let inner =
-            Inner { layout: Layout::new(folder), access, here: Boot::current(), seen: Mutex::default() };
+        let inner = Inner {
+            layout: Layout::new(folder),
+            access,
+            here: Boot::current(),
+            seen: Mutex::default(),
+            chores: Chores::default(),
+        };
         Ok(FileStore { inner: Arc::new(inner) })
     }
 
@@ -162,13 +173,20 @@ impl Inner {
         }
         Ok(Reading {
             age: latest.as_ref().map(|version| version.header.age(&self.here, asked_at)),
+            trace: latest.as_ref().and_then(|version| self.reservation(version)),
             found: latest.map(|version| (version.record.clone(), version.token())),
             asked_at,
             received_at: boot::now(),
         })
     }
 
-    fn swap(&self, key: &Key, expect: &Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
+    fn swap(
+        &self,
+        key: &Key,
+        expect: &Expect,
+        next: &Record,
+        clock: Clock,
+    ) -> Result<Arc<VersionFile>, StoreError> {
         let stamp = boot::now();
         if self.access == Access::Read {
             return Err(StoreError::Refused {
@@ -184,24 +202,33 @@ impl Inner {
         };
         let folder = self.layout.versions(key);
         place::create(self.layout.root(), &folder)?;
-        let header = self.header(previous.as_deref(), stamp, clock);
+        let header = self.header(previous.as_deref(), next, stamp, clock);
         let mut version = VersionFile::new(header, next.clone());
         version.commit(&folder)?;
         self.still_in_line(key, &folder, previous.as_deref())?;
-        if must_survive(previous.as_deref(), next) {
+        if must_survive(previous.as_deref(), &version) {
             place::sync_folder(&folder).map_err(|error| StoreError::Unknown {
                 location: folder.display().to_string(),
                 why: format!("the change is visible but may not survive a power cut: {error}"),
             })?;
         }
-        let swapped = Swapped { version: version.token() };
         let version = Arc::new(version);
         self.remember(key, &version);
+        Ok(version)
+    }
+
+    /// What a swap leaves to be done when it has been answered.
+    fn keep_house(&self, key: &Key, version: &VersionFile) {
         if let Key::Election(_) = key {
-            self.repair_view(key, &version);
+            self.repair_view(key, version);
         }
-        self.prune(&folder, version.header.version);
-        Ok(swapped)
+        self.prune(&self.layout.versions(key), version.header.version);
+    }
+
+    /// Epochs that may have been given and lost with the power: those reserved in an earlier run of the machine.
+    fn reservation(&self, version: &VersionFile) -> Option<Trace> {
+        let rebooted = version.header.beat_boot != self.here.boot;
+        rebooted.then_some(Trace { epoch: Epoch(version.header.reserved), lease: Span::ZERO })
     }
 
     /// The version that is expected, if it is the newest as far as can be seen; none if there is nothing yet.
@@ -213,7 +240,7 @@ impl Inner {
         }
     }
 
-    fn header(&self, previous: Option<&VersionFile>, stamp: Moment, clock: Clock) -> Header {
+    fn header(&self, previous: Option<&VersionFile>, next: &Record, stamp: Moment, clock: Clock) -> Header {
         let kept = previous.filter(|_| clock == Clock::Keep).map(|previous| &previous.header);
         Header {
             version: previous.map_or(1, |previous| previous.header.version + 1),
@@ -221,6 +248,7 @@ impl Inner {
             time_namespace: self.here.time_namespace.clone(),
             beat_boot: kept.map_or_else(|| self.here.boot.clone(), |kept| kept.beat_boot.clone()),
             beat_ns: kept.map_or(stamp.as_nanos(), |kept| kept.beat_ns),
+            reserved: reserved(previous, next),
         }
     }
 
@@ -263,8 +291,14 @@ impl Inner {
         }
         let folder = self.layout.versions(key);
         let newer = folder.join((version.header.version + 1).to_string());
-        if !newer.exists() {
-            let _ = layout::replace(&view, text.as_bytes());
+        // Whoever comes next brings it up to date; but if that was done just before ours, ours must not stay.
+        if !newer.exists()
+            && layout::replace(&view, text.as_bytes()).is_ok()
+            && newer.exists()
+            && let Ok(Some(latest)) = self.latest(key)
+            && latest.header.version > version.header.version
+        {
+            self.repair_view(key, &latest);
         }
     }
 
@@ -278,11 +312,12 @@ impl Inner {
 }
 
 /// Whether a power cut must not undo this change. A reboot ends all leases anyway, so that a renewal or a release need not
-/// survive it; epochs, checkpoints and what operators ordered must.
-fn must_survive(previous: Option<&VersionFile>, next: &Record) -> bool {
-    match (previous.map(|previous| &previous.record), next) {
+/// survive it; checkpoints and what operators ordered must, and so must a reservation of epochs: within one, an epoch that is
+/// lost is not given again.
+fn must_survive(previous: Option<&VersionFile>, next: &VersionFile) -> bool {
+    match (previous.map(|previous| &previous.record), &next.record) {
         (Some(Record::Election(old)), Record::Election(new)) => {
-            old.epoch != new.epoch
+            previous.is_none_or(|previous| previous.header.reserved != next.header.reserved)
                 || old.acts != new.acts
                 || old.state != new.state && new.leader.is_some()
                 || old.checkpoint.as_ref().map(|c| c.hash) != new.checkpoint.as_ref().map(|c| c.hash)
@@ -290,6 +325,51 @@ fn must_survive(previous: Option<&VersionFile>, next: &Record) -> bool {
         (Some(Record::Candidate(_)), Record::Candidate(_)) => false,
         (Some(Record::Fence(old)), Record::Fence(new)) => old.tail != new.tail,
         (_, _) => true,
+    }
+}
+
+/// Up to which epoch the folder need not be synced, once the version that says so is.
+fn reserved(previous: Option<&VersionFile>, next: &Record) -> u64 {
+    let Record::Election(next) = next else { return 0 };
+    let reserved = previous.map_or(0, |previous| previous.header.reserved);
+    if next.epoch.0 <= reserved { reserved } else { next.epoch.0.saturating_add(RESERVED_EPOCHS) }
+}
+
+/// What is still being done for swaps that were answered.
+#[derive(Default)]
+struct Chores {
+    under_way: Mutex<usize>,
+    done: Condvar,
+}
+
+/// One swap with all that belongs to it; over when this is dropped.
+struct Chore(Arc<Inner>);
+
+impl Drop for Chore {
+    fn drop(&mut self) {
+        *self.0.chores.under_way.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.chores.done.notify_all();
+    }
+}
+
+impl Chores {
+    fn begin(inner: &Arc<Inner>) -> Chore {
+        *inner.chores.under_way.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Chore(Arc::clone(inner))
+    }
+
+    /// Waits until nothing is left to do, but not for long.
+    fn finish(&self) {
+        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let bound = std::time::Duration::from_secs(1);
+        let _ = self.done.wait_timeout_while(under_way, bound, |under_way| *under_way > 0);
+    }
+}
+
+impl Drop for FileStore {
+    /// A process that ends right after a swap leaves the view as it should be.
+    fn drop(&mut self) {
+        self.inner.chores.finish();
     }
 }
 
@@ -310,8 +390,23 @@ impl Store for FileStore {
         next: &'a Record,
         clock: Clock,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
-        let (key, next) = (key.clone(), next.clone());
-        Box::pin(self.blocking(move |inner| inner.swap(&key, &expect, &next, clock)))
+        let (key, next, chore) = (key.clone(), next.clone(), Chores::begin(&self.inner));
+        let (answer, answered) = oneshot::channel();
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || match chore.0.swap(&key, &expect, &next, clock) {
+                Ok(version) => {
+                    let _ = answer.send(Ok(Swapped { version: version.token() }));
+                    chore.0.keep_house(&key, &version);
+                }
+                Err(error) => drop(answer.send(Err(error))),
+            });
+            answered.await.unwrap_or_else(|_| {
+                Err(StoreError::Unknown {
+                    location: self.location(),
+                    why: "the task that was at it ended".to_string(),
+                })
+            })
+        })
     }
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
@@ -335,6 +430,7 @@ impl Store for FileStore {
             deletion: Deletion::NewStoreId,
             history: HistoryKept::Beside,
             partition: "cannot happen: one machine",
+            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
         }
     }
 }

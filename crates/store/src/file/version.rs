@@ -30,6 +30,9 @@ pub(super) struct Header {
     pub(super) beat_boot: String,
     /// When, on that run's boot-time clock.
     pub(super) beat_ns: u64,
+    /// Epochs up to this one may be given without waiting for the folder to be synced: after a reboot the next is above it.
+    #[serde(default)]
+    pub(super) reserved: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -117,7 +120,8 @@ impl VersionFile {
 
     /// Makes this the next version, or finds that somebody else was first.
     pub(super) fn commit(&mut self, folder: &Path) -> Result<(), StoreError> {
-        let temporary = layout::temporary(folder);
+        // Beside the folder, not in it: who waits for a version is not woken for less.
+        let temporary = layout::temporary(folder.parent().unwrap_or(folder));
         let written = fs::File::create_new(&temporary).and_then(|mut file| {
             file.write_all(self.text.as_bytes())?;
             file.sync_data()?;

@@ -173,7 +173,7 @@ async fn a_path_that_is_a_file_is_refused() {
 async fn a_writer_that_failed_before_its_first_version_leaves_no_election() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(versions(folder.path(), &key())).unwrap();
-    fs::write(versions(folder.path(), &key()).join(".tmp-1-2-3"), "half").unwrap();
+    fs::write(folder.path().join("e/.tmp-1-2-3"), "half").unwrap();
     let store = writer(folder.path());
     assert_eq!(store.list(&baton_store::Prefix::Elections).await.unwrap(), []);
     put(&store, &key(), &led(1)).await;

@@ -104,7 +104,7 @@ async fn increments_for_every_line(folder: &Path) {
 /// Whether the child has a file that it has not linked yet.
 fn is_about_to_link(folder: &Path, process: &Child) -> bool {
     let mine = format!(".tmp-{}-", process.id());
-    let entries = std::fs::read_dir(versions(folder, &candidate_key())).unwrap();
+    let entries = std::fs::read_dir(versions(folder, &candidate_key()).parent().unwrap()).unwrap();
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(&mine))
 }
 

@@ -118,7 +118,7 @@ fn whole_and_without_gaps(folder: &Path, last: u64) {
 
 /// What killed writers left is found once it is old, and swept in passing.
 async fn leftovers_do_no_harm(folder: &Path) {
-    let place = versions(folder, &candidate_key());
+    let place = versions(folder, &candidate_key()).parent().unwrap().to_path_buf();
     fs::write(place.join(".tmp-1-2-3"), "half a vers").unwrap();
     let store = writer(folder);
     let left: Vec<PathBuf> = fs::read_dir(&place)

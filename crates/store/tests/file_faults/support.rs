@@ -102,7 +102,10 @@ pub(crate) async fn found(store: &FileStore, key: &Key) -> (Record, Version) {
 
 pub(crate) async fn put(store: &FileStore, key: &Key, next: &Record) -> Version {
     let expect = read(store, key).await.expect();
-    store.swap(key, expect, next, Clock::Restart).await.unwrap().version
+    let version = store.swap(key, expect, next, Clock::Restart).await.unwrap().version;
+    // A store waits, when it is dropped, for what follows a swap: the view, the pruning.
+    drop(store.clone());
+    version
 }
 
 /// One more on what is there. Says what was written.
@@ -124,7 +127,10 @@ pub(crate) async fn write_many(store: &FileStore, count: u64) -> (u64, Version) 
         expect = Expect::Version(swapped.version);
     }
     match expect {
-        Expect::Version(version) => (number, version),
+        Expect::Version(version) => {
+            drop(store.clone());
+            (number, version)
+        }
         Expect::Absent => panic!("nothing was written"),
     }
 }
@@ -154,6 +160,7 @@ pub(crate) struct Header {
     pub(crate) time_namespace: String,
     pub(crate) beat_boot: String,
     pub(crate) beat_ns: u64,
+    pub(crate) reserved: u64,
 }
 
 #[derive(Serialize, Deserialize)]
