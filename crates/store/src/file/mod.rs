@@ -90,18 +90,16 @@ impl FileStore {
         layout::temporaries(self.inner.layout.root())
     }
 
-    async fn blocking<T: Send + 'static>(
+    /// Work in a thread of its own, which may go on after its answer.
+    async fn answered<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&Inner, oneshot::Sender<Result<T, StoreError>>) + Send + 'static,
     ) -> Result<T, StoreError> {
-        let inner = Arc::clone(&self.inner);
-        match tokio::task::spawn_blocking(move || work(&inner)).await {
-            Ok(result) => result,
-            Err(error) => Err(StoreError::Unknown {
-                location: self.location(),
-                why: format!("the task that was at it ended: {error}"),
-            }),
-        }
+        let (answer, answered) = oneshot::channel();
+        let chore = Chores::begin(&self.inner);
+        tokio::task::spawn_blocking(move || work(&chore.0, answer));
+        let ended = "the task that was at it ended".to_string();
+        answered.await.unwrap_or_else(|_| Err(StoreError::Unknown { location: self.location(), why: ended }))
     }
 }
 
@@ -160,24 +158,28 @@ impl Inner {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    fn read(&self, key: &Key) -> Result<Reading, StoreError> {
+    fn read(&self, key: &Key) -> Result<(Reading, Option<Arc<VersionFile>>), StoreError> {
         let asked_at = boot::now();
         let latest = self.latest(key)?;
-        if let (Some(version), Access::Write, Key::Election(_)) = (&latest, self.access, key)
-            && !layout::is_under_way(
-                &self.layout.versions(key).join(version.header.version.to_string()),
-                &self.layout.view(key),
-            )
+        let reading = Reading {
+            age: latest.as_ref().map(|version| version.header.age(&self.here, asked_at)),
+            trace: latest.as_ref().and_then(|version| self.reservation(version)),
+            found: latest.as_ref().map(|version| (version.record.clone(), version.token())),
+            asked_at,
+            received_at: boot::now(),
+        };
+        Ok((reading, latest))
+    }
+
+    /// A writer's look also brings the view up to date, unless whoever wrote the version is probably at it.
+    fn look_after_view(&self, key: &Key, version: &VersionFile) {
+        let file = self.layout.versions(key).join(version.header.version.to_string());
+        if self.access == Access::Write
+            && matches!(key, Key::Election(_))
+            && !layout::is_under_way(&file, &self.layout.view(key))
         {
             self.repair_view(key, version);
         }
-        Ok(Reading {
-            age: latest.as_ref().map(|version| version.header.age(&self.here, asked_at)),
-            trace: latest.as_ref().and_then(|version| self.reservation(version)),
-            found: latest.map(|version| (version.record.clone(), version.token())),
-            asked_at,
-            received_at: boot::now(),
-        })
     }
 
     fn swap(
@@ -380,7 +382,15 @@ impl Store for FileStore {
 
     fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
         let key = key.clone();
-        Box::pin(self.blocking(move |inner| inner.read(&key)))
+        Box::pin(self.answered(move |inner, answer| match inner.read(&key) {
+            Ok((reading, latest)) => {
+                let _ = answer.send(Ok(reading));
+                if let Some(latest) = latest {
+                    inner.look_after_view(&key, &latest);
+                }
+            }
+            Err(error) => drop(answer.send(Err(error))),
+        }))
     }
 
     fn swap<'a>(
@@ -390,29 +400,21 @@ impl Store for FileStore {
         next: &'a Record,
         clock: Clock,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
-        let (key, next, chore) = (key.clone(), next.clone(), Chores::begin(&self.inner));
-        let (answer, answered) = oneshot::channel();
-        Box::pin(async move {
-            tokio::task::spawn_blocking(move || match chore.0.swap(&key, &expect, &next, clock) {
-                Ok(version) => {
-                    let _ = answer.send(Ok(Swapped { version: version.token() }));
-                    chore.0.keep_house(&key, &version);
-                }
-                Err(error) => drop(answer.send(Err(error))),
-            });
-            answered.await.unwrap_or_else(|_| {
-                Err(StoreError::Unknown {
-                    location: self.location(),
-                    why: "the task that was at it ended".to_string(),
-                })
-            })
-        })
+        let (key, next) = (key.clone(), next.clone());
+        Box::pin(self.answered(move |inner, answer| match inner.swap(&key, &expect, &next, clock) {
+            Ok(version) => {
+                let _ = answer.send(Ok(Swapped { version: version.token() }));
+                inner.keep_house(&key, &version);
+            }
+            Err(error) => drop(answer.send(Err(error))),
+        }))
     }
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         let prefix = prefix.clone();
-        Box::pin(self.blocking(move |inner| {
-            inner.layout.list(&prefix).map_err(|error| place::io_error(inner.layout.root(), &error))
+        Box::pin(self.answered(move |inner, answer| {
+            let listed = inner.layout.list(&prefix);
+            let _ = answer.send(listed.map_err(|error| place::io_error(inner.layout.root(), &error)));
         }))
     }
 

@@ -148,9 +148,9 @@ fn checksum(header: &Header, body: &str) -> ContentHash {
 
 fn read_bounded(path: &Path) -> io::Result<(String, Print)> {
     use std::io::Read;
-    let mut text = String::new();
     let file = fs::File::open(path)?;
     let print = Print::of(&file.metadata()?);
+    let mut text = String::with_capacity(usize::try_from(print.length.min(MAX_FILE_BYTES)).unwrap_or(0) + 1);
     file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
     Ok((text, print))
 }

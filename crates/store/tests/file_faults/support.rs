@@ -93,7 +93,14 @@ pub(crate) fn number_of(record: &Record) -> u64 {
 }
 
 pub(crate) async fn read(store: &FileStore, key: &Key) -> Reading {
-    store.read(key).await.unwrap()
+    let reading = store.read(key).await.unwrap();
+    settle(store);
+    reading
+}
+
+/// Waits for what follows an answer, the view and the pruning, as a store does when it is dropped.
+pub(crate) fn settle(store: &FileStore) {
+    drop(store.clone());
 }
 
 pub(crate) async fn found(store: &FileStore, key: &Key) -> (Record, Version) {
@@ -103,8 +110,7 @@ pub(crate) async fn found(store: &FileStore, key: &Key) -> (Record, Version) {
 pub(crate) async fn put(store: &FileStore, key: &Key, next: &Record) -> Version {
     let expect = read(store, key).await.expect();
     let version = store.swap(key, expect, next, Clock::Restart).await.unwrap().version;
-    // A store waits, when it is dropped, for what follows a swap: the view, the pruning.
-    drop(store.clone());
+    settle(store);
     version
 }
 
@@ -128,7 +134,7 @@ pub(crate) async fn write_many(store: &FileStore, count: u64) -> (u64, Version) 
     }
     match expect {
         Expect::Version(version) => {
-            drop(store.clone());
+            settle(store);
             (number, version)
         }
         Expect::Absent => panic!("nothing was written"),

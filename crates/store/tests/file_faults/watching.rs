@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use rustix::fs::inotify;
 
 use crate::support::{
-    HANG, child_without_rights, key, led, public_folder, put, read, role, succeeds, writer,
+    HANG, child_without_rights, key, led, public_folder, put, read, role, settle, succeeds, writer,
 };
 
 /// Reads at every hint, and only then, until the record is there.
@@ -53,6 +53,7 @@ async fn a_watch_survives_that_its_folder_is_deleted_and_made_again() {
     put(&store, &key(), &led(0)).await;
     let mut changes = store.watch(&key()).await.unwrap();
     for round in 1..=20_u8 {
+        settle(&store);
         fs::remove_dir_all(&path).unwrap();
         if round.is_multiple_of(2) {
             // Every other time the watch notices the loss before the folder is back.
