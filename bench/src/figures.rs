@@ -53,9 +53,19 @@ impl Figure {
             what: what.to_string(),
             value: short(value),
             beside: format!("{ratio:.2} × {}", short(unit)),
-            bar: format!("≤ {bar:.0} ×"),
+            bar: format!("≤ {bar} ×"),
             met: Some(ratio <= bar),
         }
+    }
+
+    /// The same without a bar.
+    pub(crate) fn beside(what: &str, value: Duration, unit: Duration) -> Figure {
+        Figure { bar: String::new(), met: None, ..Figure::ratio(what, value, unit, 0.0) }
+    }
+
+    /// What belongs to the figure above it.
+    pub(crate) fn note(what: &str, beside: String) -> Figure {
+        Figure { what: what.to_string(), value: String::new(), beside, bar: String::new(), met: None }
     }
 }
 

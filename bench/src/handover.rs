@@ -1,8 +1,8 @@
-//! Hand-over between two waiting processes on the file store.
+//! Hand-over between two waiting processes, on whatever store; measured here on the file store.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use baton::{Bid, Campaign, Coordinator};
@@ -11,30 +11,70 @@ use baton_store::boot;
 
 use crate::calibrate;
 use crate::figures::{Figure, percentile};
+use crate::voices::{Said, Voices};
 
 const ROUNDS: usize = 60;
+/// How long each leads before it releases, so that the other is surely in line.
+pub(crate) const HOLD: Duration = Duration::from_millis(250);
+/// How long who handed over waits before it campaigns again, so as not to race with its successor.
+pub(crate) const REST: Duration = Duration::from_millis(30);
 
-/// One of the two processes: leads, waits a moment so that the other is surely in line, releases, and again.
+/// One leadership, on the boot-time clock.
+pub(crate) struct Turn {
+    pub(crate) leads: u64,
+    /// When release was called.
+    pub(crate) releases: u64,
+    pub(crate) who: usize,
+    /// What a commit took on this disk, just before.
+    pub(crate) unit: u64,
+}
+
+/// What [`take_turns`] says of one.
+pub(crate) fn turn(said: &Said) -> Option<Turn> {
+    let numbers: Vec<u64> = said.line.split(' ').filter_map(|number| number.parse().ok()).collect();
+    let &[leads, releases, unit] = numbers.as_slice() else { return None };
+    Some(Turn { leads, releases, who: said.who, unit })
+}
+
+/// From one's release to the other's lead.
+pub(crate) fn gaps(mut turns: Vec<Turn>) -> Vec<Duration> {
+    turns.sort_unstable_by_key(|turn| turn.leads);
+    let pairs = turns.windows(2).map(|pair| (&pair[0], &pair[1]));
+    pairs
+        .filter(|(one, next)| next.who != one.who && next.leads > one.releases)
+        .map(|(one, next)| Duration::from_nanos(next.leads - one.releases))
+        .collect()
+}
+
+/// One of the two processes: leads, waits a moment, releases, and again. `STORE AGENT TTL-MS`, and a folder if the disk
+/// is measured as well.
 pub(crate) fn take_turns(arguments: &[String]) -> std::io::Result<()> {
-    let [store, agent, scratch] = arguments else { return Err(std::io::ErrorKind::InvalidInput.into()) };
+    let [store, agent, ttl, scratch @ ..] = arguments else {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let failed = |error: baton::Error| std::io::Error::other(error.to_string());
         let coordinator = Coordinator::connect(store).await.map_err(failed)?;
-        let (Ok(election), Ok(agent)) = (ElectionName::new("bench"), AgentName::new(agent)) else {
+        let (Ok(election), Ok(agent), Ok(ttl)) =
+            (ElectionName::new("bench"), AgentName::new(agent), ttl.parse())
+        else {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
-        let scratch = Path::new(scratch).join(agent.as_str());
-        std::fs::create_dir(&scratch)?;
+        let scratch = scratch.first().map(|scratch| Path::new(scratch).join(agent.as_str()));
+        if let Some(scratch) = &scratch {
+            std::fs::create_dir(scratch)?;
+        }
+        let bid = Bid { ttl: Some(Span::millis(ttl)), ..Bid::new(agent) };
         for number in 0.. {
-            let lead = coordinator
-                .campaign(&election, Campaign::new(Bid::new(agent.clone())))
-                .await
-                .map_err(failed)?;
+            let lead = coordinator.campaign(&election, Campaign::new(bid.clone())).await.map_err(failed)?;
             let leads = boot::now().as_nanos();
             // The disk is measured in the same breath: its speed changes from second to second.
-            let unit = calibrate::commit(&scratch, number)?.as_nanos();
-            boot::sleep(Span::millis(250)).await?;
+            let unit = match &scratch {
+                Some(scratch) => calibrate::commit(scratch, number)?.as_nanos(),
+                None => 0,
+            };
+            boot::sleep(span(HOLD)).await?;
             let mut stdout = std::io::stdout().lock();
             let releases = boot::now().as_nanos();
             lead.release("").await.map_err(failed)?;
@@ -42,11 +82,14 @@ pub(crate) fn take_turns(arguments: &[String]) -> std::io::Result<()> {
                 return Ok(());
             }
             drop(stdout);
-            // Who hands over does not race with its successor.
-            boot::sleep(Span::millis(30)).await?;
+            boot::sleep(span(REST)).await?;
         }
         Ok(())
     })
+}
+
+fn span(duration: Duration) -> Span {
+    Span::nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// From the call of release in one process to leading in the other.
@@ -55,37 +98,19 @@ pub(crate) fn measure() -> std::io::Result<Figure> {
     let store = format!("file:{}", folder.path().join("s").display());
     let scratch = folder.path().join("scratch");
     std::fs::create_dir(&scratch)?;
-    let exe = std::env::current_exe()?;
-    let mut children = Vec::new();
+    let mut voices = Voices::new()?;
     for agent in ["agent-a", "agent-b"] {
-        let mut command = Command::new(&exe);
-        command.args(["--take-turns", &store, agent]).arg(&scratch).stdout(Stdio::piped());
-        children.push(command.spawn()?);
+        let mut command = Command::new(std::env::current_exe()?);
+        voices.start(command.args(["--take-turns", &store, agent, "30000"]).arg(&scratch))?;
     }
-    let mut turns: Vec<[u64; 3]> = Vec::new();
-    let mut readers: Vec<_> = children
-        .iter_mut()
-        .filter_map(|child| child.stdout.take())
-        .map(|out| BufReader::new(out).lines())
-        .collect();
-    for reader in &mut readers {
-        for line in reader.by_ref().take(ROUNDS) {
-            let numbers: Vec<u64> = line?.split(' ').filter_map(|number| number.parse().ok()).collect();
-            turns.extend(<[u64; 3]>::try_from(numbers).ok());
-        }
+    let mut turns: Vec<Turn> = Vec::new();
+    while turns.len() < 2 * ROUNDS {
+        turns.extend(turn(&voices.next(Duration::from_secs(60), "no hand-over")?));
     }
-    for child in &mut children {
-        child.kill()?;
-        child.wait()?;
-    }
-    turns.sort_unstable();
-    let mut units: Vec<Duration> = turns.iter().map(|turn| Duration::from_nanos(turn[2])).collect();
-    let mut gaps: Vec<Duration> = turns
-        .windows(2)
-        .filter(|pair| pair[1][0] > pair[0][1])
-        .map(|pair| Duration::from_nanos(pair[1][0] - pair[0][1]))
-        .filter(|gap| *gap < Duration::from_secs(1))
-        .collect();
+    drop(voices);
+    let mut units: Vec<Duration> = turns.iter().map(|turn| Duration::from_nanos(turn.unit)).collect();
+    let mut gaps = gaps(turns);
+    gaps.retain(|gap| *gap < Duration::from_secs(1));
     assert!(gaps.len() > ROUNDS, "too few hand-overs: {}", gaps.len());
     let unit = percentile(&mut units, 0.5);
     Ok(Figure::ratio(

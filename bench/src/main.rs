@@ -2,28 +2,62 @@
 //!
 //! `scripts/bench` builds and runs it. A figure is the median of five runs unless it is a percentile over many events; nothing here
 //! fails on a slow machine: the table says what was met.
+//!
+//! `etcd` and `kubernetes`, which need servers and minutes, are measured only if they are named: [`peer_etcd`],
+//! [`peer_kubernetes`].
 
 mod calibrate;
 mod command;
 mod core;
+mod crashes;
 mod figures;
 mod handover;
+mod load;
+mod peer_etcd;
+mod peer_kubernetes;
+mod runs;
 mod takeover;
+mod voices;
 
 use std::path::PathBuf;
 
 use figures::{Figure, table};
 
+/// What is measured if nothing is named.
+const ALWAYS: [&str; 5] = ["decide", "ensure", "status", "handover", "takeover"];
+/// What is measured only if it is named.
+const ON_REQUEST: [&str; 2] = ["etcd", "kubernetes"];
+
 fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
-        Some("--stamp") => return takeover::stamp(),
+        Some("--stamp") => return runs::stamp(&arguments[1..]),
         Some("--take-turns") => return handover::take_turns(&arguments[1..]),
         Some(_) | None => {}
     }
+    let known = |name: &str| ALWAYS.contains(&name) || ON_REQUEST.contains(&name);
+    if let Some(unknown) = arguments.iter().find(|name| !known(name)) {
+        let names = [&ALWAYS[..], &ON_REQUEST].concat().join(" ");
+        return Err(std::io::Error::other(format!(
+            "no measurement is called `{unknown}`; there are: {names}"
+        )));
+    }
+    figures::print(&format!("load averages before: {}\n", load::averages()))?;
+    let figures = measure(&arguments)?;
+    figures::print(&table(&figures))?;
+    figures::print(&format!("load averages after: {}\n", load::averages()))?;
+    if arguments.is_empty() {
+        let names = ON_REQUEST.join(" ");
+        figures::print(&format!("not measured, as it takes servers and minutes: scripts/bench {names}\n"))?;
+    }
+    Ok(())
+}
+
+fn measure(names: &[String]) -> std::io::Result<Vec<Figure>> {
     let baton =
         PathBuf::from(std::env::var("BATON_BIN").unwrap_or_else(|_| "target/release/baton".to_string()));
-    let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|argument| argument == name);
+    let named = |name: &str| names.iter().any(|wanted| wanted == name);
+    let wanted = |name: &str| names.is_empty() || named(name);
     let mut figures: Vec<Figure> = Vec::new();
     let unit = calibrate::commit_unit()?;
     let start = calibrate::process_start()?;
@@ -46,5 +80,11 @@ fn main() -> std::io::Result<()> {
         figures.push(takeover::after_run_is_killed(&baton)?);
         figures.push(takeover::after_both_are_killed(&baton)?);
     }
-    figures::print(&table(&figures))
+    if named("etcd") {
+        figures.extend(peer_etcd::measure(&baton)?);
+    }
+    if named("kubernetes") {
+        figures.extend(peer_kubernetes::measure(&baton)?);
+    }
+    Ok(figures)
 }

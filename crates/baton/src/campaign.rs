@@ -1,6 +1,7 @@
 //! Waiting in line until this agent leads.
 
 use baton_election::document::State;
+use baton_election::lease::renewal_interval;
 use baton_election::time::{Moment, Span};
 use baton_election::{Credential, ElectionName, Epoch, Refusal};
 use baton_store::{BoxStream, Change, Key, StoreError, boot};
@@ -120,6 +121,9 @@ impl Coordinator {
             entry_awaited: None,
         };
         let outcome = line.wait().await;
+        if outcome.is_err() && line.stands_in_line() {
+            let _ = self.hasty().release(election, Epoch(0), credential, None).await;
+        }
         if line.enlist_at.is_some() {
             line.stand_down().await;
         }
@@ -197,7 +201,10 @@ impl Line<'_> {
         let noticed = *self.noticed_at.get_or_insert_with(boot::now);
         let bid = &self.campaign.bid;
         let asked_at = *self.asked_at.get_or_insert_with(boot::now);
-        let first = First::Seen(Box::new(seen.reading));
+        let first = match seen.reading {
+            Some(reading) => First::Seen(Box::new(reading)),
+            None => First::Line(self.credential),
+        };
         let asked = self
             .coordinator
             .acquire_from(first, self.election, bid, self.credential, reason, Some(noticed))
@@ -215,6 +222,8 @@ impl Line<'_> {
             Err(error) => return Err(error),
         };
         let wait = match &refusal {
+            // The place in line lasts only as long as its lease.
+            Refusal::Held { .. } if self.stands_in_line() => renewal_interval(bid.ttl.unwrap_or(LOOK_AGAIN)),
             Refusal::Held { remaining, .. } => {
                 self.noticed_at = None;
                 *remaining
@@ -232,9 +241,17 @@ impl Line<'_> {
         Ok(Err(Wait { until, why: refusal.to_string(), refusal: Some(Box::new(refusal)) }))
     }
 
+    /// Whether the store has a line of its own, in which to ask is to stand.
+    fn stands_in_line(&self) -> bool {
+        self.coordinator.store().native().is_some()
+    }
+
     /// What the document and the policy advise.
     async fn judge(&mut self, seen: &Seen) -> Result<Next, Error> {
         let Some(document) = &seen.document else { return Ok(Next::Ask(None)) };
+        if self.stands_in_line() {
+            return Ok(Next::Ask(None));
+        }
         let compares = document.policy.select.compares();
         if compares {
             self.stand().await?;

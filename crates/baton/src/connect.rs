@@ -8,9 +8,25 @@ use baton_store_git::GitStore;
 
 use crate::error::Error;
 
+/// The stores that need no feature.
+const ALWAYS: [&str; 3] = ["file", "git", "mem"];
+
+/// The stores that are built in on request: scheme, feature, whether this build has it.
+const ON_REQUEST: [(&str, &str, bool); 6] = [
+    ("etcd", "etcd", cfg!(feature = "etcd")),
+    ("firestore", "firestore", cfg!(feature = "firestore")),
+    ("k8s", "kubernetes", cfg!(feature = "kubernetes")),
+    ("postgres", "postgres", cfg!(feature = "postgres")),
+    ("postgresql", "postgres", cfg!(feature = "postgres")),
+    ("spanner", "spanner", cfg!(feature = "spanner")),
+];
+
 /// The schemes that this build can open.
-pub fn schemes() -> &'static [&'static str] {
-    &["file", "git", "mem"]
+pub fn schemes() -> Vec<&'static str> {
+    let built_in = ON_REQUEST.iter().filter(|(.., built_in)| *built_in).map(|(scheme, ..)| *scheme);
+    let mut schemes: Vec<&str> = ALWAYS.into_iter().chain(built_in).collect();
+    schemes.sort_unstable();
+    schemes
 }
 
 pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store>, Error> {
@@ -24,11 +40,47 @@ pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store
             url.only(&[])?;
             Ok(Arc::new(MemoryStore::default()))
         }
+        #[cfg(feature = "etcd")]
+        "etcd" => Ok(baton_store_etcd::open(url).await?),
+        #[cfg(feature = "kubernetes")]
+        "k8s" => Ok(baton_store_kubernetes::open(url).await?),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(baton_store_postgres::open(url).await?),
+        #[cfg(feature = "firestore")]
+        "firestore" => notified(url, async |url| Ok(baton_store_firestore::open(url).await?)).await,
+        #[cfg(feature = "spanner")]
+        "spanner" => notified(url, async |url| Ok(baton_store_spanner::open(url).await?)).await,
         other => Err(unknown(other).into()),
     }
 }
 
+/// A store of Google's, whose changes are told through a topic if its URL asks for it: `?notify=pubsub:TOPIC`.
+#[cfg(any(feature = "firestore", feature = "spanner"))]
+async fn notified(
+    url: &StoreUrl,
+    open: impl AsyncFnOnce(&StoreUrl) -> Result<Arc<dyn Store>, Error>,
+) -> Result<Arc<dyn Store>, Error> {
+    let mut plain = url.clone();
+    let Some(notify) = plain.parameters.remove("notify") else { return open(&plain).await };
+    let Some(topic) = notify.strip_prefix("pubsub:").filter(|topic| !topic.is_empty()) else {
+        return Err(UrlError::new(
+            format!("`notify={notify}` names no way to tell of changes"),
+            "write ?notify=pubsub:TOPIC",
+        )
+        .into());
+    };
+    let project = plain.rest.trim_start_matches('/').split('/').next().unwrap_or_default().to_string();
+    let store = open(&plain).await?;
+    Ok(baton_pubsub::notified(store, &project, topic).await?)
+}
+
 fn unknown(scheme: &str) -> UrlError {
+    if let Some((_, feature, _)) = ON_REQUEST.iter().find(|(known, ..)| *known == scheme) {
+        return UrlError::new(
+            format!("this Baton was built without the store `{scheme}:`"),
+            format!("build with it: cargo install --path crates/cli --features {feature} (or all-stores)"),
+        );
+    }
     UrlError::new(
         format!("no store has the scheme `{scheme}:`"),
         format!(

@@ -184,7 +184,36 @@ impl Coordinator {
         reason: Option<String>,
         noticed_at: Option<Moment>,
     ) -> Result<Grant, Error> {
-        self.acquire_from(First::Look, election, bid, credential, reason, noticed_at).await
+        if self.store().native().is_none() {
+            return self.acquire_from(First::Look, election, bid, credential, reason, noticed_at).await;
+        }
+        let line = First::Line(credential);
+        let asked = self.acquire_from(line, election, bid, credential, reason, noticed_at).await;
+        if matches!(asked, Err(Error::Refused(Refusal::Held { .. }))) {
+            // Who asks once does not wait in line.
+            self.release(election, Epoch(0), credential, None).await?;
+        }
+        asked
+    }
+
+    /// Gives back what was granted to this credential, if anything, and its place in line: the answer may have been lost.
+    /// Nothing was done under it.
+    pub async fn give_up(
+        &self,
+        election: &ElectionName,
+        credential: Credential,
+        reason: &str,
+    ) -> Result<(), Error> {
+        let epoch = if self.store().native().is_some() {
+            Some(Epoch(0))
+        } else {
+            let leader = self.view(election).await?.document.and_then(|document| document.leader);
+            leader.filter(|leader| leader.incarnation == credential.incarnation).map(|leader| leader.epoch)
+        };
+        if let Some(epoch) = epoch {
+            self.release(election, epoch, credential, Some(reason.to_string())).await?;
+        }
+        Ok(())
     }
 
     /// The same, right after a look.

@@ -1,10 +1,15 @@
 //! Who leads, for those who do not: cached, pushed, and still there while there is nobody.
+//!
+//! Assumes nothing of the store. Guarantees that what was known last is served at any time without IO, and that it is
+//! marked stale within ten seconds if the store fails or does not answer. Does not guarantee that whoever is served
+//! still leads: a follower that must be sure shows a token to a fence.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_election::document::State;
 use baton_election::{AgentName, ElectionName, Epoch, Span};
-use baton_store::{Key, boot};
+use baton_store::{BoxStream, Change, Key, boot};
 use futures_util::StreamExt;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -13,6 +18,8 @@ use crate::coordinator::{Coordinator, View};
 
 /// How often a follower looks even if nobody tells it of a change.
 const LOOK_AGAIN: Span = Span::secs(5);
+/// A store that takes longer to answer is taken for one that does not.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The leader as a follower knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +32,7 @@ pub struct LeaderView {
     pub vacant: bool,
     /// An operator stopped the election, or must approve.
     pub stopped: bool,
-    /// The store could not be asked: this is what was known before.
+    /// The store failed or did not answer: this is what was known before.
     pub stale: bool,
 }
 
@@ -60,7 +67,7 @@ impl Follower {
 impl Coordinator {
     /// Follows an election. The first look is made before this returns; a store out of reach is followed as stale.
     pub async fn follow(&self, election: &ElectionName) -> Follower {
-        let first = refreshed(&LeaderView::default(), self.view(election).await.ok());
+        let first = refreshed(&LeaderView::default(), answered(self.view(election)).await);
         let (sender, view) = watch::channel(Arc::new(first));
         let (coordinator, election) = (self.clone(), election.clone());
         let task = tokio::spawn(async move { keep_looking(coordinator, election, sender).await });
@@ -74,26 +81,41 @@ async fn keep_looking(
     sender: watch::Sender<Arc<LeaderView>>,
 ) {
     let key = Key::Election(election.clone());
+    let mut changes = None;
     loop {
-        let Ok(mut changes) = coordinator.store().watch(&key).await else {
-            let _ = boot::sleep(LOOK_AGAIN).await;
-            continue;
-        };
-        loop {
-            let known = sender.borrow().clone();
-            let (next, until) = match coordinator.view(&election).await {
-                Ok(view) => (refreshed(&known, Some(view.clone())), lease_end(&view)),
-                Err(_) => (refreshed(&known, None), LOOK_AGAIN),
-            };
-            if next != *known {
-                sender.send_replace(Arc::new(next));
-            }
-            tokio::select! {
-                change = changes.next() => if change.is_none() { break },
-                slept = boot::sleep(until.min(LOOK_AGAIN)) => if slept.is_err() { break },
-            }
+        if changes.is_none() {
+            changes = answered(coordinator.store().watch(&key)).await;
+        }
+        let known = sender.borrow().clone();
+        let view = answered(coordinator.view(&election)).await;
+        let until = view.as_ref().map_or(LOOK_AGAIN, lease_end);
+        let next = refreshed(&known, view);
+        if next != *known {
+            sender.send_replace(Arc::new(next));
+        }
+        tokio::select! {
+            () = told(&mut changes) => {}
+            slept = boot::sleep(until.min(LOOK_AGAIN)) => if slept.is_err() {
+                tokio::time::sleep(PATIENCE).await;
+            },
         }
     }
+}
+
+/// What the store answers, if it does.
+async fn answered<T, E>(asked: impl Future<Output = Result<T, E>>) -> Option<T> {
+    tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()
+}
+
+/// Waits to be told of a change; for ever if nobody tells. A stream that ends is asked for anew at the next look.
+async fn told(changes: &mut Option<BoxStream<Change>>) {
+    if let Some(stream) = changes
+        && stream.next().await.is_some()
+    {
+        return;
+    }
+    *changes = None;
+    std::future::pending().await
 }
 
 /// How long the running lease lasts: when it ends without a word, nobody tells.
@@ -130,5 +152,122 @@ fn refreshed(known: &LeaderView, view: Option<View>) -> LeaderView {
                 stale: false,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Follower, LeaderView};
+    use crate::coordinator::{Bid, Coordinator};
+    use crate::memory::Memory;
+    use crate::{Campaign, Leadership};
+    use baton_election::{AgentName, ElectionName, Span};
+    use baton_store::{
+        BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
+        StoreError, Strengths, Swapped,
+    };
+    use std::sync::Arc;
+    use tokio::sync::watch;
+
+    /// A store that does not answer, nor tell of changes, while it is mute.
+    struct Muted {
+        inner: MemoryStore,
+        mute: watch::Sender<bool>,
+    }
+
+    impl Muted {
+        async fn spoken(&self) {
+            let _ = self.mute.subscribe().wait_for(|mute| !mute).await;
+        }
+    }
+
+    impl Store for Muted {
+        fn location(&self) -> String {
+            self.inner.location()
+        }
+
+        fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+            Box::pin(async move {
+                self.spoken().await;
+                self.inner.read(key).await
+            })
+        }
+
+        fn swap<'a>(
+            &'a self,
+            key: &'a Key,
+            expect: Expect,
+            next: &'a Record,
+            clock: Clock,
+        ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+            self.inner.swap(key, expect, next, clock)
+        }
+
+        fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+            self.inner.list(prefix)
+        }
+
+        fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+            Box::pin(async move {
+                self.spoken().await;
+                // One change is told, and then the connection is gone.
+                let changes = self.inner.watch(key).await?;
+                Ok(Box::pin(futures_util::StreamExt::take(changes, 1)) as BoxStream<Change>)
+            })
+        }
+
+        fn strengths(&self) -> Strengths {
+            self.inner.strengths()
+        }
+    }
+
+    async fn lead(store: &MemoryStore, agent: &str) -> Leadership {
+        let coordinator = Coordinator::with_store(Arc::new(store.clone()), Memory::new());
+        let bid = Bid { ttl: Some(Span::secs(600)), ..Bid::new(AgentName::new(agent).unwrap()) };
+        coordinator.campaign(&ElectionName::new("e").unwrap(), Campaign::new(bid)).await.unwrap()
+    }
+
+    async fn comes_to_know(follower: &mut Follower, holds: impl Fn(&LeaderView) -> bool) -> Arc<LeaderView> {
+        let known = async {
+            while !holds(&follower.leader()) {
+                follower.changed().await;
+            }
+            follower.leader()
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(120), known).await.expect("this hangs")
+    }
+
+    #[tokio::test]
+    async fn a_store_that_does_not_answer_is_followed_as_stale_and_found_again() {
+        let (inner, mute) = (MemoryStore::default(), watch::Sender::new(false));
+        let first = lead(&inner, "a").await;
+        let store = Arc::new(Muted { inner: inner.clone(), mute: mute.clone() });
+        let coordinator = Coordinator::with_store(store, Memory::new());
+        let mut follower = coordinator.follow(&ElectionName::new("e").unwrap()).await;
+        let known = follower.leader();
+        assert_eq!((known.agent.as_ref(), known.stale), (Some(first.agent()), false));
+        mute.send_replace(true);
+        let known = comes_to_know(&mut follower, |known| known.stale).await;
+        assert_eq!((known.agent.as_ref(), known.token), (Some(first.agent()), first.token()));
+        assert!(!known.vacant, "what was known is served");
+        first.release("").await.unwrap();
+        let second = lead(&inner, "b").await;
+        assert!(follower.leader().stale);
+        mute.send_replace(false);
+        let known = comes_to_know(&mut follower, |known| !known.stale).await;
+        assert_eq!((known.agent.as_ref(), known.vacant), (Some(second.agent()), false));
+    }
+
+    #[tokio::test]
+    async fn a_store_that_does_not_answer_from_the_beginning_does_not_hold_up_who_follows() {
+        let (inner, mute) = (MemoryStore::default(), watch::Sender::new(true));
+        let store = Arc::new(Muted { inner: inner.clone(), mute: mute.clone() });
+        let coordinator = Coordinator::with_store(store, Memory::new());
+        let mut follower = coordinator.follow(&ElectionName::new("e").unwrap()).await;
+        assert_eq!(*follower.leader(), LeaderView { stale: true, ..LeaderView::default() });
+        let leader = lead(&inner, "a").await;
+        mute.send_replace(false);
+        let known = comes_to_know(&mut follower, |known| !known.stale).await;
+        assert_eq!(known.agent.as_ref(), Some(leader.agent()));
     }
 }

@@ -31,6 +31,7 @@ mod leadership;
 mod local;
 mod locate;
 mod memory;
+mod native;
 mod renewer;
 mod settle;
 mod stand;

@@ -9,7 +9,8 @@ use baton_election::id::StoreId;
 use baton_election::log::{Log, MAX_HISTORY, Numbered};
 use baton_election::time::{Moment, Span};
 use baton_election::{
-    Answer, Command, Document, ElectionName, Epoch, Evidence, Refusal, ResourceName, StoreInfo, decide,
+    Answer, Command, Credential, Document, ElectionName, Epoch, Evidence, Refusal, ResourceName, StoreInfo,
+    decide,
 };
 use baton_store::{Clock, Expect, HistoryKept, Key, Reading, Record, Store, StoreError, Version, boot};
 
@@ -35,7 +36,7 @@ pub(crate) struct Seen {
     pub(crate) age: Span,
     pub(crate) asked_at: Moment,
     /// What it was read from: as good as a look of its own for a change right after it.
-    pub(crate) reading: Reading,
+    pub(crate) reading: Option<Reading>,
 }
 
 /// What this client wrote.
@@ -54,6 +55,17 @@ pub(crate) enum First {
     Seen(Box<Reading>),
     /// What this client wrote last, if it wrote anything.
     Own,
+    /// A place in the store's own line, where it has elections of its own.
+    Line(Credential),
+}
+
+impl First {
+    fn credential(&self) -> Option<Credential> {
+        match self {
+            First::Line(credential) => Some(*credential),
+            First::Look | First::Seen(_) | First::Own => None,
+        }
+    }
 }
 
 /// A record as it is known when a change of it is decided.
@@ -125,6 +137,9 @@ impl Local {
 
     /// Reads an election and takes in what it shows.
     pub(crate) async fn see(&self, election: &ElectionName) -> Result<Seen, Error> {
+        if let Some(elections) = self.store.native() {
+            return self.see_natively(elections, election).await;
+        }
         let key = Key::Election(election.clone());
         loop {
             let reading = self.store.read(&key).await?;
@@ -133,7 +148,7 @@ impl Local {
                 Some(Record::Election(document)) => Some((**document).clone()),
                 Some(_) | None => None,
             };
-            let seen = Seen { document, age, asked_at: reading.asked_at, reading };
+            let seen = Seen { document, age, asked_at: reading.asked_at, reading: Some(reading) };
             match self.accept(seen.document.as_ref(), age, seen.asked_at) {
                 // Another task saw a later state meanwhile: a reading that is asked for from here on shows it too.
                 Err(StoreError::Conflict) => {}
@@ -142,7 +157,12 @@ impl Local {
         }
     }
 
-    fn accept(&self, document: Option<&Document>, age: Span, asked_at: Moment) -> Result<(), StoreError> {
+    pub(crate) fn accept(
+        &self,
+        document: Option<&Document>,
+        age: Span,
+        asked_at: Moment,
+    ) -> Result<(), StoreError> {
         match document {
             Some(document) => self.memory().accept(&self.store.location(), document, age, asked_at),
             None => Ok(()),
@@ -183,7 +203,7 @@ impl Local {
                     ));
                 }
             }
-            (First::Look | First::Own, _) => {}
+            (First::Look | First::Own | First::Line(_), _) => {}
         }
         let reading = self.store.read(key).await?;
         let asked_at = reading.asked_at;
@@ -198,6 +218,10 @@ impl Local {
         first: First,
         make: &(dyn Fn(Option<&Document>, StoreId, Epoch) -> Command + Send + Sync),
     ) -> Result<Executed, Error> {
+        if let Some(elections) = self.store.native() {
+            let command = make(None, StoreId([0; 8]), Epoch(0));
+            return self.execute_natively(elections, election, first.credential(), &command).await;
+        }
         let asked_at = boot::now();
         let mut first = first;
         let key = Key::Election(election.clone());

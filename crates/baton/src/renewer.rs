@@ -187,13 +187,14 @@ impl Renewer {
     }
 
     fn is_ours(&self, leader: &Leader) -> bool {
-        leader.incarnation == self.credential.incarnation
+        leader.incarnation == self.coordinator.local.incarnation(&self.election, &self.credential)
             && leader.epoch.0 == self.shared.epoch.load(Ordering::Acquire)
     }
 
     /// Puts this leadership's transition, as it stands, into the history, so that the successor need not.
     async fn record(&self) -> Result<(), Error> {
-        if self.coordinator.store().strengths().history == HistoryKept::Native {
+        let store = self.coordinator.store();
+        if store.native().is_some() || store.strengths().history == HistoryKept::Native {
             return Ok(());
         }
         let view = self.coordinator.view(&self.election).await?;

@@ -13,7 +13,7 @@ use crate::state::{KeptLease, StateFolder};
 /// Options that every command has.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
-    /// The store: file:DIR, git:DIR?remote=R [default: $BATON_STORE, else the nearest .baton folder upwards]
+    /// The store: file:DIR, git:DIR?remote=R, etcd://… and others [default: $BATON_STORE, else the nearest .baton folder upwards]
     #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
     pub(crate) store: Option<String>,
 

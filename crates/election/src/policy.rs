@@ -173,6 +173,9 @@ pub struct Policy {
     pub select: Select,
     /// How long a lease lasts, for candidates that do not ask for another length.
     pub ttl: Span,
+    /// The longest lease that a candidate may ask for. Limits and approvals count at renewals: who takes a lease of days need not renew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ttl: Option<Span>,
     /// When a person must approve.
     pub approval: ApprovalMode,
     /// How long an approval is valid.
@@ -194,6 +197,7 @@ impl Default for Policy {
         Policy {
             select: Select::First,
             ttl: Span::secs(30),
+            max_ttl: None,
             approval: ApprovalMode::None,
             approval_ttl: Span::secs(3_600),
             nomination: Span::ZERO,
@@ -209,6 +213,15 @@ impl Policy {
     /// Refuses a policy that contradicts itself or breaks a bound.
     pub fn check(&self) -> Result<(), Refusal> {
         check_ttl(self.ttl)?;
+        if let Some(max) = self.max_ttl {
+            check_ttl(max)?;
+            if self.ttl > max {
+                return Err(Refusal::invalid(
+                    format!("the policy's own lease of {} is longer than the {max} that it allows", self.ttl),
+                    "shorten the one or lengthen the other: --ttl, --max-ttl",
+                ));
+            }
+        }
         if self.select == Select::Designated && self.designated.is_none() {
             return Err(Refusal::invalid(
                 "the policy selects `designated` but names nobody",

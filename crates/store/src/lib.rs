@@ -11,6 +11,7 @@ mod file;
 
 mod key;
 mod memory;
+mod native;
 mod record;
 mod store;
 mod url;
@@ -20,6 +21,7 @@ pub use file::{Access, FileStore};
 
 pub use key::{Key, Prefix};
 pub use memory::MemoryStore;
+pub use native::{Kept, NativeElections, NativeLeader, Standing};
 pub use record::{NotARecord, Record};
 pub use store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,

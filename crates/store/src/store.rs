@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::error::StoreError;
 use crate::key::{Key, Prefix};
+use crate::native::NativeElections;
 use crate::record::Record;
 
 /// A future that can be kept behind a trait object.
@@ -223,6 +224,11 @@ pub trait Store: Send + Sync {
     /// Lays that out, unless it is there already.
     fn prepare(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
+    }
+
+    /// The store's own elections, if that is what was asked for: there are no records then.
+    fn native(&self) -> Option<&dyn NativeElections> {
+        None
     }
 
     /// The last transitions of an election, the oldest first, where the store keeps them itself.

@@ -1,9 +1,10 @@
 //! The smallest `run`: keeps a command until a deadline that is moved by lines in a pipe.
 //!
-//! `leash run DIR LIFE_MS GRACE_MS -- CMD…` reads orders (`renew MS`, `stop`, `kill`, `own`) from the pipe
-//! `DIR/control` and writes what happens to `DIR/events`. There is no lease: a *release* writes
-//! `DIR/released`, with the time and how many processes of CMD were alive at that moment. It shows how a
-//! program wires the crate, and the tests drive it.
+//! `leash run DIR LIFE_MS GRACE_MS -- CMD…` reads orders (`renew MS`, `lead MS`, `paper TEXT`, `stop`, `kill`, `own`) from the
+//! pipe `DIR/control` and writes what happens to `DIR/events`. There is no lease: a *release* writes
+//! `DIR/released`, with the paper of the leadership, the time and how many processes of CMD were alive at that
+//! moment. With `LEASH_OUTLIVES` in the environment, CMD outlives its deadline; `DIR/sign/mode` and `DIR/sign/paper`
+//! tell it so. It shows how a program wires the crate, and the tests drive it.
 #![allow(clippy::print_stderr, reason = "a program for people and tests")]
 
 use std::ffi::OsString;
@@ -13,12 +14,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_warden::{BootTime, Household, News, Report, Start, Ticket, Ward, exec_shim, serve};
+use baton_warden::{
+    BootTime, Household, Lead, News, Paper, Report, Sign, Start, Ticket, Ward, WardError, exec_shim, serve,
+};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 
 /// In the environment of everything that descends from CMD, and of nothing else.
 const MARK: &str = "LEASH_MARK";
+/// Whether CMD goes on after its deadline.
+const OUTLIVES: &str = "LEASH_OUTLIVES";
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -42,8 +47,9 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn warden(socket: &Path) -> Outcome<ExitCode> {
     serve(socket, &["__exec".into()], |ticket| {
-        let dir = Path::new(ticket.expose());
-        let line = format!("{} {}\n", BootTime::now().as_ns(), living(ticket.expose()));
+        let (dir, paper) = ticket.expose().split_once('|').unwrap_or((ticket.expose(), ""));
+        let line = format!("{paper} {} {}\n", BootTime::now().as_ns(), living(dir));
+        let dir = Path::new(dir);
         // Renamed into place, so that nobody sees half of it.
         let written = fs::write(dir.join("released.new"), line)
             .and_then(|()| fs::rename(dir.join("released.new"), dir.join("released")));
@@ -66,12 +72,15 @@ async fn run(args: &[OsString]) -> Outcome<ExitCode> {
     let mut run = Run::new(dir).await?;
     let deadline = BootTime::now().later(Duration::from_millis(life_ms.parse()?));
     run.note(&format!("deadline {}", deadline.as_ns()))?;
+    run.grace_ms = grace_ms.parse()?;
+    fs::create_dir_all(Path::new(dir).join("sign"))?;
+    run.ward.show(run.sign("1"))?;
     run.ward.start(Start {
         command: command.to_vec(),
         env: vec![(MARK.into(), dir.clone())],
         deadline,
-        grace_ms: grace_ms.parse()?,
-        ticket: Ticket::new(dir),
+        grace_ms: run.grace_ms,
+        ticket: run.ticket("1"),
     })?;
     let control = pipe::OpenOptions::new().read_write(true).open_receiver(Path::new(dir).join("control"))?;
     let mut control = BufReader::new(control).lines();
@@ -92,6 +101,7 @@ struct Run {
     dir: PathBuf,
     household: Household,
     ward: Ward,
+    grace_ms: u64,
 }
 
 impl Run {
@@ -100,9 +110,22 @@ impl Run {
         let mut command = std::process::Command::new("/proc/self/exe");
         command.arg("__warden");
         let ward = Ward::prepare(household, command, Path::new(dir)).await?;
-        let run = Self { dir: dir.into(), household, ward };
+        let run = Self { dir: dir.into(), household, ward, grace_ms: 0 };
         run.note(&format!("warden {}", run.ward.pid()))?;
         Ok(run)
+    }
+
+    fn sign(&self, text: &str) -> Sign {
+        let sign = self.dir.join("sign");
+        Sign {
+            mode: sign.join("mode"),
+            papers: vec![Paper { path: sign.join("paper"), text: text.into() }],
+            outlives_lease: std::env::var_os(OUTLIVES).is_some(),
+        }
+    }
+
+    fn ticket(&self, paper: &str) -> Ticket {
+        Ticket::new(format!("{}|{paper}", self.dir.display()))
     }
 
     fn obey(&mut self, line: &str) -> Outcome<()> {
@@ -112,6 +135,17 @@ impl Run {
                 self.note(&format!("deadline {}", deadline.as_ns()))?;
                 self.ward.deadline(deadline)?;
             }
+            ("lead", ms) => {
+                let deadline = BootTime::now().later(Duration::from_millis(ms.parse()?));
+                self.note(&format!("deadline {}", deadline.as_ns()))?;
+                let (sign, ticket) = (self.sign("2"), self.ticket("2"));
+                let led = self.ward.lead(Lead { deadline, grace_ms: self.grace_ms, ticket, sign });
+                if let Err(WardError::TooLate) = led {
+                    return self.note("too late");
+                }
+                led?;
+            }
+            ("paper", text) => self.ward.show(self.sign(text))?,
             ("stop", _) => self.ward.stop()?,
             ("kill", _) => self.ward.kill()?,
             ("own", _) => {
@@ -138,6 +172,10 @@ impl Run {
             News::Told(Report::Terminating { why }) => {
                 self.note(&format!("terminating {why:?}")).map(|()| None)
             }
+            News::Told(Report::ReadOnly) => {
+                self.note(&format!("read-only {}", BootTime::now().as_ns())).map(|()| None)
+            }
+            News::Told(Report::Leading) => self.note("leading again").map(|()| None),
             News::Told(Report::Kept { .. }) => Ok(None),
             News::Overdue | News::Gone => {
                 self.note(&format!("{news:?}").to_lowercase())?;

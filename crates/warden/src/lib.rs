@@ -1,4 +1,5 @@
-//! Ends a command, and everything it started, before its lease ends.
+//! Ends a command, and everything it started, before its lease ends; or, if its [`Sign`] says so, tells it in
+//! time that it does not lead.
 //!
 //! Two processes share the work. *run* (the async side, [`Ward`]) renews the lease and feeds the *warden*
 //! (the synchronous side, [`serve`]) with deadlines; the warden is the parent of CMD and kills CMD's whole
@@ -11,9 +12,12 @@
 //! **Guarantees** that [`Report::Ended`] is sent, [`Ward::seize`] returns `Ok` and the `release` of
 //! [`serve`] is called only at a moment when no descendant of CMD exists, whatever CMD's processes do with
 //! signals, sessions, groups and forks; and that SIGKILL is sent early enough before the deadline to be
-//! over by then while one of the two processes is neither dead nor stopped.
+//! over by then while one of the two processes is neither dead nor stopped. A command that outlives its lease
+//! is shown `read-only` as early as SIGTERM would have been sent, is shown `leading` only while the warden has
+//! the deadline of another lease, and is ended like any other when one of the two processes is lost or the
+//! files cannot be written. After the end of any command they say `read-only`.
 //!
-//! **Does not guarantee** anything while both processes are stopped, or while the machine is suspended or
+//! **Does not guarantee** that a command which outlives its lease obeys what it is shown, nor anything while both processes are stopped, or while the machine is suspended or
 //! paused: fences protect there. When both are killed at once, only CMD's main process dies with them. Work
 //! handed to somebody who is not a descendant (`systemd-run`, `at`, a container daemon) is out of reach. A
 //! process of another user, or one that hangs in the kernel, cannot be ended in time: it is reported as
@@ -23,10 +27,12 @@ mod channel;
 mod clock;
 mod family;
 mod household;
+mod link;
 mod lookout;
 mod order;
 mod schedule;
 mod shim;
+mod sign;
 mod sweep;
 mod ward;
 mod warden;
@@ -34,9 +40,10 @@ mod warden;
 pub use channel::LineError;
 pub use clock::BootTime;
 pub use household::{ChildPid, Household, become_subreaper};
-pub use order::{How, Order, Report, Start, Ticket, Why};
+pub use order::{How, Lead, Order, Report, Start, Ticket, Why};
 pub use schedule::Schedule;
 pub use shim::{ShimError, exec_shim};
+pub use sign::{Paper, Sign};
 pub use sweep::Survivor;
 pub use ward::{News, Ward, WardError};
 pub use warden::{Farewell, WardenError, serve};

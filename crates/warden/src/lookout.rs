@@ -29,6 +29,7 @@ pub(crate) struct Lookout {
 }
 
 impl Lookout {
+    /// CMD has a lease: its first, or another.
     pub(crate) fn started(&mut self, deadline: BootTime, grace: Duration, now: BootTime) {
         self.grace = grace;
         self.renewed(deadline, now);
@@ -57,6 +58,11 @@ impl Lookout {
 
     pub(crate) fn terminating(&mut self) {
         self.terminating = true;
+    }
+
+    /// CMD goes on without a lease: there is nothing to act on in time.
+    pub(crate) fn stood_down(&mut self) {
+        (self.schedule, self.unanswered_since) = (None, None);
     }
 
     pub(crate) fn ended(&mut self) {
@@ -139,5 +145,18 @@ mod tests {
         assert_eq!(lookout.overdue_at(), Some(at(18_000)));
         lookout.killed(at(12_000));
         assert_eq!(lookout.overdue_at(), Some(at(15_000)));
+    }
+    #[test]
+    fn a_warden_that_does_not_show_that_the_lease_is_over_is_doubted_like_one_that_does_not_signal() {
+        let mut lookout = started();
+        lookout.kept(at(30_000), at(1));
+        assert_eq!(lookout.overdue_at(), Some(at(27_000)));
+        lookout.stood_down();
+        assert_eq!(lookout.overdue_at(), None, "without a lease there is no hurry");
+        lookout.started(at(90_000), GRACE, at(60_000));
+        assert_eq!(lookout.overdue_at(), Some(at(65_000)), "another lease must be answered");
+        lookout.stood_down();
+        lookout.stopped(at(70_000));
+        assert_eq!(lookout.overdue_at(), Some(at(78_000)), "an order to stop is one without a lease too");
     }
 }

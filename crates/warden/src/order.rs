@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::BootTime;
+use crate::sign::Sign;
 
 /// Longest line, in bytes. Linux allows about 2 MiB of arguments by default; the rest is for JSON's escapes.
 pub(crate) const MAX_LINE: usize = 8 << 20;
@@ -60,12 +61,35 @@ impl Start {
     }
 }
 
+/// Another lease for a CMD that outlived its last one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lead {
+    /// When CMD must not lead any more.
+    pub deadline: BootTime,
+    /// How long before that it is told, in milliseconds; and from SIGTERM to the end.
+    pub grace_ms: u64,
+    /// Given to `release` if run cannot release.
+    pub ticket: Ticket,
+    /// What CMD is shown.
+    pub sign: Sign,
+}
+
+impl Lead {
+    pub(crate) fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace_ms)
+    }
+}
+
 /// From run to the warden.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub enum Order {
+    /// What CMD is shown: before `Start`, from its start; later, other papers for a CMD that leads.
+    Sign(Sign),
     /// Run CMD. Once per warden.
     Start(Start),
+    /// CMD leads again.
+    Lead(Lead),
     /// The lease was renewed.
     Deadline {
         /// The new deadline.
@@ -88,7 +112,7 @@ pub enum Report {
         /// Its main process.
         pid: u32,
     },
-    /// The answer to [`Order::Deadline`]; how run knows that the warden is not stopped.
+    /// The answer to [`Order::Deadline`] and [`Order::Lead`]; how run knows that the warden is not stopped.
     Kept {
         /// The deadline in force.
         deadline: BootTime,
@@ -98,6 +122,10 @@ pub enum Report {
         /// By order, or because of the deadline.
         why: Why,
     },
+    /// CMD has been shown that it does not lead, and goes on. It has no deadline until [`Order::Lead`].
+    ReadOnly,
+    /// CMD has been shown that it leads again.
+    Leading,
     /// CMD and every descendant are gone.
     Ended {
         /// How the main process ended.
@@ -151,6 +179,8 @@ pub enum Why {
     Deadline,
     /// Run died.
     Orphaned,
+    /// CMD could not be shown whether it leads.
+    Unshown,
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! When CMD is asked to end, made to end, and taken away from a warden that does neither. Pure: time is
-//! input.
+//! When CMD is asked to end (or told that it does not lead), made to end, and taken away from a warden that does
+//! neither. Pure: time is input.
 //!
 //! Assumes that a sweep takes less than half of the kill margin. Guarantees the orders
 //! `term_at ≤ kill_at ≤ seize_at ≤ deadline` and `term_at ≤ doubt_at ≤ seize_at`. Does not guarantee that
@@ -18,9 +18,9 @@ const MARGIN_MAX: Duration = Duration::from_secs(2);
 /// What happens when, for one deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// SIGTERM to the tree.
+    /// SIGTERM to the tree; or, to a CMD that outlives its lease, the sign that it does not lead.
     pub term_at: BootTime,
-    /// Run takes a warden that has not reported the SIGTERM for stopped, and does as at `seize_at`.
+    /// Run takes a warden that has reported neither for stopped, and does as at `seize_at`.
     pub doubt_at: BootTime,
     /// SIGKILL to the tree, by the warden.
     pub kill_at: BootTime,
@@ -49,8 +49,9 @@ impl Schedule {
 /// What the warden owes a running CMD at some instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    Wait { until: BootTime },
+    Wait { until: Option<BootTime> },
     Terminate,
+    StandDown,
     Kill(Why),
 }
 
@@ -58,22 +59,43 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     grace: Duration,
-    schedule: Schedule,
+    /// None while CMD goes on without a lease.
+    schedule: Option<Schedule>,
+    outlives_lease: bool,
     stopping: Option<(Why, BootTime)>,
 }
 
 impl Watch {
-    pub(crate) fn new(deadline: BootTime, grace: Duration) -> Self {
-        Self { grace, schedule: Schedule::new(deadline, grace), stopping: None }
+    pub(crate) fn new(deadline: BootTime, grace: Duration, outlives_lease: bool) -> Self {
+        let schedule = Some(Schedule::new(deadline, grace));
+        Self { grace, schedule, outlives_lease, stopping: None }
     }
 
-    pub(crate) fn schedule(&self) -> Schedule {
-        self.schedule
+    /// When the lease ends; none while there is none.
+    pub(crate) fn deadline(&self) -> Option<BootTime> {
+        self.schedule.map(|schedule| schedule.deadline)
     }
 
-    /// A renewal. It does not take back a SIGTERM, but lets the grace that began with it run on.
-    pub(crate) fn renew(&mut self, deadline: BootTime) {
-        self.schedule = Schedule::new(deadline, self.grace);
+    pub(crate) fn leads(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// A renewal; says whether there is a lease for it. It does not take back a SIGTERM, but lets the grace
+    /// that began with it run on, and does not bring back a lease that CMD was told is over.
+    pub(crate) fn renew(&mut self, deadline: BootTime) -> bool {
+        self.schedule = self.schedule.map(|_| Schedule::new(deadline, self.grace));
+        self.leads()
+    }
+
+    /// CMD has been told that its lease is over.
+    pub(crate) fn stand_down(&mut self) {
+        self.schedule = None;
+    }
+
+    /// Another lease.
+    pub(crate) fn lead(&mut self, deadline: BootTime, grace: Duration) {
+        self.grace = grace;
+        self.schedule = Some(Schedule::new(deadline, grace));
     }
 
     /// CMD has been told to end. The first reason stands.
@@ -86,14 +108,16 @@ impl Watch {
     }
 
     pub(crate) fn step(&self, now: BootTime) -> Step {
-        match self.stopping {
-            Some((why, grace_ends)) => {
-                let until = grace_ends.min(self.schedule.kill_at);
-                if now >= until { Step::Kill(why) } else { Step::Wait { until } }
+        match (self.stopping, self.schedule) {
+            (Some((why, grace_ends)), schedule) => {
+                let until = schedule.map_or(grace_ends, |schedule| grace_ends.min(schedule.kill_at));
+                if now >= until { Step::Kill(why) } else { Step::Wait { until: Some(until) } }
             }
-            None if now >= self.schedule.kill_at => Step::Kill(Why::Deadline),
-            None if now >= self.schedule.term_at => Step::Terminate,
-            None => Step::Wait { until: self.schedule.term_at },
+            (None, None) => Step::Wait { until: None },
+            (None, Some(schedule)) if now < schedule.term_at => Step::Wait { until: Some(schedule.term_at) },
+            (None, Some(_)) if self.outlives_lease => Step::StandDown,
+            (None, Some(schedule)) if now < schedule.kill_at => Step::Terminate,
+            (None, Some(_)) => Step::Kill(Why::Deadline),
         }
     }
 }
@@ -107,6 +131,15 @@ mod tests {
 
     fn at(ms: u64) -> BootTime {
         BootTime::from_ns(ms * 1_000_000)
+    }
+
+    /// A deadline at 10 s and a grace of 1 s.
+    fn watch() -> Watch {
+        Watch::new(at(10_000), Duration::from_millis(1_000), false)
+    }
+
+    fn outliving() -> Watch {
+        Watch::new(at(10_000), Duration::from_millis(1_000), true)
     }
 
     fn check(grace_ms: u64, term: u64, kill: u64, seize: u64) {
@@ -147,40 +180,75 @@ mod tests {
 
     #[test]
     fn unrenewed_work_is_asked_then_killed() {
-        let mut watch = Watch::new(at(10_000), Duration::from_millis(1_000));
-        assert_eq!(watch.step(at(8_999)), Step::Wait { until: at(9_000) });
+        let mut watch = watch();
+        assert_eq!(watch.step(at(8_999)), Step::Wait { until: Some(at(9_000)) });
         assert_eq!(watch.step(at(9_000)), Step::Terminate);
         watch.stop(Why::Deadline, at(9_000));
-        assert_eq!(watch.step(at(9_499)), Step::Wait { until: at(9_500) });
+        assert_eq!(watch.step(at(9_499)), Step::Wait { until: Some(at(9_500)) });
         assert_eq!(watch.step(at(9_500)), Step::Kill(Why::Deadline));
     }
 
     #[test]
     fn a_warden_that_wakes_too_late_to_ask_kills_at_once() {
-        let watch = Watch::new(at(10_000), Duration::from_millis(1_000));
+        let watch = watch();
         assert_eq!(watch.step(at(20_000)), Step::Kill(Why::Deadline));
     }
 
     #[test]
     fn a_stop_gives_the_grace_but_never_beyond_the_kill_time() {
-        let mut early = Watch::new(at(10_000), Duration::from_millis(1_000));
+        let mut early = watch();
         early.stop(Why::Stopped, at(2_000));
-        assert_eq!(early.step(at(2_000)), Step::Wait { until: at(3_000) });
+        assert_eq!(early.step(at(2_000)), Step::Wait { until: Some(at(3_000)) });
         assert_eq!(early.step(at(3_000)), Step::Kill(Why::Stopped));
-        let mut late = Watch::new(at(10_000), Duration::from_millis(1_000));
+        let mut late = watch();
         late.stop(Why::Stopped, at(8_900));
-        assert_eq!(late.step(at(8_900)), Step::Wait { until: at(9_500) });
+        assert_eq!(late.step(at(8_900)), Step::Wait { until: Some(at(9_500)) });
     }
 
     #[test]
     fn a_renewal_moves_the_times_and_does_not_take_back_a_stop() {
-        let mut watch = Watch::new(at(10_000), Duration::from_millis(1_000));
+        let mut watch = watch();
         watch.renew(at(20_000));
-        assert_eq!(watch.step(at(18_999)), Step::Wait { until: at(19_000) });
+        assert_eq!(watch.step(at(18_999)), Step::Wait { until: Some(at(19_000)) });
         watch.stop(Why::Deadline, at(19_000));
         watch.stop(Why::Stopped, at(19_100));
         watch.renew(at(40_000));
         assert_eq!(watch.stopping(), Some(Why::Deadline));
         assert_eq!(watch.step(at(20_000)), Step::Kill(Why::Deadline));
+    }
+    #[test]
+    fn work_that_outlives_its_lease_stands_down_when_other_work_would_be_asked() {
+        let mut watch = outliving();
+        assert_eq!(watch.step(at(8_999)), Step::Wait { until: Some(at(9_000)) });
+        assert_eq!(watch.step(at(9_000)), Step::StandDown);
+        assert_eq!(watch.step(at(20_000)), Step::StandDown, "late is better than never");
+        watch.stand_down();
+        assert_eq!(watch.step(at(20_000)), Step::Wait { until: None });
+        assert_eq!(watch.deadline(), None);
+    }
+
+    #[test]
+    fn only_another_lease_brings_the_deadline_back() {
+        let mut watch = outliving();
+        watch.stand_down();
+        assert!(!watch.renew(at(40_000)), "a renewal that was answered late");
+        assert_eq!(watch.step(at(9_000)), Step::Wait { until: None });
+        watch.lead(at(60_000), Duration::from_millis(2_000));
+        assert_eq!(watch.step(at(50_000)), Step::Wait { until: Some(at(58_000)) });
+        assert!(watch.renew(at(70_000)));
+        assert_eq!(watch.step(at(68_000)), Step::StandDown);
+    }
+
+    #[test]
+    fn a_stop_without_a_lease_gives_the_whole_grace_and_one_with_a_lease_does_not_outlive_it() {
+        let mut without = outliving();
+        without.stand_down();
+        without.stop(Why::Stopped, at(50_000));
+        assert_eq!(without.step(at(50_000)), Step::Wait { until: Some(at(51_000)) });
+        assert_eq!(without.step(at(51_000)), Step::Kill(Why::Stopped));
+        let mut with = outliving();
+        with.stop(Why::Stopped, at(8_900));
+        assert_eq!(with.step(at(9_000)), Step::Wait { until: Some(at(9_500)) });
+        assert_eq!(with.step(at(9_500)), Step::Kill(Why::Stopped));
     }
 }

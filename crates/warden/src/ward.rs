@@ -22,7 +22,9 @@ use crate::channel::{Inbox, LineError, Outbox};
 use crate::clock::{BootTime, BootTimer};
 use crate::household::Household;
 use crate::lookout::Lookout;
-use crate::order::{Order, Report, Start};
+use crate::order::{Lead, Order, Report, Start};
+use crate::schedule::Schedule;
+use crate::sign::Sign;
 use crate::sweep::{Pauses, Reach, Survivor};
 
 /// Bounds on a hang: a warden that takes longer to come or go is not coming or going.
@@ -46,6 +48,9 @@ pub enum WardError {
     /// A warden has one CMD. The order was not given.
     #[error("this warden already has a command")]
     Twice,
+    /// Its end is nearer than the grace. The order was not given.
+    #[error("the lease is about to end")]
+    TooLate,
     /// CMD may still run: seize.
     #[error("lost touch with the warden: {0}")]
     Link(#[source] io::Error),
@@ -78,6 +83,7 @@ pub struct Ward {
     outbox: Outbox,
     timer: AsyncFd<BootTimer>,
     lookout: Lookout,
+    sign: Option<Sign>,
     running: bool,
     used: bool,
     gone: bool,
@@ -125,6 +131,7 @@ impl Ward {
             outbox: Outbox::default(),
             timer,
             lookout: Lookout::default(),
+            sign: None,
             running: false,
             used: false,
             gone: false,
@@ -141,6 +148,17 @@ impl Ward {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Orders what CMD is shown: before [`Ward::start`], from its start; later, other papers for a CMD that
+    /// leads. Does not block.
+    ///
+    /// # Errors
+    /// [`WardError::Line`]; what was shown stands.
+    pub fn show(&mut self, sign: Sign) -> Result<(), WardError> {
+        self.outbox.push(&Order::Sign(sign.clone()))?;
+        self.sign = Some(sign);
+        self.flush(true)
     }
 
     /// Orders CMD; [`Report::Started`] follows. Does not block.
@@ -166,6 +184,25 @@ impl Ward {
         self.outbox.push(&Order::Deadline { deadline })?;
         if self.running {
             self.lookout.renewed(deadline, BootTime::now());
+        }
+        self.flush(true)
+    }
+
+    /// Gives another lease to a CMD that outlived its last one, after [`Report::ReadOnly`]; [`Report::Leading`]
+    /// follows, or [`Report::ReadOnly`] if it came too late. Does not block.
+    ///
+    /// # Errors
+    /// [`WardError::TooLate`], [`WardError::Line`]; CMD goes on without.
+    pub fn lead(&mut self, lead: Lead) -> Result<(), WardError> {
+        let (deadline, grace) = (lead.deadline, lead.grace());
+        if BootTime::now() >= Schedule::new(deadline, grace).term_at {
+            return Err(WardError::TooLate);
+        }
+        let sign = lead.sign.clone();
+        self.outbox.push(&Order::Lead(lead))?;
+        self.sign = Some(sign);
+        if self.running {
+            self.lookout.started(deadline, grace, BootTime::now());
         }
         self.flush(true)
     }
@@ -221,7 +258,7 @@ impl Ward {
     }
 
     /// Takes CMD away from a warden that is dead or does not act: kills the warden and everything that
-    /// descends from it.
+    /// descends from it, and does to the sign what the warden would have done.
     ///
     /// # Errors
     /// [`WardError::Unkillable`], [`WardError::Sweep`]: something of CMD may be left; the lease must not be
@@ -230,6 +267,7 @@ impl Ward {
         let (household, warden) = (self.household, Arc::clone(&self.warden));
         let seized = tokio::task::spawn_blocking(move || seize(household, &warden)).await;
         seized.map_err(|error| WardError::Sweep(io::Error::other(error)))??;
+        let _shown = self.sign.as_ref().map(Sign::show_read_only);
         self.running = false;
         self.lookout.ended();
         Ok(())
@@ -270,7 +308,8 @@ impl Ward {
                     self.lookout.ended();
                 }
                 Report::Terminating { .. } => self.lookout.terminating(),
-                Report::Started { .. } | Report::Unkillable { .. } => {}
+                Report::ReadOnly => self.lookout.stood_down(),
+                Report::Started { .. } | Report::Leading | Report::Unkillable { .. } => {}
             }
             return Ok(Some(News::Told(report)));
         }

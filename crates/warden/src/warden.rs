@@ -1,15 +1,14 @@
 //! The warden: parent of CMD, deaf to the terminal, awake at the deadline.
 //!
 //! Assumes that it is the only thread of its process and has no other children. Guarantees that newer
-//! deadlines are heard before an old one is acted on, that any failure of the link to run ends CMD, and
-//! that `release` is called only after the tree is gone. Does not guarantee anything while it is stopped:
+//! deadlines are heard before an old one is acted on, that any failure of the link to run ends CMD, that a CMD
+//! is shown `leading` only while it has a lease, and that `release` is called only after the tree is gone. Does not guarantee anything while it is stopped:
 //! run steps in there.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -22,17 +21,15 @@ use rustix::process::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::channel::{Inbox, line};
 use crate::clock::{BootTime, BootTimer};
 use crate::family::Family;
 use crate::household::become_subreaper;
-use crate::order::{How, Order, Report, Start, Ticket, Why};
+use crate::link::Link;
+use crate::order::{How, Lead, Order, Report, Start, Ticket, Why};
 use crate::schedule::{Step, Watch};
+use crate::sign::Sign;
 use crate::sweep::{Pauses, Reach};
 
-/// Most that is read before acting: more than a socket holds, so that whatever was said before we woke is
-/// heard.
-const DRAIN_MAX: usize = 1 << 20;
 /// How often a tree that was asked to end is looked at.
 const STOPPING_TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// How long run, after the lease is lost, may take to release it itself: until the deadline, within bounds.
@@ -77,32 +74,48 @@ pub fn serve(
     release: impl FnOnce(&Ticket),
 ) -> Result<Farewell, WardenError> {
     // Connected last: run takes the connection for the sign that the terminal's signals cannot reach us.
-    let socket = leave_terminal().and_then(|()| UnixStream::connect(socket)).map_err(WardenError::Setup)?;
-    socket.set_nonblocking(true).map_err(WardenError::Setup)?;
+    let mut link = leave_terminal().and_then(|()| Link::connect(socket)).map_err(WardenError::Setup)?;
     let timer = BootTimer::new().map_err(|error| WardenError::Setup(error.into()))?;
-    let mut link = Link { socket, inbox: Inbox::default(), closed: false };
-    let Some(start) = await_start(&mut link)? else { return Ok(Farewell::Unneeded) };
-    let (how, why, deadline, dismissed) = match spawn(&start, shim) {
+    let Some((start, sign)) = await_start(&mut link)? else { return Ok(Farewell::Unneeded) };
+    let outlives_lease = sign.as_ref().is_some_and(|sign| sign.outlives_lease);
+    let watch = Watch::new(start.deadline, start.grace(), outlives_lease);
+    let (how, why, mut lease, dismissed) = match spawn(&start, sign.as_ref(), &watch, shim) {
         Ok((main, handle)) => {
             link.say(&Report::Started { pid: main.as_raw_pid().cast_unsigned() });
             link.say(&Report::Kept { deadline: start.deadline });
-            let watch = Watch::new(start.deadline, start.grace());
-            let (link, timer) = (&mut link, &timer);
-            let mut warden = Warden { link, timer, main, handle, watch, dismissed: false };
+            let (link, timer, ticket) = (&mut link, &timer, start.ticket);
+            let mut warden = Warden { link, timer, main, handle, watch, sign, ticket, dismissed: false };
             let why = warden.keep();
             // Whatever happened, nothing of CMD stays.
             let how = warden.sweep();
-            (how, why?, warden.watch.schedule().deadline, warden.dismissed)
+            take_down(warden.sign.as_ref());
+            let lease = Lease { deadline: warden.watch.deadline(), ticket: warden.ticket };
+            (how, why?, lease, warden.dismissed)
         }
-        Err((how, why)) => (how, why, start.deadline, false),
+        Err((how, why)) => {
+            take_down(sign.as_ref());
+            (how, why, Lease { deadline: Some(start.deadline), ticket: start.ticket }, false)
+        }
     };
     link.say(&Report::Ended { how, why });
-    if dismissed || linger(&mut link, &timer, why, deadline)? == Farewell::Dismissed {
+    if dismissed || linger(&mut link, &timer, why, &mut lease)? == Farewell::Dismissed {
         return Ok(Farewell::Dismissed);
     }
     drop(link);
-    release(&start.ticket);
+    release(&lease.ticket);
     Ok(Farewell::Released)
+}
+
+/// Nothing of CMD is left: whoever still looks at its files, as another's CMD begins, must not find that it leads.
+fn take_down(sign: Option<&Sign>) {
+    let _shown = sign.map(Sign::show_read_only);
+}
+
+/// What is left to give back after CMD.
+struct Lease {
+    /// None if CMD ended without a lease.
+    deadline: Option<BootTime>,
+    ticket: Ticket,
 }
 
 /// A session of its own, adoption of orphans, and handlers in place of the deadly defaults: a service
@@ -122,15 +135,17 @@ fn leave_terminal() -> io::Result<()> {
     Ok(())
 }
 
-fn await_start(link: &mut Link) -> Result<Option<Start>, WardenError> {
+fn await_start(link: &mut Link) -> Result<Option<(Start, Option<Sign>)>, WardenError> {
+    let mut sign = None;
     loop {
-        wait_for(&mut [PollFd::new(&link.socket, PollFlags::IN)], None)?;
+        wait_for(&mut [PollFd::new(link, PollFlags::IN)], None)?;
         link.drain();
         while let Some(order) = link.next() {
             match order {
-                Order::Start(start) => return Ok(Some(start)),
-                // Nothing runs that a deadline could end.
-                Order::Deadline { .. } => {}
+                Order::Sign(shown) => sign = Some(shown),
+                Order::Start(start) => return Ok(Some((start, sign))),
+                // Nothing runs that a deadline could end, or that could lead again.
+                Order::Deadline { .. } | Order::Lead(_) => {}
                 Order::Stop | Order::Kill | Order::Dismiss => return Ok(None),
             }
         }
@@ -140,9 +155,17 @@ fn await_start(link: &mut Link) -> Result<Option<Start>, WardenError> {
     }
 }
 
-fn spawn(start: &Start, shim: &[OsString]) -> Result<(Pid, OwnedFd), (How, Why)> {
-    if !matches!(Watch::new(start.deadline, start.grace()).step(BootTime::now()), Step::Wait { .. }) {
+fn spawn(
+    start: &Start,
+    sign: Option<&Sign>,
+    watch: &Watch,
+    shim: &[OsString],
+) -> Result<(Pid, OwnedFd), (How, Why)> {
+    if !matches!(watch.step(BootTime::now()), Step::Wait { .. }) {
         return Err((How::Unstarted("the lease is about to end".into()), Why::Deadline));
+    }
+    if let Some(Err(error)) = sign.map(Sign::show_leading) {
+        return Err((How::Unstarted(error.to_string()), Why::Unshown));
     }
     // The running executable, also if its file was replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
@@ -163,32 +186,39 @@ fn spawn(start: &Start, shim: &[OsString]) -> Result<(Pid, OwnedFd), (How, Why)>
     }
 }
 
-/// After the end: run releases the lease and dismisses us, or we release it.
-fn linger(link: &mut Link, timer: &BootTimer, why: Why, deadline: BootTime) -> Result<Farewell, WardenError> {
+/// After the end: run releases the lease and dismisses us, or we release it. Without a lease there is no hurry.
+fn linger(link: &mut Link, timer: &BootTimer, why: Why, lease: &mut Lease) -> Result<Farewell, WardenError> {
     let now = BootTime::now();
-    let patience_ends = match why {
+    let patience_ends = |deadline: BootTime| match why {
         Why::Deadline => deadline.min(now.later(RELEASE_PATIENCE_MAX)),
         // The lease goes on, and run with it until it stops renewing.
-        Why::Finished | Why::Stopped | Why::Orphaned => deadline,
+        Why::Finished | Why::Stopped | Why::Orphaned | Why::Unshown => deadline,
     };
-    let mut release_at = patience_ends.max(now.later(RELEASE_PATIENCE_MIN));
+    let mut release_at =
+        lease.deadline.map(|deadline| patience_ends(deadline).max(now.later(RELEASE_PATIENCE_MIN)));
     loop {
         link.drain();
         while let Some(order) = link.next() {
             match order {
                 Order::Dismiss => return Ok(Farewell::Dismissed),
-                Order::Deadline { deadline } => {
-                    release_at = deadline;
+                // Said before run heard that CMD has ended: what was granted to it has to be given back.
+                Order::Lead(Lead { deadline, ticket, .. }) => {
+                    *lease = Lease { deadline: Some(deadline), ticket };
+                    release_at = Some(deadline);
                     link.say(&Report::Kept { deadline });
                 }
-                Order::Start(_) | Order::Stop | Order::Kill => {}
+                Order::Deadline { deadline } if lease.deadline.is_some() => {
+                    release_at = Some(deadline);
+                    link.say(&Report::Kept { deadline });
+                }
+                Order::Deadline { .. } | Order::Sign(_) | Order::Start(_) | Order::Stop | Order::Kill => {}
             }
         }
-        if link.closed || BootTime::now() >= release_at {
+        if link.closed || release_at.is_some_and(|at| BootTime::now() >= at) {
             return Ok(Farewell::Released);
         }
-        timer.arm(Some(release_at)).map_err(|error| WardenError::Waiting(error.into()))?;
-        let mut events = [PollFd::new(&link.socket, PollFlags::IN), PollFd::new(timer, PollFlags::IN)];
+        timer.arm(release_at).map_err(|error| WardenError::Waiting(error.into()))?;
+        let mut events = [PollFd::new(link, PollFlags::IN), PollFd::new(timer, PollFlags::IN)];
         wait_for(&mut events, None)?;
     }
 }
@@ -200,6 +230,8 @@ struct Warden<'a> {
     main: Pid,
     handle: OwnedFd,
     watch: Watch,
+    sign: Option<Sign>,
+    ticket: Ticket,
     dismissed: bool,
 }
 
@@ -225,6 +257,10 @@ impl Warden<'_> {
                     self.terminate(Why::Deadline);
                     continue;
                 }
+                Step::StandDown => {
+                    self.stand_down();
+                    continue;
+                }
                 Step::Wait { until } => until,
             };
             self.wait(until)?;
@@ -237,8 +273,13 @@ impl Warden<'_> {
         while let Some(order) = self.link.next() {
             match order {
                 Order::Deadline { deadline } => {
-                    self.watch.renew(deadline);
-                    renewed = Some(deadline);
+                    // Unless it is of a lease that CMD was told is over.
+                    renewed = self.watch.renew(deadline).then_some(deadline).or(renewed);
+                }
+                Order::Sign(sign) => self.show_papers(sign),
+                Order::Lead(lead) => {
+                    renewed = Some(lead.deadline);
+                    self.lead(lead);
                 }
                 Order::Stop if self.watch.stopping().is_none() => self.terminate(Why::Stopped),
                 Order::Stop => {}
@@ -264,6 +305,41 @@ impl Warden<'_> {
         self.link.say(&Report::Terminating { why });
     }
 
+    /// CMD goes on without its lease. One that cannot be told so is asked to end.
+    fn stand_down(&mut self) {
+        match self.sign.as_ref().map_or(Ok(()), Sign::show_read_only) {
+            Ok(()) => {
+                self.watch.stand_down();
+                self.link.say(&Report::ReadOnly);
+            }
+            Err(_) => self.terminate(Why::Unshown),
+        }
+    }
+
+    /// CMD has another lease. It is shown only if there is time to work under it.
+    fn lead(&mut self, lead: Lead) {
+        self.watch.lead(lead.deadline, lead.grace());
+        self.ticket = lead.ticket;
+        let timely = matches!(self.watch.step(BootTime::now()), Step::Wait { .. });
+        if timely && self.watch.stopping().is_none() {
+            match lead.sign.show_leading() {
+                Ok(()) => self.link.say(&Report::Leading),
+                Err(_) => self.terminate(Why::Unshown),
+            }
+        }
+        self.sign = Some(lead.sign);
+    }
+
+    /// CMD has other papers, unless it was told that it does not lead.
+    fn show_papers(&mut self, sign: Sign) {
+        if self.watch.leads() {
+            if sign.show_papers().is_err() && self.watch.stopping().is_none() {
+                self.terminate(Why::Unshown);
+            }
+            self.sign = Some(sign);
+        }
+    }
+
     /// Reaps adopted children; a reason means that nothing is left to wait for.
     ///
     /// The main process stays unreaped until the sweep, so that its pid and its group's number remain its
@@ -287,11 +363,11 @@ impl Warden<'_> {
         poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
     }
 
-    fn wait(&self, until: BootTime) -> Result<(), WardenError> {
-        self.timer.arm(Some(until)).map_err(|error| WardenError::Waiting(error.into()))?;
+    fn wait(&self, until: Option<BootTime>) -> Result<(), WardenError> {
+        self.timer.arm(until).map_err(|error| WardenError::Waiting(error.into()))?;
         let stopping = self.watch.stopping().is_some();
         let mut events = vec![
-            PollFd::new(&self.link.socket, PollFlags::IN),
+            PollFd::new(self.link, PollFlags::IN),
             PollFd::new(self.timer, PollFlags::IN),
             PollFd::new(&self.handle, PollFlags::IN),
         ];
@@ -350,45 +426,5 @@ fn wait_for(events: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<(),
     match poll(events, timeout) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(WardenError::Waiting(error.into())),
-    }
-}
-
-/// The warden's end of the socket. Whatever goes wrong with it counts as the end of run.
-struct Link {
-    socket: UnixStream,
-    inbox: Inbox,
-    closed: bool,
-}
-
-impl Link {
-    /// Reads what run has said so far.
-    fn drain(&mut self) {
-        let mut buffer = [0; 4096];
-        let mut total = 0;
-        while !self.closed && total < DRAIN_MAX {
-            match self.socket.read(&mut buffer) {
-                Ok(0) => self.closed = true,
-                Ok(read) => {
-                    self.inbox.push(&buffer[..read]);
-                    total += read;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => self.closed = true,
-            }
-        }
-    }
-
-    fn next(&mut self) -> Option<Order> {
-        self.inbox.pop().unwrap_or_else(|_| {
-            self.closed = true;
-            None
-        })
-    }
-
-    /// Reports are few and short: a socket that does not take one belongs to a run that is not there.
-    fn say(&mut self, report: &Report) {
-        let said = line(report).map_err(io::Error::other).and_then(|line| self.socket.write_all(&line));
-        self.closed |= said.is_err();
     }
 }

@@ -14,15 +14,25 @@ use crate::output::{Failure, Outcome};
 Examples:
   baton init                                   a store in ./.baton
   baton init --store 'git:.?remote=origin'     a store in a git remote
+  baton init --store spanner://p/i/db --print  the tables that it needs, for whoever may make them
 
 The operator's secret key stays in this user's configuration folder (0600); the store holds the public \
 half. Agents that run as the same Unix user, or that can write the store, can defeat this: run them as \
 another user, or on another host with a server between.")]
-pub(crate) struct Init {}
+pub(crate) struct Init {
+    /// Print what the store needs laid out (tables, functions), and do nothing.
+    #[arg(long)]
+    print: bool,
+}
 
 impl Init {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        if self.print {
+            return print_layout(global).await;
+        }
         let context = Context::open(global, Access::Write).await?;
+        let prepared = context.coordinator.store().prepare().await.map_err(baton::Error::from);
+        prepared.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
         let (key, made) = keys::load_or_make()?;
         let enrolled = context.coordinator.enrol(&key).await;
         let elections = enrolled.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
@@ -37,4 +47,14 @@ impl Init {
         context.output.say(&data, &text)?;
         Ok(Exit::Done)
     }
+}
+
+async fn print_layout(global: &Global) -> Outcome {
+    let context = Context::open(global, Access::Read).await?;
+    let store = context.coordinator.store();
+    let layout = store.layout();
+    let data = json!({ "outcome": "layout", "store": store.location(), "layout": layout });
+    let text = layout.unwrap_or_else(|| format!("{} needs nothing laid out", store.location()));
+    context.output.say(&data, text.trim_end())?;
+    Ok(Exit::Done)
 }

@@ -164,17 +164,21 @@ impl Approve {
 pub(crate) async fn operate(global: &Global, election: &ElectionName, act: Act, text: &str) -> Outcome {
     let key = keys::load()?;
     let context = Context::open(global, Access::Write).await?;
+    let known = context.coordinator.view(election).await.is_ok_and(|view| view.document.is_some());
     let done = context.coordinator.operate(election, &key, &act).await;
     context.remember();
     match done.map_err(|error| Failure::from_error(&error, Speaker::Operator))? {
         Answer::Done { epoch, ended, waits } => {
             let data = json!({
                 "outcome": act.name(), "election": election, "epoch": epoch, "ended": ended,
-                "waits_ms": waits.as_millis(),
+                "waits_ms": waits.as_millis(), "made": !known,
             });
             let mut text = text.to_string();
             if let Some(agent) = &ended {
                 text.push_str(&format!("; the token of {agent} is refused from now on"));
+            }
+            if !known {
+                text.push_str("; no election had this name, so it was made");
             }
             if waits > Span::ZERO {
                 text.push_str(&format!("; its lease may last {waits} more"));

@@ -32,6 +32,9 @@ pub(crate) struct Policy {
     /// How long a lease lasts, 1s to 7d
     #[arg(long, value_name = "DURATION")]
     ttl: Option<Span>,
+    /// The longest lease that a candidate may ask for
+    #[arg(long, value_name = "DURATION|none")]
+    max_ttl: Option<Limit<Span>>,
     /// How long candidates may enlist before one is chosen
     #[arg(long, value_name = "DURATION")]
     nomination: Option<Span>,
@@ -100,6 +103,7 @@ impl Policy {
         }
         set(&mut policy.select, self.select.as_ref());
         set(&mut policy.ttl, self.ttl.as_ref());
+        set(&mut policy.max_ttl, self.max_ttl.as_ref().map(|limit| &limit.0));
         set(&mut policy.nomination, self.nomination.as_ref());
         set(&mut policy.approval, self.approval.as_ref());
         set(&mut policy.approval_ttl, self.approval_ttl.as_ref());

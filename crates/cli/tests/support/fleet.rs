@@ -198,16 +198,6 @@ impl<'a> Fleet<'a> {
         });
         assert!(gone, "left behind: {left:?}");
     }
-
-    /// What each CMD wrote at its start: token, agent, seconds of its wall clock.
-    pub(crate) fn starts(&self) -> Vec<(u64, String, i64)> {
-        let text = std::fs::read_to_string(self.world.file("started")).unwrap();
-        let parse = |line: &str| {
-            let words: Vec<&str> = line.split(' ').collect();
-            (words[0].parse().unwrap(), words[1].to_string(), words[2].parse().unwrap())
-        };
-        text.lines().map(parse).collect()
-    }
 }
 
 /// The fence's own log: numbered without a gap, and its tokens never go back. Returns the tokens.

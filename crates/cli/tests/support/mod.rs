@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests")]
 #![allow(clippy::print_stderr, reason = "what a failed test needs to be understood")]
 
+pub(crate) mod clocks;
+pub(crate) mod cluster;
 pub(crate) mod evil;
 pub(crate) mod fleet;
+pub(crate) mod journal;
+pub(crate) mod places;
 pub(crate) mod processes;
 pub(crate) mod random;
 pub(crate) mod watcher;
@@ -46,6 +50,8 @@ pub(crate) fn baton() -> Command {
 pub(crate) struct World {
     folder: TempDir,
     mark: String,
+    /// The store, if it is not the folder of this world.
+    elsewhere: Option<String>,
 }
 
 impl World {
@@ -59,7 +65,14 @@ impl World {
         fs::create_dir(folder.path().join("r")).unwrap();
         fs::set_permissions(folder.path().join("r"), fs::Permissions::from_mode(0o700)).unwrap();
         let mark = folder.path().display().to_string();
-        World { folder, mark }
+        World { folder, mark, elsewhere: None }
+    }
+
+    /// A world whose store is elsewhere.
+    pub(crate) fn on(url: &str) -> World {
+        let mut world = World::new();
+        world.elsewhere = Some(url.to_string());
+        world
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -80,7 +93,7 @@ impl World {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("file:{}", self.store().display())
+        self.elsewhere.clone().unwrap_or_else(|| format!("file:{}", self.store().display()))
     }
 
     /// A call of the command, not yet made.

@@ -69,6 +69,18 @@ pub(crate) fn warden(run: u32) -> Option<u32> {
     })
 }
 
+/// Kills a `baton run` and its warden, as if at once: the warden must not find time to release.
+pub(crate) fn kill_with_warden(run: &mut std::process::Child) {
+    let warden = warden(run.id());
+    for pid in warden.into_iter().chain([run.id()]) {
+        signal(pid, Signal::STOP);
+    }
+    for pid in warden.into_iter().chain([run.id()]) {
+        signal(pid, Signal::KILL);
+    }
+    run.wait().unwrap();
+}
+
 /// Whether a process is stopped (`T`), as opposed to running, gone or a zombie.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|fields| fields[0] == "T")

@@ -16,6 +16,8 @@ use super::processes::{Process, Tree, pids};
 const PAUSE: Duration = Duration::from_millis(3);
 /// A look that comes later than this shows that the machine stood still; nobody could act meanwhile.
 const LATE: Duration = Duration::from_millis(60);
+/// How often the store is asked, where it is not a folder.
+const STORE_PAUSE: Duration = Duration::from_millis(200);
 /// A process that was no member in so many looks will not become one.
 const STRANGER: u32 = 20;
 
@@ -105,10 +107,17 @@ impl Looker {
         runtime.block_on(async {
             let connect = Coordinator::connect_for(&self.url, Access::Read, Memory::new());
             let coordinator = connect.await.unwrap();
+            let pause = if self.url.starts_with("file:") { Duration::ZERO } else { STORE_PAUSE };
+            let mut asked_at: Option<Instant> = None;
             while !stop.load(Ordering::Acquire) {
-                let view = coordinator.view(&self.election).await;
-                let document = view.ok().and_then(|view| view.document);
-                let epoch = document.map(|document| document.epoch.0);
+                let mut epoch = None;
+                if asked_at.is_none_or(|at| at.elapsed() >= pause) {
+                    asked_at = Some(Instant::now());
+                    // A store that does not answer must not keep the watcher from watching.
+                    let view = tokio::time::timeout(LATE, coordinator.view(&self.election)).await;
+                    let document = view.ok().and_then(|view| view.ok()?.document);
+                    epoch = document.map(|document| document.epoch.0);
+                }
                 let members = self.look();
                 self.judge(&members, epoch, &mut findings.lock().unwrap());
                 std::thread::sleep(PAUSE);

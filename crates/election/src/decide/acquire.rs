@@ -134,6 +134,14 @@ fn wait_for_lease(document: &Document, evidence: &Evidence<'_>) -> Result<(), Re
 /// Refuses whom the rules bar, for good or for the beginning of this vacancy.
 fn eligible(document: &Document, acquire: &Acquire, evidence: &Evidence<'_>) -> Result<(), Refusal> {
     let not_eligible = |why, retry_in| Err(Refusal::NotEligible { why, retry_in });
+    if let (Some(asked), Some(max)) = (acquire.ttl, document.policy.max_ttl)
+        && asked > max
+    {
+        return not_eligible(
+            format!("it asks for a lease of {asked}; the policy allows at most {max}"),
+            None,
+        );
+    }
     let free_for = document.vacancy(evidence.age);
     if let Some(kept) = document.reserved_for.as_ref().filter(|kept| kept.agent != acquire.agent) {
         match kept.lasts {

@@ -56,6 +56,7 @@ fn policy(words: &mut Words) -> Policy {
     Policy {
         select: words.value("select").unwrap_or(base.select),
         ttl: words.value("ttl").unwrap_or(base.ttl),
+        max_ttl: words.value("max-ttl").or(base.max_ttl),
         approval: words.value("approval").unwrap_or(base.approval),
         approval_ttl: words.value("approval-ttl").unwrap_or(base.approval_ttl),
         nomination: words.value("nomination").unwrap_or(base.nomination),

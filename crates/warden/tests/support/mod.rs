@@ -45,6 +45,19 @@ impl Scene {
         Self::launch(private_dir(), run, life_ms, grace_ms, command)
     }
 
+    /// One whose command outlives its deadline.
+    pub(crate) fn outliving(life_ms: u64, grace_ms: u64, command: &[&str]) -> Self {
+        let mut run = Command::new(leash());
+        run.env("LEASH_OUTLIVES", "1").stdin(Stdio::null());
+        Self::launch(private_dir(), run, life_ms, grace_ms, command)
+    }
+
+    /// The mode and the paper, as the command could read them.
+    pub(crate) fn shown(&self) -> (String, String) {
+        let read = |name: &str| fs::read_to_string(self.path().join("sign").join(name)).unwrap_or_default();
+        (read("mode").trim().to_owned(), read("paper"))
+    }
+
     /// `run` is the command without arguments, or one that takes it as an argument.
     pub(crate) fn launch(
         dir: TempDir,

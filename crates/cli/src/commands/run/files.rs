@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use baton::CheckpointContent;
 use baton::election::command::{MAX_CHECKPOINT_BYTES, MAX_TEXT_BYTES};
 use baton::election::document::{Checkpoint, Reference};
-use baton::election::{ContentHash, Epoch};
+use baton::election::{ContentHash, Credential, Epoch};
+use baton_warden::Paper;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,7 +18,9 @@ use crate::state::{StateFolder, write_private};
 
 /// Where they are.
 pub(super) struct Files {
+    pub(super) mode: PathBuf,
     pub(super) token: PathBuf,
+    pub(super) key: PathBuf,
     pub(super) checkpoint: PathBuf,
     pub(super) progress: PathBuf,
     pub(super) handover: PathBuf,
@@ -29,16 +32,19 @@ pub(super) type Mark = (SystemTime, u64);
 impl Files {
     pub(super) fn make(folder: &RunFolder) -> Files {
         Files {
+            mode: folder.file("mode"),
             token: folder.file("token"),
+            key: folder.file("key"),
             checkpoint: folder.file("checkpoint"),
             progress: folder.file("progress"),
             handover: folder.file("handover.json"),
         }
     }
 
-    /// Replaces the token in one step, so that CMD never reads half of it.
-    pub(super) fn write_token(&self, token: Epoch) -> Result<(), Failure> {
-        write_private(&self.token, format!("{token}\n").as_bytes())
+    /// What only a leader has: for the warden to write, which knows until when.
+    pub(super) fn papers(&self, token: Epoch, credential: Credential) -> Vec<Paper> {
+        let paper = |path: &Path, text: String| Paper { path: path.to_path_buf(), text };
+        vec![paper(&self.key, format!("{credential}\n")), paper(&self.token, format!("{token}\n"))]
     }
 
     /// What the predecessor left; an empty object if nothing.

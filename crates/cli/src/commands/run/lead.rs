@@ -1,20 +1,22 @@
-//! One leadership: CMD runs in the care of the warden while the lease is renewed.
+//! One run of CMD in the care of the warden, while the lease is renewed.
 
-use baton::election::command::Finding;
 use baton::election::document::Phase;
-use baton::election::lease;
+use baton::store::boot;
 use baton::{Grant, Leadership, Status};
-use baton_warden::{News, Report, Start, Ward, Why};
+use baton_warden::{How, News, Report, Ward, Why};
+use tokio::sync::watch;
 
-use super::Runner;
 use super::files::Files;
 use super::hearing::Hearing;
-use super::usefulness::{Judge, Judged, Judging, LOOK_EVERY, Lookout};
-use crate::custody::{Duty, GivesBack, RunFolder, boot_time};
+use super::office::Office;
+use super::read_only::Outage;
+use super::usefulness::{Judging, LOOK_EVERY, Lookout};
+use super::{OnOutage, Runner};
+use crate::custody::{RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::output::Failure;
 
-/// How a leadership ended.
+/// How a run of CMD ended.
 pub(super) enum Ending {
     /// CMD ended, with this exit code.
     Finished(u8),
@@ -22,25 +24,30 @@ pub(super) enum Ending {
     Lost(String),
 }
 
-/// One leadership while CMD runs.
-struct Turn<'a, 'b> {
-    runner: &'a mut Runner<'b>,
-    lead: Leadership,
-    files: Files,
-    lookout: Lookout,
-    hearing: Hearing,
-    judge: Judge,
-    /// The judgement on its way, if there is one.
-    judging: Option<Judging>,
+/// One run of CMD, under one leadership or several.
+pub(super) struct Turn<'a, 'b> {
+    pub(super) runner: &'a mut Runner<'b>,
+    pub(super) folder: &'a RunFolder,
+    pub(super) files: Files,
+    pub(super) lookout: Lookout,
     /// Why CMD is being stopped, once it is.
-    stopping: Option<Stopping>,
+    pub(super) stopping: Option<Stopping>,
+    hearing: Hearing,
 }
 
-enum Stopping {
+pub(super) enum Stopping {
     /// A signal asked for it.
     Asked,
     /// The leadership is over.
     Lost(String),
+}
+
+/// How a leadership ended.
+enum Watched {
+    /// With CMD, whose exit code this is. Nothing of it is left.
+    Ended(u8),
+    /// With the lease; CMD knows, and goes on. The reason.
+    ReadOnly(String),
 }
 
 impl Runner<'_> {
@@ -51,94 +58,59 @@ impl Runner<'_> {
         mut ward: Ward,
         grant: Grant,
     ) -> Result<Ending, Failure> {
-        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Holder);
-        let election = self.options.election.clone();
-        let (ttl, credential) = (grant.ttl, grant.credential);
-        let lead = match self.context.coordinator.lead(&election, &self.bid, grant) {
-            Ok(lead) => lead,
-            Err(baton::Error::Lost(why)) => return Ok(Ending::Lost(why)),
-            Err(error) => return Err(fail(error)),
-        };
         let files = Files::make(folder);
-        files.write_token(lead.token())?;
-        files.write_handover(lead.inherited())?;
-        let environment = self.environment(&lead, &files);
-        let duty = Duty {
-            store: self.store.clone(),
-            folder: folder.path().to_path_buf(),
-            gives_back: GivesBack::Lease { election, epoch: lead.token(), credential },
+        let mut office = match Office::take(self, folder, &files, grant) {
+            Ok(office) => office,
+            Err(baton::Error::Lost(why)) => return Ok(Ending::Lost(why)),
+            Err(error) => return Err(Failure::from_error(&error, Speaker::Holder)),
         };
-        let grace = self.options.grace.unwrap_or_else(|| lease::default_grace(ttl));
-        let started = ward.start(Start {
-            command: self.options.command.clone(),
-            env: environment.clone(),
-            deadline: boot_time(lead.deadline()),
-            grace_ms: grace.as_millis(),
-            ticket: duty.ticket(),
-        });
+        files.write_handover(office.lead.inherited())?;
+        let started =
+            ward.show(office.sign(&files)).and_then(|()| ward.start(office.start(&self.options.command)));
         started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
-        let message =
-            format!("{} leads {} with token {}", self.bid.agent, self.options.election, lead.token());
-        self.voice.tell("leading", Some(lead.token()), &message)?;
-        let lookout = Lookout::new(&files);
-        let hearing = Hearing::begin(&mut ward)?;
-        let judge = Judge {
-            coordinator: self.context.coordinator.clone(),
-            election: self.options.election.clone(),
-            credential,
-            state: self.context.state.clone(),
-            household: self.household,
-            validator: self.options.validate.clone(),
-            environment,
-            checkpoint: files.checkpoint.clone(),
+        let token = office.lead.token();
+        let message = format!("{} leads {} with token {token}", self.bid.agent, self.options.election);
+        self.voice.tell("leading", Some(token), &message)?;
+        let (lookout, hearing) = (Lookout::new(&files), Hearing::begin(&mut ward)?);
+        let mut turn = Turn { runner: self, folder, files, lookout, stopping: None, hearing };
+        let ending = loop {
+            let why = match turn.watch_over(&mut office, &mut ward).await? {
+                Watched::Ended(code) => break turn.finish(office, &mut ward, code).await?,
+                Watched::ReadOnly(why) => why,
+            };
+            let token = office.lead.token();
+            // The lease runs out, and nobody gives it back before: CMD may take its grace to notice.
+            drop(office);
+            office = match turn.go_on_read_only(&mut ward, token, &why).await? {
+                Outage::Over(office) => *office,
+                Outage::Ended(code) => break turn.finish_read_only(code, why)?,
+            };
         };
-        let (judging, stopping) = (None, None);
-        let mut turn = Turn { runner: self, lead, files, lookout, hearing, judge, judging, stopping };
-        let code = turn.watch_over(&mut ward).await?;
-        let (ending, hearing) = turn.finish(&mut ward, code).await?;
         let _ = ward.dismiss().await;
-        hearing.end().await;
+        turn.hearing.end().await;
         Ok(ending)
-    }
-
-    fn environment(&self, lead: &Leadership, files: &Files) -> Vec<(String, String)> {
-        let path = |path: &std::path::Path| path.display().to_string();
-        [
-            ("BATON_ELECTION", lead.election().to_string()),
-            ("BATON_AGENT", lead.agent().to_string()),
-            ("BATON_TOKEN", lead.token().to_string()),
-            ("BATON_TOKEN_FILE", path(&files.token)),
-            ("BATON_KEY", lead.credential().to_string()),
-            ("BATON_STORE", self.store.clone()),
-            ("BATON_CHECKPOINT_FILE", path(&files.checkpoint)),
-            ("BATON_PROGRESS_FILE", path(&files.progress)),
-            ("BATON_HANDOVER_FILE", path(&files.handover)),
-        ]
-        .map(|(name, value)| (name.to_string(), value))
-        .into()
     }
 }
 
 impl Turn<'_, '_> {
-    /// Until nothing of CMD is left. Returns CMD's exit code.
-    async fn watch_over(&mut self, ward: &mut Ward) -> Result<u8, Failure> {
-        let mut status = self.lead.status();
-        let mut terms = self.lead.terms();
+    /// Until nothing of CMD is left, or CMD goes on without this leadership.
+    async fn watch_over(&mut self, office: &mut Office, ward: &mut Ward) -> Result<Watched, Failure> {
+        let (mut status, mut terms) = (office.lead.status(), office.lead.terms());
+        let mut token = terms.borrow_and_update().token;
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 news = ward.next_report() => match news {
-                    Ok(News::Told(Report::Started { .. })) => self.lead.serving(),
-                    Ok(News::Told(Report::Ended { how, why })) => {
-                        if why == Why::Deadline && self.stopping.is_none() {
-                            self.stopping = Some(Stopping::Lost("no renewal was answered in time".to_string()));
-                        }
-                        return Ok(how.exit_code());
+                    Ok(News::Told(Report::Started { .. })) => office.lead.serving(),
+                    Ok(News::Told(Report::Leading)) => self.leads_again(&office.lead)?,
+                    Ok(News::Told(Report::ReadOnly)) if self.stopping.is_none() => {
+                        return Ok(Watched::ReadOnly(why_not_renewed(&status.borrow())));
                     }
+                    Ok(News::Told(Report::Ended { how, why })) => return self.ended(&how, why).map(Watched::Ended),
                     Ok(News::Told(Report::Unkillable { pid, name })) => self.unkillable(pid, &name)?,
-                    Ok(News::Told(Report::Kept { .. } | Report::Terminating { .. })) => {}
-                    Ok(News::Overdue | News::Gone) | Err(_) => return self.seize(ward).await,
+                    Ok(News::Told(Report::Kept { .. } | Report::Terminating { .. } | Report::ReadOnly)) => {}
+                    Ok(News::Overdue | News::Gone) | Err(_) => return self.seize(ward).await.map(Watched::Ended),
                 },
                 changed = status.changed() => {
                     let lost = match &*status.borrow_and_update() {
@@ -146,52 +118,81 @@ impl Turn<'_, '_> {
                         Status::Safe | Status::Jeopardy(_) | Status::AwaitingApproval => None,
                     };
                     if changed.is_err() || lost.is_some() {
-                        status = self.stop_losing(ward, lost.unwrap_or_default());
+                        // It is over for good: there is nothing more to hear from it.
+                        status = unchanging(&office.lead);
+                        let ran_out = boot::now() >= terms.borrow().deadline;
+                        if !(ran_out && self.runner.options.on_outage == OnOutage::ReadOnly) {
+                            self.stop_losing(ward, lost.unwrap_or_default());
+                        }
+                        // Otherwise the warden has told CMD by then, and tells us, or it is overdue itself.
                     }
                 }
                 Ok(()) = terms.changed() => {
                     let terms = *terms.borrow_and_update();
                     let _ = ward.deadline(boot_time(terms.deadline));
-                    self.files.write_token(terms.token)?;
-                }
-                _ = self.runner.signals.next() => {
-                    if self.stopping.is_some() {
-                        let _ = ward.kill();
-                    } else {
-                        self.stopping = Some(Stopping::Asked);
-                        self.lead.enter(Phase::Draining);
-                        let _ = ward.stop();
+                    if token != terms.token {
+                        token = terms.token;
+                        let _ = ward.show(office.sign(&self.files));
                     }
                 }
-                _ = looks.tick() => self.look(),
-                judged = Judging::of(&mut self.judging) => {
-                    self.judging = None;
-                    if let Some(verdict) = self.heed(judged?)? && self.stopping.is_none() {
-                        self.condemn(&verdict).await;
-                        self.stopping = Some(Stopping::Lost(verdict));
-                        let _ = ward.stop();
+                _ = self.runner.signals.next() => {
+                    if self.stopping.is_none() {
+                        office.lead.enter(Phase::Draining);
+                    }
+                    self.stop_as_asked(ward);
+                }
+                _ = looks.tick() => self.look(office),
+                judged = Judging::of(&mut office.judging) => {
+                    office.judging = None;
+                    if let Some(verdict) = office.heed(self.runner, judged?)? && self.stopping.is_none() {
+                        office.condemn(&verdict).await;
+                        self.stop_losing(ward, verdict);
                     }
                 }
             }
         }
     }
 
-    /// The leadership is lost: CMD must stop. There is nothing more to hear from it.
-    fn stop_losing(&mut self, ward: &mut Ward, why: String) -> tokio::sync::watch::Receiver<Status> {
-        if self.stopping.is_none() {
-            self.stopping = Some(Stopping::Lost(why));
-        }
+    /// The leadership is lost: CMD must stop.
+    pub(super) fn stop_losing(&mut self, ward: &mut Ward, why: String) {
+        self.stopping.get_or_insert(Stopping::Lost(why));
         let _ = ward.stop();
-        let mut status = self.lead.status();
-        status.mark_unchanged();
-        status
+    }
+
+    /// A signal says that CMD must stop; a second one, that it must stop at once.
+    pub(super) fn stop_as_asked(&mut self, ward: &mut Ward) {
+        if self.stopping.is_some() {
+            let _ = ward.kill();
+        } else {
+            self.stopping = Some(Stopping::Asked);
+            let _ = ward.stop();
+        }
+    }
+
+    /// Nothing of CMD is left. Returns its exit code.
+    pub(super) fn ended(&mut self, how: &How, why: Why) -> Result<u8, Failure> {
+        let lost = match (why, how) {
+            (Why::Deadline, _) => "no renewal was answered in time".to_string(),
+            (Why::Unshown, How::Unstarted(error)) => {
+                return Err(Failure::new(
+                    Exit::Error,
+                    "system",
+                    format!("cannot write the files of CMD below {}: {error}", self.folder.path().display()),
+                    "they tell CMD whether it leads; XDG_RUNTIME_DIR must have room and be this user's own",
+                ));
+            }
+            (Why::Unshown, How::Exit(_) | How::Signal(_)) => {
+                "CMD could not be told whether it leads".to_string()
+            }
+            (Why::Finished | Why::Stopped | Why::Orphaned, _) => return Ok(how.exit_code()),
+        };
+        self.stopping.get_or_insert(Stopping::Lost(lost));
+        Ok(how.exit_code())
     }
 
     /// The warden is dead or stopped: what it kept is ended from here.
-    async fn seize(&mut self, ward: &mut Ward) -> Result<u8, Failure> {
-        if self.stopping.is_none() {
-            self.stopping = Some(Stopping::Lost("the warden was killed or stopped".to_string()));
-        }
+    pub(super) async fn seize(&mut self, ward: &mut Ward) -> Result<u8, Failure> {
+        self.stopping.get_or_insert(Stopping::Lost("the warden was killed or stopped".to_string()));
         loop {
             match ward.seize().await {
                 Ok(()) => return Ok(137),
@@ -203,59 +204,45 @@ impl Turn<'_, '_> {
         }
     }
 
-    fn unkillable(&self, pid: u32, name: &str) -> Result<(), Failure> {
+    pub(super) fn unkillable(&self, pid: u32, name: &str) -> Result<(), Failure> {
         let text =
             format!("cannot end process {pid} ({name}) of CMD; the lease is not released while it lives");
         self.runner.voice.tell("unkillable", None, &text)
     }
 
+    fn leads_again(&self, lead: &Leadership) -> Result<(), Failure> {
+        lead.serving();
+        let (agent, election, token) = (lead.agent(), lead.election(), lead.token());
+        let text = format!("{agent} leads {election} again with token {token}");
+        self.runner.voice.tell("leading", Some(token), &text)
+    }
+
     /// Looks for progress and for a new checkpoint.
-    fn look(&mut self) {
+    fn look(&mut self, office: &mut Office) {
         let sight = self.lookout.look(&self.files);
         let heard = self.hearing.heard();
         if sight.progress || heard {
-            self.lead.progress();
+            office.lead.progress();
         }
-        let free = self.stopping.is_none() && self.judging.is_none();
+        let free = self.stopping.is_none() && office.judging.is_none();
         if let Some(mark) = sight.checkpoint.filter(|_| free) {
             self.lookout.published(mark);
-            self.judging = Some(Judging::of_checkpoint(self.judge.clone(), self.lead.token()));
+            office.judging = Some(Judging::of_checkpoint(office.judge.clone(), office.lead.token()));
         }
-    }
-
-    /// Tells what became of a checkpoint; returns what the validator has against it.
-    fn heed(&self, judged: Judged) -> Result<Option<String>, Failure> {
-        if let Some(why) = &judged.failed {
-            self.runner.voice.tell("checkpoint-failed", None, &format!("the checkpoint is lost: {why}"))?;
-        }
-        if judged.published {
-            self.lead.progress();
-        }
-        Ok(judged.verdict)
-    }
-
-    /// Ends this leadership for a failed validation.
-    async fn condemn(&self, verdict: &str) {
-        let (coordinator, lead) = (&self.runner.context.coordinator, &self.lead);
-        let finding = Finding::Validation;
-        let credential = Some(lead.credential());
-        let _ = coordinator
-            .report(lead.election(), lead.token(), finding, verdict, lead.agent(), credential)
-            .await;
     }
 
     /// Waits for the judgement on its way, while the lease is kept. A signal or a loss ends the wait.
-    async fn judgement(&mut self, ward: &mut Ward) -> Result<Option<String>, Failure> {
-        let (mut status, mut terms) = (self.lead.status(), self.lead.terms());
+    async fn judgement(&mut self, office: &mut Office, ward: &mut Ward) -> Result<Option<String>, Failure> {
+        let (mut status, mut terms) = (office.lead.status(), office.lead.terms());
         loop {
             if let Status::Lost(why) = &*status.borrow_and_update() {
                 self.stopping.get_or_insert(Stopping::Lost(why.clone()));
                 return Ok(None);
             }
             tokio::select! {
-                judged = Judging::of(&mut self.judging) => {
-                    self.judging = None;
-                    return self.heed(judged?);
+                judged = Judging::of(&mut office.judging) => {
+                    office.judging = None;
+                    return office.heed(self.runner, judged?);
                 }
                 // The warden would release what is not renewed.
                 Ok(()) = terms.changed() => {
@@ -271,21 +258,21 @@ impl Turn<'_, '_> {
     }
 
     /// Nothing of CMD is left: leaves the last checkpoint and gives the lease back.
-    async fn finish(mut self, ward: &mut Ward, code: u8) -> Result<(Ending, Hearing), Failure> {
+    async fn finish(&mut self, mut office: Office, ward: &mut Ward, code: u8) -> Result<Ending, Failure> {
         let mut verdict = None;
-        if self.judging.is_some() {
-            verdict = self.judgement(ward).await?;
+        if office.judging.is_some() {
+            verdict = self.judgement(&mut office, ward).await?;
         }
         if let Some(mark) = self.lookout.last(&self.files) {
             self.lookout.published(mark);
-            self.judging = Some(Judging::of_checkpoint(self.judge.clone(), self.lead.token()));
-            verdict = self.judgement(ward).await?.or(verdict);
+            office.judging = Some(Judging::of_checkpoint(office.judge.clone(), office.lead.token()));
+            verdict = self.judgement(&mut office, ward).await?.or(verdict);
         } else if code == 0 && self.stopping.is_none() && verdict.is_none() {
-            self.judging = Some(Judging::of_work(self.judge.clone()));
-            verdict = self.judgement(ward).await?;
+            office.judging = Some(Judging::of_work(office.judge.clone()));
+            verdict = self.judgement(&mut office, ward).await?;
         }
         if let (Some(verdict), None) = (&verdict, &self.stopping) {
-            self.condemn(verdict).await;
+            office.condemn(verdict).await;
             self.stopping = Some(Stopping::Lost(verdict.clone()));
         }
         let reason = match &self.stopping {
@@ -293,21 +280,35 @@ impl Turn<'_, '_> {
             Some(Stopping::Asked) => "asked to stop".to_string(),
             Some(Stopping::Lost(why)) => why.clone(),
         };
-        let token = self.lead.token();
-        let released = self.lead.release(&reason).await;
-        match self.stopping {
-            Some(Stopping::Lost(why)) => Ok((Ending::Lost(why), self.hearing)),
+        let token = office.lead.token();
+        let released = office.lead.release(&reason).await;
+        match self.stopping.take() {
+            Some(Stopping::Lost(why)) => Ok(Ending::Lost(why)),
             None | Some(Stopping::Asked) => {
+                let election = &self.runner.options.election;
                 let text = match released {
-                    Ok(_) => format!("released {} ({reason})", self.runner.options.election),
-                    Err(error) => format!(
-                        "could not release {}; its lease runs out: {error}",
-                        self.runner.options.election
-                    ),
+                    Ok(_) => format!("released {election} ({reason})"),
+                    Err(error) => format!("could not release {election}; its lease runs out: {error}"),
                 };
                 self.runner.voice.tell("released", Some(token), &text)?;
-                Ok((Ending::Finished(code), self.hearing))
+                Ok(Ending::Finished(code))
             }
         }
+    }
+}
+
+/// The status of a leadership of which there is nothing more to hear.
+fn unchanging(lead: &Leadership) -> watch::Receiver<Status> {
+    let mut status = lead.status();
+    status.mark_unchanged();
+    status
+}
+
+/// Why a lease runs out.
+fn why_not_renewed(status: &Status) -> String {
+    match status {
+        Status::Jeopardy(why) | Status::Lost(why) => why.clone(),
+        // It was this process that stood still.
+        Status::Safe | Status::AwaitingApproval => "no renewal was answered in time".to_string(),
     }
 }

@@ -3,6 +3,8 @@
 mod files;
 mod hearing;
 mod lead;
+mod office;
+mod read_only;
 mod signals;
 mod usefulness;
 mod voice;
@@ -13,7 +15,7 @@ use baton::election::{AgentName, Credential, ElectionName};
 use baton::store::Access;
 use baton::{Bid, Campaign};
 use baton_warden::{Household, Ward};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::acquire::Terms;
 use crate::context::{Context, Global, name};
@@ -32,11 +34,16 @@ Examples:
   baton run deploy --ttl 10s --stall 5m --validate 'make check' -- ./deploy.sh
 
 CMD finds BATON_ELECTION, BATON_AGENT, BATON_TOKEN, BATON_TOKEN_FILE (follows when the token rises), BATON_KEY, \
-BATON_STORE, BATON_HANDOVER_FILE (what the predecessor left), BATON_CHECKPOINT_FILE (write here what the \
-successor must know) and BATON_PROGRESS_FILE (touch it to show progress).
+BATON_KEY_FILE, BATON_MODE_FILE (`leading` or `read-only`), BATON_STORE, BATON_HANDOVER_FILE (what the \
+predecessor left), BATON_CHECKPOINT_FILE (write here what the successor must know) and BATON_PROGRESS_FILE \
+(touch it to show progress).
 
 When the leadership is lost, CMD and everything it started gets SIGTERM, then SIGKILL, and is gone before \
-the lease ends. Not covered: run and its warden both stopped, a suspended machine. Fences protect there.")]
+the lease ends. Not covered: run and its warden both stopped, a suspended machine. Fences protect there.
+
+With --on-outage read-only, a lease that cannot be kept does not end CMD: before it ends, the mode file says \
+`read-only` and the files of token and key are empty; CMD must look, and stop to act as the leader within the \
+grace. When run is granted the lease again, the files get the new token and key, and then the mode is `leading`.")]
 pub(crate) struct Run {
     /// What to lead
     election: ElectionName,
@@ -54,12 +61,24 @@ pub(crate) struct Run {
     /// Do not campaign again after a loss: exit 4
     #[arg(long)]
     once: bool,
+    /// If the lease cannot be kept, since the store does not answer or run stood still: end CMD, or let it go on
+    /// without leadership
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnOutage::Stop)]
+    on_outage: OnOutage,
     /// A shell command that judges every checkpoint, and the end of CMD: not 0 ends the leadership
     #[arg(long, value_name = "CMD")]
     validate: Option<String>,
     /// What to run while leading
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
+}
+
+/// What becomes of CMD when its lease cannot be kept: it ends before the lease does, or goes on without leadership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OnOutage {
+    // No docs on these: they would spread the help of every option over several lines.
+    Stop,
+    ReadOnly,
 }
 
 /// What stays the same from one leadership to the next.
@@ -188,12 +207,15 @@ impl Runner<'_> {
 
     /// Gives back what was granted to this credential, if anything: the answer to a swap in flight may have been lost. Nothing
     /// was done under it; if this fails, it runs out.
-    async fn give_back(&self, credential: Credential, reason: &str) {
-        let (coordinator, election) = (&self.context.coordinator, &self.options.election);
-        let Ok(view) = coordinator.view(election).await else { return };
-        let leader = view.document.and_then(|document| document.leader);
-        if let Some(leader) = leader.filter(|leader| leader.incarnation == credential.incarnation) {
-            let _ = coordinator.release(election, leader.epoch, credential, Some(reason.to_string())).await;
+    fn give_back(&self, credential: Credential, reason: &str) -> impl Future<Output = ()> + Send + use<> {
+        let (coordinator, election) = (self.context.coordinator.clone(), self.options.election.clone());
+        let reason = Some(reason.to_string());
+        async move {
+            let Ok(view) = coordinator.view(&election).await else { return };
+            let leader = view.document.and_then(|document| document.leader);
+            if let Some(leader) = leader.filter(|leader| leader.incarnation == credential.incarnation) {
+                let _ = coordinator.release(&election, leader.epoch, credential, reason).await;
+            }
         }
     }
 

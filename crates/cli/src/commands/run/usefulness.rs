@@ -58,6 +58,11 @@ impl Lookout {
     pub(super) fn published(&mut self, mark: Mark) {
         self.published = Some(mark);
     }
+
+    /// Whatever is there is not to be published.
+    pub(super) fn disregard(&mut self, files: &Files) {
+        self.published = files::mark(&files.checkpoint);
+    }
 }
 
 /// Who publishes checkpoints and judges them, beside the watch over CMD: neither a slow store nor a slow validator may

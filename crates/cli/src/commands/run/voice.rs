@@ -13,6 +13,7 @@ use crate::output::{Failure, Output};
 const LOOK_AT_STORE: Duration = Duration::from_secs(5);
 
 /// Who speaks, of what.
+#[derive(Clone)]
 pub(super) struct Voice {
     output: Output,
     election: ElectionName,

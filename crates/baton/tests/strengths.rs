@@ -1,0 +1,91 @@
+//! The table of strengths in the docs is what the code says. `UPDATE_EXPECT=1` writes it anew.
+#![cfg(feature = "all-stores")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::fmt::Write;
+use std::path::Path;
+
+use baton::Coordinator;
+use baton::store::{Deletion, Durability, Strengths, Watching};
+
+const BEGIN: &str =
+    "<!-- generated from the code: UPDATE_EXPECT=1 cargo test -p baton --all-features --test strengths -->\n";
+const END: &str = "<!-- end of what is generated -->\n";
+/// A lease of 30 s is renewed every 10 s.
+const RENEWALS_PER_HOUR: u32 = 360;
+
+/// Opening asks nothing of a server.
+async fn strengths_of(url: &str) -> Strengths {
+    Coordinator::connect(url).await.unwrap().store().strengths()
+}
+
+fn row(name: &str, strengths: &Strengths) -> String {
+    let clock = if strengths.stamped { "stamped" } else { "observed" };
+    let watch = match strengths.watch {
+        Watching::Pushed => "pushed",
+        Watching::Polled => "polled",
+    };
+    let durability = match strengths.durability {
+        Durability::Process => "dies with its process",
+        Durability::Synced => "what was answered is synced",
+        Durability::Remote => "as the server keeps it",
+    };
+    let deletion = match strengths.deletion {
+        Deletion::Impossible => "nobody can delete",
+        Deletion::Survives => "rises on",
+        Deletion::NewStoreId => "rises on for who saw it; wiped: a new store id, which fences refuse",
+    };
+    let (held, waits) = (RENEWALS_PER_HOUR * strengths.upkeep.per_renewal, strengths.upkeep.looks_per_hour);
+    format!(
+        "| {name} | {clock}: {} | {watch} | {durability} | {deletion} | {} | {held} | {waits} |\n",
+        strengths.age, strengths.partition
+    )
+}
+
+#[tokio::test]
+async fn the_table_in_the_docs_is_what_the_code_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, KUBECONFIG).unwrap();
+    let done = std::process::Command::new("git").args(["init", "-q"]).arg(folder.path().join("r")).status();
+    assert!(done.unwrap().success());
+    let stores = [
+        ("`mem:`", "mem:".to_string()),
+        ("`file:DIR`", format!("file:{at}/s")),
+        ("`git:DIR`", format!("git:{at}/r")),
+        ("`git:DIR?remote=R`", format!("git:{at}/r?remote={at}/r")),
+        ("`etcd://…`", "etcd://127.0.0.1:1/p".to_string()),
+        ("`etcd://…?election=etcd`", "etcd://127.0.0.1:1/p?election=etcd".to_string()),
+        ("`k8s://…`", format!("k8s://n?kubeconfig={}", kubeconfig.display())),
+        ("`firestore://…`", "firestore://p?emulator=127.0.0.1:1".to_string()),
+        ("`spanner://…`", "spanner://p/i/d?emulator=127.0.0.1:1".to_string()),
+        ("`postgres://…`", "postgres://u@127.0.0.1:1/d".to_string()),
+        ("`postgres://…?clock=observed`", "postgres://u@127.0.0.1:1/d?clock=observed".to_string()),
+    ];
+    let mut table = String::from(
+        "| store | age of a lease | changes | durability | token after a deletion | a partition | operations/h, held | looks/h, waiting |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for (name, url) in &stores {
+        write!(table, "{}", row(name, &strengths_of(url).await)).unwrap();
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/stores.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (found, after) = rest.split_once(END).unwrap();
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+        return;
+    }
+    assert_eq!(found, table, "docs/reference/stores.md is out of date");
+}
+
+const KUBECONFIG: &str = "
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: t}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+";

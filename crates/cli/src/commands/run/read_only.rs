@@ -1,0 +1,189 @@
+//! CMD goes on without leadership, while run campaigns again beside it.
+//!
+//! Assumes that CMD obeys its mode file. Guarantees that CMD is shown another leadership only once the warden has its
+//! deadline, and that none is taken over from before: each campaign is a new incarnation.
+
+use std::time::Duration;
+
+use baton::election::{Credential, Epoch};
+use baton::{Campaign, Grant};
+use baton_warden::{News, Report, Ward};
+use tokio::task::JoinHandle;
+
+use super::Runner;
+use super::lead::{Ending, Stopping, Turn};
+use super::office::Office;
+use super::voice::trouble;
+use crate::exit::Speaker;
+use crate::output::Failure;
+
+/// Between two campaigns, if one failed for a reason that does not pass by itself.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// The longest that is spent on giving back what nobody works under.
+const GIVE_BACK: Duration = Duration::from_secs(2);
+
+/// How the time without leadership ended.
+pub(super) enum Outage {
+    /// It is granted a lease again, of which the warden has been told.
+    Over(Box<Office>),
+    /// With CMD, whose exit code this is. Nothing of it is left.
+    Ended(u8),
+}
+
+impl Turn<'_, '_> {
+    /// Until nothing of CMD is left, or it is to lead again. `token` is of the leadership that is over.
+    pub(super) async fn go_on_read_only(
+        &mut self,
+        ward: &mut Ward,
+        token: Epoch,
+        why: &str,
+    ) -> Result<Outage, Failure> {
+        let (agent, election) = (&self.runner.bid.agent, &self.runner.options.election);
+        let text = format!("{agent} does not lead {election} any more ({why}): CMD goes on read-only");
+        self.runner.voice.tell("read-only", Some(token), &text)?;
+        let mut comeback = match self.runner.options.once {
+            true => None,
+            false => Some(Comeback::begin(self.runner, Duration::ZERO)?),
+        };
+        let mut told = String::new();
+        loop {
+            tokio::select! {
+                news = ward.next_report() => {
+                    let code = match news {
+                        Ok(News::Told(Report::Ended { how, why })) => self.ended(&how, why)?,
+                        Ok(News::Told(Report::Unkillable { pid, name })) => {
+                            self.unkillable(pid, &name)?;
+                            continue;
+                        }
+                        Ok(News::Told(
+                            Report::Started { .. }
+                            | Report::Kept { .. }
+                            | Report::Terminating { .. }
+                            | Report::ReadOnly
+                            | Report::Leading,
+                        )) => continue,
+                        Ok(News::Overdue | News::Gone) | Err(_) => self.seize(ward).await?,
+                    };
+                    if let Some(comeback) = comeback {
+                        comeback.give_up(self.runner).await;
+                    }
+                    return Ok(Outage::Ended(code));
+                }
+                granted = Comeback::of(&mut comeback), if self.stopping.is_none() => {
+                    comeback = None;
+                    match granted {
+                        Ok(grant) => if let Some(office) = self.take_office_again(ward, grant)? {
+                            return Ok(Outage::Over(Box::new(office)));
+                        },
+                        Err(why) if why == told => {}
+                        Err(why) => {
+                            self.runner.voice.tell("store", None, &format!("still waiting: {why}"))?;
+                            told = why;
+                        }
+                    }
+                    if self.stopping.is_none() {
+                        comeback = Some(Comeback::begin(self.runner, TRY_AGAIN)?);
+                    }
+                }
+                _ = self.runner.signals.next() => {
+                    self.stop_as_asked(ward);
+                    if let Some(comeback) = &comeback {
+                        comeback.task.abort();
+                    }
+                }
+            }
+        }
+    }
+
+    /// CMD is to lead again; none if it is not, and the lease is given back: nothing was done under it.
+    fn take_office_again(&mut self, ward: &mut Ward, grant: Grant) -> Result<Option<Office>, Failure> {
+        let credential = grant.credential;
+        if let Err(failure) = self.runner.options.check_grace(Some(grant.ttl)) {
+            tokio::spawn(self.runner.give_back(credential, "the grace does not fit the lease"));
+            self.stop_losing(ward, failure.message);
+            return Ok(None);
+        }
+        let too_late = |runner: &Runner<'_>| {
+            tokio::spawn(runner.give_back(credential, "the grant was heard of too late"));
+            Ok(None)
+        };
+        let office = match Office::take(self.runner, self.folder, &self.files, grant) {
+            Ok(office) => office,
+            Err(baton::Error::Lost(_)) => return too_late(self.runner),
+            Err(error) => return Err(Failure::from_error(&error, Speaker::Holder)),
+        };
+        self.files.write_handover(office.lead.inherited())?;
+        // What CMD wrote while it did not lead is not the leader's word.
+        self.lookout.disregard(&self.files);
+        match ward.lead(office.resume(&self.files)) {
+            Ok(()) => Ok(Some(office)),
+            Err(_) => too_late(self.runner),
+        }
+    }
+
+    /// Nothing of CMD is left, and there is nothing to give back.
+    pub(super) fn finish_read_only(&mut self, code: u8, why: String) -> Result<Ending, Failure> {
+        let voice = &self.runner.voice;
+        if self.lookout.last(&self.files).is_some() {
+            let text = "the checkpoint is lost: CMD did not lead when it ended";
+            voice.tell("checkpoint-failed", None, text)?;
+        }
+        match self.stopping.take() {
+            Some(Stopping::Lost(why)) => Ok(Ending::Lost(why)),
+            None | Some(Stopping::Asked) if self.runner.options.once => Ok(Ending::Lost(why)),
+            None | Some(Stopping::Asked) => {
+                voice.tell("ended", None, "CMD ended read-only: there is nothing to release")?;
+                Ok(Ending::Finished(code))
+            }
+        }
+    }
+}
+
+/// A campaign beside a CMD that runs.
+struct Comeback {
+    credential: Credential,
+    task: JoinHandle<Result<Grant, baton::Error>>,
+}
+
+impl Drop for Comeback {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Comeback {
+    /// Waits in line as a new incarnation, however long it takes.
+    fn begin(runner: &Runner<'_>, after: Duration) -> Result<Comeback, Failure> {
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Candidate);
+        let credential = baton::mint_credential().map_err(fail)?;
+        let campaign = Campaign::new(runner.bid.clone());
+        let (coordinator, voice) = (runner.context.coordinator.clone(), runner.voice.clone());
+        let election = runner.options.election.clone();
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            tokio::select! {
+                granted = coordinator.wait_for_grant(&election, &campaign, credential) => granted,
+                never = trouble(&coordinator, &voice) => match never {},
+            }
+        });
+        Ok(Comeback { credential, task })
+    }
+
+    /// Waits for it, for ever if there is none. An error says why it has to begin anew; no store is given up.
+    async fn of(comeback: &mut Option<Comeback>) -> Result<Grant, String> {
+        match comeback {
+            None => std::future::pending().await,
+            Some(comeback) => match (&mut comeback.task).await {
+                Ok(granted) => granted.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+
+    /// Ends it. What it may have been granted is given back, if the store can be reached.
+    async fn give_up(self, runner: &Runner<'_>) {
+        self.task.abort();
+        let given_back = runner.give_back(self.credential, "the wait for it was broken off");
+        let _ = tokio::time::timeout(GIVE_BACK, given_back).await;
+    }
+}

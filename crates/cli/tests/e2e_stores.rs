@@ -1,0 +1,149 @@
+//! Sixteen candidates on every store; the holder and its warden are killed, again and again, half of the wall clocks are wrong,
+//! and the record is deleted by hand.
+#![cfg(feature = "all-stores")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::print_stderr, reason = "the figures of the run")]
+
+mod support;
+
+use std::fs::File;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use support::places::{self, Place};
+use support::watcher::Watcher;
+use support::{World, clocks, processes};
+
+const ELECTION: &str = "fleet";
+const CANDIDATES: usize = 16;
+const KILLS: usize = 20;
+/// In the middle of it, the record is deleted.
+const DELETED_AFTER: usize = 10;
+const TTL: Duration = Duration::from_secs(2);
+/// How long after a kill somebody must lead. A bound on a hang: the store and sixteen candidates share two cores.
+const SOON: Duration = Duration::from_secs(60);
+
+/// CMD: says who leads, with which token, and what its wall clock shows.
+const WORKER: &str = r#"
+printf '%s %s %s\n' "$BATON_TOKEN" "$BATON_AGENT" "$(date +%s)" >> "$E2E_WORLD/started"
+while :; do sleep 0.05; done
+"#;
+
+fn candidate(world: &World, number: usize) -> Child {
+    let (agent, ttl) = (format!("agent-{number}"), format!("{}s", TTL.as_secs()));
+    let mut command =
+        world.command(&["run", ELECTION, "--as", &agent, "--ttl", &ttl, "--", "sh", "-c", WORKER]);
+    command.envs(clocks::environment(number));
+    let append = |kind: &str| {
+        let path = world.file(&format!("{agent}.{kind}"));
+        File::options().append(true).create(true).open(path).unwrap()
+    };
+    command.stdout(append("out")).stderr(append("err")).spawn().unwrap()
+}
+
+fn play(place: Option<Place>) {
+    let Some(place) = place else { return };
+    let world = World::on(&place.url);
+    world.ok(&["init"]);
+    let watcher = Watcher::start(&world, ELECTION);
+    let mut candidates: Vec<Child> = (1..=CANDIDATES).map(|number| candidate(&world, number)).collect();
+    let mut longest = Duration::ZERO;
+    let mut led: Vec<u64> = Vec::new();
+    for kill in 0..=KILLS {
+        let (begun, mut leader) = (Instant::now(), None);
+        let led_again = support::happens(SOON, || {
+            let findings = watcher.findings();
+            leader =
+                findings.leader().filter(|tree| led.last().is_none_or(|last| tree.token > *last)).cloned();
+            leader.is_some()
+        });
+        assert!(led_again, "nobody leads after {kill} kills: {}", logs(&world));
+        longest = longest.max(if kill == 0 { Duration::ZERO } else { begun.elapsed() });
+        let leader = leader.unwrap();
+        led.push(leader.token);
+        if kill == KILLS {
+            break;
+        }
+        if kill == DELETED_AFTER
+            && let Some(delete) = &place.delete
+        {
+            delete(ELECTION);
+        }
+        let number: usize = leader.agent.trim_start_matches("agent-").parse().unwrap();
+        let child = &mut candidates[number - 1];
+        // Not even the warden is left to release: the lease must run out.
+        processes::kill_with_warden(child);
+        candidates[number - 1] = candidate(&world, number);
+    }
+    assert!(led.is_sorted_by(|a, b| a < b), "{led:?}");
+    for child in &candidates {
+        processes::signal(child.id(), Signal::TERM);
+    }
+    for child in &mut candidates {
+        support::exit_code(child);
+    }
+    let findings = watcher.finish();
+    let starts = clocks::starts(&places::log(&world));
+    clocks::assert_moved(&starts);
+    let tokens: Vec<u64> = starts.iter().map(|start| start.token).collect();
+    assert!(tokens.is_sorted_by(|a, b| a < b), "tokens rise strictly: {tokens:?}");
+    eprintln!(
+        "{}: {KILLS} kills of holder and warden, {} leaderships, tokens {} to {}, longest without a leader {longest:?}, {} looks",
+        world.url().split(":").next().unwrap_or_default(),
+        findings.trees.len(),
+        tokens[0],
+        tokens[tokens.len() - 1],
+        findings.looks,
+    );
+}
+
+/// The last lines of everybody, for whoever must understand a failure.
+fn logs(world: &World) -> String {
+    let tail = |number: usize| {
+        let text = std::fs::read_to_string(world.file(&format!("agent-{number}.err"))).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(3).collect();
+        format!("agent-{number}: {lines:?}\n")
+    };
+    (1..=CANDIDATES).map(tail).collect()
+}
+
+#[test]
+fn on_a_folder() {
+    play(places::file());
+}
+
+#[test]
+fn on_git() {
+    play(places::git());
+}
+
+#[test]
+fn on_etcd() {
+    play(places::etcd());
+}
+
+#[test]
+fn on_etcd_of_three() {
+    play(places::etcd_of_three());
+}
+
+#[test]
+fn on_kubernetes() {
+    play(places::kubernetes());
+}
+
+#[test]
+fn on_firestore() {
+    play(places::firestore());
+}
+
+#[test]
+fn on_spanner() {
+    play(places::spanner());
+}
+
+#[test]
+fn on_postgres() {
+    play(places::postgres());
+}

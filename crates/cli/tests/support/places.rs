@@ -1,0 +1,157 @@
+//! The stores that elections are played out on: where each is, and how a person deletes a record there.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use baton::store::conformance::{Required, required};
+
+use super::World;
+
+/// A store of its own for one test.
+pub(crate) struct Place {
+    pub(crate) url: String,
+    /// Deletes the record of an election behind Baton's back; none where that is refused rather than survived.
+    pub(crate) delete: Option<Delete>,
+    /// What must live as long as the store.
+    _folder: Option<tempfile::TempDir>,
+}
+
+type Delete = Box<dyn Fn(&str)>;
+
+impl Place {
+    fn new(url: String, delete: impl Fn(&str) + 'static) -> Place {
+        Place { url, delete: Some(Box::new(delete)), _folder: None }
+    }
+}
+
+/// A name that no other test uses.
+pub(crate) fn unique(what: &str) -> String {
+    let now = baton::store::boot::now().as_nanos();
+    format!("{what}{:x}", now ^ u64::from(std::process::id()))
+}
+
+/// Runs a tool, which must succeed, and says what it printed.
+#[track_caller]
+pub(crate) fn tool(program: &str, arguments: &[&str]) -> String {
+    let done = Command::new(program).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{program} {arguments:?}: {text} {said}");
+    text
+}
+
+pub(crate) fn at(variable: &str) -> Option<String> {
+    match required(variable) {
+        Required::At(at) => Some(at),
+        Required::Missing => None,
+    }
+}
+
+pub(crate) fn file() -> Option<Place> {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let url = format!("file:{}", root.display());
+    let delete = move |election: &str| std::fs::remove_dir_all(root.join(election)).unwrap();
+    Some(Place { url, delete: Some(Box::new(delete)), _folder: Some(folder) })
+}
+
+/// A clone with a bare remote. Who deletes a ref there is refused: the clones remember what stood in it.
+pub(crate) fn git() -> Option<Place> {
+    let folder = tempfile::tempdir().unwrap();
+    let (remote, clone) = (folder.path().join("remote.git"), folder.path().join("clone"));
+    let git = |arguments: &[&str]| tool("git", arguments);
+    git(&["init", "--quiet", "--bare", &path(&remote)]);
+    git(&["init", "--quiet", &path(&clone)]);
+    let url = format!("git:{}?remote={}", path(&clone), path(&remote));
+    Some(Place { url, delete: None, _folder: Some(folder) })
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// An etcd of one member.
+pub(crate) fn etcd() -> Option<Place> {
+    etcd_at(at("BATON_TEST_ETCD")?)
+}
+
+/// An etcd of three members.
+pub(crate) fn etcd_of_three() -> Option<Place> {
+    etcd_at(at("BATON_TEST_ETCD3")?)
+}
+
+fn etcd_at(endpoints: String) -> Option<Place> {
+    let (prefix, etcdctl) = (unique("e"), at("BATON_TEST_ETCDCTL")?);
+    let url = format!("etcd://{endpoints}/{prefix}");
+    Some(Place::new(url, move |election| {
+        let deleted = tool(&etcdctl, &["--endpoints", &endpoints, "del", &format!("{prefix}/{election}")]);
+        assert_eq!(deleted.trim(), "1");
+    }))
+}
+
+pub(crate) fn postgres() -> Option<Place> {
+    let server = at("BATON_TEST_POSTGRES")?;
+    let table = unique("t");
+    let url = format!("{server}?table={table}");
+    Some(Place::new(url, move |election| {
+        let delete = format!("DELETE FROM {table} WHERE key = '{election}'");
+        assert_eq!(tool("psql", &[&server, "-c", &delete]).trim(), "DELETE 1");
+    }))
+}
+
+pub(crate) fn kubernetes() -> Option<Place> {
+    let (kubeconfig, kubectl) = (at("BATON_TEST_KUBECONFIG")?, at("BATON_TEST_KUBECTL")?);
+    let namespace = unique("n");
+    let own = ["--kubeconfig", &kubeconfig];
+    tool(&kubectl, &[&own[..], &["create", "namespace", &namespace]].concat());
+    let url = format!("k8s://{namespace}?kubeconfig={kubeconfig}");
+    Some(Place::new(url, move |_| {
+        let delete = ["--kubeconfig", &kubeconfig, "--namespace", &namespace, "delete", "lease", "--all"];
+        assert!(tool(&kubectl, &delete).contains("deleted"));
+    }))
+}
+
+pub(crate) fn firestore() -> Option<Place> {
+    let server = at("BATON_TEST_FIRESTORE")?;
+    let (project, collection) = (unique("p"), "leadership");
+    let url = format!("firestore://{project}?collection={collection}&emulator={server}");
+    Some(Place::new(url, move |_| {
+        let documents = format!("http://{server}/v1/projects/{project}/databases/(default)/documents");
+        let owner = "Authorization: Bearer owner";
+        let list = tool("curl", &["-sSfg", "-H", owner, &format!("{documents}/{collection}")]);
+        let found: serde_json::Value = serde_json::from_str(&list).unwrap();
+        let mut deleted = 0;
+        for document in found["documents"].as_array().unwrap() {
+            let name = document["name"].as_str().unwrap();
+            tool("curl", &["-sSfg", "-X", "DELETE", "-H", owner, &format!("http://{server}/v1/{name}")]);
+            deleted += 1;
+        }
+        assert!(deleted > 0, "{list}");
+    }))
+}
+
+pub(crate) fn spanner() -> Option<Place> {
+    let (server, rest) = (at("BATON_TEST_SPANNER")?, at("BATON_TEST_SPANNER_REST")?);
+    let database = format!("projects/p/instances/i/databases/{}", unique("d"));
+    let url = format!(
+        "spanner://{}?emulator={server}&rest={rest}",
+        database.replace("projects/", "").replace("/instances/", "/").replace("/databases/", "/")
+    );
+    Some(Place::new(url, move |election| {
+        let post = |place: &str, body: &str| {
+            tool("curl", &["-sSf", "-X", "POST", "-d", body, &format!("http://{rest}/v1/{place}")])
+        };
+        let session: serde_json::Value =
+            serde_json::from_str(&post(&format!("{database}/sessions"), "{}")).unwrap();
+        let mutation = format!(
+            r#"{{"singleUseTransaction":{{"readWrite":{{}}}},
+                "mutations":[{{"delete":{{"table":"Leadership","keySet":{{"keys":[["{election}"]]}}}}}}]}}"#
+        );
+        post(&format!("{}:commit", session["name"].as_str().unwrap()), &mutation);
+    }))
+}
+
+/// Where a world keeps a log of its own.
+pub(crate) fn log(world: &World) -> PathBuf {
+    world.file("started")
+}

@@ -1,0 +1,20 @@
+//! The suite on a store that tells of nothing itself: whatever its watchers hear comes from the topic.
+
+#![allow(clippy::unwrap_used, reason = "this is all tests")]
+
+mod support;
+
+use std::sync::Arc;
+
+use baton_store::{BoxFuture, Store, conformance};
+use support::Place;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_whole_suite() {
+    let Some(place) = Place::prepared().await else { return };
+    let open = || {
+        let client = place.client();
+        Box::pin(async move { Arc::new(client.await) as Arc<dyn Store> }) as BoxFuture<'_, _>
+    };
+    assert_eq!(conformance::run(&open).await, 13);
+}

@@ -1,0 +1,252 @@
+//! One request to etcd: bounded in time, answered by the first member that can, sent again only where that is harmless.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::stream;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+use crate::auth::{Auth, Token};
+use crate::fault::{Fault, Meaning};
+use crate::members::{Asked, Members};
+use crate::open::Settings;
+use crate::wire::etcdserverpb::kv_client::KvClient;
+use crate::wire::etcdserverpb::lease_client::LeaseClient;
+use crate::wire::etcdserverpb::{
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
+    LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+};
+
+/// How long a request may take, with all of its attempts.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long one attempt may take, where there are other members.
+const ATTEMPT: Duration = Duration::from_secs(3);
+/// A caller that gave up after this long has found the member too slow.
+const GIVEN_UP: Duration = Duration::from_millis(250);
+
+/// Whether a request may be sent again without knowing what became of the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It may: twice is as good as once.
+    Repeatable,
+    /// It may not.
+    Once,
+}
+
+/// A way to all members.
+#[derive(Clone)]
+pub(crate) struct Client {
+    members: Arc<Members>,
+    auth: Option<Arc<Auth>>,
+    /// Where this is, for people.
+    pub(crate) location: String,
+    limit: Duration,
+}
+
+/// One member, as one request sees it.
+#[derive(Clone)]
+pub(crate) struct Line {
+    /// The way to it.
+    pub(crate) channel: Channel,
+    token: Option<Token>,
+}
+
+impl Line {
+    /// A message as it is sent: with the token, and only for a member that has a leader.
+    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        let metadata = request.metadata_mut();
+        metadata.insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
+        if let Some(token) = &self.token {
+            metadata.insert("token", token.clone());
+        }
+        request
+    }
+}
+
+/// What to do after a failed attempt.
+enum Remedy {
+    Nothing,
+    Again,
+    NewToken,
+}
+
+impl Client {
+    /// A way to the members that a store's name lists. Asks nothing of them.
+    pub(crate) fn of(settings: &Settings) -> Result<Client, baton_store::StoreError> {
+        let location = settings.location();
+        let members = Members::of(settings, &location)?;
+        let auth = settings.user.clone().map(|user| Arc::new(Auth::of(user)));
+        Ok(Client { members: Arc::new(members), auth, location, limit: LIMIT })
+    }
+
+    /// The same with another bound on every request.
+    pub(crate) fn limited_to(&self, limit: Duration) -> Client {
+        Client { limit, ..self.clone() }
+    }
+
+    /// What is in a range, as the majority has it.
+    pub(crate) async fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Fault> {
+        self.call(Effect::Repeatable, |line| async move {
+            KvClient::new(line.channel.clone())
+                .range(line.request(request.clone()))
+                .await
+                .map(Response::into_inner)
+        })
+        .await
+    }
+
+    /// A transaction.
+    pub(crate) async fn txn(&self, effect: Effect, request: &TxnRequest) -> Result<TxnResponse, Fault> {
+        self.call(effect, |line| async move {
+            KvClient::new(line.channel.clone())
+                .txn(line.request(request.clone()))
+                .await
+                .map(Response::into_inner)
+        })
+        .await
+    }
+
+    /// A lease of a known id; granting it twice fails, and harms nothing.
+    pub(crate) async fn grant(&self, request: LeaseGrantRequest) -> Result<LeaseGrantResponse, Fault> {
+        self.call(Effect::Repeatable, |line| async move {
+            LeaseClient::new(line.channel.clone())
+                .lease_grant(line.request(request))
+                .await
+                .map(Response::into_inner)
+        })
+        .await
+    }
+
+    /// Keeps a lease alive, once.
+    pub(crate) async fn keep_alive(&self, id: i64) -> Result<LeaseKeepAliveResponse, Fault> {
+        self.call(Effect::Repeatable, |line| async move {
+            let request = line.request(stream::iter([LeaseKeepAliveRequest { id }]));
+            let mut answers =
+                LeaseClient::new(line.channel.clone()).lease_keep_alive(request).await?.into_inner();
+            answers.message().await?.ok_or_else(|| Status::unavailable("the answer ended before it began"))
+        })
+        .await
+    }
+
+    /// Ends a lease, with all keys that are bound to it.
+    pub(crate) async fn revoke(&self, id: i64) -> Result<(), Fault> {
+        self.call(Effect::Repeatable, |line| async move {
+            let request = line.request(LeaseRevokeRequest { id });
+            LeaseClient::new(line.channel.clone()).lease_revoke(request).await.map(|_| ())
+        })
+        .await
+    }
+
+    /// How long a lease lasts.
+    pub(crate) async fn time_to_live(&self, id: i64) -> Result<LeaseTimeToLiveResponse, Fault> {
+        self.call(Effect::Repeatable, |line| async move {
+            let request = line.request(LeaseTimeToLiveRequest { id });
+            LeaseClient::new(line.channel.clone()).lease_time_to_live(request).await.map(Response::into_inner)
+        })
+        .await
+    }
+
+    /// Asks one member after the other, each at most once more than there are members.
+    pub(crate) async fn call<T, F>(&self, effect: Effect, ask: impl Fn(Line) -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let until = Instant::now() + self.limit;
+        let (mut tries, mut renewed) = (0, false);
+        loop {
+            let asked = self.members.current();
+            let mut token = None;
+            let fault = match self.attempt(&asked, until, &mut token, &ask).await {
+                Ok(answer) => return Ok(answer),
+                Err(fault) => fault,
+            };
+            match self.remedy(effect, &asked, &fault) {
+                Remedy::NewToken if !renewed => {
+                    renewed = true;
+                    if let Some(auth) = &self.auth {
+                        auth.forget(token.as_ref()).await;
+                    }
+                }
+                Remedy::Again if tries < self.members.count() && Instant::now() < until => tries += 1,
+                Remedy::Nothing | Remedy::NewToken | Remedy::Again => return Err(fault),
+            }
+        }
+    }
+
+    async fn attempt<T, F>(
+        &self,
+        asked: &Asked,
+        until: Instant,
+        token: &mut Option<Token>,
+        ask: &impl Fn(Line) -> F,
+    ) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let left = until.saturating_duration_since(Instant::now());
+        let patience = if self.members.count() > 1 { left.min(ATTEMPT) } else { left };
+        let mut waiting =
+            Waiting { members: &self.members, index: asked.index, since: Instant::now(), done: false };
+        let mut sent = false;
+        let work = async {
+            if let Some(auth) = &self.auth {
+                *token = auth.token(asked).await?;
+            }
+            sent = true;
+            let line = Line { channel: asked.channel.clone(), token: token.clone() };
+            ask(line).await.map_err(|status| Fault::said(&asked.name, status))
+        };
+        let answered = tokio::time::timeout(patience, work).await;
+        waiting.done = true;
+        match answered {
+            Ok(answer) => answer,
+            Err(_) if sent => Err(Fault::Silent { member: asked.name.clone(), after: patience }),
+            Err(_) => Err(Fault::NotSent {
+                member: asked.name.clone(),
+                why: format!("it did not authenticate this user within {patience:.1?}"),
+            }),
+        }
+    }
+
+    /// Decides what to do, and leaves a member that fails.
+    fn remedy(&self, effect: Effect, asked: &Asked, fault: &Fault) -> Remedy {
+        match fault.meaning() {
+            Meaning::Elsewhere => {
+                self.members.leave(asked.index);
+                Remedy::Again
+            }
+            Meaning::TokenIsOld => Remedy::NewToken,
+            Meaning::NoUser if self.auth.is_some() => Remedy::NewToken,
+            Meaning::Unclear => {
+                self.members.hang_up(asked.index);
+                match effect {
+                    Effect::Repeatable => Remedy::Again,
+                    Effect::Once => Remedy::Nothing,
+                }
+            }
+            Meaning::NoUser
+            | Meaning::LeaseIsGone
+            | Meaning::LeaseIsThere
+            | Meaning::Refused(_)
+            | Meaning::Busy(_) => Remedy::Nothing,
+        }
+    }
+}
+
+/// An attempt under way. A caller that drops it after a while has waited in vain: its next request goes to another member.
+struct Waiting<'a> {
+    members: &'a Members,
+    index: usize,
+    since: Instant,
+    done: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.done && self.members.count() > 1 && self.since.elapsed() >= GIVEN_UP {
+            self.members.hang_up(self.index);
+        }
+    }
+}

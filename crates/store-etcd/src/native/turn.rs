@@ -1,0 +1,119 @@
+//! Waking a candidate when it is its turn to look, and not before.
+//!
+//! Of a thousand that wait, one is woken when the leader goes: each watches whoever is just ahead of it.
+
+use baton_election::{Credential, ElectionName};
+use baton_store::{BoxStream, Change, StoreError};
+use futures_util::stream;
+
+use super::{EtcdElections, candidate};
+use crate::fault::Fault;
+use crate::shape::Area;
+use crate::watch::{Feed, Wanted, pause};
+use crate::wire::etcdserverpb::range_request::{SortOrder, SortTarget};
+use crate::wire::etcdserverpb::{RangeRequest, ResponseHeader};
+
+/// One candidate that waits.
+struct Turn {
+    elections: EtcdElections,
+    path: String,
+    key: String,
+    feed: Option<Feed>,
+    /// What is to be told at once.
+    due: Option<Change>,
+    /// Whether the feed broke off.
+    broken: bool,
+    failures: u32,
+}
+
+pub(super) async fn watch(
+    elections: &EtcdElections,
+    election: &ElectionName,
+    credential: &Credential,
+) -> Result<BoxStream<Change>, StoreError> {
+    let path = elections.keys.election(election);
+    let key = candidate::key(&path, elections.lease_of(election, credential));
+    let elections = elections.clone();
+    let mut turn = Turn { elections, path, key, feed: None, due: None, broken: false, failures: 0 };
+    turn.subscribe().await.map_err(|fault| fault.of_reading(&turn.elections.client.location))?;
+    let changes = stream::unfold(turn, |mut turn| async move {
+        let change = turn.change().await;
+        Some((change, turn))
+    });
+    Ok(Box::pin(changes))
+}
+
+impl Turn {
+    async fn change(&mut self) -> Change {
+        loop {
+            if let Some(change) = self.due.take() {
+                return change;
+            }
+            match &mut self.feed {
+                Some(feed) => {
+                    let told = feed.event().await;
+                    // Whoever is ahead has changed: the next feed is another.
+                    self.feed = None;
+                    self.broken = !told;
+                    if told {
+                        self.failures = 0;
+                        return Change::Changed;
+                    }
+                }
+                None => {
+                    if self.broken {
+                        tokio::time::sleep(pause(self.failures)).await;
+                        self.failures = self.failures.saturating_add(1);
+                    }
+                    self.broken |= self.subscribe().await.is_err();
+                }
+            }
+        }
+    }
+
+    /// Finds out for whom to wait, and waits for it from that very revision on.
+    async fn subscribe(&mut self) -> Result<(), Fault> {
+        let client = &self.elections.client;
+        let own = client.range(&Area::only(&self.key).request()).await?;
+        let created = own.kvs.first().map(|found| found.create_revision);
+        let mut wanted = vec![Wanted {
+            area: Area::only(&self.key),
+            from: after(own.header.as_ref()),
+            deletions: created.is_some(),
+        }];
+        let mut alone = true;
+        if let Some(created) = created {
+            let answer = client.range(&just_ahead(&self.path, created)).await?;
+            if let Some(ahead) = answer.kvs.first() {
+                alone = false;
+                let area = Area { from: ahead.key.clone(), to: Vec::new() };
+                wanted.push(Wanted { area, from: after(answer.header.as_ref()), deletions: true });
+            }
+        }
+        self.feed = Some(Feed::open(client, &wanted).await?);
+        self.due = match (self.broken, alone) {
+            (true, _) => Some(Change::Gap),
+            (false, true) => Some(Change::Changed),
+            (false, false) => None,
+        };
+        self.broken = false;
+        Ok(())
+    }
+}
+
+/// The revision after the one that an answer was given at.
+fn after(header: Option<&ResponseHeader>) -> i64 {
+    header.map_or(0, |header| header.revision.saturating_add(1))
+}
+
+/// A request for the last candidate before the one whose key was made at this revision.
+fn just_ahead(path: &str, created: i64) -> RangeRequest {
+    RangeRequest {
+        limit: 1,
+        sort_order: SortOrder::Descend.into(),
+        sort_target: SortTarget::Create.into(),
+        max_create_revision: created.saturating_sub(1),
+        keys_only: true,
+        ..Area::below(path).request()
+    }
+}

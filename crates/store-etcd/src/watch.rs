@@ -1,0 +1,152 @@
+//! Being told of changes, through whichever member answers, with a gap wherever some may have been missed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_store::{BoxStream, Change, StoreError};
+use futures_util::{StreamExt, stream};
+use tonic::{Status, Streaming};
+
+use crate::client::{Client, Effect, Line};
+use crate::fault::{Fault, Meaning};
+use crate::shape::Area;
+use crate::wire::etcdserverpb::watch_client::WatchClient;
+use crate::wire::etcdserverpb::watch_create_request::FilterType;
+use crate::wire::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse, watch_request};
+
+/// The first pause after a failure is drawn from this to twice this.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// No pause is drawn from above twice this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+
+/// What to tell of.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) area: Area,
+    /// From which revision on; zero for whatever comes.
+    pub(crate) from: i64,
+    /// Whether only deletions count.
+    pub(crate) deletions: bool,
+}
+
+/// A stream of events from one member.
+pub(crate) struct Feed {
+    answers: Streaming<WatchResponse>,
+    /// Whether there was an event before all that is wanted was subscribed to.
+    early: bool,
+}
+
+impl Feed {
+    /// Opens one. Whatever is wanted and happens from now on is told.
+    pub(crate) async fn open(client: &Client, wanted: &[Wanted]) -> Result<Feed, Fault> {
+        let wanted: Arc<[Wanted]> = wanted.into();
+        let subscribe = || client.call(Effect::Repeatable, |line| subscribe(line, Arc::clone(&wanted)));
+        match subscribe().await {
+            // Older etcds say the same of a token that has run out; a read tells them apart, and renews it.
+            Err(fault) if matches!(fault.meaning(), Meaning::Refused(_)) => {
+                for part in &*wanted {
+                    client.range(&part.area.keys(1)).await?;
+                }
+                subscribe().await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Waits for an event. Returns whether there was one; if not, the feed has ended.
+    pub(crate) async fn event(&mut self) -> bool {
+        if std::mem::take(&mut self.early) {
+            return true;
+        }
+        loop {
+            match self.answers.message().await {
+                Ok(Some(answer)) if answer.canceled => return false,
+                Ok(Some(answer)) if answer.events.is_empty() => {}
+                Ok(Some(_)) => return true,
+                Ok(None) | Err(_) => return false,
+            }
+        }
+    }
+}
+
+async fn subscribe(line: Line, wanted: Arc<[Wanted]>) -> Result<Feed, Status> {
+    let count = wanted.len();
+    let requests: Vec<WatchRequest> = wanted.iter().map(request).collect();
+    // The stream of requests stays open: to end it would be to end the watch.
+    let requests = line.request(stream::iter(requests).chain(stream::pending()));
+    let mut answers = WatchClient::new(line.channel.clone()).watch(requests).await?.into_inner();
+    let (mut created, mut early) = (0, false);
+    while created < count {
+        match answers.message().await? {
+            Some(answer) if answer.canceled => return Err(Status::unavailable(answer.cancel_reason)),
+            Some(answer) if answer.created => created += 1,
+            Some(answer) => early |= !answer.events.is_empty(),
+            None => return Err(Status::unavailable("the watch ended before it began")),
+        }
+    }
+    Ok(Feed { answers, early })
+}
+
+fn request(wanted: &Wanted) -> WatchRequest {
+    let create = WatchCreateRequest {
+        key: wanted.area.from.clone(),
+        range_end: wanted.area.to.clone(),
+        start_revision: wanted.from,
+        progress_notify: false,
+        filters: if wanted.deletions { vec![FilterType::Noput.into()] } else { Vec::new() },
+    };
+    WatchRequest { request_union: Some(watch_request::RequestUnion::CreateRequest(create)) }
+}
+
+/// One watcher of one area.
+struct Watcher {
+    client: Arc<Client>,
+    wanted: [Wanted; 1],
+    feed: Option<Feed>,
+    failures: u32,
+}
+
+/// Tells of changes in an area from now on.
+pub(crate) async fn watch(client: Arc<Client>, area: Area) -> Result<BoxStream<Change>, StoreError> {
+    let wanted = [Wanted { area, from: 0, deletions: false }];
+    let feed = Feed::open(&client, &wanted).await.map_err(|fault| fault.of_reading(&client.location))?;
+    let watcher = Watcher { client, wanted, feed: Some(feed), failures: 0 };
+    let changes = stream::unfold(watcher, |mut watcher| async move {
+        let change = watcher.change().await;
+        Some((change, watcher))
+    });
+    Ok(Box::pin(changes))
+}
+
+impl Watcher {
+    async fn change(&mut self) -> Change {
+        loop {
+            match &mut self.feed {
+                Some(feed) => {
+                    if feed.event().await {
+                        self.failures = 0;
+                        return Change::Changed;
+                    }
+                    self.feed = None;
+                }
+                None => {
+                    // Also before the first try: a member that fails has many watchers.
+                    tokio::time::sleep(pause(self.failures)).await;
+                    self.failures = self.failures.saturating_add(1);
+                    if let Ok(feed) = Feed::open(&self.client, &self.wanted).await {
+                        self.feed = Some(feed);
+                        return Change::Gap;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How long to wait after so many failures, with jitter.
+pub(crate) fn pause(failures: u32) -> Duration {
+    let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE);
+    let mut byte = [0];
+    let jitter = getrandom::fill(&mut byte).map_or(0.5, |()| f64::from(byte[0]) / 256.0);
+    pause.mul_f64(1.0 + jitter)
+}

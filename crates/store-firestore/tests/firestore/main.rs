@@ -1,0 +1,12 @@
+//! The store against the emulator, where it is more than compare-and-swap.
+
+#![allow(clippy::unwrap_used, reason = "this is all tests")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod deletion;
+mod faults;
+mod pace;
+mod shape;
+mod watching;

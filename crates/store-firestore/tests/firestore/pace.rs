@@ -1,0 +1,48 @@
+//! Firestore bears about one write a second to a document.
+
+use std::time::{Duration, Instant};
+
+use baton_election::Span;
+use baton_store::{Clock, Expect, Record, Store};
+
+use crate::support::{Place, key, led_above, put, released, renewed, take};
+
+#[tokio::test]
+async fn a_renewal_right_after_another_write_waits_and_nothing_else_does() {
+    let Some(place) = Place::new() else { return };
+    let store = place.store().await;
+    let (first, version) = take(&store, &key("e"), "a").await;
+    let claimed = renewed(&first);
+    let version = put(&store, &key("e"), Expect::Version(version), &claimed).await.unwrap();
+    let began = Instant::now();
+    let second = renewed(&claimed);
+    let version = put(&store, &key("e"), Expect::Version(version), &second).await.unwrap();
+    assert!(began.elapsed() >= Duration::from_millis(900), "it came too soon: {:?}", began.elapsed());
+    // Had these waited, each for a second, a timeout would be over.
+    let rest = async {
+        let note = Record::Election(Box::new(second.clone()));
+        let kept = store.swap(&key("e"), Expect::Version(version), &note, Clock::Keep).await.unwrap();
+        let version =
+            put(&store, &key("e"), Expect::Version(kept.version), &released(&second)).await.unwrap();
+        let next = led_above("e", Some(&released(&second)), "b", second.epoch, None);
+        put(&store, &key("e"), Expect::Version(version), &next).await.unwrap();
+    };
+    let began = Instant::now();
+    tokio::time::timeout(Duration::from_secs(10), rest).await.unwrap();
+    // Three writes that are each a second apart would take three seconds from the renewal on.
+    assert!(began.elapsed() < Duration::from_millis(2_900), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_short_lease_is_renewed_in_time() {
+    let Some(place) = Place::new() else { return };
+    let store = place.store().await;
+    let mut held = led_above("e", None, "a", baton_election::Epoch(0), Some(Span::secs(1)));
+    let mut version = put(&store, &key("e"), Expect::Absent, &held).await.unwrap();
+    for _ in 0..4 {
+        held = renewed(&held);
+        version = put(&store, &key("e"), Expect::Version(version), &held).await.unwrap();
+    }
+    let reading = store.read(&key("e")).await.unwrap();
+    assert_eq!(reading.record(), Some(&Record::Election(Box::new(held))));
+}

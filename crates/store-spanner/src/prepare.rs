@@ -1,0 +1,183 @@
+//! Laying out the tables.
+//!
+//! On an emulator the instance and the database too, since nothing is in one that was just started. The real ones cost
+//! money and have their owners: who names one that is not there is told how it is made.
+
+use std::time::Duration;
+
+use baton_store::StoreError;
+use google_cloud_auth::credentials::anonymous;
+use google_cloud_lro::Poller;
+use google_cloud_spanner_admin_database_v1::client::DatabaseAdmin;
+use google_cloud_spanner_admin_instance_v1::client::InstanceAdmin;
+use google_cloud_spanner_admin_instance_v1::model::Instance;
+
+use crate::client::Client;
+use crate::fault::{self, Fault, Kind};
+use crate::open::{Emulator, Settings};
+use crate::sql;
+
+/// The longest that laying out may take: Spanner changes a schema in seconds to minutes.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What must be laid out, as an administrator would write it.
+pub(crate) fn layout(settings: &Settings) -> String {
+    let place = &settings.place;
+    format!(
+        "-- What Baton keeps in {} (GoogleSQL dialect). To apply it from a file:\n\
+         -- gcloud spanner databases ddl update {} --instance={} --project={} --ddl-file=FILE\n\n{}",
+        place.url(),
+        place.database,
+        place.instance,
+        place.project,
+        settings.tables.explained()
+    )
+}
+
+/// What is there.
+enum Found {
+    /// All of it.
+    Everything,
+    /// A table or more is not there.
+    Missing,
+}
+
+/// Lays it out, unless it is there already.
+pub(crate) async fn prepare(client: &Client) -> Result<(), StoreError> {
+    let prepared = match tokio::time::timeout(LIMIT, lay_out(client)).await {
+        Ok(prepared) => prepared,
+        Err(_) => Err(Fault::late(LIMIT, &client.settings)),
+    };
+    prepared.map_err(|fault| fault.not_applied(client.location()))
+}
+
+async fn lay_out(client: &Client) -> Result<(), Fault> {
+    let made = match (inspect(client).await, &client.settings.place.emulator) {
+        (Ok(Found::Everything), _) => return Ok(()),
+        (Ok(Found::Missing), _) => make_tables(client).await,
+        (Err(fault), Some(emulator)) if fault.kind == Kind::NoDatabase => {
+            make_database(client, emulator).await
+        }
+        (Err(fault), _) => return Err(fault),
+    };
+    // What is there decides, not what the making said: somebody else may have made it at the same time, and a table of
+    // the same name that is somebody else's is passed over in silence.
+    match (inspect(client).await, made) {
+        (Ok(Found::Everything), _) => Ok(()),
+        (Ok(Found::Missing), Ok(())) => {
+            Err(fault::other_shape(&client.settings, "it is not there although it was made".to_string()))
+        }
+        (Ok(Found::Missing) | Err(_), Err(fault)) | (Err(fault), Ok(())) => Err(fault),
+    }
+}
+
+/// Compares what is there with what should be. A table of another shape is a fault.
+async fn inspect(client: &Client) -> Result<Found, Fault> {
+    let settings = &client.settings;
+    let rows = client.try_query(&sql::columns(&settings.tables)).await?;
+    let mut there: Vec<(String, String, String)> = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let cell = |column: usize| row.get(column).map_err(|error| Fault::of(&error, settings));
+        there.push((cell(0)?, cell(1)?, cell(2)?));
+    }
+    let mut found = Found::Everything;
+    for (table, columns) in settings.tables.all() {
+        let name = table.to_lowercase();
+        if !there.iter().any(|(table, ..)| *table == name) {
+            found = Found::Missing;
+            continue;
+        }
+        for column in columns {
+            let kind = there
+                .iter()
+                .find(|(table, is, _)| *table == name && *is == column.name)
+                .map(|(.., kind)| kind);
+            match kind {
+                Some(kind) if kind.starts_with(column.base_type()) => {}
+                Some(kind) => {
+                    return Err(fault::other_shape(settings, format!("`{table}.{}` is {kind}", column.name)));
+                }
+                None => {
+                    return Err(fault::other_shape(settings, format!("`{table}` has no `{}`", column.name)));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn make_tables(client: &Client) -> Result<(), Fault> {
+    let settings = &client.settings;
+    let admin = database_admin(settings).await?;
+    let made = admin
+        .update_database_ddl()
+        .set_database(settings.place.database_path())
+        .set_statements(settings.tables.statements())
+        .poller()
+        .until_done()
+        .await;
+    made.map(|_| ()).map_err(|error| {
+        let mut fault = at_rest(Fault::of(&error, settings), settings);
+        if fault.kind == Kind::Refused {
+            fault.hint = "somebody with the role roles/spanner.databaseAdmin can apply what `baton init --print` prints"
+                .to_string();
+        }
+        fault
+    })
+}
+
+async fn make_database(client: &Client, emulator: &Emulator) -> Result<(), Fault> {
+    let settings = &client.settings;
+    let place = &settings.place;
+    let fault = |error| at_rest(Fault::of(&error, settings), settings);
+    let admin = InstanceAdmin::builder()
+        .with_endpoint(&emulator.rest)
+        .with_credentials(anonymous::Builder::new().build())
+        .build()
+        .await
+        .map_err(|error| Fault::of_builder(&error, settings))?;
+    let instance = Instance::new()
+        .set_name(place.instance_path())
+        .set_config(format!("projects/{}/instanceConfigs/emulator-config", place.project))
+        .set_display_name("Baton")
+        .set_node_count(1);
+    let made = admin
+        .create_instance()
+        .set_parent(format!("projects/{}", place.project))
+        .set_instance_id(&place.instance)
+        .set_instance(instance)
+        .poller()
+        .until_done()
+        .await;
+    let admin = database_admin(settings).await?;
+    let database = admin
+        .create_database()
+        .set_parent(place.instance_path())
+        .set_create_statement(format!("CREATE DATABASE `{}`", place.database))
+        .set_extra_statements(settings.tables.statements())
+        .poller()
+        .until_done()
+        .await;
+    match (made, database) {
+        (_, Ok(_)) => Ok(()),
+        // An instance that is there already is no obstacle; one that cannot be made is what explains the rest.
+        (Ok(_), Err(error)) => Err(fault(error)),
+        (Err(instance), Err(_)) => Err(fault(instance)),
+    }
+}
+
+async fn database_admin(settings: &Settings) -> Result<DatabaseAdmin, Fault> {
+    let mut builder = DatabaseAdmin::builder();
+    if let Some(emulator) = &settings.place.emulator {
+        builder = builder.with_endpoint(&emulator.rest).with_credentials(anonymous::Builder::new().build());
+    }
+    builder.build().await.map_err(|error| Fault::of_builder(&error, settings))
+}
+
+/// An emulator administers databases at a port of its own, which may be the one that was not found.
+fn at_rest(mut fault: Fault, settings: &Settings) -> Fault {
+    if let (Some(emulator), Kind::Passing) = (&settings.place.emulator, fault.kind) {
+        fault.hint = format!("is this its REST port: {}? If not: ?rest=HOST:PORT", emulator.rest);
+    }
+    fault
+}

@@ -1,0 +1,24 @@
+//! The suite, against a real emulator.
+#![allow(clippy::unwrap_used, reason = "this is all tests")]
+
+mod support;
+
+use baton_store::conformance;
+use support::Server;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_whole_suite() {
+    let Some(server) = Server::shared() else { return };
+    let database = server.database().await;
+    assert_eq!(conformance::run(&|| database.opened()).await, 13);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_rise_on_after_a_row_was_deleted() {
+    let Some(server) = Server::shared() else { return };
+    let database = server.database().await;
+    let by_hand = database.by_hand().await;
+    let by_hand = &by_hand;
+    conformance::survived(&|| database.opened(), &|key| Box::pin(async move { by_hand.delete(&key).await }))
+        .await;
+}

@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # cache: scripts/services
+# Where binaries come from. Everything is made in a folder beside its place and renamed into it, under a lock:
+# whoever looks sees all of it or nothing, and who comes second waits and finds it.
+
+# once FOLDER COMMAND...: runs COMMAND in a fresh folder that becomes $cache/FOLDER when it succeeds.
+once() {
+    local folder=$cache/$1
+    shift
+    if [[ -d $folder ]]; then return 0; fi
+    mkdir -p "$cache"
+    exec 8>"$folder.lock"
+    flock 8
+    if [[ -d $folder ]]; then return 0; fi
+    work=$(mktemp -d "$cache/build.XXXXXX")
+    trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
+    mkdir "$work/out"
+    chmod 755 "$work/out"
+    (cd "$work" && "$@") 8>&-
+    mv -T "$work/out" "$folder"
+    exec 8>&-
+}
+
+need() {
+    if ! command -v "$1" >/dev/null; then no "$1 is missing; hint: $2"; fi
+}
+
+# in_go COMMAND...: reproducibly and without the settings of whoever calls. The toolchain may fetch a newer one
+# of itself.
+in_go() {
+    need go "install Go 1.21 or later"
+    env -u GOROOT CGO_ENABLED=0 GOFLAGS="-mod=mod -buildvcs=false" GOWORK=off GOTOOLCHAIN=auto nice -n 19 go "$@"
+}
+
+# go_build BINARY PACKAGE [LINKER-FLAGS]: into the folder that `once` keeps.
+go_build() { in_go build -trimpath -ldflags "-s -w ${3:-}" -o "$work/out/$1" "$2"; }
+
+# debian_packages PACKAGE...: unpacks them, and what they need and the system has not, without installing them: so no
+# service is enabled, no cluster is made, and root is not needed.
+debian_packages() {
+    local wanted
+    need apt-get "this needs Debian or a system like it"
+    if ! apt-get -s --no-install-recommends install "$@" >"$work/simulation"; then
+        if [[ $(id -u) == 0 ]]; then apt-get update; fi
+        apt-get -s --no-install-recommends install "$@" >"$work/simulation" || no "apt has no package $*"
+    fi
+    mapfile -t wanted < <(sed -n 's/^Inst \([^ ]*\) .*/\1/p' "$work/simulation")
+    mkdir "$work/debs"
+    chmod 777 "$work/debs"
+    (cd "$work/debs" && apt-get download "${wanted[@]}") || no "apt cannot download ${wanted[*]}"
+    for deb in "$work"/debs/*.deb; do dpkg-deb -x "$deb" "$work/out"; done
+}
+
+# debian_install PACKAGE...: for what works only in its own place. Starts no service.
+debian_install() {
+    if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then return 1; fi
+    if ! apt-get -s install "$@" >/dev/null; then return 1; fi
+    DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-install-recommends "$@"
+}
+
+# certificates FOLDER: a new authority (ca.crt) and a certificate by it for 127.0.0.1 (server.crt, server.key).
+certificates() {
+    need openssl "install openssl"
+    local curve=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
+    mkdir -p "$1"
+    openssl req -x509 "${curve[@]}" -keyout "$1/ca.key" -out "$1/ca.crt" -days 3650 \
+        -subj "/CN=Baton test authority" \
+        -addext "basicConstraints=critical,CA:TRUE" -addext "keyUsage=critical,keyCertSign,cRLSign"
+    openssl req -new "${curve[@]}" -keyout "$1/server.key" -out "$1/server.csr" -subj "/CN=127.0.0.1"
+    openssl x509 -req -in "$1/server.csr" -CA "$1/ca.crt" -CAkey "$1/ca.key" -CAcreateserial -out "$1/server.crt" \
+        -days 825 -extfile <(printf '%s\n' "subjectAltName=IP:127.0.0.1,DNS:localhost" "basicConstraints=CA:FALSE" \
+            "keyUsage=digitalSignature" "extendedKeyUsage=serverAuth,clientAuth")
+}
+
+secret() { od -An -N16 -tx1 /dev/urandom | tr -d ' \n'; }
