@@ -92,7 +92,7 @@ impl Ours {
         watch: impl FnOnce() -> std::io::Result<Renewals>,
     ) -> std::io::Result<Ours> {
         let mut runs = Runs::start(terms, tempfile::tempdir_in(".")?)?;
-        runs.next_began()?;
+        runs.began_after(0)?;
         let renewals = watch()?;
         std::thread::sleep(ttl);
         Ok(Ours { runs, renewals, ttl })
@@ -101,9 +101,9 @@ impl Ours {
     /// One crash, anywhere between two renewals: Baton renews after a third of the lease.
     pub(crate) fn crash(&mut self) -> std::io::Result<Overhead> {
         std::thread::sleep(random(self.ttl / 3));
+        let killed = self.runs.kill_run_and_warden()?;
         let holder = self.renewals.holder()?;
-        self.runs.kill_run_and_warden()?;
-        let leads = self.runs.next_began()?;
+        let leads = self.runs.began_after(killed)?;
         let lease_end = self.renewals.last_of(&holder)? + nanos(self.ttl);
         self.runs.spawn()?;
         Ok(Overhead { leads, lease_end })

@@ -116,7 +116,7 @@ fn crashes(baton: &Path, etcd: &Etcd) -> std::io::Result<Vec<Figure>> {
     }
     let [worst, recipes] = [&mut mine, &mut theirs].map(|side| percentile(&mut side.values, 0.99));
     Ok(vec![
-        Figure::ratio("etcd: crash, past the lease of 2 s, p99, beside the recipe's", worst, recipes, 0.1),
+        Figure::ratio("etcd: crash, past the lease, p99, beside the recipe's", worst, recipes, 0.1),
         Figure::note("  least · p50 · most, baton run", mine.spread()),
         Figure::note("  least · p50 · most, the recipe", theirs.spread()),
         Figure::note("  rounds with the cores over 30 % busy", busy.count()),
@@ -221,7 +221,7 @@ fn hand_overs(baton: &Path, etcd: &Etcd) -> std::io::Result<Vec<Figure>> {
     let mine = percentile(&mut library, 0.5);
     let run = percentile(&mut command, 0.5);
     Ok(vec![
-        Figure::ratio("etcd: graceful hand-over, library, p50, beside the recipe's", mine, theirs, 1.0),
+        Figure::ratio("etcd: hand-over, library, p50, beside the recipe's", mine, theirs, 1.0),
         Figure::note("  least · p50 · most, Baton's library", spread(&mut library)),
         Figure::note("  least · p50 · most, the recipe", spread(&mut recipe)),
         Figure::beside("etcd: the same by baton run, CMD's end to CMD's start, p50", run, theirs),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_store::boot;
 use rustix::process::{Pid, Signal, kill_process};
@@ -59,12 +59,13 @@ pub(crate) struct Terms<'a> {
 
 /// The candidates, and what their CMDs say.
 pub(crate) struct Runs {
+    /// Before the folder: what uses it ends first.
+    voices: Voices,
     folder: tempfile::TempDir,
     baton: PathBuf,
     store: String,
     ttl: &'static str,
     lasts: Option<Duration>,
-    voices: Voices,
 }
 
 impl Runs {
@@ -108,11 +109,12 @@ impl Runs {
         }
     }
 
-    /// Waits for the next CMD to begin; returns when it did.
-    pub(crate) fn next_began(&mut self) -> std::io::Result<u64> {
+    /// Waits for a CMD that begins after this moment; returns when it did. On a machine that is too slow for the lease a leader
+    /// may have lost it unnoticed before.
+    pub(crate) fn began_after(&mut self, moment: u64) -> std::io::Result<u64> {
         loop {
             let stamp = self.next()?;
-            if !stamp.ended {
+            if !stamp.ended && stamp.at > moment {
                 return Ok(stamp.at);
             }
         }
@@ -126,28 +128,36 @@ impl Runs {
         Ok(killed)
     }
 
-    /// Kills it and its warden, so that nobody releases.
-    pub(crate) fn kill_run_and_warden(&mut self) -> std::io::Result<()> {
+    /// Kills it and its warden, so that nobody releases. Returns when.
+    pub(crate) fn kill_run_and_warden(&mut self) -> std::io::Result<u64> {
         let (run, warden) = self.leader()?;
         let pid = i32::try_from(warden).ok().and_then(Pid::from_raw);
         let warden = pid.ok_or_else(|| std::io::Error::other("a warden without a process id"))?;
+        let killed = boot::now().as_nanos();
         // The warden first stopped, then both killed, so that neither acts on the death of the other.
         let _ = kill_process(warden, Signal::STOP);
         self.voices.kill(run)?;
         let _ = kill_process(warden, Signal::KILL);
-        Ok(())
+        Ok(killed)
     }
 
     /// The run whose CMD runs at the moment, and its warden.
     fn leader(&self) -> std::io::Result<(usize, u32)> {
-        for (run, pid) in self.voices.running() {
-            for warden in children(pid) {
-                if !children(warden).is_empty() {
-                    return Ok((run, warden));
+        let begun = Instant::now();
+        while begun.elapsed() < HANG {
+            for (run, pid) in self.voices.running() {
+                for warden in children(pid) {
+                    if !children(warden).is_empty() {
+                        return Ok((run, warden));
+                    }
                 }
             }
+            std::thread::sleep(Duration::from_millis(10));
         }
-        Err(std::io::Error::other("no run has a CMD"))
+        Err(std::io::Error::other(format!(
+            "no run has a CMD; last complaint: {}",
+            self.voices.last_complaints()
+        )))
     }
 }
 

@@ -21,12 +21,12 @@ fn start(baton: &Path) -> std::io::Result<Runs> {
 pub(crate) fn after_run_is_killed(baton: &Path) -> std::io::Result<Figure> {
     const ROUNDS: usize = 100;
     let mut runs = start(baton)?;
-    runs.next_began()?;
+    runs.began_after(0)?;
     let mut values = Vec::new();
     for _ in 0..ROUNDS {
         settle();
         let killed = runs.kill_run()?;
-        let began = runs.next_began()?;
+        let began = runs.began_after(killed)?;
         values.push(Duration::from_nanos(began.saturating_sub(killed)));
         runs.spawn()?;
     }
@@ -40,13 +40,13 @@ pub(crate) fn after_both_are_killed(baton: &Path) -> std::io::Result<Figure> {
     const ROUNDS: usize = 60;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut runs = start(baton)?;
-    runs.next_began()?;
+    runs.began_after(0)?;
     let mut values = Vec::new();
     for _ in 0..ROUNDS {
         settle();
-        runs.kill_run_and_warden()?;
+        let killed = runs.kill_run_and_warden()?;
         let lease_end = runtime.block_on(lease_end(runs.store()))?;
-        let began = runs.next_began()?;
+        let began = runs.began_after(killed)?;
         values.push(Duration::from_nanos(began.saturating_sub(lease_end)));
         runs.spawn()?;
     }

@@ -97,7 +97,8 @@ impl Voices {
         Ok(())
     }
 
-    fn last_complaints(&self) -> String {
+    /// What they last wrote to standard error.
+    pub(crate) fn last_complaints(&self) -> String {
         const AT_MOST: usize = 600;
         let length = self.complaints.metadata().map_or(0, |metadata| metadata.len());
         let mut text = vec![0; AT_MOST];

@@ -58,18 +58,43 @@ debian_install() {
     DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-install-recommends "$@"
 }
 
-# certificates FOLDER: a new authority (ca.crt) and a certificate by it for 127.0.0.1 (server.crt, server.key).
+# certificates FOLDER: a new authority (ca.crt) and a certificate by it for 127.0.0.1 (server.crt, server.key). They are
+# valid since long ago: tests move the wall clocks of clients.
 certificates() {
     need openssl "install openssl"
     local curve=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
     mkdir -p "$1"
-    openssl req -x509 "${curve[@]}" -keyout "$1/ca.key" -out "$1/ca.crt" -days 3650 \
-        -subj "/CN=Baton test authority" \
-        -addext "basicConstraints=critical,CA:TRUE" -addext "keyUsage=critical,keyCertSign,cRLSign"
+    mkdir -p "$1/issued"
+    : >"$1/index.txt"
+    cat >"$1/ca.conf" <<TEXT
+[ca]
+default_ca = own
+[own]
+database = $1/index.txt
+new_certs_dir = $1/issued
+rand_serial = yes
+default_md = sha256
+policy = any
+unique_subject = no
+[any]
+commonName = supplied
+[authority]
+basicConstraints = critical,CA:TRUE
+keyUsage = critical,keyCertSign,cRLSign
+subjectKeyIdentifier = hash
+[server]
+basicConstraints = CA:FALSE
+keyUsage = digitalSignature
+extendedKeyUsage = serverAuth,clientAuth
+subjectAltName = IP:127.0.0.1,DNS:localhost
+authorityKeyIdentifier = keyid
+TEXT
+    local sign=(openssl ca -batch -notext -config "$1/ca.conf" -keyfile "$1/ca.key"
+        -startdate 20200101000000Z -enddate 20491231000000Z)
+    openssl req -new "${curve[@]}" -keyout "$1/ca.key" -out "$1/ca.csr" -subj "/CN=Baton test authority"
+    "${sign[@]}" -selfsign -extensions authority -in "$1/ca.csr" -out "$1/ca.crt"
     openssl req -new "${curve[@]}" -keyout "$1/server.key" -out "$1/server.csr" -subj "/CN=127.0.0.1"
-    openssl x509 -req -in "$1/server.csr" -CA "$1/ca.crt" -CAkey "$1/ca.key" -CAcreateserial -out "$1/server.crt" \
-        -days 825 -extfile <(printf '%s\n' "subjectAltName=IP:127.0.0.1,DNS:localhost" "basicConstraints=CA:FALSE" \
-            "keyUsage=digitalSignature" "extendedKeyUsage=serverAuth,clientAuth")
+    "${sign[@]}" -cert "$1/ca.crt" -extensions server -in "$1/server.csr" -out "$1/server.crt"
 }
 
 secret() { od -An -N16 -tx1 /dev/urandom | tr -d ' \n'; }

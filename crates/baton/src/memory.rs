@@ -101,7 +101,8 @@ impl Memory {
     /// A trace of a deleted record is timed from when it was first told; the record's return ends it.
     fn follow_trace(&mut self, key: &Key, reading: &Reading) {
         let Key::Election(election) = key else { return };
-        let Some(trace) = reading.trace else {
+        let Some(trace) = reading.trace.filter(|trace| trace.epoch > Epoch(0) || trace.lease > Span::ZERO)
+        else {
             self.traces.remove(election.as_str());
             return;
         };

@@ -145,7 +145,7 @@ pub(crate) fn usable_for(asked_at: Moment, ttl: Span) -> Span {
 
 /// The lease of the `baton run` that this command runs under, if it is of this election.
 fn inherited(election: &ElectionName) -> Result<Option<Held>, Failure> {
-    let (Some(key), Some(agent)) = (variable("BATON_KEY"), variable("BATON_AGENT")) else { return Ok(None) };
+    let (Some(key), Some(agent)) = (followed("BATON_KEY"), variable("BATON_AGENT")) else { return Ok(None) };
     if variable("BATON_ELECTION").is_some_and(|of| of != election.as_str()) {
         return Ok(None);
     }
@@ -156,6 +156,19 @@ fn inherited(election: &ElectionName) -> Result<Option<Held>, Failure> {
         Failure::usage("BATON_KEY is set without BATON_TOKEN", "unset it, or run under `baton run`")
     })?;
     Ok(Some(Held { agent: name(AgentName::new(&agent))?, credential, epoch, kept: None }))
+}
+
+/// What `baton run` gave to CMD: as its file has it, which follows what becomes of the leadership, else as CMD began with it.
+fn followed(name: &str) -> Option<String> {
+    let file = std::env::var_os(format!("{name}_FILE")).and_then(|path| std::fs::read_to_string(path).ok());
+    let text = file.or_else(|| std::env::var(name).ok())?;
+    Some(text.trim().to_string()).filter(|text| !text.is_empty())
+}
+
+/// Whether the surrounding `baton run` has lost its lease and lets CMD go on.
+fn is_read_only() -> bool {
+    let mode = std::env::var_os("BATON_MODE_FILE").and_then(|path| std::fs::read_to_string(path).ok());
+    mode.is_some_and(|mode| mode.trim() == "read-only")
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -169,9 +182,14 @@ pub(crate) fn current_token(election: Option<&ElectionName>) -> Result<Option<Ep
     if of.is_some() && of.as_deref() != election.map(ElectionName::as_str) {
         return Ok(None);
     }
-    let from_file = std::env::var_os("BATON_TOKEN_FILE").and_then(|path| std::fs::read_to_string(path).ok());
-    let text = from_file.or_else(|| std::env::var("BATON_TOKEN").ok());
-    match text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+    let text = followed("BATON_TOKEN");
+    match text.as_deref() {
+        None if is_read_only() => Err(Failure::new(
+            Exit::Lost,
+            "lost",
+            "CMD goes on read-only: it does not lead at the moment",
+            "wait until $BATON_MODE_FILE says `leading`",
+        )),
         None => Ok(None),
         Some(text) => match text.parse() {
             Ok(epoch) => Ok(Some(epoch)),

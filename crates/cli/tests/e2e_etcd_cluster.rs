@@ -74,10 +74,12 @@ fn play(parameters: &str) {
     for (_, child) in candidates.iter_mut().enumerate().filter(|(place, _)| place + 1 != number) {
         support::exit_code(child);
     }
-    watcher.finish();
+    let trees = watcher.finish().trees;
     let tokens: Vec<u64> = clocks::starts(&world.file("started")).iter().map(|start| start.token).collect();
-    eprintln!("tokens {tokens:?}");
-    assert!(tokens.len() >= 3 && tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    eprintln!("tokens {tokens:?}, leaderships seen {}", trees.len());
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    let given: std::collections::BTreeSet<u64> = trees.iter().map(|tree| tree.token).collect();
+    assert!(given.len() >= 3 && given.len() == trees.len(), "no token is given twice: {trees:?}");
 }
 
 #[test]

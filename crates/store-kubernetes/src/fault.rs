@@ -152,7 +152,8 @@ fn unanswered(location: &str, doing: Doing, error: &(dyn StdError + 'static)) ->
         cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::InvalidData)
     };
     if causes(error).any(distrusted) {
-        return refused(location, why, "the kubeconfig's certificate-authority is not this server's");
+        let hint = "the kubeconfig's certificate-authority is not this server's, or the wall clock here is off by far";
+        return refused(location, why, hint);
     }
     unavailable(location, why)
 }

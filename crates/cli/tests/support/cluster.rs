@@ -29,7 +29,7 @@ impl Cluster {
     pub(crate) fn start(world: &World) -> Option<Cluster> {
         let server = at("BATON_TEST_ETCD_SERVER")?;
         let mut probe = Command::new("ip");
-        probe.args(["link", "add", "batonprobe", "type", "dummy"]).stderr(Stdio::null());
+        probe.args(["link", "add", "batonprobe", "type", "bridge"]).stderr(Stdio::null());
         if !probe.status().is_ok_and(|status| status.success()) {
             let ci = std::env::var("CI").is_ok_and(|value| value == "true");
             assert!(!ci, "network namespaces cannot be made here, and CI skips nothing");

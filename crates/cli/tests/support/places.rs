@@ -51,7 +51,9 @@ pub(crate) fn file() -> Option<Place> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let url = format!("file:{}", root.display());
-    let delete = move |election: &str| std::fs::remove_dir_all(root.join(election)).unwrap();
+    let away = folder.path().join("away");
+    // In one step: whoever is about to write must not find half of it.
+    let delete = move |election: &str| std::fs::rename(root.join(election), &away).unwrap();
     Some(Place { url, delete: Some(Box::new(delete)), _folder: Some(folder) })
 }
 
@@ -132,7 +134,7 @@ pub(crate) fn firestore() -> Option<Place> {
 
 pub(crate) fn spanner() -> Option<Place> {
     let (server, rest) = (at("BATON_TEST_SPANNER")?, at("BATON_TEST_SPANNER_REST")?);
-    let database = format!("projects/p/instances/i/databases/{}", unique("d"));
+    let database = format!("projects/p/instances/baton/databases/{}", unique("d"));
     let url = format!(
         "spanner://{}?emulator={server}&rest={rest}",
         database.replace("projects/", "").replace("/instances/", "/").replace("/databases/", "/")

@@ -12,6 +12,8 @@ use crate::key::{Key, Prefix};
 const VERSIONS: &str = "versions";
 /// The view of an election, for people.
 const VIEW: &str = "coordinator.json";
+/// The folder of the marks. No key's folder begins with an `@` but the store's own.
+const MARKS: &str = "@marks";
 /// How temporary files begin.
 const TEMPORARY: &str = ".tmp-";
 /// How long a temporary file may lie about before it counts as left behind.
@@ -41,6 +43,11 @@ impl Layout {
 
     pub(super) fn view(&self, key: &Key) -> PathBuf {
         self.folder(key).join(VIEW)
+    }
+
+    /// The mark of an election, which outlives its folder. A `/` in its name is an `@` here, which no name has.
+    pub(super) fn mark(&self, key: &Key) -> PathBuf {
+        self.root.join(MARKS).join(key.to_string().replace('/', "@"))
     }
 
     /// The keys under a prefix that have a version, in order.

@@ -7,8 +7,10 @@
 //! new id, which fences refuse. Records of another machine and network file systems are refused.
 
 mod layout;
+mod mark;
 mod notify;
 mod place;
+mod spare;
 mod version;
 
 use std::collections::HashMap;
@@ -30,6 +32,8 @@ use crate::store::{
     Strengths, Swapped, Trace, Upkeep, Version, Watching,
 };
 use layout::Layout;
+use mark::Mark;
+use spare::Spares;
 use version::{Header, VersionFile};
 
 /// How many versions of a record are kept.
@@ -40,6 +44,9 @@ const TIDY_EVERY: u64 = 100;
 
 /// How many epochs are reserved at a time: one grant in so many waits for the folder to be synced, and a reboot skips at most so many.
 const RESERVED_EPOCHS: u64 = 16;
+
+/// How many versions after a known one are surely still in the machine's memory.
+const WARM: u64 = 8;
 
 /// What a store is opened for. A reader writes nothing and creates nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +70,7 @@ struct Inner {
     /// The newest version seen of each record: where to look first.
     seen: Mutex<HashMap<Key, Arc<VersionFile>>>,
     chores: Chores,
+    spares: Spares,
 }
 
 impl FileStore {
@@ -76,6 +84,7 @@ impl FileStore {
             here: Boot::current(),
             seen: Mutex::default(),
             chores: Chores::default(),
+            spares: Spares::default(),
         };
         Ok(FileStore { inner: Arc::new(inner) })
     }
@@ -88,6 +97,17 @@ impl FileStore {
     /// What crashed writers left behind: temporary files that nobody will link.
     pub fn leftovers(&self) -> Vec<PathBuf> {
         layout::temporaries(self.inner.layout.root())
+    }
+
+    /// Reads at once, in this thread, what is surely in the machine's memory: a version that is known already, or that was
+    /// written a moment ago next to one that is. A disk that hangs does not matter then.
+    fn read_warm(&self, key: &Key) -> Option<Reading> {
+        let known = self.inner.remembered(key)?;
+        let (reading, latest) = self.inner.read(key).ok()?;
+        let latest = latest.filter(|latest| latest.header.version <= known.header.version + WARM)?;
+        let (key, chore) = (key.clone(), Chores::begin(&self.inner));
+        tokio::task::spawn_blocking(move || chore.0.look_after_view(&key, &latest));
+        Some(reading)
     }
 
     /// Work in a thread of its own, which may go on after its answer.
@@ -163,7 +183,10 @@ impl Inner {
         let latest = self.latest(key)?;
         let reading = Reading {
             age: latest.as_ref().map(|version| version.header.age(&self.here, asked_at)),
-            trace: latest.as_ref().and_then(|version| self.reservation(version)),
+            trace: match &latest {
+                Some(version) => self.reservation(version),
+                None => Some(self.trace(key)),
+            },
             found: latest.as_ref().map(|version| (version.record.clone(), version.token())),
             asked_at,
             received_at: boot::now(),
@@ -206,7 +229,9 @@ impl Inner {
         place::create(self.layout.root(), &folder)?;
         let header = self.header(previous.as_deref(), next, stamp, clock);
         let mut version = VersionFile::new(header, next.clone());
-        version.commit(&folder)?;
+        self.raise_mark(key, &version, previous.as_deref())?;
+        let spare = changes_hands(previous.as_deref(), next).then(|| self.spares.take(key)).flatten();
+        version.commit(&folder, spare)?;
         self.still_in_line(key, &folder, previous.as_deref())?;
         if must_survive(previous.as_deref(), &version) {
             place::sync_folder(&folder).map_err(|error| StoreError::Unknown {
@@ -221,10 +246,54 @@ impl Inner {
 
     /// What a swap leaves to be done when it has been answered.
     fn keep_house(&self, key: &Key, version: &VersionFile) {
-        if let Key::Election(_) = key {
+        if let (Key::Election(_), Record::Election(document)) = (key, &version.record) {
             self.repair_view(key, version);
+            if document.leader.is_some() {
+                // Whoever leads will hand over.
+                self.lay_ready(key);
+            }
         }
         self.prune(&self.layout.versions(key), version.header.version);
+    }
+
+    /// Prepares for a version that will be wanted in a hurry.
+    fn lay_ready(&self, key: &Key) {
+        if let (Access::Write, Key::Election(_), Some(folder)) =
+            (self.access, key, self.layout.versions(key).parent())
+        {
+            self.spares.lay_ready(key, folder);
+        }
+    }
+
+    /// What is known of an election that is not there.
+    fn trace(&self, key: &Key) -> Trace {
+        let kept = matches!(key, Key::Election(_)).then(|| Mark::read(&self.layout.mark(key))).flatten();
+        kept.map_or(Trace { epoch: Epoch(0), lease: Span::ZERO }, Mark::trace)
+    }
+
+    /// Keeps, before it is given, what must outlive the election's folder.
+    fn raise_mark(
+        &self,
+        key: &Key,
+        version: &VersionFile,
+        previous: Option<&VersionFile>,
+    ) -> Result<(), StoreError> {
+        let Record::Election(document) = &version.record else { return Ok(()) };
+        let ttl = |version: &VersionFile| {
+            let Record::Election(document) = &version.record else { return None };
+            document.lease_holder().map(|holder| holder.ttl)
+        };
+        let as_before = |before: &VersionFile| {
+            before.header.reserved == version.header.reserved && ttl(before) >= ttl(version)
+        };
+        if previous.is_some_and(as_before) {
+            return Ok(());
+        }
+        let path = self.layout.mark(key);
+        match Mark::raised(Mark::read(&path), document, version.header.reserved) {
+            None => Ok(()),
+            Some(mark) => mark.write(&path).map_err(|error| place::io_error(&path, &error)),
+        }
     }
 
     /// Epochs that may have been given and lost with the power: those reserved in an earlier run of the machine.
@@ -330,6 +399,19 @@ fn must_survive(previous: Option<&VersionFile>, next: &VersionFile) -> bool {
     }
 }
 
+/// Whether somebody waits for this change: a leadership ends or begins. Renewals have time.
+fn changes_hands(previous: Option<&VersionFile>, next: &Record) -> bool {
+    let holder = |record: &Record| match record {
+        Record::Election(document) => document.leader.as_ref().map(|leader| leader.incarnation),
+        Record::Store(_)
+        | Record::Candidate(_)
+        | Record::History(_)
+        | Record::Fence(_)
+        | Record::FenceLog(_) => None,
+    };
+    previous.is_some_and(|previous| holder(&previous.record) != holder(next))
+}
+
 /// Up to which epoch the folder need not be synced, once the version that says so is.
 fn reserved(previous: Option<&VersionFile>, next: &Record) -> u64 {
     let Record::Election(next) = next else { return 0 };
@@ -381,6 +463,9 @@ impl Store for FileStore {
     }
 
     fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        if let Some(reading) = self.read_warm(key) {
+            return Box::pin(std::future::ready(Ok(reading)));
+        }
         let key = key.clone();
         Box::pin(self.answered(move |inner, answer| match inner.read(&key) {
             Ok((reading, latest)) => {
@@ -420,6 +505,9 @@ impl Store for FileStore {
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
         let folder = self.inner.layout.versions(key);
+        // Whoever waits will want to be quick. Aside: nobody waits for it.
+        let (key, chore) = (key.clone(), Chores::begin(&self.inner));
+        tokio::task::spawn_blocking(move || chore.0.lay_ready(&key));
         Box::pin(async move { Ok(notify::changes(folder)) })
     }
 
@@ -429,7 +517,7 @@ impl Store for FileStore {
             stamped: true,
             watch: Watching::Pushed,
             durability: Durability::Synced,
-            deletion: Deletion::NewStoreId,
+            deletion: Deletion::Survives,
             history: HistoryKept::Beside,
             partition: "cannot happen: one machine",
             upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },

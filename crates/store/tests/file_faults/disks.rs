@@ -83,7 +83,7 @@ async fn a_full_disk_loses_nothing_and_serves_again_once_there_is_room() {
     put(&store, &key(), &led(2)).await;
     fill(&disk.folder.join("filler"));
     let before = tree(&folder);
-    for store in [&store, &writer(&folder)] {
+    for store in [&writer(&folder), &writer(&folder)] {
         let expect = read(store, &key()).await.expect();
         let error = store.swap(&key(), expect, &led(3), Clock::Restart).await.unwrap_err();
         assert!(is_full(&error), "{error:?}");
@@ -100,10 +100,13 @@ async fn a_full_disk_loses_nothing_and_serves_again_once_there_is_room() {
     };
     let (files_before, files_left): (Vec<_>, Vec<_>) = (files(&before), files(&left));
     assert_eq!(files_left, files_before, "no file was changed, none was left behind");
-    fs::remove_file(disk.folder.join("filler")).unwrap();
+    // Whoever leads has what it needs to hand over.
     put(&store, &key(), &led(3)).await;
-    put(&store, &candidate_key(), &candidate(1)).await;
     assert_eq!(found(&writer(&folder), &key()).await.0, led(3));
+    fs::remove_file(disk.folder.join("filler")).unwrap();
+    put(&store, &key(), &led(4)).await;
+    put(&store, &candidate_key(), &candidate(1)).await;
+    assert_eq!(found(&writer(&folder), &key()).await.0, led(4));
 }
 
 #[tokio::test]

@@ -178,6 +178,8 @@ struct FirstLine {
 
 /// The header and the body of a version whose checksum fits.
 pub(crate) fn parse(text: &str) -> Option<(Header, String)> {
+    // Newlines at the end only fill the block.
+    let text = format!("{}\n", text.trim_end_matches('\n'));
     let (first, body) = text.split_once('\n')?;
     let line: FirstLine = serde_json::from_str(first).ok()?;
     let signed = format!("{}\n{body}", serde_json::to_string(&line.header).ok()?);
