@@ -110,6 +110,17 @@ impl Ours {
     }
 }
 
+impl Ours {
+    /// The spread of what was measured, in words.
+    pub(crate) fn spread(&self, crashes: &mut Crashes) -> String {
+        let lost = match self.runs.unasked() {
+            0 => String::new(),
+            times => format!(", {times} LOST without a crash"),
+        };
+        format!("{}{lost}", crashes.spread())
+    }
+}
+
 /// How one crash went, on the boot-time clock.
 pub(crate) struct Overhead {
     /// When the successor led.

@@ -52,7 +52,11 @@ impl Figure {
         Figure {
             what: what.to_string(),
             value: short(value),
-            beside: format!("{ratio:.2} × {}", short(unit)),
+            beside: if ratio < 0.1 {
+                format!("{ratio:.3} × {}", short(unit))
+            } else {
+                format!("{ratio:.2} × {}", short(unit))
+            },
             bar: format!("≤ {bar} ×"),
             met: Some(ratio <= bar),
         }

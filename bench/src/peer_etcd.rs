@@ -5,8 +5,9 @@
 //!
 //! *Graceful hand-over*: from the call of release or resign in one process until another, which is in line, leads. A library
 //! against a library: two processes that take turns with `Leadership::release` beside two that do it with
-//! `Election.Resign`, each leading for 250 ms at a time. `baton run`, which the recipe has nothing like, is shown without a
-//! bar: from the last thing that CMD does until the first thing that the next CMD does.
+//! `Election.Resign`, each leading for 250 ms at a time. Shown without a bar: the same with `?election=etcd`, where Baton takes
+//! part in etcd's own elections; and `baton run`, which the recipe has nothing like, from the last thing that CMD does
+//! until the first thing that the next CMD does.
 //!
 //! Rounds of ours and of the recipe's take turns.
 
@@ -117,7 +118,7 @@ fn crashes(baton: &Path, etcd: &Etcd) -> std::io::Result<Vec<Figure>> {
     let [worst, recipes] = [&mut mine, &mut theirs].map(|side| percentile(&mut side.values, 0.99));
     Ok(vec![
         Figure::ratio("etcd: crash, past the lease, p99, beside the recipe's", worst, recipes, 0.1),
-        Figure::note("  least · p50 · most, baton run", mine.spread()),
+        Figure::note("  least · p50 · most, baton run", ours.spread(&mut mine)),
         Figure::note("  least · p50 · most, the recipe", theirs.spread()),
         Figure::note("  rounds with the cores over 30 % busy", busy.count()),
     ])
@@ -210,20 +211,23 @@ pub(crate) fn journal(line: &str) -> Option<(&str, u64, Option<u64>)> {
 }
 
 fn hand_overs(baton: &Path, etcd: &Etcd) -> std::io::Result<Vec<Figure>> {
-    let (mut library, mut recipe, mut command) = (Vec::new(), Vec::new(), Vec::new());
+    let [mut library, mut native, mut recipe, mut command] = [const { Vec::new() }; 4];
     let mut busy = Busy::default();
     for block in 0..BLOCKS {
         library.extend(busy.during(|| library_block(&etcd.store(&format!("library-{block}"))))?);
+        let joined = format!("{}?election=etcd", etcd.store(&format!("native-{block}")));
+        native.extend(busy.during(|| library_block(&joined))?);
         recipe.extend(busy.during(|| recipe_block(etcd, &format!("peer-{block}")))?);
         command.extend(busy.during(|| command_block(baton, &etcd.store(&format!("command-{block}"))))?);
     }
     let theirs = percentile(&mut recipe, 0.5);
-    let mine = percentile(&mut library, 0.5);
-    let run = percentile(&mut command, 0.5);
+    let [mine, joined, run] = [&mut library, &mut native, &mut command].map(|side| percentile(side, 0.5));
     Ok(vec![
         Figure::ratio("etcd: hand-over, library, p50, beside the recipe's", mine, theirs, 1.0),
         Figure::note("  least · p50 · most, Baton's library", spread(&mut library)),
         Figure::note("  least · p50 · most, the recipe", spread(&mut recipe)),
+        Figure::beside("etcd: the same in etcd's own elections (?election=etcd)", joined, theirs),
+        Figure::note("  least · p50 · most", spread(&mut native)),
         Figure::beside("etcd: the same by baton run, CMD's end to CMD's start, p50", run, theirs),
         Figure::note("  least · p50 · most", spread(&mut command)),
         Figure::note("  blocks with the cores over 30 % busy", busy.count()),

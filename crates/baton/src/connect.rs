@@ -81,12 +81,14 @@ fn unknown(scheme: &str) -> UrlError {
             format!("build with it: cargo install --path crates/cli --features {feature} (or all-stores)"),
         );
     }
+    let list = |schemes: &mut dyn Iterator<Item = &str>| {
+        schemes.map(|scheme| format!("{scheme}:")).collect::<Vec<_>>().join(" ")
+    };
+    let always = list(&mut ALWAYS.into_iter());
+    let on_request = list(&mut ON_REQUEST.iter().map(|(scheme, ..)| *scheme));
     UrlError::new(
         format!("no store has the scheme `{scheme}:`"),
-        format!(
-            "this Baton has: {}",
-            schemes().iter().map(|s| format!("{s}:")).collect::<Vec<_>>().join(" ")
-        ),
+        format!("Baton has {always}, and if built with them {on_request}"),
     )
 }
 

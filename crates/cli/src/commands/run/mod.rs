@@ -209,13 +209,9 @@ impl Runner<'_> {
     /// was done under it; if this fails, it runs out.
     fn give_back(&self, credential: Credential, reason: &str) -> impl Future<Output = ()> + Send + use<> {
         let (coordinator, election) = (self.context.coordinator.clone(), self.options.election.clone());
-        let reason = Some(reason.to_string());
+        let reason = reason.to_string();
         async move {
-            let Ok(view) = coordinator.view(&election).await else { return };
-            let leader = view.document.and_then(|document| document.leader);
-            if let Some(leader) = leader.filter(|leader| leader.incarnation == credential.incarnation) {
-                let _ = coordinator.release(&election, leader.epoch, credential, reason).await;
-            }
+            let _ = coordinator.give_up(&election, credential, &reason).await;
         }
     }
 
