@@ -4,11 +4,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::calibrate;
 use crate::figures::{Figure, percentile, short};
 
 /// `baton status ELECTION` from start to answer.
 pub(crate) fn status(baton: &Path, start: Duration) -> std::io::Result<Figure> {
-    let folder = tempfile::tempdir_in(".")?;
+    let folder = calibrate::scratch()?;
     let run = |arguments: &[&str]| {
         let mut command = Command::new(baton);
         command.args(arguments).arg("--store").arg(format!("file:{}", folder.path().join("s").display()));

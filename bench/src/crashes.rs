@@ -91,7 +91,7 @@ impl Ours {
         ttl: Duration,
         watch: impl FnOnce() -> std::io::Result<Renewals>,
     ) -> std::io::Result<Ours> {
-        let mut runs = Runs::start(terms, tempfile::tempdir_in(".")?)?;
+        let mut runs = Runs::start(terms, tempfile::tempdir()?)?;
         runs.began_after(0)?;
         let renewals = watch()?;
         std::thread::sleep(ttl);

@@ -94,7 +94,7 @@ fn span(duration: Duration) -> Span {
 
 /// From the call of release in one process to leading in the other.
 pub(crate) fn measure() -> std::io::Result<Figure> {
-    let folder = tempfile::tempdir_in(".")?;
+    let folder = calibrate::scratch()?;
     let store = format!("file:{}", folder.path().join("s").display());
     let scratch = folder.path().join("scratch");
     std::fs::create_dir(&scratch)?;

@@ -276,7 +276,7 @@ fn recipe_block(etcd: &Etcd, place: &str) -> std::io::Result<Vec<Duration>> {
 }
 
 fn command_block(baton: &Path, store: &str) -> std::io::Result<Vec<Duration>> {
-    let mut runs = Runs::start(terms(baton, store, Some(LASTS)), tempfile::tempdir_in(".")?)?;
+    let mut runs = Runs::start(terms(baton, store, Some(LASTS)), tempfile::tempdir()?)?;
     let mut turns: Vec<Turn> = Vec::new();
     let mut leads = 0;
     while turns.len() < TURNS {

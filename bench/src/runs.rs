@@ -123,7 +123,11 @@ impl Runs {
             if !stamp.ended && stamp.at > moment {
                 return Ok(stamp.at);
             }
-            self.unasked += usize::from(!stamp.ended);
+            if !stamp.ended {
+                self.unasked += 1;
+                let said = self.voices.last_complaints();
+                writeln!(std::io::stderr(), "a leadership changed without a crash:\n{said}")?;
+            }
         }
     }
 

@@ -7,12 +7,13 @@ use baton::Coordinator;
 use baton_election::{ElectionName, Span};
 use baton_store::boot;
 
+use crate::calibrate;
 use crate::figures::{Figure, percentile, short};
 use crate::load::random;
 use crate::runs::{ELECTION, Runs, Terms};
 
 fn start(baton: &Path) -> std::io::Result<Runs> {
-    let folder = tempfile::tempdir_in(".")?;
+    let folder = calibrate::scratch()?;
     let store = format!("file:{}", folder.path().join("s").display());
     Runs::start(Terms { baton, store, ttl: "1s", lasts: None }, folder)
 }

@@ -99,7 +99,7 @@ impl Voices {
 
     /// What they last wrote to standard error.
     pub(crate) fn last_complaints(&self) -> String {
-        const AT_MOST: usize = 600;
+        const AT_MOST: usize = 1_500;
         let length = self.complaints.metadata().map_or(0, |metadata| metadata.len());
         let mut text = vec![0; AT_MOST];
         let read = self.complaints.read_at(&mut text, length.saturating_sub(AT_MOST as u64)).unwrap_or(0);

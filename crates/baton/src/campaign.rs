@@ -68,6 +68,10 @@ struct Line<'a> {
     give_up_at: Option<Moment>,
     /// The epoch whose entry in the history was waited for once.
     entry_awaited: Option<Epoch>,
+    /// Whether a change was just told of.
+    changed: bool,
+    /// Whether it has a place in the store's own line, behind another.
+    waits_in_line: bool,
 }
 
 impl Coordinator {
@@ -119,9 +123,12 @@ impl Coordinator {
             asked_at: None,
             give_up_at,
             entry_awaited: None,
+            changed: false,
+            waits_in_line: false,
         };
         let outcome = line.wait().await;
-        if outcome.is_err() && line.stands_in_line() {
+        // Only who was told to wait stands there: a credential that leads is not given up by a failure.
+        if outcome.is_err() && line.waits_in_line {
             let _ = self.hasty().release(election, Epoch(0), credential, None).await;
         }
         if line.enlist_at.is_some() {
@@ -173,9 +180,12 @@ impl Line<'_> {
             }
             let until = self.give_up_at.map_or(until, |at| until.min(at));
             tokio::select! {
-                change = changes.next() => if change.is_none() {
-                    changes = self.watch(&key).await;
-                },
+                change = changes.next() => {
+                    self.changed = change == Some(Change::Changed);
+                    if change.is_none() {
+                        changes = self.watch(&key).await;
+                    }
+                }
                 slept = boot::sleep_until(until) => slept?,
             }
         }
@@ -190,7 +200,12 @@ impl Line<'_> {
 
     /// Looks once, and asks if it is time. Otherwise says until when to wait, and why.
     async fn advance(&mut self) -> Result<Result<Grant, Wait>, Error> {
-        let seen = self.coordinator.local.see(self.election).await?;
+        let told =
+            if std::mem::take(&mut self.changed) { self.coordinator.local.told(self.election) } else { None };
+        let seen = match told {
+            Some(told) => told,
+            None => self.coordinator.local.see(self.election).await?,
+        };
         let judged = self.judge(&seen).await?;
         let reason = match judged {
             Next::Ask(reason) => reason,
@@ -223,7 +238,10 @@ impl Line<'_> {
         };
         let wait = match &refusal {
             // The place in line lasts only as long as its lease.
-            Refusal::Held { .. } if self.stands_in_line() => renewal_interval(bid.ttl.unwrap_or(LOOK_AGAIN)),
+            Refusal::Held { .. } if self.stands_in_line() => {
+                self.waits_in_line = true;
+                renewal_interval(bid.ttl.unwrap_or(LOOK_AGAIN))
+            }
             Refusal::Held { remaining, .. } => {
                 self.noticed_at = None;
                 *remaining

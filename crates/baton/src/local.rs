@@ -12,7 +12,9 @@ use baton_election::{
     Answer, Command, Credential, Document, ElectionName, Epoch, Evidence, Refusal, ResourceName, StoreInfo,
     decide,
 };
-use baton_store::{Clock, Expect, HistoryKept, Key, Reading, Record, Store, StoreError, Version, boot};
+use baton_store::{
+    Clock, Expect, HistoryKept, Key, Reading, Record, Store, StoreError, Trace, Version, boot,
+};
 
 use crate::backoff::{Backoff, Patience};
 use crate::error::Error;
@@ -75,6 +77,14 @@ pub(crate) struct Look<'a> {
     pub(crate) age: Span,
     /// When it was asked for; none if it was not asked for but remembered.
     pub(crate) asked_at: Option<Moment>,
+    /// What the store told beside it.
+    pub(crate) trace: Option<Trace>,
+}
+
+impl Seen {
+    fn trace(&self) -> Option<Trace> {
+        self.reading.as_ref().and_then(|reading| reading.trace)
+    }
 }
 
 /// A command that was carried out.
@@ -143,13 +153,8 @@ impl Local {
         let key = Key::Election(election.clone());
         loop {
             let reading = self.store.read(&key).await?;
-            let age = self.memory().observe(&key, &reading);
-            let document = match reading.record() {
-                Some(Record::Election(document)) => Some((**document).clone()),
-                Some(_) | None => None,
-            };
-            let seen = Seen { document, age, asked_at: reading.asked_at, reading: Some(reading) };
-            match self.accept(seen.document.as_ref(), age, seen.asked_at) {
+            let seen = self.take_in(&key, reading);
+            match self.accept(seen.document.as_ref(), seen.age, seen.asked_at, seen.trace()) {
                 // Another task saw a later state meanwhile: a reading that is asked for from here on shows it too.
                 Err(StoreError::Conflict) => {}
                 accepted => return Ok(accepted.map(|()| seen)?),
@@ -157,14 +162,31 @@ impl Local {
         }
     }
 
+    /// What a change showed that was just told of, for a swap right after it; none if it is not known or was overtaken.
+    pub(crate) fn told(&self, election: &ElectionName) -> Option<Seen> {
+        let key = Key::Election(election.clone());
+        let seen = self.take_in(&key, self.store.told(&key)?);
+        self.accept(seen.document.as_ref(), seen.age, seen.asked_at, seen.trace()).ok().map(|()| seen)
+    }
+
+    fn take_in(&self, key: &Key, reading: Reading) -> Seen {
+        let age = self.memory().observe(key, &reading);
+        let document = match reading.record() {
+            Some(Record::Election(document)) => Some((**document).clone()),
+            Some(_) | None => None,
+        };
+        Seen { document, age, asked_at: reading.asked_at, reading: Some(reading) }
+    }
+
     pub(crate) fn accept(
         &self,
         document: Option<&Document>,
         age: Span,
         asked_at: Moment,
+        trace: Option<Trace>,
     ) -> Result<(), StoreError> {
         match document {
-            Some(document) => self.memory().accept(&self.store.location(), document, age, asked_at),
+            Some(document) => self.memory().accept(&self.store.location(), document, age, asked_at, trace),
             None => Ok(()),
         }
     }
@@ -234,7 +256,7 @@ impl Local {
                         Some(_) | None => None,
                     };
                     match look.asked_at {
-                        Some(at) => self.accept(document, look.age, at)?,
+                        Some(at) => self.accept(document, look.age, at, look.trace)?,
                         None => self.still_newest(document)?,
                     }
                     match document {
@@ -329,16 +351,20 @@ impl Local {
         step: &mut impl FnMut(Look<'_>) -> Result<Step<T>, Error>,
     ) -> Result<T, Error> {
         let (mut reading, mut asked_at) = self.first_look(key, first).await?;
-        let mut age = self.memory().observe(key, &reading);
+        let mut age = match asked_at {
+            Some(_) => self.memory().observe(key, &reading),
+            // What is remembered tells nothing new.
+            None => reading.age.unwrap_or(Span::ZERO),
+        };
         if let Some((_, outcome)) = unknown.take_if(|(written, _)| reading.record() == Some(&*written)) {
             return Ok(outcome);
         }
-        let mut stepped = step(Look { record: reading.record(), age, asked_at });
+        let mut stepped = step(Look { record: reading.record(), age, asked_at, trace: reading.trace });
         if asked_at.is_none() && !matches!(stepped, Ok(Step::Write(..))) {
             // Only a swap can tell that what is remembered is still there: an answer without one needs a look.
             (reading, asked_at) = self.first_look(key, First::Look).await?;
             age = self.memory().observe(key, &reading);
-            stepped = step(Look { record: reading.record(), age, asked_at });
+            stepped = step(Look { record: reading.record(), age, asked_at, trace: reading.trace });
         }
         match stepped? {
             Step::Done(outcome) => Ok(outcome),
@@ -346,7 +372,7 @@ impl Local {
                 self.before_swap(key, reading.record(), &next).await?;
                 match self.store.swap(key, reading.expect(), &next, clock).await {
                     Ok(swapped) => {
-                        self.remember_own(key, next, swapped.version);
+                        self.remember_own(key, next, swapped.version, clock);
                         Ok(outcome)
                     }
                     Err(error) => {
@@ -360,9 +386,14 @@ impl Local {
         }
     }
 
-    fn remember_own(&self, key: &Key, record: Record, version: Version) {
-        if let Key::Election(election) = key {
-            self.own().insert(election.clone(), Own { record, version, heard_at: boot::now() });
+    /// Only what restarted the clock: of anything else the age is not known.
+    fn remember_own(&self, key: &Key, record: Record, version: Version, clock: Clock) {
+        let Key::Election(election) = key else { return };
+        match clock {
+            Clock::Restart => {
+                self.own().insert(election.clone(), Own { record, version, heard_at: boot::now() });
+            }
+            Clock::Keep => drop(self.own().remove(election)),
         }
     }
 

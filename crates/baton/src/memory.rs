@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use baton_election::time::{Moment, Span};
 use baton_election::{Document, ElectionName, Epoch, Observer, StoreId};
 use baton_store::boot::{self, Boot};
-use baton_store::{Key, Reading, Record, StoreError};
+use baton_store::{Key, Reading, Record, StoreError, Trace};
 use serde::{Deserialize, Serialize};
 
 /// What a client has seen of one store.
@@ -123,19 +123,25 @@ impl Memory {
         document: &Document,
         age: Span,
         asked_at: Moment,
+        trace: Option<Trace>,
     ) -> Result<(), StoreError> {
         let name = document.election.as_str();
         let mut lease_until = asked_at + document.lease_remaining(age);
+        let mut highest = document.epoch;
         if let Some(seen) = self.seen.get(name).filter(|seen| seen.store == document.store) {
             let overtaken = asked_at < seen.heard_at;
             match seen.epoch.cmp(&document.epoch) {
                 Ordering::Greater if overtaken => return Err(StoreError::Conflict),
+                // The store itself says that what was seen may have been lost with the power, and goes on above it.
+                Ordering::Greater if trace.is_some_and(|trace| trace.epoch >= seen.epoch) => {
+                    highest = seen.epoch
+                }
                 Ordering::Greater => return Err(went_back(place, seen.epoch, document)),
                 Ordering::Equal if overtaken => lease_until = lease_until.max(seen.lease_until),
                 Ordering::Equal | Ordering::Less => {}
             }
         }
-        self.insert(document, lease_until);
+        self.insert(document, highest, lease_until);
         Ok(())
     }
 
@@ -143,12 +149,12 @@ impl Memory {
     pub(crate) fn wrote(&mut self, document: &Document) {
         let known = self.seen.get(document.election.as_str());
         if known.is_none_or(|seen| seen.store != document.store || seen.epoch <= document.epoch) {
-            self.insert(document, boot::now() + document.lease_remaining(Span::ZERO));
+            self.insert(document, document.epoch, boot::now() + document.lease_remaining(Span::ZERO));
         }
     }
 
-    fn insert(&mut self, document: &Document, lease_until: Moment) {
-        let (store, epoch, heard_at) = (document.store, document.epoch, boot::now());
+    fn insert(&mut self, document: &Document, epoch: Epoch, lease_until: Moment) {
+        let (store, heard_at) = (document.store, boot::now());
         self.seen
             .insert(document.election.as_str().to_string(), Seen { store, epoch, lease_until, heard_at });
     }
@@ -185,18 +191,18 @@ mod tests {
     #[test]
     fn an_epoch_that_went_back_is_refused_unless_the_store_is_another() {
         let mut memory = Memory::new();
-        memory.accept("s", &document(7, 1), Span::ZERO, boot::now()).unwrap();
-        let error = memory.accept("s", &document(6, 1), Span::ZERO, boot::now()).unwrap_err();
+        memory.accept("s", &document(7, 1), Span::ZERO, boot::now(), None).unwrap();
+        let error = memory.accept("s", &document(6, 1), Span::ZERO, boot::now(), None).unwrap_err();
         assert!(error.to_string().contains("went back from 7 to 6"), "{error}");
-        memory.accept("s", &document(1, 2), Span::ZERO, boot::now()).unwrap();
+        memory.accept("s", &document(1, 2), Span::ZERO, boot::now(), None).unwrap();
     }
 
     #[test]
     fn a_reading_that_another_overtook_is_read_again() {
         let mut memory = Memory::new();
         let asked_at = boot::now();
-        memory.accept("s", &document(7, 1), Span::ZERO, boot::now()).unwrap();
-        let overtaken = memory.accept("s", &document(6, 1), Span::ZERO, asked_at).unwrap_err();
+        memory.accept("s", &document(7, 1), Span::ZERO, boot::now(), None).unwrap();
+        let overtaken = memory.accept("s", &document(6, 1), Span::ZERO, asked_at, None).unwrap_err();
         assert!(matches!(overtaken, StoreError::Conflict), "{overtaken}");
         memory.wrote(&document(6, 1));
         assert_eq!(memory.vanished(&ElectionName::new("e").unwrap(), boot::now()).0, Epoch(7));
@@ -205,7 +211,7 @@ mod tests {
     #[test]
     fn a_reboot_ends_leases_but_not_epochs() {
         let mut memory = Memory::new();
-        memory.accept("s", &document(7, 1), Span::ZERO, boot::now() + Span::secs(60)).unwrap();
+        memory.accept("s", &document(7, 1), Span::ZERO, boot::now() + Span::secs(60), None).unwrap();
         let election = ElectionName::new("e").unwrap();
         assert!(memory.vanished(&election, boot::now()).1 > Span::ZERO);
         memory.boot = "another".to_string();

@@ -134,7 +134,7 @@ impl Local {
         let age =
             leader.as_ref().and_then(|leader| Some(leader.ttl?.minus(leader.left?.plus(Span::secs(1)))));
         let age = age.unwrap_or(Span::ZERO);
-        match self.accept(document.as_ref(), age, asked_at) {
+        match self.accept(document.as_ref(), age, asked_at, None) {
             // Another task saw a later leader meanwhile; this one was not to be believed long anyway.
             Ok(()) | Err(StoreError::Conflict) => Ok(Seen { document, age, asked_at, reading: None }),
             Err(error) => Err(error.into()),

@@ -1,6 +1,6 @@
 //! The store itself: one key a record, swapped by transactions on its revision.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use baton_election::time::Moment;
@@ -29,6 +29,8 @@ const GLANCE: i64 = 1_000;
 pub struct EtcdStore {
     client: Arc<Client>,
     keys: Keys,
+    /// What watches of this client told.
+    told: watch::Told,
 }
 
 impl EtcdStore {
@@ -48,13 +50,13 @@ impl EtcdStore {
     /// The same store with another bound on every request than ten seconds.
     #[must_use]
     pub fn limited_to(self, limit: Duration) -> EtcdStore {
-        EtcdStore { client: Arc::new(self.client.limited_to(limit)), keys: self.keys }
+        EtcdStore { client: Arc::new(self.client.limited_to(limit)), ..self }
     }
 
     pub(crate) fn of(settings: &Settings) -> Result<EtcdStore, StoreError> {
         let client = Client::of(settings)?;
         let keys = Keys::of(&settings.prefix, &client.location);
-        Ok(EtcdStore { client: Arc::new(client), keys })
+        Ok(EtcdStore { client: Arc::new(client), keys, told: watch::Told::default() })
     }
 
     async fn read_now(&self, key: &Key) -> Result<Reading, StoreError> {
@@ -212,7 +214,15 @@ impl Store for EtcdStore {
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
         let area = Area::only(&self.keys.text(key));
-        Box::pin(watch::watch(Arc::clone(&self.client), area))
+        let told = matches!(key, Key::Election(_)).then(|| Arc::clone(&self.told));
+        Box::pin(watch::watch(Arc::clone(&self.client), area, told))
+    }
+
+    fn told(&self, key: &Key) -> Option<Reading> {
+        let text = self.keys.text(key);
+        let news = self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(text.as_bytes())?;
+        let found = Some(self.keys.record(key, &news.found).ok()?);
+        Some(Reading { found, age: None, trace: None, asked_at: news.after, received_at: news.received_at })
     }
 
     fn strengths(&self) -> Strengths {

@@ -1,9 +1,11 @@
 //! Being told of changes, through whichever member answers, with a gap wherever some may have been missed.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_store::{BoxStream, Change, StoreError};
+use baton_election::Moment;
+use baton_store::{BoxStream, Change, StoreError, boot};
 use futures_util::{StreamExt, stream};
 use tonic::{Status, Streaming};
 
@@ -13,6 +15,8 @@ use crate::shape::Area;
 use crate::wire::etcdserverpb::watch_client::WatchClient;
 use crate::wire::etcdserverpb::watch_create_request::FilterType;
 use crate::wire::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse, watch_request};
+use crate::wire::mvccpb::KeyValue;
+use crate::wire::mvccpb::event::EventType;
 
 /// The first pause after a failure is drawn from this to twice this.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -53,17 +57,22 @@ impl Feed {
         }
     }
 
-    /// Waits for an event. Returns whether there was one; if not, the feed has ended.
-    pub(crate) async fn event(&mut self) -> bool {
+    /// Waits for an event. None if the feed has ended; else what was put last, unless it is not known or was deleted.
+    pub(crate) async fn event(&mut self) -> Option<Option<KeyValue>> {
         if std::mem::take(&mut self.early) {
-            return true;
+            return Some(None);
         }
         loop {
             match self.answers.message().await {
-                Ok(Some(answer)) if answer.canceled => return false,
+                Ok(Some(answer)) if answer.canceled => return None,
                 Ok(Some(answer)) if answer.events.is_empty() => {}
-                Ok(Some(_)) => return true,
-                Ok(None) | Err(_) => return false,
+                Ok(Some(mut answer)) => {
+                    let last = answer.events.pop();
+                    return Some(
+                        last.filter(|event| event.r#type() == EventType::Put).and_then(|event| event.kv),
+                    );
+                }
+                Ok(None) | Err(_) => return None,
             }
         }
     }
@@ -98,19 +107,40 @@ fn request(wanted: &Wanted) -> WatchRequest {
     WatchRequest { request_union: Some(watch_request::RequestUnion::CreateRequest(create)) }
 }
 
+/// The last value that a watch told of each key, until somebody takes it.
+pub(crate) type Told = Arc<Mutex<HashMap<Vec<u8>, News>>>;
+
+/// A value as a watch told of it.
+#[derive(Clone, Debug)]
+pub(crate) struct News {
+    pub(crate) found: KeyValue,
+    /// When it had not happened yet.
+    pub(crate) after: Moment,
+    pub(crate) received_at: Moment,
+}
+
 /// One watcher of one area.
 struct Watcher {
     client: Arc<Client>,
     wanted: [Wanted; 1],
     feed: Option<Feed>,
     failures: u32,
+    /// Where to put what is told, for whoever is in a hurry.
+    told: Option<Told>,
+    /// The last time that there was nothing to tell.
+    quiet_at: Moment,
 }
 
 /// Tells of changes in an area from now on.
-pub(crate) async fn watch(client: Arc<Client>, area: Area) -> Result<BoxStream<Change>, StoreError> {
+pub(crate) async fn watch(
+    client: Arc<Client>,
+    area: Area,
+    told: Option<Told>,
+) -> Result<BoxStream<Change>, StoreError> {
+    let quiet_at = boot::now();
     let wanted = [Wanted { area, from: 0, deletions: false }];
     let feed = Feed::open(&client, &wanted).await.map_err(|fault| fault.of_reading(&client.location))?;
-    let watcher = Watcher { client, wanted, feed: Some(feed), failures: 0 };
+    let watcher = Watcher { client, wanted, feed: Some(feed), failures: 0, told, quiet_at };
     let changes = stream::unfold(watcher, |mut watcher| async move {
         let change = watcher.change().await;
         Some((change, watcher))
@@ -123,8 +153,14 @@ impl Watcher {
         loop {
             match &mut self.feed {
                 Some(feed) => {
-                    if feed.event().await {
+                    if let Some(news) = feed.event().await {
                         self.failures = 0;
+                        let received_at = boot::now();
+                        let after = std::mem::replace(&mut self.quiet_at, received_at);
+                        if let (Some(told), Some(found)) = (&self.told, news) {
+                            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                            told.insert(found.key.clone(), News { found, after, received_at });
+                        }
                         return Change::Changed;
                     }
                     self.feed = None;
@@ -133,7 +169,9 @@ impl Watcher {
                     // Also before the first try: a member that fails has many watchers.
                     tokio::time::sleep(pause(self.failures)).await;
                     self.failures = self.failures.saturating_add(1);
+                    let quiet_at = boot::now();
                     if let Ok(feed) = Feed::open(&self.client, &self.wanted).await {
+                        self.quiet_at = quiet_at;
                         self.feed = Some(feed);
                         return Change::Gap;
                     }

@@ -213,6 +213,14 @@ pub trait Store: Send + Sync {
     /// Tells of changes under a key, from the call on. Never ends by itself.
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>>;
 
+    /// What the last change showed that a watch of this client told of, where the store tells it along; once.
+    ///
+    /// It may be outdated by now, so that it is good for a swap, which finds out, and for nothing else. Its `asked_at` is a moment at
+    /// which it had not happened yet.
+    fn told(&self, _key: &Key) -> Option<Reading> {
+        None
+    }
+
     /// What this store can and cannot do.
     fn strengths(&self) -> Strengths;
 

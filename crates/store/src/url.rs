@@ -53,9 +53,11 @@ impl FromStr for StoreUrl {
         let mut parameters = BTreeMap::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let Some((name, value)) = pair.split_once('=') else {
+                // What has an `@` may be the rest of a password.
+                let shown = if tail.contains('@') { "a parameter" } else { pair };
                 return Err(UrlError::new(
-                    format!("`{pair}` in the store's name has no value"),
-                    "parameters look like ?remote=origin",
+                    format!("`{shown}` in the store's name has no value"),
+                    "parameters look like ?remote=origin; in a password write %3F for `?` and %40 for `@`",
                 ));
             };
             parameters.insert(name.to_string(), value.to_string());

@@ -74,7 +74,7 @@ impl EtcdElections {
         &'a self,
         election: &'a ElectionName,
     ) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        Box::pin(watch::watch(Arc::clone(&self.client), Area::below(&self.keys.election(election))))
+        Box::pin(watch::watch(Arc::clone(&self.client), Area::below(&self.keys.election(election)), None))
     }
 
     /// Tells a candidate when to look again, and does not wake it for anything else: whoever is just ahead of it leaves,

@@ -51,7 +51,7 @@ impl Turn {
             }
             match &mut self.feed {
                 Some(feed) => {
-                    let told = feed.event().await;
+                    let told = feed.event().await.is_some();
                     // Whoever is ahead has changed: the next feed is another.
                     self.feed = None;
                     self.broken = !told;

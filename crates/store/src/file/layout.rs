@@ -45,8 +45,8 @@ impl Layout {
         self.folder(key).join(VIEW)
     }
 
-    /// The mark of an election, which outlives its folder. A `/` in its name is an `@` here, which no name has.
-    pub(super) fn mark(&self, key: &Key) -> PathBuf {
+    /// The folder of an election's mark, which outlives its own. A `/` in its name is an `@` here, which no name has.
+    pub(super) fn marks(&self, key: &Key) -> PathBuf {
         self.root.join(MARKS).join(key.to_string().replace('/', "@"))
     }
 
@@ -102,7 +102,7 @@ fn decode(name: &str) -> Option<&str> {
 }
 
 /// The entries of a folder; none if it does not exist.
-fn entries(folder: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<fs::DirEntry>>>> {
+pub(super) fn entries(folder: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<fs::DirEntry>>>> {
     match fs::read_dir(folder) {
         Ok(entries) => Ok(Box::new(entries)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(std::iter::empty())),

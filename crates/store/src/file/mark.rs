@@ -1,59 +1,73 @@
-//! What outlives an election's folder: up to which epoch its tokens may have been given, and for how long.
+//! What outlives an election's folder, and a power cut: up to which epoch tokens may have been given, and for how long at a time.
 //!
-//! It lies in a folder of its own, so that whoever deletes the election's leaves it, and is written before a version that goes beyond
-//! it. Whoever deletes the whole store deletes it too: that is a new store, with a new id.
+//! A mark is the *name* of an empty file, `EPOCH-TTL`, in a folder of its own beside the elections. The highest epoch counts, and the
+//! longest lease beside it. Names are only ever added, and lower ones removed: whoever comes late adds a lower one, which
+//! changes nothing. A mark is durable before any token that it covers is given. Whoever deletes the whole store deletes its
+//! marks: that is a new store, with a new id.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
-use baton_election::time::{Span, as_millis};
-use baton_election::{Document, Epoch};
-use serde::{Deserialize, Serialize};
+use baton_election::Epoch;
+use baton_election::time::Span;
 
-use super::layout;
+use super::{layout, place};
+use crate::error::StoreError;
 use crate::store::Trace;
 
 /// What is kept of an election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mark {
     /// No epoch above this was given.
-    epoch: Epoch,
-    /// No lease longer than this was given.
-    #[serde(rename = "ttl_ms", with = "as_millis")]
-    ttl: Span,
+    pub(super) epoch: Epoch,
+    /// No lease longer than this was given since the mark is where it is.
+    pub(super) ttl: Span,
 }
 
 impl Mark {
-    /// What must be kept before this document is written, if it goes beyond what is kept.
-    pub(super) fn raised(kept: Option<Mark>, document: &Document, reserved: u64) -> Option<Mark> {
-        let ttl = document.lease_holder().map_or(Span::ZERO, |holder| holder.ttl);
-        let (epoch, longest) = kept.map_or((Epoch(0), Span::ZERO), |kept| (kept.epoch, kept.ttl));
-        let next = Mark { epoch: epoch.max(Epoch(reserved)), ttl: longest.max(ttl) };
-        (Some(next) != kept).then_some(next)
+    fn parse(name: &str) -> Option<Mark> {
+        let (epoch, ttl) = name.split_once('-')?;
+        Some(Mark { epoch: Epoch(epoch.parse().ok()?), ttl: Span::millis(ttl.parse().ok()?) })
     }
 
-    /// What is kept; none if nothing is, or if it cannot be read.
-    pub(super) fn read(path: &Path) -> Option<Mark> {
-        serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    pub(super) fn name(self) -> String {
+        format!("{}-{}", self.epoch, self.ttl.as_millis())
     }
 
-    /// Keeps it, so that it survives a power cut.
-    pub(super) fn write(self, path: &Path) -> io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)?;
-        let temporary = layout::temporary(folder);
-        let text = serde_json::to_string(&self)? + "\n";
-        let written = File::create_new(&temporary).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_data()?;
-            fs::rename(&temporary, path)
-        });
-        if written.is_err() {
-            let _ = fs::remove_file(&temporary);
+    /// Whether this covers a token of that epoch with a lease of that length.
+    pub(super) fn covers(self, epoch: Epoch, ttl: Span) -> bool {
+        self.epoch >= epoch && self.ttl >= ttl
+    }
+
+    /// What is kept in this folder: of the highest epoch, the longest lease. Only a folder that is not there says that nothing is.
+    pub(super) fn read(folder: &Path) -> Result<Option<Mark>, StoreError> {
+        let failed = |error: &io::Error| place::io_error(folder, error);
+        let mut highest = None;
+        for entry in layout::entries(folder).map_err(|error| failed(&error))? {
+            let name = entry.map_err(|error| failed(&error))?.file_name();
+            highest = highest.max(name.to_str().and_then(Mark::parse));
         }
-        written?;
-        super::place::sync_folder(folder)
+        Ok(highest)
+    }
+
+    /// Keeps it, so that it survives a power cut, and removes what is lower.
+    pub(super) fn keep(self, root: &Path, folder: &Path) -> Result<(), StoreError> {
+        place::create(root, folder)?;
+        let path = folder.join(self.name());
+        match fs::File::create_new(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(place::io_error(&path, &error)),
+        }
+        place::sync_folder(folder).map_err(|error| place::io_error(folder, &error))?;
+        for entry in layout::entries(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name.to_str().and_then(Mark::parse).is_some_and(|other| other.epoch < self.epoch) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(())
     }
 
     /// What is told of an election whose folder is gone.

@@ -42,7 +42,7 @@ const KEPT_VERSIONS: u64 = 1_000;
 /// How often, in versions, what crashed writers left behind is looked for.
 const TIDY_EVERY: u64 = 100;
 
-/// How many epochs are reserved at a time: one grant in so many waits for the folder to be synced, and a reboot skips at most so many.
+/// How many epochs a mark goes ahead: one grant in so many waits for it to be synced, and a reboot skips about so many.
 const RESERVED_EPOCHS: u64 = 16;
 
 /// How many versions after a known one are surely still in the machine's memory.
@@ -71,6 +71,8 @@ struct Inner {
     seen: Mutex<HashMap<Key, Arc<VersionFile>>>,
     chores: Chores,
     spares: Spares,
+    /// The marks that are known to be kept.
+    marks: Mutex<HashMap<Key, Mark>>,
 }
 
 impl FileStore {
@@ -85,6 +87,7 @@ impl FileStore {
             seen: Mutex::default(),
             chores: Chores::default(),
             spares: Spares::default(),
+            marks: Mutex::default(),
         };
         Ok(FileStore { inner: Arc::new(inner) })
     }
@@ -103,8 +106,13 @@ impl FileStore {
     /// written a moment ago next to one that is. A disk that hangs does not matter then.
     fn read_warm(&self, key: &Key) -> Option<Reading> {
         let known = self.inner.remembered(key)?;
+        let folder = self.inner.layout.versions(key);
+        let far = folder.join((known.header.version + WARM).to_string());
+        if !known.is_young() || !known.is_in(&folder) || far.exists() {
+            return None;
+        }
         let (reading, latest) = self.inner.read(key).ok()?;
-        let latest = latest.filter(|latest| latest.header.version <= known.header.version + WARM)?;
+        let latest = latest?;
         let (key, chore) = (key.clone(), Chores::begin(&self.inner));
         tokio::task::spawn_blocking(move || chore.0.look_after_view(&key, &latest));
         Some(reading)
@@ -183,10 +191,7 @@ impl Inner {
         let latest = self.latest(key)?;
         let reading = Reading {
             age: latest.as_ref().map(|version| version.header.age(&self.here, asked_at)),
-            trace: match &latest {
-                Some(version) => self.reservation(version),
-                None => Some(self.trace(key)),
-            },
+            trace: self.trace(key, latest.as_deref())?,
             found: latest.as_ref().map(|version| (version.record.clone(), version.token())),
             asked_at,
             received_at: boot::now(),
@@ -229,11 +234,11 @@ impl Inner {
         place::create(self.layout.root(), &folder)?;
         let header = self.header(previous.as_deref(), next, stamp, clock);
         let mut version = VersionFile::new(header, next.clone());
-        self.raise_mark(key, &version, previous.as_deref())?;
+        self.keep_mark(key, next)?;
         let spare = changes_hands(previous.as_deref(), next).then(|| self.spares.take(key)).flatten();
         version.commit(&folder, spare)?;
         self.still_in_line(key, &folder, previous.as_deref())?;
-        if must_survive(previous.as_deref(), &version) {
+        if must_survive(previous.as_deref(), next) {
             place::sync_folder(&folder).map_err(|error| StoreError::Unknown {
                 location: folder.display().to_string(),
                 why: format!("the change is visible but may not survive a power cut: {error}"),
@@ -265,41 +270,57 @@ impl Inner {
         }
     }
 
-    /// What is known of an election that is not there.
-    fn trace(&self, key: &Key) -> Trace {
-        let kept = matches!(key, Key::Election(_)).then(|| Mark::read(&self.layout.mark(key))).flatten();
-        kept.map_or(Trace { epoch: Epoch(0), lease: Span::ZERO }, Mark::trace)
+    /// What is known of an election beside its document: of one that is not there, and after a reboot, when epochs may have been
+    /// given that the power cut took along.
+    fn trace(&self, key: &Key, latest: Option<&VersionFile>) -> Result<Option<Trace>, StoreError> {
+        let Key::Election(_) = key else { return Ok(None) };
+        match latest {
+            Some(version) if version.header.epoch_boot == self.here.boot => Ok(None),
+            Some(_) => {
+                let mark = Mark::read(&self.layout.marks(key))?;
+                Ok(mark.map(|mark| Trace { epoch: mark.epoch, lease: Span::ZERO }))
+            }
+            None => Ok(Some(Mark::read(&self.layout.marks(key))?.unwrap_or_default().trace())),
+        }
     }
 
-    /// Keeps, before it is given, what must outlive the election's folder.
-    fn raise_mark(
-        &self,
-        key: &Key,
-        version: &VersionFile,
-        previous: Option<&VersionFile>,
-    ) -> Result<(), StoreError> {
-        let Record::Election(document) = &version.record else { return Ok(()) };
-        let ttl = |version: &VersionFile| {
-            let Record::Election(document) = &version.record else { return None };
-            document.lease_holder().map(|holder| holder.ttl)
-        };
-        let as_before = |before: &VersionFile| {
-            before.header.reserved == version.header.reserved && ttl(before) >= ttl(version)
-        };
-        if previous.is_some_and(as_before) {
+    /// The run of the machine in which the epoch of this record begins.
+    fn epoch_boot(&self, previous: Option<&VersionFile>, next: &Record) -> String {
+        let Record::Election(next) = next else { return String::new() };
+        match previous.map(|previous| (&previous.record, &previous.header)) {
+            Some((Record::Election(old), header)) if old.epoch == next.epoch => header.epoch_boot.clone(),
+            Some(_) | None => self.here.boot.clone(),
+        }
+    }
+
+    /// Makes sure, before a token is given, that it cannot be given again: not after a power cut, not after somebody deleted the
+    /// election's folder.
+    fn keep_mark(&self, key: &Key, next: &Record) -> Result<(), StoreError> {
+        let (Key::Election(_), Record::Election(document)) = (key, next) else { return Ok(()) };
+        let ttl = document.lease_holder().map_or(Span::ZERO, |holder| holder.ttl);
+        let covered = |mark: &Mark| mark.covers(document.epoch, ttl);
+        let known = self.marks.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied();
+        if known.is_some_and(|known| covered(&known))
+            && self.layout.marks(key).join(known.unwrap_or_default().name()).exists()
+        {
             return Ok(());
         }
-        let path = self.layout.mark(key);
-        match Mark::raised(Mark::read(&path), document, version.header.reserved) {
-            None => Ok(()),
-            Some(mark) => mark.write(&path).map_err(|error| place::io_error(&path, &error)),
-        }
-    }
-
-    /// Epochs that may have been given and lost with the power: those reserved in an earlier run of the machine.
-    fn reservation(&self, version: &VersionFile) -> Option<Trace> {
-        let rebooted = version.header.beat_boot != self.here.boot;
-        rebooted.then_some(Trace { epoch: Epoch(version.header.reserved), lease: Span::ZERO })
+        let folder = self.layout.marks(key);
+        let kept = Mark::read(&folder)?.unwrap_or_default();
+        let mark = if covered(&kept) {
+            kept
+        } else {
+            let beyond = Epoch(document.epoch.0.saturating_add(RESERVED_EPOCHS));
+            let mark = if kept.epoch >= document.epoch {
+                Mark { epoch: kept.epoch, ttl: kept.ttl.max(ttl) }
+            } else {
+                Mark { epoch: beyond, ttl }
+            };
+            mark.keep(self.layout.root(), &folder)?;
+            mark
+        };
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), mark);
+        Ok(())
     }
 
     /// The version that is expected, if it is the newest as far as can be seen; none if there is nothing yet.
@@ -319,7 +340,7 @@ impl Inner {
             time_namespace: self.here.time_namespace.clone(),
             beat_boot: kept.map_or_else(|| self.here.boot.clone(), |kept| kept.beat_boot.clone()),
             beat_ns: kept.map_or(stamp.as_nanos(), |kept| kept.beat_ns),
-            reserved: reserved(previous, next),
+            epoch_boot: self.epoch_boot(previous, next),
         }
     }
 
@@ -383,13 +404,11 @@ impl Inner {
 }
 
 /// Whether a power cut must not undo this change. A reboot ends all leases anyway, so that a renewal or a release need not
-/// survive it; checkpoints and what operators ordered must, and so must a reservation of epochs: within one, an epoch that is
-/// lost is not given again.
-fn must_survive(previous: Option<&VersionFile>, next: &VersionFile) -> bool {
-    match (previous.map(|previous| &previous.record), &next.record) {
+/// survive it; checkpoints and what operators ordered must. An epoch that is lost is not given again: the mark has gone ahead of it.
+fn must_survive(previous: Option<&VersionFile>, next: &Record) -> bool {
+    match (previous.map(|previous| &previous.record), next) {
         (Some(Record::Election(old)), Record::Election(new)) => {
-            previous.is_none_or(|previous| previous.header.reserved != next.header.reserved)
-                || old.acts != new.acts
+            old.acts != new.acts
                 || old.state != new.state && new.leader.is_some()
                 || old.checkpoint.as_ref().map(|c| c.hash) != new.checkpoint.as_ref().map(|c| c.hash)
         }
@@ -410,13 +429,6 @@ fn changes_hands(previous: Option<&VersionFile>, next: &Record) -> bool {
         | Record::FenceLog(_) => None,
     };
     previous.is_some_and(|previous| holder(&previous.record) != holder(next))
-}
-
-/// Up to which epoch the folder need not be synced, once the version that says so is.
-fn reserved(previous: Option<&VersionFile>, next: &Record) -> u64 {
-    let Record::Election(next) = next else { return 0 };
-    let reserved = previous.map_or(0, |previous| previous.header.reserved);
-    if next.epoch.0 <= reserved { reserved } else { next.epoch.0.saturating_add(RESERVED_EPOCHS) }
 }
 
 /// What is still being done for swaps that were answered.

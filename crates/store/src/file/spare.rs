@@ -19,6 +19,9 @@ use crate::key::Key;
 
 /// The length of a spare: enough for most documents.
 const LENGTH: usize = 4_096;
+/// File systems that make the data of a nameless file survive, whatever name it gets later: ext4, xfs, tmpfs. Others, such as btrfs,
+/// may log the name without the data.
+const FIT: [i128; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
 /// How many records spares are kept for.
 const MOST: usize = 16;
 
@@ -28,6 +31,10 @@ pub(super) struct Spare(File);
 impl Spare {
     /// Makes one on the file system of this folder; none where that cannot be.
     fn prepare(folder: &Path) -> Option<Spare> {
+        let kind = rustix::fs::statfs(folder).ok()?.f_type;
+        if !FIT.contains(&(i128::from(kind) & 0xFFFF_FFFF)) {
+            return None;
+        }
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)).ok()?);
         file.write_all_at(&[0; LENGTH], 0).ok()?;

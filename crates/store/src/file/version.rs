@@ -6,17 +6,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use baton_election::ContentHash;
+use baton_election::time::{Moment, Span};
 use serde::{Deserialize, Serialize};
 
 use super::spare::Spare;
 use super::{failed, layout};
-use crate::boot::Boot;
+use crate::boot::{self, Boot};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::record::Record;
 
 /// The largest version file that is read: a document with a full checkpoint, several times over.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+/// How long what was read or written stays in the machine's memory, surely enough: leases are renewed more often.
+const YOUNG: Span = Span::secs(30);
 
 /// What a version says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,9 +34,9 @@ pub(super) struct Header {
     pub(super) beat_boot: String,
     /// When, on that run's boot-time clock.
     pub(super) beat_ns: u64,
-    /// Epochs up to this one may be given without waiting for the folder to be synced: after a reboot the next is above it.
-    #[serde(default)]
-    pub(super) reserved: u64,
+    /// The run of that machine in which the election's epoch began: after a reboot later ones may have been given and lost.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) epoch_boot: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -66,6 +69,8 @@ pub(super) struct VersionFile {
     text: String,
     /// None until it is written.
     print: Option<Print>,
+    /// When this process read or made it.
+    known_since: Moment,
 }
 
 impl VersionFile {
@@ -74,7 +79,14 @@ impl VersionFile {
         let checksum = checksum(&header, &body);
         let line = FirstLine { header, sha256: checksum };
         let Ok(first) = serde_json::to_string(&line) else { unreachable!("a header is always expressible") };
-        VersionFile { header: line.header, record, checksum, text: format!("{first}\n{body}"), print: None }
+        VersionFile {
+            header: line.header,
+            record,
+            checksum,
+            text: format!("{first}\n{body}"),
+            print: None,
+            known_since: boot::now(),
+        }
     }
 
     /// Reads a version; none if there is no such file.
@@ -112,7 +124,19 @@ impl VersionFile {
             why: error.why,
             hint: error.hint,
         })?;
-        Ok(Some(VersionFile { header, record, checksum: sha256, text, print: Some(print) }))
+        Ok(Some(VersionFile {
+            header,
+            record,
+            checksum: sha256,
+            text,
+            print: Some(print),
+            known_since: boot::now(),
+        }))
+    }
+
+    /// Whether it was written or read a moment ago, so that it and its neighbours are in the machine's memory.
+    pub(super) fn is_young(&self) -> bool {
+        boot::now().since(self.known_since) < YOUNG
     }
 
     /// Whether the file of this version is still the one that was read or written.

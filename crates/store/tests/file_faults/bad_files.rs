@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use baton_election::Span;
-use baton_store::{Access, Clock, FileStore, Store, StoreError};
+use baton_store::{Access, Clock, FileStore, Record, Store, StoreError};
 
 use crate::support::{election, forge, found, key, led, newest, parse, put, read, tree, versions, writer};
 
@@ -134,6 +134,48 @@ async fn a_reboot_frees_the_lease_until_the_clock_restarts() {
     let expect = baton_store::Expect::Version(kept.version);
     let _ = store.swap(&key(), expect, &led(5), Clock::Restart).await.unwrap();
     assert!(read(&store, &key()).await.age.unwrap() < Span::secs(60));
+}
+
+/// After a reboot epochs may have been given that the power cut took along: whatever is written, until one begins in this run.
+#[tokio::test]
+async fn a_reboot_skips_what_may_have_been_given() {
+    let (folder, store) = three_versions().await;
+    assert_eq!(read(&store, &key()).await.trace, None, "nothing is lost while the machine runs");
+    let forget = |header: &mut crate::support::Header, _: &mut String| {
+        header.beat_boot = "11111111-2222-3333-4444-555555555555".to_string();
+        header.epoch_boot = header.beat_boot.clone();
+    };
+    forge(&newest(folder.path(), &key()), forget);
+    let store = writer(folder.path());
+    let skipped = read(&store, &key()).await.trace.unwrap().epoch;
+    assert!(skipped.0 > 1, "{skipped}");
+    // A release or a renewal does not raise the epoch.
+    put(&store, &key(), &led(4)).await;
+    assert_eq!(read(&store, &key()).await.trace.unwrap().epoch, skipped);
+    let Record::Election(mut document) = led(5) else { panic!("the sample is an election") };
+    document.epoch = skipped.next();
+    if let Some(leader) = &mut document.leader {
+        (leader.epoch, leader.granted) = (document.epoch, document.epoch);
+    }
+    put(&store, &key(), &Record::Election(document)).await;
+    assert_eq!(read(&store, &key()).await.trace, None, "an epoch of this run is above all");
+}
+
+/// A version as a Baton wrote it that knew nothing of marks.
+#[tokio::test]
+async fn versions_of_an_older_baton_are_read() {
+    let (folder, store) = three_versions().await;
+    forge(&newest(folder.path(), &key()), |header, _| header.epoch_boot.clear());
+    let text = fs::read_to_string(newest(folder.path(), &key())).unwrap();
+    assert!(!text.contains("epoch_boot"), "{text}");
+    fs::remove_dir_all(folder.path().join("@marks")).unwrap();
+    let store_of_another = writer(folder.path());
+    for store in [&store, &store_of_another] {
+        let reading = read(store, &key()).await;
+        assert_eq!(reading.record(), Some(&led(3)));
+        assert_eq!(reading.trace, None, "there is no mark, for every epoch was synced");
+    }
+    put(&store_of_another, &key(), &led(4)).await;
 }
 
 #[tokio::test]

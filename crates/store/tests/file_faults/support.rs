@@ -166,7 +166,8 @@ pub(crate) struct Header {
     pub(crate) time_namespace: String,
     pub(crate) beat_boot: String,
     pub(crate) beat_ns: u64,
-    pub(crate) reserved: u64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) epoch_boot: String,
 }
 
 #[derive(Serialize, Deserialize)]
