@@ -101,7 +101,7 @@ fn stores_that_are_none() {
     let world = World::new();
     for (store, code, why) in [
         ("foo:x", "unknown-store", "no store has the scheme `foo:`"),
-        ("etcd://h:2379/p", "unknown-store", "no store has the scheme `etcd:`"),
+        ("zookeeper://h:2181/p", "unknown-store", "no store has the scheme `zookeeper:`"),
         ("folder", "unknown-store", "has no scheme"),
         ("file:", "unknown-store", "names no folder"),
         ("file:x?remote=y", "unknown-store", "has no parameter `remote`"),

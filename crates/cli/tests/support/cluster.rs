@@ -28,17 +28,18 @@ impl Cluster {
     /// Builds it; none if this machine does not let us, said loudly.
     pub(crate) fn start(world: &World) -> Option<Cluster> {
         let server = at("BATON_TEST_ETCD_SERVER")?;
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = std::process::id() * 2 + COUNT.fetch_add(1, Ordering::Relaxed);
+        let attempt = format!("bp{}", count % 100_000);
         let mut probe = Command::new("ip");
-        probe.args(["link", "add", "batonprobe", "type", "bridge"]).stderr(Stdio::null());
+        probe.args(["link", "add", &attempt, "type", "bridge"]).stderr(Stdio::null());
         if !probe.status().is_ok_and(|status| status.success()) {
             let ci = std::env::var("CI").is_ok_and(|value| value == "true");
             assert!(!ci, "network namespaces cannot be made here, and CI skips nothing");
             eprintln!("SKIPPED: network namespaces need root and `ip`");
             return None;
         }
-        ip("link del batonprobe");
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = std::process::id() * 2 + COUNT.fetch_add(1, Ordering::Relaxed);
+        ip(&format!("link del {attempt}"));
         let net = u8::try_from(count % 200).unwrap() + 20;
         let mut cluster = Cluster {
             id: format!("bt{}", count % 100_000),

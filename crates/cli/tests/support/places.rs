@@ -141,7 +141,10 @@ pub(crate) fn spanner() -> Option<Place> {
     );
     Some(Place::new(url, move |election| {
         let post = |place: &str, body: &str| {
-            tool("curl", &["-sSf", "-X", "POST", "-d", body, &format!("http://{rest}/v1/{place}")])
+            // The emulator runs one transaction at a time and aborts the others.
+            let patient = ["-sSf", "--retry", "50", "--retry-all-errors", "--retry-delay", "1"];
+            let what = ["-X", "POST", "-d", body, &format!("http://{rest}/v1/{place}")];
+            tool("curl", &[&patient[..], &what[..]].concat())
         };
         let session: serde_json::Value =
             serde_json::from_str(&post(&format!("{database}/sessions"), "{}")).unwrap();

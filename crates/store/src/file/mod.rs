@@ -234,7 +234,10 @@ impl Inner {
         place::create(self.layout.root(), &folder)?;
         let header = self.header(previous.as_deref(), next, stamp, clock);
         let mut version = VersionFile::new(header, next.clone());
-        self.keep_mark(key, next)?;
+        let first = previous.is_none() && Mark::read(&self.layout.marks(key))?.is_none();
+        if !first {
+            self.keep_mark(key, next)?;
+        }
         let spare = changes_hands(previous.as_deref(), next).then(|| self.spares.take(key)).flatten();
         version.commit(&folder, spare)?;
         self.still_in_line(key, &folder, previous.as_deref())?;
@@ -242,6 +245,13 @@ impl Inner {
             place::sync_folder(&folder).map_err(|error| StoreError::Unknown {
                 location: folder.display().to_string(),
                 why: format!("the change is visible but may not survive a power cut: {error}"),
+            })?;
+        }
+        if first {
+            // After the first version, not before it: a mark without a record tells of one that was deleted.
+            self.keep_mark(key, next).map_err(|error| StoreError::Unknown {
+                location: folder.display().to_string(),
+                why: format!("the change is visible, but its mark could not be written: {error}"),
             })?;
         }
         let version = Arc::new(version);
