@@ -101,6 +101,10 @@ impl Ours {
     /// One crash, anywhere between two renewals: Baton renews after a third of the lease.
     pub(crate) fn crash(&mut self) -> std::io::Result<Overhead> {
         std::thread::sleep(random(self.ttl / 3));
+        // A leadership that has just changed by itself is let settle, and told of in the table.
+        while self.runs.changed_unasked()? {
+            std::thread::sleep(self.ttl + random(self.ttl / 3));
+        }
         let killed = self.runs.kill_run_and_warden()?;
         let holder = self.renewals.holder()?;
         let leads = self.runs.began_after(killed)?;
@@ -108,9 +112,7 @@ impl Ours {
         self.runs.spawn()?;
         Ok(Overhead { leads, lease_end })
     }
-}
 
-impl Ours {
     /// The spread of what was measured, in words.
     pub(crate) fn spread(&self, crashes: &mut Crashes) -> String {
         let lost = match self.runs.unasked() {

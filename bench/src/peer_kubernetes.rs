@@ -8,12 +8,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use baton_store::boot;
+
 use crate::crashes::{Beat, Crashes, Ours, Overhead, Renewals, carry_out, nanos, terms, told, unique};
 use crate::figures::{Figure, percentile};
 use crate::load::{Busy, random};
 use crate::peer_etcd::journal;
 use crate::runs::ELECTION;
-use crate::voices::Voices;
+use crate::voices::{Said, Voices};
 
 const TTL: Duration = Duration::from_secs(2);
 const CLIENT_GO_TTL: Duration = Duration::from_secs(15);
@@ -126,7 +128,7 @@ impl ClientGo<'_> {
         let mut peers = ClientGo { cluster, voices: Voices::new()?, renewals, leader: 0 };
         peers.spawn()?;
         peers.spawn()?;
-        peers.await_leader()?;
+        peers.leads_after(0)?;
         Ok(peers)
     }
 
@@ -139,14 +141,16 @@ impl ClientGo<'_> {
         self.voices.start(&mut command).map(|_| ())
     }
 
-    /// Waits until one says that it leads; returns when it did.
-    fn await_leader(&mut self) -> std::io::Result<u64> {
+    /// Waits until one says that it leads since this moment; returns when it began.
+    fn leads_after(&mut self, moment: u64) -> std::io::Result<u64> {
         let begun = Instant::now();
         while begun.elapsed() < HANG {
             let said = self.voices.next(HANG, "no candidate of client-go's led")?;
             if let Some(("start", at, _)) = journal(&said.line) {
                 self.leader = said.who;
-                return Ok(at);
+                if at > moment {
+                    return Ok(at);
+                }
             }
         }
         Err(std::io::Error::other("no candidate of client-go's led in time"))
@@ -155,9 +159,12 @@ impl ClientGo<'_> {
     /// One crash, anywhere between two renewals.
     fn crash(&mut self) -> std::io::Result<Overhead> {
         std::thread::sleep(random(CLIENT_GO_RENEWS));
-        let dead = self.leader;
+        let said: Vec<Said> = self.voices.so_far().collect();
+        let started = said.iter().filter(|said| matches!(journal(&said.line), Some(("start", ..))));
+        let dead = started.last().map_or(self.leader, |said| said.who);
+        let killed = boot::now().as_nanos();
         self.voices.kill(dead)?;
-        let leads = self.await_leader()?;
+        let leads = self.leads_after(killed)?;
         let lease_end = self.renewals.last_of(&identity(dead))? + nanos(CLIENT_GO_TTL);
         self.spawn()?;
         Ok(Overhead { leads, lease_end })

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use baton_store::boot;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::voices::Voices;
+use crate::voices::{Said, Voices};
 
 /// What all of them are candidates for.
 pub(crate) const ELECTION: &str = "bench";
@@ -46,6 +46,14 @@ pub(crate) struct Stamp {
     pub(crate) ended: bool,
     /// When, in nanoseconds of the boot-time clock.
     pub(crate) at: u64,
+}
+
+impl Stamp {
+    fn of(said: &Said) -> Option<Stamp> {
+        let words: Vec<&str> = said.line.split(' ').collect();
+        let [what @ ("began" | "ended"), _, at] = words[..] else { return None };
+        Some(Stamp { run: said.who, ended: what == "ended", at: at.parse().ok()? })
+    }
 }
 
 /// What the candidates are given.
@@ -107,11 +115,8 @@ impl Runs {
     pub(crate) fn next(&mut self) -> std::io::Result<Stamp> {
         loop {
             let said = self.voices.next(HANG, "no candidate took over")?;
-            let words: Vec<&str> = said.line.split(' ').collect();
-            if let [what @ ("began" | "ended"), _, at] = words[..]
-                && let Ok(at) = at.parse()
-            {
-                return Ok(Stamp { run: said.who, ended: what == "ended", at });
+            if let Some(stamp) = Stamp::of(&said) {
+                return Ok(stamp);
             }
         }
     }
@@ -123,12 +128,30 @@ impl Runs {
             if !stamp.ended && stamp.at > moment {
                 return Ok(stamp.at);
             }
-            if !stamp.ended {
-                self.unasked += 1;
-                let said = self.voices.last_complaints();
-                writeln!(std::io::stderr(), "a leadership changed without a crash:\n{said}")?;
-            }
+            self.note_unasked(&stamp)?;
         }
+    }
+
+    /// Whether the leadership has changed since the last CMD that was waited for, though nobody crashed.
+    pub(crate) fn changed_unasked(&mut self) -> std::io::Result<bool> {
+        let before = self.unasked;
+        let stamps: Vec<Stamp> = self.voices.so_far().filter_map(|said| Stamp::of(&said)).collect();
+        for stamp in &stamps {
+            self.note_unasked(stamp)?;
+        }
+        Ok(self.unasked > before)
+    }
+
+    fn note_unasked(&mut self, stamp: &Stamp) -> std::io::Result<()> {
+        if stamp.ended {
+            return Ok(());
+        }
+        self.unasked += 1;
+        let said = self.voices.last_complaints();
+        writeln!(
+            std::io::stderr(),
+            "a leadership changed without a crash; the candidates' last words:\n{said}"
+        )
     }
 
     /// Kills the run whose CMD runs at the moment, and leaves its warden to act. Returns when.

@@ -8,6 +8,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use baton_store::boot;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// From asking a process to end to killing it.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A line on the standard output of one of them.
 pub(crate) struct Said {
@@ -18,7 +22,7 @@ pub(crate) struct Said {
     pub(crate) line: String,
 }
 
-/// The processes. Those that still run are killed when this is dropped.
+/// The processes. Those that still run are ended when this is dropped: asked first, killed if they do not heed it.
 pub(crate) struct Voices {
     children: Vec<(usize, Child)>,
     started: usize,
@@ -109,10 +113,20 @@ impl Voices {
 
 impl Drop for Voices {
     fn drop(&mut self) {
+        let running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
         for (_, child) in &mut self.children {
-            let _ = child.kill();
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            if let Some(pid) = pid.filter(|_| running(child)) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        // Whoever ends by itself takes along what it has started.
+        let begun = Instant::now();
+        while begun.elapsed() < GRACE && self.children.iter_mut().any(|(_, child)| running(child)) {
+            std::thread::sleep(Duration::from_millis(5));
         }
         for (_, child) in &mut self.children {
+            let _ = child.kill();
             let _ = child.wait();
         }
     }

@@ -19,8 +19,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use baton_election::Epoch;
 use baton_election::time::{Moment, Span};
+use baton_election::{Epoch, State};
 use tokio::sync::oneshot;
 
 use crate::boot::{self, Boot};
@@ -419,7 +419,7 @@ fn must_survive(previous: Option<&VersionFile>, next: &Record) -> bool {
     match (previous.map(|previous| &previous.record), next) {
         (Some(Record::Election(old)), Record::Election(new)) => {
             old.acts != new.acts
-                || old.state != new.state && new.leader.is_some()
+                || old.state != new.state && new.state == State::AwaitingApproval
                 || old.checkpoint.as_ref().map(|c| c.hash) != new.checkpoint.as_ref().map(|c| c.hash)
         }
         (Some(Record::Candidate(_)), Record::Candidate(_)) => false,
