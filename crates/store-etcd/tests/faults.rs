@@ -14,9 +14,11 @@ use support::server::{Server, free_address};
 use support::{document, etcdctl, fresh, hasty, key, led, need, open, put, soon, until};
 
 /// Adds to the beat of an election, however often it takes; returns how often the outcome was not known.
+///
+/// The task lists the name of every addition, so that one of unknown outcome is found under what others have added since.
 async fn increment(store: &dyn Store) -> usize {
-    let mut unknown = None;
-    let mut times = 0;
+    let name = fresh();
+    let mut unknown = 0;
     loop {
         let reading = match store.read(&key("e")).await {
             Ok(reading) => reading,
@@ -24,19 +26,17 @@ async fn increment(store: &dyn Store) -> usize {
             Err(error) => panic!("{error:?}"),
         };
         let mut next = document(&reading);
-        if unknown == Some(next.clone()) {
-            return times;
+        let names = next.task.as_deref().unwrap_or_default();
+        if names.contains(&name) {
+            assert!(unknown > 0, "it was said not to have been applied");
+            return unknown;
         }
+        next.task = Some(format!("{names} {name}").into());
         next.beat += 1;
-        // Whoever writes the same twice would not know its own.
-        next.task = Some(fresh().into());
         match put(store, &key("e"), reading.expect(), &next).await {
-            Ok(_) => return times,
-            Err(StoreError::Conflict | StoreError::Unavailable { .. }) => unknown = None,
-            Err(StoreError::Unknown { .. }) => {
-                times += 1;
-                unknown = Some(next);
-            }
+            Ok(_) => return unknown,
+            Err(StoreError::Conflict | StoreError::Unavailable { .. }) => {}
+            Err(StoreError::Unknown { .. }) => unknown += 1,
             Err(error) => panic!("{error:?}"),
         }
     }
