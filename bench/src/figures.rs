@@ -83,7 +83,7 @@ pub(crate) fn table(figures: &[Figure]) -> String {
             None => "",
         };
         let line = format!(
-            "{:<58} {:>12}  {:<34} {:<10} {met}",
+            "{:<68} {:>12}  {:<34} {:<10} {met}",
             figure.what, figure.value, figure.beside, figure.bar
         );
         text.push_str(line.trim_end());
@@ -105,10 +105,38 @@ pub(crate) fn percentile(values: &mut [Duration], p: f64) -> Duration {
     values.get(place).copied().unwrap_or_default()
 }
 
-/// The median of five runs.
+/// The median of five runs that cannot fail.
 pub(crate) fn median_of_five(mut run: impl FnMut() -> Duration) -> Duration {
-    let mut values: Vec<Duration> = (0..5).map(|_| run()).collect();
-    percentile(&mut values, 0.5)
+    Five::sorted([(); 5].map(|()| run())).median()
+}
+
+/// What five runs had for a figure.
+pub(crate) struct Five([Duration; 5]);
+
+impl Five {
+    /// Runs it five times.
+    pub(crate) fn of(mut run: impl FnMut() -> std::io::Result<Duration>) -> std::io::Result<Five> {
+        let mut values = [Duration::ZERO; 5];
+        for value in &mut values {
+            *value = run()?;
+        }
+        Ok(Five::sorted(values))
+    }
+
+    fn sorted(mut values: [Duration; 5]) -> Five {
+        values.sort_unstable();
+        Five(values)
+    }
+
+    /// The one in the middle.
+    pub(crate) fn median(&self) -> Duration {
+        self.0[2]
+    }
+
+    /// From the least to the most.
+    pub(crate) fn range(&self) -> String {
+        format!("{}–{}", short(self.0[0]), short(self.0[4]))
+    }
 }
 
 /// In the unit that suits.

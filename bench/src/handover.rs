@@ -10,10 +10,10 @@ use baton_election::{AgentName, ElectionName, Span};
 use baton_store::boot;
 
 use crate::calibrate;
-use crate::figures::{Figure, percentile};
+use crate::figures::{Figure, Five, percentile};
 use crate::voices::{Said, Voices};
 
-const ROUNDS: usize = 60;
+const ROUNDS: usize = 40;
 /// How long each leads before it releases, so that the other is surely in line.
 pub(crate) const HOLD: Duration = Duration::from_millis(250);
 /// How long who handed over waits before it campaigns again, so as not to race with its successor.
@@ -69,12 +69,14 @@ pub(crate) fn take_turns(arguments: &[String]) -> std::io::Result<()> {
         for number in 0.. {
             let lead = coordinator.campaign(&election, Campaign::new(bid.clone())).await.map_err(failed)?;
             let leads = boot::now().as_nanos();
-            // The disk is measured in the same breath: its speed changes from second to second.
+            // The disk is measured in the same second, since its speed changes; but not while it has still to do with
+            // the hand-over.
+            boot::sleep(span(HOLD / 2)).await?;
             let unit = match &scratch {
                 Some(scratch) => calibrate::commit(scratch, number)?.as_nanos(),
                 None => 0,
             };
-            boot::sleep(span(HOLD)).await?;
+            boot::sleep(span(HOLD / 2)).await?;
             let mut stdout = std::io::stdout().lock();
             let releases = boot::now().as_nanos();
             lead.release("").await.map_err(failed)?;
@@ -92,8 +94,28 @@ fn span(duration: Duration) -> Span {
     Span::nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// From the call of release in one process to leading in the other.
-pub(crate) fn measure() -> std::io::Result<Figure> {
+/// From the call of release in one process to leading in the other, beside a commit at the same rhythm. `busy` is what a
+/// commit takes right after another.
+pub(crate) fn measure(busy: Duration) -> std::io::Result<[Figure; 2]> {
+    let mut units = Vec::new();
+    let five = Five::of(|| {
+        let turns = turns()?;
+        units.extend(turns.iter().map(|turn| Duration::from_nanos(turn.unit)));
+        let mut gaps = gaps(turns);
+        gaps.retain(|gap| *gap < Duration::from_secs(1));
+        assert!(gaps.len() > ROUNDS, "too few hand-overs: {}", gaps.len());
+        Ok(percentile(&mut gaps, 0.5))
+    })?;
+    let what = "hand-over between two waiting processes, file store, p50";
+    let unit = percentile(&mut units, 0.5);
+    Ok([
+        Figure::ratio(what, five.median(), unit, 3.0),
+        Figure::beside("  the same beside commits in a tight loop", five.median(), busy),
+    ])
+}
+
+/// Two processes take turns.
+fn turns() -> std::io::Result<Vec<Turn>> {
     let folder = calibrate::scratch()?;
     let store = format!("file:{}", folder.path().join("s").display());
     let scratch = folder.path().join("scratch");
@@ -107,16 +129,5 @@ pub(crate) fn measure() -> std::io::Result<Figure> {
     while turns.len() < 2 * ROUNDS {
         turns.extend(turn(&voices.next(Duration::from_secs(60), "no hand-over")?));
     }
-    drop(voices);
-    let mut units: Vec<Duration> = turns.iter().map(|turn| Duration::from_nanos(turn.unit)).collect();
-    let mut gaps = gaps(turns);
-    gaps.retain(|gap| *gap < Duration::from_secs(1));
-    assert!(gaps.len() > ROUNDS, "too few hand-overs: {}", gaps.len());
-    let unit = percentile(&mut units, 0.5);
-    Ok(Figure::ratio(
-        "hand-over between two waiting processes, file store, p50",
-        percentile(&mut gaps, 0.5),
-        unit,
-        3.0,
-    ))
+    Ok(turns)
 }

@@ -1,7 +1,7 @@
 //! Measures what Baton promises about speed, each figure beside a calibration of the machine in the same run.
 //!
-//! `scripts/bench` builds and runs it. A figure is the median of five runs unless it is a percentile over many events; nothing here
-//! fails on a slow machine: the table says what was met.
+//! `scripts/bench` builds and runs it. A figure is the median of five runs; where a run is many events, it is the percentile named.
+//! Nothing here fails on a slow machine: the table says what was met.
 //!
 //! `etcd` and `kubernetes`, which need servers and minutes, are measured only if they are named: [`peer_etcd`],
 //! [`peer_kubernetes`].
@@ -74,7 +74,7 @@ fn measure(names: &[String]) -> std::io::Result<Vec<Figure>> {
         figures.push(command::status(&baton, start)?);
     }
     if wanted("handover") {
-        figures.push(handover::measure()?);
+        figures.extend(handover::measure(unit)?);
     }
     if wanted("takeover") {
         figures.push(takeover::after_run_is_killed(&baton)?);

@@ -160,8 +160,8 @@ impl ClientGo<'_> {
     fn crash(&mut self) -> std::io::Result<Overhead> {
         std::thread::sleep(random(CLIENT_GO_RENEWS));
         let said: Vec<Said> = self.voices.so_far().collect();
-        let started = said.iter().filter(|said| matches!(journal(&said.line), Some(("start", ..))));
-        let dead = started.last().map_or(self.leader, |said| said.who);
+        let mut started = said.iter().filter(|said| matches!(journal(&said.line), Some(("start", ..))));
+        let dead = started.next_back().map_or(self.leader, |said| said.who);
         let killed = boot::now().as_nanos();
         self.voices.kill(dead)?;
         let leads = self.leads_after(killed)?;

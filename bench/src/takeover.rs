@@ -8,7 +8,7 @@ use baton_election::{ElectionName, Span};
 use baton_store::boot;
 
 use crate::calibrate;
-use crate::figures::{Figure, percentile, short};
+use crate::figures::{Figure, Five, percentile};
 use crate::load::random;
 use crate::runs::{ELECTION, Runs, Terms};
 
@@ -20,41 +20,44 @@ fn start(baton: &Path) -> std::io::Result<Runs> {
 
 /// The warden releases.
 pub(crate) fn after_run_is_killed(baton: &Path) -> std::io::Result<Figure> {
-    const ROUNDS: usize = 100;
-    let mut runs = start(baton)?;
-    runs.began_after(0)?;
-    let mut values = Vec::new();
-    for _ in 0..ROUNDS {
-        settle();
-        let killed = runs.kill_run()?;
-        let began = runs.began_after(killed)?;
-        values.push(Duration::from_nanos(began.saturating_sub(killed)));
-        runs.spawn()?;
-    }
-    let beside = format!("p50 {} over {ROUNDS}", short(percentile(&mut values, 0.5)));
-    let p99 = percentile(&mut values, 0.99);
-    Ok(Figure::at_most("take-over after SIGKILL of run, p99", p99, Duration::from_millis(100), beside))
+    let five = Five::of(|| {
+        let mut runs = start(baton)?;
+        runs.began_after(0)?;
+        p99(100, || {
+            settle();
+            let killed = runs.kill_run()?;
+            let began = runs.began_after(killed)?;
+            runs.spawn()?;
+            Ok(Duration::from_nanos(began.saturating_sub(killed)))
+        })
+    })?;
+    let what = "take-over after SIGKILL of run, p99 of 100";
+    Ok(Figure::at_most(what, five.median(), Duration::from_millis(100), five.range()))
 }
 
 /// Nobody releases: the lease runs out.
 pub(crate) fn after_both_are_killed(baton: &Path) -> std::io::Result<Figure> {
-    const ROUNDS: usize = 60;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut runs = start(baton)?;
-    runs.began_after(0)?;
-    let mut values = Vec::new();
-    for _ in 0..ROUNDS {
-        settle();
-        let killed = runs.kill_run_and_warden()?;
-        let lease_end = runtime.block_on(lease_end(runs.store()))?;
-        let began = runs.began_after(killed)?;
-        values.push(Duration::from_nanos(began.saturating_sub(lease_end)));
-        runs.spawn()?;
-    }
-    let beside = format!("p50 {} over {ROUNDS}", short(percentile(&mut values, 0.5)));
-    let p99 = percentile(&mut values, 0.99);
-    let what = "take-over after SIGKILL of run and warden, past the lease, p99";
-    Ok(Figure::at_most(what, p99, Duration::from_millis(30), beside))
+    let five = Five::of(|| {
+        let mut runs = start(baton)?;
+        runs.began_after(0)?;
+        p99(60, || {
+            settle();
+            let killed = runs.kill_run_and_warden()?;
+            let lease_end = runtime.block_on(lease_end(runs.store()))?;
+            let began = runs.began_after(killed)?;
+            runs.spawn()?;
+            Ok(Duration::from_nanos(began.saturating_sub(lease_end)))
+        })
+    })?;
+    let what = "take-over past the lease after SIGKILL of run and warden, p99 of 60";
+    Ok(Figure::at_most(what, five.median(), Duration::from_millis(30), five.range()))
+}
+
+/// Of many events.
+fn p99(rounds: usize, mut event: impl FnMut() -> std::io::Result<Duration>) -> std::io::Result<Duration> {
+    let mut values = (0..rounds).map(|_| event()).collect::<std::io::Result<Vec<_>>>()?;
+    Ok(percentile(&mut values, 0.99))
 }
 
 /// When the lease that stands in the store ends, on the boot-time clock.
