@@ -7,6 +7,7 @@ use std::time::Duration;
 use baton_election::Moment;
 use baton_store::{BoxStream, Change, StoreError, boot};
 use futures_util::{StreamExt, stream};
+use tokio::sync::oneshot;
 use tonic::{Status, Streaming};
 
 use crate::client::{Client, Effect, Line};
@@ -36,6 +37,8 @@ pub(crate) struct Wanted {
 /// A stream of events from one member.
 pub(crate) struct Feed {
     answers: Streaming<WatchResponse>,
+    /// Ends the requests when it is dropped, and so the watch: to drop the answers alone would leave it to etcd to send them.
+    _open: oneshot::Sender<()>,
     /// Whether there was an event before all that is wanted was subscribed to.
     early: bool,
 }
@@ -82,7 +85,9 @@ async fn subscribe(line: Line, wanted: Arc<[Wanted]>) -> Result<Feed, Status> {
     let count = wanted.len();
     let requests: Vec<WatchRequest> = wanted.iter().map(request).collect();
     // The stream of requests stays open: to end it would be to end the watch.
-    let requests = line.request(stream::iter(requests).chain(stream::pending()));
+    let (open, dropped) = oneshot::channel();
+    let rest = stream::once(dropped).filter_map(|_| std::future::ready(None));
+    let requests = line.request(stream::iter(requests).chain(rest));
     let mut answers = WatchClient::new(line.channel.clone()).watch(requests).await?.into_inner();
     let (mut created, mut early) = (0, false);
     while created < count {
@@ -93,7 +98,7 @@ async fn subscribe(line: Line, wanted: Arc<[Wanted]>) -> Result<Feed, Status> {
             None => return Err(Status::unavailable("the watch ended before it began")),
         }
     }
-    Ok(Feed { answers, early })
+    Ok(Feed { answers, _open: open, early })
 }
 
 fn request(wanted: &Wanted) -> WatchRequest {

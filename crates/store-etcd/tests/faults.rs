@@ -112,6 +112,31 @@ async fn a_member_stopped_in_the_middle_of_swaps_loses_none() {
     assert!(unknown.load(Ordering::Relaxed) > 0, "no outcome was unknown");
 }
 
+/// How many watches a member serves, as it says itself.
+async fn watches(server: &Server) -> u64 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(server.host(0)).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("etcd_debugging_mvcc_watcher_total "));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_watch_that_is_dropped_ends() {
+    let Some(server) = Server::start(1, &[]).await else { return };
+    let store = hasty(&format!("etcd://{}/p", server.hosts())).await;
+    let before = watches(&server).await;
+    let mut open = Vec::new();
+    for _ in 0..5 {
+        open.push(store.watch(&key("e")).await.unwrap());
+    }
+    assert_eq!(watches(&server).await, before + 5);
+    drop(open);
+    until("all have ended", || async { (watches(&server).await == before).then_some(()) }).await;
+}
+
 #[tokio::test]
 async fn a_killed_leader_of_three_is_done_without() {
     let Some(mut server) = Server::start(3, &[]).await else { return };
