@@ -4,7 +4,7 @@
 //! Nothing here fails on a slow machine: the table says what was met.
 //!
 //! `etcd` and `kubernetes`, which need servers and minutes, are measured only if they are named: [`peer_etcd`],
-//! [`peer_kubernetes`].
+//! [`peer_kubernetes`]; so is Baton's own [`server`].
 
 mod calibrate;
 mod command;
@@ -16,6 +16,7 @@ mod load;
 mod peer_etcd;
 mod peer_kubernetes;
 mod runs;
+mod server;
 mod takeover;
 mod voices;
 
@@ -26,7 +27,7 @@ use figures::{Figure, table};
 /// What is measured if nothing is named.
 const ALWAYS: [&str; 5] = ["decide", "ensure", "status", "handover", "takeover"];
 /// What is measured only if it is named.
-const ON_REQUEST: [&str; 2] = ["etcd", "kubernetes"];
+const ON_REQUEST: [&str; 3] = ["etcd", "kubernetes", "server"];
 
 fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -82,6 +83,9 @@ fn measure(names: &[String]) -> std::io::Result<Vec<Figure>> {
     }
     if named("etcd") {
         figures.extend(peer_etcd::measure(&baton)?);
+    }
+    if named("server") {
+        figures.extend(server::measure(&baton)?);
     }
     if named("kubernetes") {
         figures.extend(peer_kubernetes::measure(&baton)?);

@@ -11,11 +11,18 @@ pub struct Patience {
     pub longest: Span,
     /// How often to retry; without it, for ever.
     pub retries: Option<u32>,
+    /// No retry begins later than this after the first attempt: a store that does not answer makes every attempt long.
+    pub within: Option<Span>,
 }
 
 impl Default for Patience {
     fn default() -> Patience {
-        Patience { first: Span::millis(20), longest: Span::secs(5), retries: Some(8) }
+        Patience {
+            first: Span::millis(20),
+            longest: Span::secs(5),
+            retries: Some(8),
+            within: Some(Span::secs(5)),
+        }
     }
 }
 
@@ -23,7 +30,7 @@ impl Patience {
     /// The same, but never giving up.
     #[must_use]
     pub fn endless(self) -> Patience {
-        Patience { retries: None, ..self }
+        Patience { retries: None, within: None, ..self }
     }
 }
 
@@ -65,7 +72,8 @@ mod tests {
 
     #[test]
     fn delays_grow_to_their_ceiling_and_end() {
-        let patience = Patience { first: Span::millis(10), longest: Span::millis(40), retries: Some(100) };
+        let patience =
+            Patience { first: Span::millis(10), longest: Span::millis(40), retries: Some(100), within: None };
         let mut backoff = Backoff::new(patience);
         let delays: Vec<Span> = std::iter::from_fn(|| backoff.next()).collect();
         assert_eq!(delays.len(), 100);

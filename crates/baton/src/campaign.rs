@@ -19,6 +19,8 @@ const STEP_DOWN_THE_LINE: Span = Span::millis(500);
 const LOOK_AGAIN: Span = Span::secs(10);
 /// By when a leader has surely entered its leadership into the history, if it is well.
 const ENTRY_IS_WRITTEN: Span = Span::millis(150);
+/// Who is refused within this was not made to wait.
+const ASKED_AT_ONCE: Span = Span::millis(200);
 /// How long a candidate's record counts after its last beat.
 const CANDIDACY: Span = Span::secs(15);
 
@@ -138,7 +140,7 @@ impl Coordinator {
     }
 
     /// The same, without patience: for what is only a courtesy.
-    fn hasty(&self) -> Coordinator {
+    pub(crate) fn hasty(&self) -> Coordinator {
         self.clone().patient(Patience { retries: Some(0), ..Patience::default() })
     }
 
@@ -216,20 +218,10 @@ impl Line<'_> {
         let noticed = *self.noticed_at.get_or_insert_with(boot::now);
         let bid = &self.campaign.bid;
         let asked_at = *self.asked_at.get_or_insert_with(boot::now);
-        let first = match seen.reading {
-            Some(reading) => First::Seen(Box::new(reading)),
-            None => First::Line(self.credential),
-        };
-        let asked = self
-            .coordinator
-            .acquire_from(first, self.election, bid, self.credential, reason, Some(noticed))
-            .await;
+        let begun = boot::now();
+        let (asked, in_line) = self.ask(seen, reason, noticed).await;
         let refusal = match asked {
-            Ok(grant) if grant.repeated => {
-                // Perhaps of an earlier call, whose answer was lost.
-                return Ok(Ok(Grant { asked_at: grant.asked_at.min(asked_at), ..grant }));
-            }
-            Ok(grant) => return Ok(Ok(grant)),
+            Ok(grant) => return Ok(Ok(self.taken(grant, asked_at))),
             Err(Error::Refused(refusal)) => {
                 self.asked_at = None;
                 refusal
@@ -242,6 +234,8 @@ impl Line<'_> {
                 self.waits_in_line = true;
                 renewal_interval(bid.ttl.unwrap_or(LOOK_AGAIN))
             }
+            // The wait was in the line there.
+            Refusal::Held { .. } if in_line && boot::now().since(begun) > ASKED_AT_ONCE => Span::ZERO,
             Refusal::Held { remaining, .. } => {
                 self.noticed_at = None;
                 *remaining
@@ -257,6 +251,33 @@ impl Line<'_> {
         };
         let until = boot::now() + wait.min(LOOK_AGAIN.plus(jitter(Span::secs(1))));
         Ok(Err(Wait { until, why: refusal.to_string(), refusal: Some(Box::new(refusal)) }))
+    }
+
+    fn taken(&self, grant: Grant, asked_at: Moment) -> Grant {
+        if !grant.repeated {
+            return grant;
+        }
+        // Perhaps of an earlier call, whose answer was lost. Who waited in the store's line stood there, but did not lead.
+        Grant { asked_at: grant.asked_at.min(asked_at), repeated: !self.waits_in_line, ..grant }
+    }
+
+    /// Asks once. Where the store decides and nobody is compared, that is to wait in its line; says whether it was.
+    async fn ask(&self, seen: Seen, reason: Option<String>, noticed: Moment) -> (Result<Grant, Error>, bool) {
+        let bid = &self.campaign.bid;
+        let compares = seen.document.as_ref().is_some_and(|document| document.policy.select.compares());
+        if let Some(decider) = self.coordinator.store().decider().filter(|_| !compares) {
+            let wait = self.give_up_at.map_or(LOOK_AGAIN, |at| at.since(boot::now()).min(LOOK_AGAIN));
+            let (local, acquire) = (&self.coordinator.local, bid.acquire(self.credential));
+            let asked = local.acquire_in_line(decider, self.election, &acquire, self.credential, wait).await;
+            return (asked, true);
+        }
+        let first = match seen.reading {
+            Some(reading) => First::Seen(Box::new(reading)),
+            None => First::Line(self.credential),
+        };
+        let asked =
+            self.coordinator.acquire_from(first, self.election, bid, self.credential, reason, Some(noticed));
+        (asked.await, false)
     }
 
     /// Whether the store has a line of its own, in which to ask is to stand.
@@ -284,6 +305,10 @@ impl Line<'_> {
             // Asking tells whose word is waited for.
             return Ok(Next::Ask(None));
         }
+        if !compares && self.coordinator.store().decider().is_some() {
+            // To ask there is to wait in line.
+            return Ok(Next::Ask(None));
+        }
         let remaining = document.lease_remaining(seen.age);
         if document.lease_holder().is_some() && remaining > Span::ZERO {
             self.noticed_at = None;
@@ -296,7 +321,11 @@ impl Line<'_> {
             let entered = !recorded && self.entry_awaited != Some(document.epoch);
             self.entry_awaited = Some(document.epoch);
             let wait = if entered { remaining.min(ENTRY_IS_WRITTEN) } else { remaining.min(LOOK_AGAIN) };
-            return Ok(Next::WaitUntil(seen.asked_at + wait, "another leads"));
+            let why = match &document.leader {
+                Some(_) => "another leads",
+                None => "the last leadership has ended, but its lease may still be running",
+            };
+            return Ok(Next::WaitUntil(seen.asked_at + wait, why));
         }
         if document.state == State::Vacant || document.state == State::Held {
             self.noticed_at.get_or_insert(seen.asked_at);

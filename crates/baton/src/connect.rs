@@ -12,9 +12,11 @@ use crate::error::Error;
 const ALWAYS: [&str; 3] = ["file", "git", "mem"];
 
 /// The stores that are built in on request: scheme, feature, whether this build has it.
-const ON_REQUEST: [(&str, &str, bool); 6] = [
+const ON_REQUEST: [(&str, &str, bool); 8] = [
+    ("embedded", "embedded", cfg!(feature = "embedded")),
     ("etcd", "etcd", cfg!(feature = "etcd")),
     ("firestore", "firestore", cfg!(feature = "firestore")),
+    ("http", "http", cfg!(feature = "http")),
     ("k8s", "kubernetes", cfg!(feature = "kubernetes")),
     ("postgres", "postgres", cfg!(feature = "postgres")),
     ("postgresql", "postgres", cfg!(feature = "postgres")),
@@ -29,12 +31,28 @@ pub fn schemes() -> Vec<&'static str> {
     schemes
 }
 
+/// The store that a URL names.
+pub async fn open_store(url: &str, access: Access) -> Result<Arc<dyn Store>, Error> {
+    open(&url.parse()?, access).await
+}
+
 pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store>, Error> {
     match url.scheme.as_str() {
         "file" => {
             url.only(&[])?;
-            Ok(Arc::new(FileStore::open(&expand(&url.rest)?, access)?))
+            Ok(Arc::new(FileStore::open(&expand(url)?, access)?))
         }
+        #[cfg(feature = "embedded")]
+        "embedded" => {
+            url.only(&[])?;
+            let path = expand(url)?;
+            // It is read and checked as a whole, which may take a while.
+            let opened =
+                tokio::task::spawn_blocking(move || baton_store_embedded::EmbeddedStore::open(&path, access));
+            Ok(Arc::new(opened.await.map_err(std::io::Error::other)??))
+        }
+        #[cfg(feature = "http")]
+        "http" => Ok(baton_store_http::open(url).await?),
         "git" => Ok(Arc::new(GitStore::open(url)?)),
         "mem" => {
             url.only(&[])?;
@@ -60,8 +78,7 @@ async fn notified(
     url: &StoreUrl,
     open: impl AsyncFnOnce(&StoreUrl) -> Result<Arc<dyn Store>, Error>,
 ) -> Result<Arc<dyn Store>, Error> {
-    let mut plain = url.clone();
-    let Some(notify) = plain.parameters.remove("notify") else { return open(&plain).await };
+    let Some(notify) = url.parameters.get("notify") else { return open(url).await };
     let Some(topic) = notify.strip_prefix("pubsub:").filter(|topic| !topic.is_empty()) else {
         return Err(UrlError::new(
             format!("`notify={notify}` names no way to tell of changes"),
@@ -69,8 +86,8 @@ async fn notified(
         )
         .into());
     };
-    let project = plain.rest.trim_start_matches('/').split('/').next().unwrap_or_default().to_string();
-    let store = open(&plain).await?;
+    let project = url.rest.trim_start_matches('/').split('/').next().unwrap_or_default().to_string();
+    let store = open(url).await?;
     Ok(baton_pubsub::notified(store, &project, topic).await?)
 }
 
@@ -93,9 +110,14 @@ fn unknown(scheme: &str) -> UrlError {
 }
 
 /// A path, with `~` for the home folder.
-fn expand(path: &str) -> Result<PathBuf, UrlError> {
+fn expand(url: &StoreUrl) -> Result<PathBuf, UrlError> {
+    let path = url.rest.as_str();
     if path.is_empty() {
-        return Err(UrlError::new("the store `file:` names no folder", "write file:DIR"));
+        let (what, form) = if url.scheme == "file" { ("folder", "DIR") } else { ("file", "FILE") };
+        return Err(UrlError::new(
+            format!("the store `{}:` names no {what}", url.scheme),
+            format!("write {}:{form}", url.scheme),
+        ));
     }
     match path.strip_prefix("~/").map(|rest| (rest, std::env::home_dir())) {
         Some((rest, Some(home))) => Ok(home.join(rest)),

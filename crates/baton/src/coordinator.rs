@@ -5,19 +5,19 @@ use std::sync::{Arc, OnceLock};
 
 use baton_election::command::{Acknowledge, Acquire, Finding, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::document::{Checkpoint, Reference, Transition};
-use baton_election::operator::{Act, OperatorKey, PublicKey, Signed};
+use baton_election::operator::{Act, OperatorKey, Signed};
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Incarnation, LeaseKey, Margins,
     Refusal, StoreId, StoreInfo, fence,
 };
-use baton_store::{Access, Clock, Key, Prefix, Record, Store, StoreError, boot};
+use baton_store::{Access, Key, NativeLeader, Prefix, Store, StoreError, boot};
 
 use crate::backoff::Patience;
 use crate::connect;
 use crate::error::Error;
-use crate::local::{Executed, First, Local, Step};
+use crate::local::{Executed, First, Local};
 use crate::memory::Memory;
 
 /// A client of one store. Clones share what they have seen.
@@ -34,6 +34,12 @@ pub struct View {
     pub document: Option<Document>,
     /// A lower bound on the time since its last beat.
     pub age: Span,
+    /// The store itself told that age. Otherwise it is what this client has watched, and what is left of a lease is the most
+    /// that can be left: at the first look, all of it.
+    pub exact: bool,
+    /// It is one of the store's own elections. Who leads, its token and its lease are what the store shows; all else in the
+    /// document is made up, since the store knows nothing of it.
+    pub native: bool,
 }
 
 impl View {
@@ -65,6 +71,22 @@ pub struct Bid {
 }
 
 impl Bid {
+    /// What is asked for, under a credential.
+    pub(crate) fn acquire(&self, credential: Credential) -> Acquire {
+        Acquire {
+            agent: self.agent.clone(),
+            incarnation: credential.incarnation,
+            key_hash: credential.key.hash(),
+            ttl: self.ttl,
+            task: self.task.clone(),
+            capabilities: self.capabilities.clone(),
+            limits: self.limits.clone(),
+            reason: None,
+            noticed: None,
+            offer: false,
+        }
+    }
+
     /// A plain bid.
     pub fn new(agent: AgentName) -> Bid {
         Bid {
@@ -95,6 +117,19 @@ pub struct Grant {
     pub document: Document,
     /// It had been granted before.
     pub repeated: bool,
+}
+
+/// A renewal that was answered.
+#[derive(Clone, Debug)]
+pub struct Renewed {
+    /// The answer.
+    pub answer: Answer,
+    /// When it was asked for: what the lease is counted from.
+    pub asked_at: Moment,
+    /// How long the lease lasts from there; none if it was ended.
+    pub ttl: Option<Span>,
+    /// After how much more time a limit is reached, if there is one: a renewal then shows it.
+    pub limit_in: Option<Span>,
 }
 
 impl Grant {
@@ -142,6 +177,11 @@ impl Coordinator {
         self
     }
 
+    /// Has this called when this client makes the store: when it is the first to write into it.
+    pub fn when_made(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.local.when_made.set(Box::new(tell));
+    }
+
     /// The store.
     pub fn store(&self) -> &dyn Store {
         &*self.local.store
@@ -160,7 +200,22 @@ impl Coordinator {
     /// An election as it stands.
     pub async fn view(&self, election: &ElectionName) -> Result<View, Error> {
         let seen = self.local.see(election).await?;
-        Ok(View { document: seen.document, age: seen.age })
+        let (exact, native) = (self.tells_ages(), self.store().native().is_some());
+        Ok(View { document: seen.document, age: seen.age, exact, native })
+    }
+
+    /// Whether the store itself tells how old a lease is; see [`View::exact`].
+    pub fn tells_ages(&self) -> bool {
+        self.store().native().is_some() || self.store().strengths().stamped
+    }
+
+    /// Who stands in the store's own line for an election, the leader first, each with what is left of its lease: one whose process
+    /// has died stands until then. At most `limit`; nobody where the store has no elections of its own.
+    pub async fn line(&self, election: &ElectionName, limit: usize) -> Result<Vec<NativeLeader>, Error> {
+        match self.store().native() {
+            Some(elections) => Ok(elections.line(election, limit).await?),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// All elections.
@@ -190,8 +245,8 @@ impl Coordinator {
         let line = First::Line(credential);
         let asked = self.acquire_from(line, election, bid, credential, reason, noticed_at).await;
         if matches!(asked, Err(Error::Refused(Refusal::Held { .. }))) {
-            // Who asks once does not wait in line.
-            self.release(election, Epoch(0), credential, None).await?;
+            // Who asks once does not wait in line. If this fails, its place runs out, and who leads is the answer all the same.
+            let _ = self.hasty().release(election, Epoch(0), credential, None).await;
         }
         asked
     }
@@ -227,20 +282,10 @@ impl Coordinator {
         noticed_at: Option<Moment>,
     ) -> Result<Grant, Error> {
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
-            Command::Acquire(Acquire {
-                agent: bid.agent.clone(),
-                incarnation: credential.incarnation,
-                key_hash: credential.key.hash(),
-                ttl: bid.ttl,
-                task: bid.task.clone(),
-                capabilities: bid.capabilities.clone(),
-                limits: bid.limits.clone(),
-                reason: reason.clone(),
-                noticed: noticed_at.map(|noticed| boot::now().since(noticed)),
-                offer: false,
-            })
+            let noticed = noticed_at.map(|noticed| boot::now().since(noticed));
+            Command::Acquire(Acquire { reason: reason.clone(), noticed, ..bid.acquire(credential) })
         };
-        let Executed { answer, document, asked_at } =
+        let Executed { answer, document, asked_at, .. } =
             self.local.execute(election, self.patience, first, &make).await?;
         match answer {
             Answer::Granted { epoch, ttl, repeated, .. } => {
@@ -250,11 +295,12 @@ impl Coordinator {
         }
     }
 
-    /// Renews a lease. Returns the answer and when it was asked for.
-    pub async fn renew(&self, election: &ElectionName, renewal: &Renew) -> Result<(Answer, Moment), Error> {
+    /// Renews a lease.
+    pub async fn renew(&self, election: &ElectionName, renewal: &Renew) -> Result<Renewed, Error> {
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Renew(renewal.clone());
-        let executed = self.local.execute(election, self.patience, First::Own, &make).await?;
-        Ok((executed.answer, executed.asked_at))
+        let Executed { answer, document, asked_at, ttl } =
+            self.local.execute(election, self.patience, First::Own, &make).await?;
+        Ok(Renewed { answer, asked_at, ttl, limit_in: document.limit_in() })
     }
 
     /// Gives the lease back. The work under it has stopped.
@@ -265,9 +311,23 @@ impl Coordinator {
         credential: Credential,
         reason: Option<String>,
     ) -> Result<Document, Error> {
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
-            Command::Release(Release { epoch, credential, reason: reason.clone() })
-        };
+        self.leave(election, Release { epoch, credential, reason, orphaned: false }).await
+    }
+
+    /// The same in the place of a leader that is gone, by whoever ended its work.
+    pub async fn release_orphaned(
+        &self,
+        election: &ElectionName,
+        epoch: Epoch,
+        credential: Credential,
+        reason: &str,
+    ) -> Result<Document, Error> {
+        let reason = Some(reason.to_string());
+        self.leave(election, Release { epoch, credential, reason, orphaned: true }).await
+    }
+
+    async fn leave(&self, election: &ElectionName, release: Release) -> Result<Document, Error> {
+        let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Release(release.clone());
         Ok(self.local.execute(election, self.patience, First::Own, &make).await?.document)
     }
 
@@ -307,6 +367,7 @@ impl Coordinator {
                 reference: content.reference.clone(),
             })
         };
+        self.prime(election, &make).await?;
         Ok(self.local.execute(election, self.patience, First::Own, &make).await?.answer)
     }
 
@@ -359,6 +420,20 @@ impl Coordinator {
         }
     }
 
+    /// Where the store decides, a command that depends on the document is made by a look before it is sent.
+    async fn prime(
+        &self,
+        election: &ElectionName,
+        make: &(dyn Fn(Option<&Document>, StoreId, Epoch) -> Command + Send + Sync),
+    ) -> Result<(), Error> {
+        if self.store().decider().is_some() {
+            let info = self.local.info(self.patience, true).await?;
+            let document = self.view(election).await?.document;
+            make(document.as_ref(), info.id, Epoch(0));
+        }
+        Ok(())
+    }
+
     /// Carries out an operator's act, signed for the election as it stands.
     pub async fn operate(
         &self,
@@ -376,43 +451,13 @@ impl Coordinator {
             };
             Command::Operate(signed.get_or_init(sign).clone())
         };
+        self.prime(election, &make).await?;
         match self.local.execute(election, self.patience, First::Look, &make).await {
             Err(Error::Store(error @ StoreError::Diverged { .. })) => {
                 self.settle(election, key, act, error).await
             }
             outcome => Ok(outcome?.answer),
         }
-    }
-
-    /// Makes this key an operator's, in the store and in every election that exists. Returns how many those are.
-    pub async fn enrol(&self, key: &OperatorKey) -> Result<usize, Error> {
-        self.local.info(self.patience, true).await?;
-        let public = key.public();
-        self.enrol_in_store(public).await?;
-        self.local.fresh_info(self.patience, true).await?;
-        let elections = self.elections().await?;
-        for election in &elections {
-            self.operate(election, key, &Act::Enrol { key: public }).await?;
-        }
-        Ok(elections.len())
-    }
-
-    async fn enrol_in_store(&self, public: PublicKey) -> Result<(), Error> {
-        self.local
-            .change(&Key::Store, self.patience, |look| {
-                let Some(Record::Store(info)) = look.record else {
-                    return Err(
-                        Refusal::invalid("the store's own record is gone", "run baton init again").into()
-                    );
-                };
-                if info.operator_keys.contains(&public) {
-                    return Ok(Step::Done(()));
-                }
-                let mut next = info.clone();
-                next.operator_keys.push(public);
-                Ok(Step::Write(Record::Store(next), Clock::Keep, ()))
-            })
-            .await
     }
 }
 

@@ -7,6 +7,7 @@ use baton_store::{Clock, Key, Prefix, Record, boot};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::local::{First, Look, Pace, Step};
+use crate::there::insist;
 
 /// A fence as it stands.
 #[derive(Clone, Debug)]
@@ -22,6 +23,9 @@ impl Coordinator {
     ///
     /// Without an election the one that the resource is bound to is asked.
     pub async fn admit(&self, entry: &Entry<'_>, election: Option<&ElectionName>) -> Result<Fence, Error> {
+        if let Some(decider) = self.store().decider() {
+            return insist(self.patience, || decider.admit(entry, election)).await;
+        }
         let key = Key::Fence(entry.resource.clone());
         let election = match election {
             Some(election) => election.clone(),
@@ -37,6 +41,9 @@ impl Coordinator {
         election: &ElectionName,
         mine: Incarnation,
     ) -> Result<(), Error> {
+        if let Some(decider) = self.store().decider() {
+            return insist(self.patience, || decider.keep_hold(resource, election, mine)).await;
+        }
         let key = Key::Fence(resource.clone());
         self.change_fence(&key, election, |found, sight| match found {
             Some(found) => fence::keep(found, mine, sight),
@@ -48,6 +55,9 @@ impl Coordinator {
 
     /// Ends a hold. Its command has ended.
     pub async fn leave_hold(&self, resource: &ResourceName, mine: Incarnation) -> Result<(), Error> {
+        if let Some(decider) = self.store().decider() {
+            return insist(self.patience, || decider.leave_hold(resource, mine)).await;
+        }
         let key = Key::Fence(resource.clone());
         self.local
             .change(&key, self.patience, |look| match look.record {

@@ -1,7 +1,7 @@
 //! Decisions made here and committed in a store.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use baton_election::document::Transition;
 use baton_election::fence::{Accepted, LOG_PART};
@@ -29,6 +29,8 @@ pub(crate) struct Local {
     own: Mutex<BTreeMap<ElectionName, Own>>,
     /// The last transition of each election that is known to stand in its history, as it stands there.
     recorded: Mutex<BTreeMap<ElectionName, Transition>>,
+    /// What is done when this client makes the store.
+    pub(crate) when_made: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// An election as it was read.
@@ -95,6 +97,8 @@ pub(crate) struct Executed {
     pub(crate) document: Document,
     /// Before the first attempt: what a lease is counted from.
     pub(crate) asked_at: Moment,
+    /// How long the lease lasts from there, if there is one.
+    pub(crate) ttl: Option<Span>,
 }
 
 /// What to do with a record that was read.
@@ -109,19 +113,28 @@ pub(crate) enum Step<T> {
 pub(crate) struct Pace {
     failures: Backoff,
     contention: Backoff,
+    /// When the last retry after a failure may begin; contention is no failure.
+    last_retry: Option<Moment>,
 }
 
 impl Pace {
     pub(crate) fn new(patience: Patience) -> Pace {
-        let contention = Patience { first: Span::millis(1), longest: Span::millis(50), retries: None };
-        Pace { failures: Backoff::new(patience), contention: Backoff::new(contention) }
+        let contention = Patience { first: Span::millis(1), longest: Span::millis(50), ..patience.endless() };
+        Pace {
+            failures: Backoff::new(patience),
+            contention: Backoff::new(contention),
+            last_retry: patience.within.map(|within| boot::now() + within),
+        }
     }
 
     /// Waits before the next attempt; the error itself if there were enough.
     pub(crate) async fn wait_after(&mut self, error: StoreError) -> Result<(), Error> {
         let delay = match error {
             StoreError::Conflict => self.contention.next(),
-            _ => self.failures.next(),
+            _ => self
+                .failures
+                .next()
+                .filter(|delay| self.last_retry.is_none_or(|last_retry| boot::now() + *delay <= last_retry)),
         };
         match delay {
             Some(delay) => Ok(boot::sleep(delay).await?),
@@ -138,6 +151,7 @@ impl Local {
             info: Mutex::default(),
             own: Mutex::default(),
             recorded: Mutex::default(),
+            when_made: OnceLock::new(),
         }
     }
 
@@ -244,6 +258,9 @@ impl Local {
             let command = make(None, StoreId([0; 8]), Epoch(0));
             return self.execute_natively(elections, election, first.credential(), &command).await;
         }
+        if let Some(decider) = self.store.decider() {
+            return self.execute_there(decider, election, patience, make).await;
+        }
         let asked_at = boot::now();
         let mut first = first;
         let key = Key::Election(election.clone());
@@ -272,7 +289,8 @@ impl Local {
             }
         };
         self.memory().wrote(&document);
-        Ok(Executed { answer, document, asked_at })
+        let ttl = document.leader.as_ref().map(|leader| leader.ttl);
+        Ok(Executed { answer, document, asked_at, ttl })
     }
 
     fn decide(
@@ -516,6 +534,11 @@ impl Local {
                 ))),
             })
             .await?;
+        if info.id == fresh.id
+            && let Some(tell) = self.when_made.get()
+        {
+            tell();
+        }
         let info = Arc::new(info);
         *self.known_info() = Some(Arc::clone(&info));
         Ok(info)

@@ -7,7 +7,9 @@ use baton_election::command::{Acquire, Renew};
 use baton_election::document::{Cause, Document, Leader, Phase, State};
 use baton_election::policy::Limits;
 use baton_election::time::Span;
-use baton_election::{Answer, Command, Credential, ElectionName, Incarnation, KeyHash, Refusal, StoreId};
+use baton_election::{
+    Answer, Command, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, StoreId,
+};
 use baton_store::{NativeElections, NativeLeader, StoreError, boot};
 
 use crate::error::Error;
@@ -46,9 +48,9 @@ impl Place<'_> {
             ttl: standing.ttl,
             cause: Cause::First,
             offer: false,
-            repeated: false,
+            repeated: standing.stood,
         };
-        Ok(Executed { answer, document, asked_at: standing.asked_at })
+        Ok(Executed { answer, document, asked_at: standing.asked_at, ttl: Some(standing.ttl) })
     }
 
     async fn renew(&self, renew: &Renew) -> Result<Executed, Error> {
@@ -68,20 +70,34 @@ impl Place<'_> {
                 },
                 document: Document::new(self.election.clone(), StoreId([0; 8]), kept.epoch, &[]),
                 asked_at: kept.asked_at,
+                ttl: Some(kept.ttl),
             }),
             Some(kept) => Err(stale(kept.epoch).into()),
             None => Err(stale(renew.epoch).into()),
         }
     }
 
-    /// Gives up the lead, or the place in line.
-    pub(crate) async fn leave(&self) -> Result<Executed, Error> {
+    /// Gives up the lead of this token, or the place in line. Refused if another leads by now: there was nothing to give up.
+    async fn leave(&self, token: Epoch) -> Result<Executed, Error> {
         let asked_at = boot::now();
-        self.elections.leave(self.election, &self.credential).await?;
+        let stood = self.elections.leave(self.election, &self.credential).await?;
+        if !stood
+            && token > Epoch(0)
+            && let Some(leader) = self.elections.leader(self.election).await?
+        {
+            return Err(Refusal::Stale {
+                shown: token,
+                current: leader.epoch,
+                leader: Some(leader.agent),
+                why: "another leadership has begun".to_string(),
+            }
+            .into());
+        }
         Ok(Executed {
             answer: Answer::Released { reserved_for: None },
-            document: Document::new(self.election.clone(), StoreId([0; 8]), baton_election::Epoch(0), &[]),
+            document: Document::new(self.election.clone(), StoreId([0; 8]), token, &[]),
             asked_at,
+            ttl: None,
         })
     }
 }
@@ -99,7 +115,7 @@ impl Local {
         match (command, credential) {
             (Command::Acquire(acquire), Some(credential)) => place(credential).acquire(acquire).await,
             (Command::Renew(renew), _) => place(renew.credential).renew(renew).await,
-            (Command::Release(release), _) => place(release.credential).leave().await,
+            (Command::Release(release), _) => place(release.credential).leave(release.epoch).await,
             (
                 Command::Acquire(_)
                 | Command::Pass(_)

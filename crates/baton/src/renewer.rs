@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use baton_election::command::Renew;
 use baton_election::document::{Leader, Phase};
 use baton_election::lease::renewal_interval;
-use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
 use baton_election::{Answer, Credential, ElectionName, Epoch, Refusal, Standing, Tenure};
 use baton_store::{BoxStream, Change, HistoryKept, Key, StoreError, boot};
@@ -14,7 +13,7 @@ use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use crate::backoff::{Backoff, Patience};
-use crate::coordinator::{Coordinator, Grant};
+use crate::coordinator::{Coordinator, Grant, Renewed};
 use crate::error::Error;
 use crate::leadership::{Status, Terms};
 
@@ -84,9 +83,9 @@ pub(crate) struct Renewer {
     coordinator: Coordinator,
     election: ElectionName,
     credential: Credential,
-    limits: Limits,
     granted_at: Moment,
-    idle_since: Moment,
+    /// When the document, as it was last heard of, reaches a limit by time.
+    limit_at: Option<Moment>,
     tenure: Tenure,
     shared: Arc<Shared>,
 }
@@ -111,9 +110,8 @@ impl Renewer {
             coordinator: coordinator.clone().patient(Patience { retries: Some(0), ..Patience::default() }),
             election: election.clone(),
             credential: grant.credential,
-            limits: grant.document.leader.as_ref().map(|leader| leader.limits.clone()).unwrap_or_default(),
             granted_at,
-            idle_since: granted_at,
+            limit_at: grant.document.limit_in().map(|limit| granted_at + limit),
             tenure,
             shared: Arc::clone(shared),
         }
@@ -164,14 +162,9 @@ impl Renewer {
         }
     }
 
-    /// When the next renewal is due: in time, and whenever a limit would be reached.
+    /// When the next renewal is due: in time, and as soon as it shows that a limit is reached.
     fn due(&self) -> Moment {
-        let limits = [
-            self.limits.time.map(|limit| self.granted_at + limit),
-            self.limits.stall.map(|limit| self.idle_since + limit),
-        ];
-        let now = boot::now();
-        limits.into_iter().flatten().filter(|at| *at > now).fold(self.tenure.renew_at(), Moment::min)
+        self.limit_at.into_iter().fold(self.tenure.renew_at(), Moment::min)
     }
 
     async fn still_ours(&self) -> bool {
@@ -213,7 +206,7 @@ impl Renewer {
             let patience = boot::now() + renewal_interval(self.tenure.ttl());
             let answered = within(patience, self.coordinator.renew(&self.election, &renewal)).await;
             match answered.unwrap_or_else(|| Err(self.unanswered())) {
-                Ok((answer, asked_at)) => return self.answered(&answer, asked_at, progress),
+                Ok(renewed) => return self.answered(&renewed),
                 Err(Error::Refused(refusal)) => return Err(refused(&refusal)),
                 Err(error) => {
                     self.shared.progress.fetch_or(progress, Ordering::AcqRel);
@@ -245,17 +238,16 @@ impl Renewer {
         }
     }
 
-    fn answered(&mut self, answer: &Answer, asked_at: Moment, progress: bool) -> Result<(), String> {
-        match answer {
+    fn answered(&mut self, renewed: &Renewed) -> Result<(), String> {
+        match &renewed.answer {
             Answer::Renewed { epoch, awaiting_approval, .. } => {
                 let (now, before) = (boot::now(), self.tenure.deadline());
                 let too_late = || Err("a renewal was answered after the deadline".to_string());
-                if self.tenure.renewed(asked_at, now) == Standing::Lost {
+                if self.tenure.renewed(renewed.asked_at, now) == Standing::Lost {
                     return too_late();
                 }
-                if progress {
-                    self.idle_since = now;
-                }
+                self.tenure.lasts(renewed.ttl.unwrap_or(self.tenure.ttl()));
+                self.limit_at = renewed.limit_in.map(|limit| now + limit);
                 self.shared.epoch.store(epoch.0, Ordering::Release);
                 self.shared.awaiting.store(*awaiting_approval, Ordering::Release);
                 let deadline = self.tenure.deadline();

@@ -8,6 +8,7 @@ use baton_store::{Clock, Key, Prefix, Record, boot};
 use crate::coordinator::{Bid, Coordinator};
 use crate::error::Error;
 use crate::local::Step;
+use crate::there::insist;
 
 /// The most candidates that are compared.
 const MAX_CANDIDATES: usize = 10_000;
@@ -35,7 +36,15 @@ impl Coordinator {
             withdrawn: false,
             enlisted: boot::wall(),
         };
-        let key = Key::Candidate(election.clone(), bid.agent.clone());
+        self.enlist_candidate(&wanted).await
+    }
+
+    /// The same for a candidate of whom only the hash of the key is known.
+    pub async fn enlist_candidate(&self, wanted: &Candidate) -> Result<Candidate, Error> {
+        if let Some(decider) = self.store().decider() {
+            return insist(self.patience, || decider.enlist(wanted)).await;
+        }
+        let key = Key::Candidate(wanted.election.clone(), wanted.agent.clone());
         self.local.info(self.patience, true).await?;
         self.local
             .change(&key, self.patience, |look| {
@@ -43,7 +52,7 @@ impl Coordinator {
                     Some(Record::Candidate(found)) => Some((&**found, look.age)),
                     Some(_) | None => None,
                 };
-                let next = candidate::enlist(found, &wanted)?;
+                let next = candidate::enlist(found, wanted)?;
                 Ok(Step::Write(Record::Candidate(Box::new(next.clone())), Clock::Restart, next))
             })
             .await
@@ -56,6 +65,9 @@ impl Coordinator {
         agent: &AgentName,
         credential: Credential,
     ) -> Result<bool, Error> {
+        if let Some(decider) = self.store().decider() {
+            return insist(self.patience, || decider.withdraw(election, agent, &credential)).await;
+        }
         let key = Key::Candidate(election.clone(), agent.clone());
         self.local
             .change(&key, self.patience, |look| {

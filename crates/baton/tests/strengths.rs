@@ -53,6 +53,8 @@ async fn the_table_in_the_docs_is_what_the_code_says() {
     let stores = [
         ("`mem:`", "mem:".to_string()),
         ("`file:DIR`", format!("file:{at}/s")),
+        ("`embedded:FILE`", format!("embedded:{at}/baton.redb")),
+        ("`http://HOST`", "http://127.0.0.1:1".to_string()),
         ("`git:DIR`", format!("git:{at}/r")),
         ("`git:DIR?remote=R`", format!("git:{at}/r?remote={at}/r")),
         ("`etcd://…`", "etcd://127.0.0.1:1/p".to_string()),

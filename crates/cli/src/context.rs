@@ -2,6 +2,7 @@
 
 use baton::election::time::Span;
 use baton::election::{AgentName, Credential, ElectionName, Epoch, Margins, Moment};
+use baton::store::boot::Boot;
 use baton::store::{Access, boot};
 use baton::{Coordinator, Error, Memory, default_store};
 use clap::Args;
@@ -64,6 +65,8 @@ impl Context {
         refuse_memory(&url)?;
         let fail = |error: Error| Failure::from_error(&error, Speaker::Candidate);
         let coordinator = Coordinator::connect_for(&url, access, Memory::new()).await.map_err(fail)?;
+        let location = coordinator.store().location();
+        coordinator.when_made(move || output.made_store(&location));
         let state = StateFolder::of(&coordinator.store().location())?;
         let loaded = state.memory();
         let coordinator = coordinator.remembering(loaded.clone());
@@ -108,9 +111,8 @@ impl Context {
         held: &Held,
         epoch: Epoch,
         asked_at: Moment,
+        ttl: Span,
     ) -> Result<(), Failure> {
-        let Some(kept) = &held.kept else { return Ok(()) };
-        let ttl = Span::millis(kept.ttl_ms);
         let lease = KeptLease::new(held.credential, epoch, ttl, asked_at);
         self.state.keep_lease(election, &held.agent, &lease)
     }
@@ -126,6 +128,18 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// What the store answers while the lease lasts; none if it ends first. A lease that has ended already, or whose end is not
+    /// known, since a `baton run` keeps it, ends nothing.
+    pub(crate) async fn while_it_lasts<T>(&self, asked: impl Future<Output = T>) -> Option<T> {
+        let kept = self.kept.as_ref().filter(|kept| kept.boot == Boot::current().boot);
+        let end = kept.map(|kept| Margins::STANDARD.deadline(kept.asked_at, Span::millis(kept.ttl_ms)));
+        let Some(end) = end.filter(|end| *end > boot::now()) else { return Some(asked.await) };
+        tokio::select! {
+            answered = asked => Some(answered),
+            _ = boot::sleep_until(end) => None,
+        }
+    }
+
     /// A lease is given back only after the work has stopped: under `baton run` that is after CMD, which asks here.
     pub(crate) fn refuse_while_cmd_runs(&self) -> Result<(), Failure> {
         if self.kept.is_some() {

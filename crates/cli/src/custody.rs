@@ -51,8 +51,8 @@ impl Duty {
         let coordinator = Coordinator::connect_for(&self.store, Access::Write, Memory::new()).await?;
         match &self.gives_back {
             GivesBack::Lease { election, epoch, credential } => {
-                let reason = "its `baton run` is gone; the warden ended CMD and released".to_string();
-                coordinator.release(election, *epoch, *credential, Some(reason)).await?;
+                let reason = "its `baton run` is gone; the warden ended CMD and released";
+                coordinator.release_orphaned(election, *epoch, *credential, reason).await?;
             }
             GivesBack::Hold { resource, run } => coordinator.leave_hold(resource, *run).await?,
         }
@@ -182,7 +182,9 @@ pub(crate) fn boot_time(moment: Moment) -> BootTime {
 /// The store by a name that means the same in any folder: for CMD and for the warden.
 pub(crate) fn absolute_store(coordinator: &Coordinator, url: &str) -> String {
     match url.parse::<StoreUrl>() {
-        Ok(parsed) if parsed.scheme == "file" => coordinator.store().location(),
+        Ok(parsed) if ["file", "embedded"].contains(&parsed.scheme.as_str()) => {
+            coordinator.store().location()
+        }
         Ok(mut parsed) if parsed.scheme == "git" => {
             if let Ok(path) = std::path::absolute(&parsed.rest) {
                 parsed.rest = path.display().to_string();

@@ -2,6 +2,7 @@
 
 use baton::Error;
 use baton::election::Refusal;
+use baton::store::StoreError;
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +61,8 @@ pub(crate) enum Speaker {
 pub(crate) fn of(error: &Error, speaker: Speaker) -> Exit {
     match error {
         Error::Refused(refusal) => of_refusal(refusal, speaker),
+        Error::Url(_) | Error::Name(_) | Error::Store(StoreError::Misnamed { .. }) => Exit::Usage,
         Error::Store(_) => Exit::Store,
-        Error::Url(_) | Error::Name(_) => Exit::Usage,
         Error::WaitedLongEnough { refusal: Some(refusal), .. } => of_refusal(refusal, speaker),
         Error::WaitedLongEnough { refusal: None, .. } => Exit::Held,
         Error::Lost(_) => Exit::Lost,

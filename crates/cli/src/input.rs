@@ -16,7 +16,11 @@ pub(crate) fn requests(mut cli: clap::Command, arguments: Vec<String>) -> Result
     let Some((source, rest)) = take_input(ours)? else { return Ok(vec![arguments]) };
     // Only a built command knows the places of its arguments.
     cli.build();
-    let Some(command) = rest.iter().skip(1).find_map(|argument| cli.find_subcommand(argument)) else {
+    let mut found = None;
+    for word in rest.iter().skip(1) {
+        found = found.unwrap_or(&cli).find_subcommand(word).or(found);
+    }
+    let Some(command) = found else {
         return Err(Failure::usage("--input needs a command", "such as: baton acquire --input -"));
     };
     let objects = read(&source)?;

@@ -100,7 +100,11 @@ fn parse(arguments: Vec<String>) -> Result<Cli, clap::Error> {
 }
 
 fn perform(cli: Cli) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut builder = match cli.command.serves() {
+        true => tokio::runtime::Builder::new_multi_thread(),
+        false => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = builder.enable_all().build()?;
     let outcome = runtime.block_on(commands::perform(cli.command, cli.global));
     // A read that hangs on a sick disk must not keep the process.
     runtime.shutdown_background();

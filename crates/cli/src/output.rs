@@ -107,6 +107,15 @@ impl Output {
         say_at_once(&format!("{data}\n"));
     }
 
+    /// Tells that a store was made: who meant another one, in another folder, must learn of it.
+    pub(crate) fn made_store(self, location: &str) {
+        let text = format!("made a new store: {location}");
+        self.talk(&text);
+        if self.json {
+            self.event(&json!({"event": "store-made", "store": location, "message": text}));
+        }
+    }
+
     /// Tells of a failure.
     pub(crate) fn fail(self, failure: &Failure) {
         if self.json {

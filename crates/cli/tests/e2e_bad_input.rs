@@ -105,12 +105,37 @@ fn stores_that_are_none() {
         ("folder", "unknown-store", "has no scheme"),
         ("file:", "unknown-store", "names no folder"),
         ("file:x?remote=y", "unknown-store", "has no parameter `remote`"),
+        ("git:.?branch=x", "unknown-store", "has no parameter `branch`"),
         ("mem:", "usage", "lives in one process"),
     ] {
         let told = failure(&world, &["status", "--store", store], 2);
         assert_eq!(told["code"], code, "{store}");
         assert!(message(&told).contains(why), "{store}: {told}");
     }
+}
+
+#[test]
+#[cfg(feature = "all-stores")]
+fn stores_of_servers_that_are_none() {
+    let world = World::new();
+    for (store, why) in [
+        ("etcd://h:port/p", "`port` is no port"),
+        ("etcd://h/p?colour=red", "no parameter `colour`"),
+        ("k8s://Upper", "cannot be the name of a namespace"),
+        ("k8s://n?colour=red", "no parameter `colour`"),
+        ("firestore://", "no name of a project"),
+        ("firestore://p?colour=red", "no parameter `colour`"),
+        ("spanner://p", "does not name a Spanner database"),
+        ("spanner://p/i/d?colour=red", "no parameter `colour`"),
+        ("postgres:///d", "names no host"),
+        ("postgres://h/d?colour=red", "no parameter `colour`"),
+    ] {
+        let told = failure(&world, &["acquire", "e", "--as", "a", "--store", store], 2);
+        assert_eq!(told["code"], "unknown-store", "{store}");
+        assert!(message(&told).contains(why), "{store}: {told}");
+        world.call(&["doctor", "--store", store]).expect(2);
+    }
+    assert!(!world.file("state").exists(), "no key was kept");
 }
 
 #[test]
@@ -388,4 +413,24 @@ fn large_and_odd_texts() {
     failure(&world, &["check", "e", "--token", "18446744073709551616"], 2);
     failure(&world, &["check", "e", "--token", "18446744073709551615"], 5);
     assert_eq!(world.status("e")["leader"]["agent"], "a");
+}
+
+/// Of a request whose answer was lost: it may have been granted, until it is seen that it was not.
+#[test]
+fn a_refused_acquire_leaves_no_key() {
+    let world = led();
+    let store = fs::read_dir(world.file("state/stores")).unwrap().next().unwrap().unwrap().path();
+    let (theirs, ours) = (store.join("leases/e/a.json"), store.join("leases/e/b.json"));
+    failure(&world, &["acquire", "e", "--as", "b"], 3);
+    assert!(!ours.exists(), "of a first request");
+    let mut kept: Value = serde_json::from_slice(&fs::read(&theirs).unwrap()).unwrap();
+    kept["credential"] = serde_json::to_value(baton::mint_credential().unwrap()).unwrap();
+    for epoch in [0, 1] {
+        kept["epoch"] = epoch.into();
+        fs::write(&ours, kept.to_string()).unwrap();
+        failure(&world, &["acquire", "e", "--as", "b"], 3);
+        assert!(!ours.exists(), "of one with token {epoch}");
+    }
+    assert!(theirs.exists());
+    world.ok(&["renew", "e", "--as", "a"]);
 }

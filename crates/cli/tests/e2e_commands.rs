@@ -378,3 +378,30 @@ fn completions_and_versions_are_printed() {
     assert!(world.ok(&["--version"]).stdout.starts_with("baton "));
     assert!(!world.store().exists());
 }
+
+#[test]
+fn whoever_makes_a_store_is_told_where() {
+    for call in [
+        &["acquire", "e", "--as", "a"][..],
+        &["run", "e", "--as", "a", "--", "true"],
+        &["enlist", "e", "--as", "a"],
+        &["init"],
+    ] {
+        let world = World::folder();
+        let line = format!("made a new store: {}\n", world.url());
+        let first = world.ok(call);
+        assert_eq!(first.stderr.matches(&line).count(), 1, "{call:?}: {}", first.stderr);
+        assert!(!world.ok(call).stderr.contains("made a new store"), "{call:?}");
+        let elsewhere = world.file("elsewhere");
+        let options = ["--json", "--store", elsewhere.to_str().unwrap()];
+        let (command, rest) = call.split_first().unwrap();
+        let told = world.ok(&[&[*command], &options[..], rest].concat());
+        assert!(!told.stdout.contains("made a new store"), "{call:?}: {}", told.stdout);
+        assert!(told.stderr.contains(&format!("made a new store: file:{}", elsewhere.display())), "{told:?}");
+    }
+    let world = World::new();
+    for call in [&["status"][..], &["renew", "e", "--as", "a"], &["history", "e"]] {
+        assert!(!world.call(call).stderr.contains("made"), "{call:?}");
+        assert!(!world.store().exists(), "{call:?}");
+    }
+}

@@ -126,3 +126,27 @@ fn a_stale_token_does_not_start_a_command() {
     world.call(&["fence", "db", "--token", "1", "--", "touch", "ran"]).expect(5);
     assert!(!world.file("ran").exists());
 }
+
+/// Its renewal, which every act of the holder is, ends the leadership: before CMD, not beside it.
+#[test]
+fn a_holder_that_is_past_its_limit_starts_no_command() {
+    for form in [&[][..], &["--", "touch", "ran"]] {
+        let world = World::new();
+        world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h", "--budget-renewals", "1"]);
+        world.ok(&["fence", "db", "--election", "e", "--token", "1"]);
+        world.ok(&["renew", "e", "--as", "a"]);
+        world.call(&[&["fence", "db", "--token", "1", "--as", "a"], form].concat()).expect(5);
+        assert!(!world.file("ran").exists());
+        assert_eq!(world.ok(&["fence", "db", "--log", "--json"]).jsons().len(), 1, "{form:?}");
+    }
+}
+
+#[test]
+fn a_token_that_was_never_given_is_not_called_stale() {
+    let world = guarded();
+    let refused = world.call(&["check", "e", "--token", "99", "--json"]).expect(5).json();
+    assert_eq!(
+        refused["message"],
+        "token 99 is not valid (current epoch 1): it was never given: it is of another election or store"
+    );
+}

@@ -159,3 +159,58 @@ fn two_histories_are_shown_and_settled_by_an_operator() {
     assert!(["diverged", "corrupt"].contains(&refused["code"].as_str().unwrap()), "{refused}");
     assert!(refused["hint"].is_string(), "{refused}");
 }
+
+#[test]
+fn one_election_with_two_histories_does_not_hide_the_others() {
+    let world = cloned();
+    call(&world, "one", &["init"]).expect(0);
+    for election in ["e", "f", "g"] {
+        call(&world, "one", &["acquire", election, "--as", "a"]).expect(0);
+    }
+    let hub = world.file("hub.git");
+    let old = git(&hub, &["rev-parse", "refs/baton/f"]).trim().to_string();
+    call(&world, "one", &["release", "f", "--as", "a"]).expect(0);
+    git(&hub, &["update-ref", "refs/baton/f", &old]);
+    let shown = call(&world, "one", &["status"]).expect(7);
+    let rows: Vec<Vec<&str>> = shown.stdout.lines().map(|row| row.split_whitespace().collect()).collect();
+    let states: Vec<_> = rows.iter().skip(1).map(|row| (row[0], row[1])).collect();
+    assert_eq!(states, [("e", "held"), ("f", "diverged"), ("g", "held")]);
+    assert!(shown.stderr.contains("`f`: refs/baton/f"), "{}", shown.stderr);
+    let told = call(&world, "one", &["status", "--json"]).expect(7).jsons();
+    let named: Vec<_> = told.iter().map(|one| one["election"].as_str().unwrap()).collect();
+    assert_eq!(named, ["e", "g", "f"]);
+    assert_eq!((&told[2]["code"], &told[2]["exit"]), (&"diverged".into(), &7.into()));
+
+    // Nor does it keep a new operator from them.
+    let key = call(&world, "two", &["operator", "key"]).expect(0).stdout.trim().to_string();
+    let told = call(&world, "one", &["operator", "add", &key, "--json"]).expect(7).json();
+    assert_eq!((&told["code"], &told["failed"]), (&"diverged".into(), &serde_json::json!(["f"])));
+    call(&world, "two", &["pause", "g"]).expect(0);
+}
+
+#[test]
+fn what_is_not_known_of_a_lease_is_told_as_a_bound() {
+    let world = cloned();
+    call(&world, "one", &["acquire", "e", "--as", "a", "--ttl", "1h"]).expect(0);
+    let refused = call(&world, "two", &["acquire", "e", "--as", "b", "--json"]).expect(3).json();
+    assert_eq!(refused["remaining_at_most"], true, "{refused}");
+    let seen = call(&world, "two", &["status", "e", "--json"]).expect(0).json();
+    assert_eq!(seen["leader"]["remaining_at_most"], true, "{seen}");
+    let text = call(&world, "two", &["status", "e"]).expect(0).stdout;
+    assert!(text.contains("(lease at most "), "{text}");
+    let stamped = World::new();
+    stamped.ok(&["acquire", "e", "--as", "a"]);
+    assert_eq!(stamped.status("e")["leader"]["remaining_at_most"], false);
+}
+
+#[test]
+fn the_doctor_tries_a_commit_that_changes_nothing() {
+    let world = cloned();
+    call(&world, "one", &["acquire", "e", "--as", "a"]).expect(0);
+    let before = call(&world, "one", &["history", "e", "--json"]).expect(0).stdout;
+    let findings = call(&world, "one", &["doctor", "--write", "--json"]).expect(0).jsons();
+    let write = findings.iter().find(|finding| finding["check"] == "write").unwrap();
+    assert_eq!(write["verdict"], "ok", "{write}");
+    assert_eq!(call(&world, "one", &["history", "e", "--json"]).expect(0).stdout, before);
+    call(&world, "two", &["status", "e"]).expect(0);
+}

@@ -89,6 +89,122 @@ fn an_operator_enrols_only_by_an_operator_once_there_is_one() {
 }
 
 #[test]
+fn a_second_operator_is_added_by_the_first_and_may_remove_it() {
+    let world = World::new();
+    let first = world.json(&["init"])["operator"].as_str().unwrap().to_string();
+    world.ok(&["acquire", "e", "--as", "a"]);
+    // A second init makes a key, and says whose word makes it worth something.
+    let refused = world.call_elsewhere(&["init", "--json"]).expect(6).json();
+    let second = refused["operator"].as_str().unwrap().to_string();
+    assert_eq!(refused["hint"], format!("let an operator run: baton operator add {second}"));
+    assert_eq!(world.call_elsewhere(&["operator", "key"]).expect(0).stdout.trim(), second);
+    let refused = world.call_elsewhere(&["pause", "e", "--json"]).expect(6).json();
+    assert!(refused["hint"].as_str().unwrap().contains(&second), "{refused}");
+    world.call_elsewhere(&["policy", "later", "--ttl", "1m"]).expect(6);
+
+    let added = world.json(&["operator", "add", &second]);
+    assert_eq!((&added["outcome"], &added["elections"]), (&json!("added"), &json!(1)));
+    assert_eq!(world.json(&["operator", "add", &second])["elections"], 0, "a second time changes nothing");
+    let listed = world.ok(&["operator", "list", "--json"]).jsons();
+    let told: Vec<_> = listed.iter().map(|one| (&one["operator"], &one["you"], &one["elections"])).collect();
+    let (yes, no, one) = (json!(true), json!(false), json!(1));
+    assert_eq!(told, [(&json!(first), &yes, &one), (&json!(second), &no, &one)]);
+    world.call_elsewhere(&["pause", "e"]).expect(0);
+    world.call_elsewhere(&["policy", "later", "--ttl", "1m"]).expect(0);
+
+    let removed = world.call_elsewhere(&["operator", "remove", &first, "--json"]).expect(0).json();
+    assert_eq!((&removed["outcome"], &removed["elections"]), (&json!("removed"), &json!(2)));
+    for act in [&["resume", "e"][..], &["policy", "later", "--ttl", "2m"], &["operator", "add", &first]] {
+        world.call(act).expect(6);
+    }
+    let refused = world.call_elsewhere(&["operator", "remove", &second, "--json"]).expect(2).json();
+    assert_eq!(refused["message"], "the last operator cannot be removed");
+    world.call_elsewhere(&["resume", "e"]).expect(0);
+    // By JSON as by words.
+    let mut by_input = world.command(&["operator", "add", "--input", "-", "--json"]);
+    by_input.env("BATON_CONFIG_DIR", world.file("config-of-another"));
+    let input = json!({"key": first}).to_string();
+    assert_eq!(support::finish(by_input, Some(&input)).expect(0).json()["outcome"], "added");
+    world.ok(&["pause", "e"]);
+}
+
+#[test]
+fn operators_that_are_none_are_told_so() {
+    let world = World::folder();
+    let nobody = "0".repeat(64);
+    world.call(&["operator", "add", &nobody]).expect(6);
+    world.ok(&["operator", "key"]);
+    for call in [&["operator", "list"][..], &["operator", "remove", &nobody]] {
+        let told = world.call(&[call, &["--json"]].concat()).expect(2).json();
+        assert!(told["message"].as_str().unwrap().contains("not a store yet"), "{told}");
+    }
+    assert!(!world.store().exists());
+    world.ok(&["acquire", "e", "--as", "a"]);
+    let other = world.call_elsewhere(&["operator", "key"]).expect(0).stdout.trim().to_string();
+    world.call(&["operator", "add", &other]).expect(6);
+    world.ok(&["init"]);
+    for wrong in ["4b98", "no key", &nobody] {
+        world.call(&["operator", "add", wrong]).expect(2);
+    }
+    let told = world.call(&["operator", "remove", &other, "--json"]).expect(2).json();
+    assert!(told["hint"].as_str().unwrap().contains("baton operator list"), "{told}");
+    world.call(&["operator"]).expect(2);
+}
+
+#[test]
+fn status_shows_who_stands_in_line_where_the_policy_compares() {
+    let world = World::new();
+    world.ok(&["init"]);
+    world.ok(&["policy", "e", "--select", "priority"]);
+    world.ok(&["acquire", "e", "--as", "a"]);
+    assert_eq!(world.status("e")["candidates"], json!([]));
+    for (agent, priority) in [("b", "5"), ("c", "9")] {
+        world.ok(&["enlist", "e", "--as", agent, "--priority", priority]);
+    }
+    for line in [world.status("e"), world.json(&["status"])].map(|status| status["candidates"].clone()) {
+        let told: Vec<_> =
+            line.as_array().unwrap().iter().map(|one| (&one["agent"], &one["place"])).collect();
+        assert_eq!(told, [(&json!("c"), &json!(1)), (&json!("b"), &json!(2))]);
+        assert_eq!(line[0]["priority"], 9);
+    }
+    let shown = world.ok(&["status", "e"]).stdout;
+    assert!(shown.contains("in line     1. c: priority 9 among 2"), "{shown}");
+    world.ok(&["policy", "e", "--select", "capable", "--need", "rust"]);
+    world.ok(&["enlist", "e", "--as", "b", "--capability", "rust", "--score", "3"]);
+    let line = world.status("e")["candidates"].clone();
+    assert_eq!((&line[0]["agent"], &line[0]["score"]), (&json!("b"), &json!(3)));
+    assert_eq!((&line[1]["agent"], &line[1]["place"]), (&json!("c"), &json!(null)), "it is ruled out");
+}
+
+#[test]
+fn who_waits_for_an_ended_lease_is_not_told_that_another_leads() {
+    let world = World::new();
+    world.ok(&["init"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
+    world.ok(&["depose", "e"]);
+    let refused = world.call(&["acquire", "e", "--as", "b", "--wait", "100ms", "--json"]).expect(3).json();
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("ended") && message.contains("its lease may still be running"), "{message}");
+}
+
+#[test]
+fn the_first_digits_of_a_hash_name_the_checkpoint_that_waits() {
+    let world = World::new();
+    world.ok(&["init"]);
+    world.ok(&["policy", "e", "--approval", "checkpoints"]);
+    world.ok(&["acquire", "e", "--as", "a"]);
+    let told = world.json(&["checkpoint", "e", "--as", "a", "--summary", "plan"]);
+    let hash = told["hash"].as_str().unwrap();
+    let other = if hash.starts_with("000000") { "111111" } else { "000000" };
+    for wrong in [&hash[..5], other, "PLAN00"] {
+        world.call(&["approve", "e", "--checkpoint", wrong]).expect(2);
+    }
+    assert_eq!(world.status("e")["state"], "awaiting-approval");
+    world.ok(&["approve", "e", "--checkpoint", &hash[..6]]);
+    assert_eq!(world.status("e")["state"], "held");
+}
+
+#[test]
 fn pause_stops_everybody_until_resume() {
     let world = World::new();
     world.ok(&["init"]);
@@ -177,4 +293,23 @@ fn watch_tells_of_every_change() {
     let states: Vec<String> =
         told().lines().map(|line| parse(line)["state"].as_str().unwrap().to_string()).collect();
     assert_eq!(states[..4], ["absent", "held", "held", "vacant"], "{states:?}");
+}
+
+#[test]
+fn who_led_before_a_pause_is_told_of_its_own_lease() {
+    let world = World::new();
+    world.ok(&["init"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
+    world.ok(&["pause", "e"]);
+    world.ok(&["resume", "e"]);
+    let refused = world.call(&["acquire", "e", "--as", "a", "--json"]).expect(4).json();
+    let told = |field: &str| refused[field].as_str().unwrap();
+    assert_eq!(told("code"), "stale");
+    assert!(
+        told("message").starts_with("the leadership of a was ended (pause); its lease may last "),
+        "{refused}"
+    );
+    assert!(told("hint").contains("baton release e --as a"), "{refused}");
+    world.ok(&["release", "e", "--as", "a"]);
+    assert_eq!(world.json(&["acquire", "e", "--as", "a"])["token"], 3);
 }

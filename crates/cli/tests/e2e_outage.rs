@@ -422,3 +422,30 @@ fn a_watcher_goes_on_with_what_it_knew_marked_stale() {
     assert_eq!(seen(&next()), (json!(null), json!(false)));
     assert_eq!(exit_code(&mut watch), Some(0), "one change: what could not be seen is none");
 }
+
+#[test]
+fn what_a_watcher_knew_grows_old() {
+    let world = World::new();
+    make_door(&world);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "7s"]);
+    let mut command = world.command(&["watch", "e", "--json"]);
+    command.env("BATON_STORE", format!("file:{}", world.file("door").display()));
+    let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let seen = next();
+    assert_eq!((&seen["stale"], &seen["stale_since"]), (&json!(false), &json!(null)));
+    shut_door(&world);
+    let left = |line: &Value| line["leader"]["remaining_ms"].as_u64().unwrap();
+    let stale = next();
+    assert_eq!(stale["stale"], true);
+    assert!(
+        stale["stale_since"].is_string() && stale["stale_since"].as_str() < stale["at"].as_str(),
+        "{stale}"
+    );
+    assert!(left(&stale) < left(&seen), "{} is not less than {}", left(&stale), left(&seen));
+    let over = if stale["state"] == "expired" { stale } else { next() };
+    assert_eq!((&over["state"], &over["stale"], left(&over)), (&json!("expired"), &json!(true), 0));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+}

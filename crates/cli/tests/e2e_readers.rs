@@ -37,7 +37,7 @@ fn readers_do_not_create_a_store() {
 
 #[test]
 fn readers_write_nothing_into_a_store() {
-    let world = World::new();
+    let world = World::folder();
     world.ok(&["acquire", "e", "--as", "a"]);
     world.ok(&["checkpoint", "e", "--as", "a", "--summary", "x"]);
     world.ok(&["fence", "db", "--election", "e", "--token", "1"]);
@@ -55,7 +55,7 @@ fn readers_write_nothing_into_a_store() {
 
 #[test]
 fn the_view_for_people_has_its_five_fields_at_the_top() {
-    let world = World::new();
+    let world = World::folder();
     world.ok(&["acquire", "e", "--as", "a", "--task", "refactor"]);
     let view = std::fs::read_to_string(world.store().join("e/coordinator.json")).unwrap();
     let names: Vec<&str> = view.lines().skip(1).take(5).map(|line| line.split('"').nth(1).unwrap()).collect();
@@ -152,7 +152,7 @@ fn a_worktree_and_the_main_tree_have_the_same_default_store() {
 
 #[test]
 fn one_store_by_whatever_name_has_one_state_folder() {
-    let world = World::new();
+    let world = World::folder();
     world.ok(&["acquire", "e", "--as", "a"]);
     std::os::unix::fs::symlink(world.store(), world.file("link")).unwrap();
     for name in ["file:store", "file:./store", "./store", "file:../store/../store", "file:link"] {
@@ -168,7 +168,7 @@ fn one_store_by_whatever_name_has_one_state_folder() {
 
 #[test]
 fn a_home_folder_is_needed_only_where_something_private_is_kept() {
-    let world = World::new();
+    let world = World::folder();
     let mut command = baton();
     command.args(["acquire", "e", "--as", "a"]).current_dir(world.path()).env("BATON_STORE", world.url());
     for name in ["HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"] {

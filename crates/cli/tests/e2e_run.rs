@@ -35,7 +35,7 @@ fn last_cause(world: &World) -> Value {
 
 #[test]
 fn cmd_finds_its_leadership_in_the_environment_and_its_exit_code_is_passed_on() {
-    let world = World::new();
+    let world = World::folder();
     let script = r#"
 printf '%s|%s|%s|%s|%s\n' "$BATON_ELECTION" "$BATON_AGENT" "$BATON_TOKEN" "$(cat "$BATON_TOKEN_FILE")" "$BATON_STORE"
 test -n "$BATON_KEY" && cat "$BATON_HANDOVER_FILE"
@@ -151,6 +151,8 @@ fn once_exits_with_4_after_a_loss_and_otherwise_it_campaigns_again() {
     world.read_soon("once");
     world.ok(&["depose", "e"]);
     assert_eq!(exit_code(&mut once), Some(4));
+    let said = std::fs::read_to_string(world.file("once.err")).unwrap();
+    assert_eq!(said.matches("lost the leadership").count(), 1, "it is said once: {said}");
     let mut again = start(&world, "again", &["--ttl", "2s"], script);
     world.read_soon("again");
     world.ok(&["depose", "e"]);
@@ -312,13 +314,27 @@ fn a_grace_over_a_third_of_the_lease_is_refused_before_anything_is_held() {
 
 #[test]
 fn the_events_of_a_run_are_json_on_stderr() {
-    let world = World::new();
+    let world = World::folder();
     let done = world.ok(&["run", "e", "--as", "a", "--json", "--", "echo", "out"]);
     assert_eq!(done.stdout, "out\n", "stdout is CMD's");
     let events: Vec<Value> = done.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
-    assert_eq!(names, ["waiting", "leading", "released"]);
-    assert_eq!((&events[1]["agent"], &events[1]["token"]), (&json!("a"), &json!(1)));
+    assert_eq!(names, ["waiting", "store-made", "leading", "released"]);
+    assert_eq!(events[1]["store"], world.url());
+    assert_eq!((&events[2]["agent"], &events[2]["token"]), (&json!("a"), &json!(1)));
+}
+
+#[test]
+fn a_run_that_is_killed_is_a_fail_over_in_the_history() {
+    let world = World::new();
+    let mut run = start(&world, "a", &[], r#"echo in > "$E2E_WORLD/in"; sleep 600"#);
+    world.read_soon("in");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(last_cause(&world), "failover");
+    let last = history(&world).pop().unwrap();
+    assert!(last["reason"].as_str().unwrap().contains("the warden ended CMD"), "{last}");
+    assert_eq!(history(&world).len(), 2);
 }
 
 #[test]

@@ -23,7 +23,10 @@ const LEASE: [&str; 2] = ["--ttl", "3s"];
 
 impl Scene {
     fn set() -> Scene {
-        let world = World::new();
+        Scene::set_in(World::new())
+    }
+
+    fn set_in(world: World) -> Scene {
         let first = Evil::start(&world, "first", &LEASE);
         Scene::with_first(world, first)
     }
@@ -99,7 +102,7 @@ fn after_the_warden_was_stopped_and_run_was_asked_to_end() {
 
 #[test]
 fn after_a_lease_lost_because_the_store_is_out_of_reach_for_the_leader_alone() {
-    let world = World::new();
+    let world = World::folder();
     let door = world.file("door");
     std::fs::create_dir(world.store()).unwrap();
     std::os::unix::fs::symlink(world.store(), &door).unwrap();
@@ -115,7 +118,7 @@ fn after_a_lease_lost_because_the_store_is_out_of_reach_for_the_leader_alone() {
 
 #[test]
 fn after_the_store_itself_was_taken_away() {
-    let mut scene = Scene::set();
+    let mut scene = Scene::set_in(World::folder());
     std::fs::rename(scene.world.store(), scene.world.file("elsewhere")).unwrap();
     // A file in its place: nobody can make a new store there.
     std::fs::write(scene.world.store(), "").unwrap();

@@ -46,6 +46,11 @@ fn play(place: Option<Place>) {
     let Some(place) = place else { return };
     let world = World::on(&place.url);
     world.ok(&["init"]);
+    let findings = world.ok(&["doctor", "--write", "--json"]).jsons();
+    assert!(
+        findings.iter().any(|finding| finding["check"] == "write" && finding["verdict"] == "ok"),
+        "{findings:?}"
+    );
     let watcher = Watcher::start(&world, ELECTION);
     let mut candidates: Vec<Child> = (1..=CANDIDATES).map(|number| candidate(&world, number)).collect();
     let mut longest = Duration::ZERO;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 30] = [
     "run",
     "acquire",
     "renew",
@@ -25,6 +25,9 @@ const COMMANDS: [&str; 26] = [
     "history",
     "fence",
     "init",
+    "operator",
+    "operator add",
+    "operator remove",
     "appoint",
     "depose",
     "pause",
@@ -32,6 +35,7 @@ const COMMANDS: [&str; 26] = [
     "approve",
     "reject",
     "policy",
+    "serve",
     "demo",
     "doctor",
     "completions",
@@ -194,6 +198,8 @@ fn operators() {
         "depose deploy",
         "init",
         "init",
+        "operator list",
+        "operator remove 00",
         "policy deploy",
         "policy deploy --select capable --need rust --approval checkpoints --stall 10m",
         "acquire deploy --as agent-a",

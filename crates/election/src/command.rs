@@ -10,7 +10,7 @@ use crate::id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, StoreId};
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{PublicKey, Signed};
 use crate::policy::Limits;
-use crate::time::{Span, WallTime};
+use crate::time::{Span, WallTime, as_optional_millis};
 
 /// The largest state that a checkpoint carries in the document.
 pub const MAX_CHECKPOINT_BYTES: usize = 64 * 1024;
@@ -43,7 +43,8 @@ pub enum Command {
 }
 
 /// Become the leader. Repeated by the same incarnation, it is answered as the first time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Acquire {
     /// Who.
     pub agent: AgentName,
@@ -52,35 +53,47 @@ pub struct Acquire {
     /// The hash of a fresh lease key.
     pub key_hash: KeyHash,
     /// How long the lease shall last; without it, as long as the policy says.
+    #[serde(rename = "ttl_ms", default, with = "as_optional_millis")]
     pub ttl: Option<Span>,
     /// What will be coordinated, in words; without it, what stands there stays.
+    #[serde(default)]
     pub task: Option<String>,
     /// What the agent can do.
+    #[serde(default)]
     pub capabilities: BTreeSet<String>,
     /// Limits of its own, beside the policy's.
+    #[serde(default)]
     pub limits: Limits,
     /// Why the policy chose it, for the transition's entry.
+    #[serde(default)]
     pub reason: Option<String>,
     /// How long ago it noticed that the election is free.
+    #[serde(rename = "noticed_ms", default, with = "as_optional_millis")]
     pub noticed: Option<Span>,
     /// It asked long ago: it must claim the grant with a renewal before it leads.
+    #[serde(skip)]
     pub offer: bool,
 }
 
 /// Stay the leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Renew {
     /// The token that it holds.
     pub epoch: Epoch,
     /// The proof that it is the holder.
     pub credential: Credential,
     /// There was progress since the last renewal.
+    #[serde(default)]
     pub progress: bool,
     /// Model tokens used since the grant, all in all.
+    #[serde(default)]
     pub spent_tokens: Option<u64>,
     /// How far it is, if that changed.
+    #[serde(default)]
     pub phase: Option<Phase>,
     /// From the grant until it began to work, once known.
+    #[serde(rename = "promotion_ms", default, with = "as_optional_millis")]
     pub promotion: Option<Span>,
 }
 
@@ -92,18 +105,24 @@ impl Renew {
 }
 
 /// Stop being the leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Release {
     /// The token that it held.
     pub epoch: Epoch,
     /// The proof that it is the holder.
     pub credential: Credential,
     /// Why, in words.
+    #[serde(default)]
     pub reason: Option<String>,
+    /// The leader itself is gone; whoever ended its work gives the lease back in its place.
+    #[serde(default)]
+    pub orphaned: bool,
 }
 
 /// Pass the leadership on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pass {
     /// The token that it held.
     pub epoch: Epoch,
@@ -112,11 +131,13 @@ pub struct Pass {
     /// The successor.
     pub to: AgentName,
     /// Why, in words.
+    #[serde(default)]
     pub reason: Option<String>,
 }
 
 /// Leave something for the successor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WriteCheckpoint {
     /// The token that it holds.
     pub epoch: Epoch,
@@ -127,13 +148,16 @@ pub struct WriteCheckpoint {
     /// One line for people.
     pub summary: String,
     /// The state, as JSON text.
+    #[serde(with = "crate::raw_json")]
     pub state: String,
     /// Where a larger state lies.
+    #[serde(default)]
     pub reference: Option<Reference>,
 }
 
 /// Take on what the predecessor left.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Acknowledge {
     /// The token that it holds.
     pub epoch: Epoch,
@@ -167,7 +191,8 @@ impl Finding {
 }
 
 /// A watcher's word that the leader is not useful.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Report {
     /// The token of the leadership that it speaks of.
     pub epoch: Epoch,
@@ -178,6 +203,7 @@ pub struct Report {
     /// Who says so.
     pub by: AgentName,
     /// The proof, if it is the leader itself.
+    #[serde(default)]
     pub credential: Option<Credential>,
 }
 

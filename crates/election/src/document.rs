@@ -11,7 +11,7 @@ use crate::id::{ContentHash, Epoch, Incarnation, KeyHash, StoreId};
 use crate::lease;
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{LastAct, PublicKey};
-use crate::policy::{Limits, Policy};
+use crate::policy::{ApprovalMode, Limits, Policy};
 use crate::time::{Span, WallTime, as_millis, as_optional_millis};
 
 /// The form of the document that this Baton writes. A document of a higher format is refused.
@@ -74,7 +74,7 @@ pub enum Cause {
     Release,
     /// The leader passed it to a successor that it named.
     Pass,
-    /// The lease ran out.
+    /// The leader is gone: its lease ran out, or was given back by who ended its work.
     Failover,
     /// An operator deposed the leader.
     Depose,
@@ -412,6 +412,19 @@ impl Document {
     /// How long the election has surely been free to take, given the age of the last beat.
     pub fn vacancy(&self, age: Span) -> Span {
         self.lease_holder().map_or(age, |leader| age.minus(leader.lease()))
+    }
+
+    /// How long after the last beat the first limit by time is reached: of the leadership, of progress, of an approval. A renewal
+    /// then shows it.
+    pub fn limit_in(&self) -> Option<Span> {
+        let leader = self.leader.as_ref()?;
+        let approval = self.policy.approval == ApprovalMode::Time && self.state == State::Held;
+        let limits = [
+            leader.limits.time.map(|limit| limit.minus(leader.held)),
+            leader.limits.stall.map(|limit| limit.minus(leader.idle)),
+            approval.then(|| self.policy.approval_ttl.minus(self.approval.used)),
+        ];
+        limits.into_iter().flatten().min()
     }
 
     /// The leader whose token is accepted, given the age of the last beat.

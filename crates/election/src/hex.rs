@@ -36,6 +36,31 @@ fn value(digit: u8) -> Option<u8> {
     }
 }
 
+/// Bytes that are written as their digits.
+pub(crate) mod as_text {
+    use alloc::format;
+    use alloc::string::String;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes the digits.
+    pub(crate) fn serialize<S: Serializer, const N: usize>(
+        bytes: &[u8; N],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::encode(bytes))
+    }
+
+    /// Reads exactly as many digits as it takes.
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>, const N: usize>(
+        deserializer: D,
+    ) -> Result<[u8; N], D::Error> {
+        let text = String::deserialize(deserializer)?;
+        super::decode(&text)
+            .ok_or_else(|| serde::de::Error::custom(format!("expected {} hexadecimal digits", 2 * N)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,7 @@ use crate::id::{ContentHash, Epoch, StoreId};
 use crate::name::{AgentName, ElectionName};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
+use crate::store_info::StoreInfo;
 use crate::time::{Span, WallTime, as_optional_millis};
 
 /// The most operators of one election.
@@ -27,6 +28,13 @@ pub const MAX_OPERATORS: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PublicKey(pub [u8; 32]);
+
+impl PublicKey {
+    /// Whether some secret key can belong to it, and a signature of that one proves something.
+    pub fn is_usable(&self) -> bool {
+        VerifyingKey::from_bytes(&self.0).is_ok_and(|key| !key.is_weak())
+    }
+}
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,6 +88,13 @@ impl OperatorKey {
     /// The public half.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key().to_bytes())
+    }
+
+    /// Signs who the operators of a store's new elections shall be.
+    pub fn sign_keys(&self, info: &StoreInfo, after: Vec<PublicKey>) -> SignedKeys {
+        let order = KeysOrder { store: info.id, before: info.operator_keys.clone(), after };
+        let signature = self.0.sign(&order.signed_bytes()).to_bytes();
+        SignedKeys { order, by: self.public(), signature }
     }
 
     /// Signs an act for an election as it stands.
@@ -196,13 +211,14 @@ impl Order {
 }
 
 /// A signed order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
     /// What is ordered.
     pub order: Order,
     /// By whom.
     pub by: PublicKey,
     /// The signature over the order.
+    #[serde(with = "crate::hex::as_text")]
     pub signature: [u8; 64],
 }
 
@@ -269,6 +285,73 @@ impl Signed {
     }
 }
 
+/// Who the operators of a store's new elections shall be, bound to those that it replaces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeysOrder {
+    /// The store.
+    pub store: StoreId,
+    /// Who they are.
+    pub before: Vec<PublicKey>,
+    /// Who they shall be.
+    pub after: Vec<PublicKey>,
+}
+
+impl KeysOrder {
+    fn signed_bytes(&self) -> Vec<u8> {
+        let mut bytes = b"baton operator keys 1\n".to_vec();
+        bytes.extend(serde_json::to_vec(self).unwrap_or_default());
+        bytes
+    }
+}
+
+/// The same, signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedKeys {
+    /// What is ordered.
+    pub order: KeysOrder,
+    /// By whom.
+    pub by: PublicKey,
+    /// The signature over the order.
+    #[serde(with = "crate::hex::as_text")]
+    pub signature: [u8; 64],
+}
+
+impl SignedKeys {
+    /// What the store knows of itself after it. Where there is no operator yet, the first one is believed on its own word.
+    pub fn carry_out(&self, info: &StoreInfo) -> Result<StoreInfo, Refusal> {
+        let KeysOrder { store, before, after } = &self.order;
+        if *store != info.id {
+            return Err(Refusal::WrongKey { why: format!("the order was signed for the store {store}") });
+        }
+        if *after == info.operator_keys {
+            return Ok(info.clone());
+        }
+        let founds = info.operator_keys.is_empty() && *after == [self.by];
+        if !founds && !info.operator_keys.contains(&self.by) {
+            let why = format!("the key {} is not an operator's in this store", self.by);
+            return Err(Refusal::WrongKey { why });
+        }
+        if *before != info.operator_keys {
+            return Err(Refusal::invalid("the operators changed since the order was signed", "try again"));
+        }
+        if after.is_empty() || after.len() > MAX_OPERATORS || !after.iter().all(PublicKey::is_usable) {
+            return Err(Refusal::invalid(
+                format!("a store has between one and {MAX_OPERATORS} operators, each with a usable key"),
+                "copy what `baton operator key` prints",
+            ));
+        }
+        let valid = VerifyingKey::from_bytes(&self.by.0).is_ok_and(|key| {
+            key.verify_strict(&self.order.signed_bytes(), &Signature::from_bytes(&self.signature)).is_ok()
+        });
+        if !valid {
+            return Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() });
+        }
+        Ok(StoreInfo { operator_keys: after.clone(), ..info.clone() })
+    }
+}
+
 /// The last act of an operator that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LastAct {
@@ -285,4 +368,68 @@ pub struct LastAct {
     pub ended: Option<AgentName>,
     /// The hash of its signature, to know it again.
     pub signature: ContentHash,
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn info(keys: &[&OperatorKey]) -> StoreInfo {
+        StoreInfo {
+            id: StoreId([1; 8]),
+            created: WallTime::from_unix_millis(0),
+            operator_keys: keys.iter().map(|key| key.public()).collect(),
+        }
+    }
+
+    #[test]
+    fn only_an_operator_says_who_the_operators_are() {
+        let [one, two, three] = [1, 2, 3].map(|seed| OperatorKey::from_seed([seed; 32]));
+        let (empty, founded) = (info(&[]), info(&[&one]));
+        assert_eq!(one.sign_keys(&empty, vec![one.public()]).carry_out(&empty), Ok(founded.clone()));
+        let two_for_one = one.sign_keys(&empty, vec![two.public()]);
+        assert!(
+            matches!(two_for_one.carry_out(&empty), Err(Refusal::WrongKey { .. })),
+            "not on its own word"
+        );
+        let added = one.sign_keys(&founded, vec![one.public(), two.public()]);
+        let both = added.carry_out(&founded).unwrap();
+        assert_eq!(both, info(&[&one, &two]));
+        assert_eq!(added.carry_out(&both), Ok(both.clone()), "it may be repeated");
+        let stranger = three.sign_keys(&founded, vec![three.public()]);
+        assert!(matches!(stranger.carry_out(&founded), Err(Refusal::WrongKey { .. })));
+        assert!(
+            matches!(stranger.carry_out(&empty), Err(Refusal::Invalid { .. })),
+            "signed for other operators"
+        );
+    }
+
+    #[test]
+    fn an_order_on_operators_is_not_changed_moved_or_played_again() {
+        let [one, two] = [1, 2].map(|seed| OperatorKey::from_seed([seed; 32]));
+        let founded = info(&[&one]);
+        let mut forged = one.sign_keys(&founded, vec![one.public(), two.public()]);
+        forged.order.after = vec![two.public()];
+        assert!(matches!(forged.carry_out(&founded), Err(Refusal::WrongKey { .. })));
+        let elsewhere = StoreInfo { id: StoreId([2; 8]), ..founded.clone() };
+        let order = one.sign_keys(&founded, vec![one.public(), two.public()]);
+        assert!(matches!(order.carry_out(&elsewhere), Err(Refusal::WrongKey { .. })));
+        let since = info(&[&one, &two]);
+        let older = one.sign_keys(&founded, vec![one.public()]);
+        assert!(matches!(older.carry_out(&since), Err(Refusal::Invalid { .. })), "they have changed since");
+        for after in [vec![], vec![one.public(), PublicKey([0; 32])]] {
+            let order = one.sign_keys(&founded, after);
+            assert!(matches!(order.carry_out(&founded), Err(Refusal::Invalid { .. })));
+        }
+    }
+
+    #[test]
+    fn an_order_survives_its_text() {
+        let one = OperatorKey::from_seed([1; 32]);
+        let order = one.sign_keys(&info(&[]), vec![one.public()]);
+        let text = serde_json::to_string(&order).unwrap();
+        assert_eq!(serde_json::from_str::<SignedKeys>(&text).unwrap(), order);
+    }
 }

@@ -173,7 +173,7 @@ pub struct Policy {
     pub select: Select,
     /// How long a lease lasts, for candidates that do not ask for another length.
     pub ttl: Span,
-    /// The longest lease that a candidate may ask for. Limits and approvals count at renewals: who takes a lease of days need not renew.
+    /// The longest lease that a candidate may ask for. Limits count at renewals, and a leader of long leases may renew late.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ttl: Option<Span>,
     /// When a person must approve.

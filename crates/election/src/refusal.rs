@@ -104,6 +104,9 @@ impl Refusal {
                 format!("wait for a release, or at most {remaining} for the lease to end if it is not renewed")
             }
             Refusal::Held { .. } => "wait for a release".to_string(),
+            Refusal::Stale { shown, current, .. } if shown > current => {
+                "check the token, and the election and store that it is shown to".to_string()
+            }
             Refusal::Stale { .. } => {
                 "look again with `baton status`; work under this token must stop, and its agent campaign again"
                     .to_string()
@@ -138,6 +141,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::Held { by: None, epoch, .. } => {
                 write!(f, "held under token {epoch}, and that lease may still be running")
+            }
+            Refusal::Stale { shown, current, why, .. } if shown > current => {
+                write!(f, "token {shown} is not valid (current epoch {current}): {why}")
             }
             Refusal::Stale { shown, current, why, .. } => {
                 write!(f, "token {shown} is stale (current epoch {current}): {why}")

@@ -52,6 +52,11 @@ impl Tenure {
         self.standing(now)
     }
 
+    /// The lease lasts so long from the last renewal on, as the answer to it said.
+    pub fn lasts(&mut self, ttl: Span) {
+        self.ttl = ttl;
+    }
+
     /// The leadership has ended: it was refused, released, or its holder gave up.
     pub fn end(&mut self) {
         self.lost = true;

@@ -91,7 +91,9 @@ impl Shipped {
                 phase: None,
                 promotion: None,
             }),
-            Wish::Release => Command::Release(Release { epoch: token, credential, reason: None }),
+            Wish::Release => {
+                Command::Release(Release { epoch: token, credential, reason: None, orphaned: false })
+            }
             Wish::Pass => {
                 let to = self.agents[1 - agent].clone();
                 Command::Pass(Pass { epoch: token, credential, to, reason: None })

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_store::network_failure;
 use gcloud_sdk::error::{Error, ErrorKind};
 use gcloud_sdk::tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use gcloud_sdk::tonic::transport::{Channel, ClientTlsConfig, Endpoint};
@@ -164,16 +165,19 @@ fn show(metadata: &mut MetadataMap, headers: &HeaderMap) {
 /// What credentials that cannot be had mean. Nothing was sent.
 fn blamed(error: &Error) -> NotSent {
     match error.kind() {
-        ErrorKind::Credentials(error) => NotSent {
-            passing: error.is_transient(),
-            why: format!("there is no access token: {}", said(error)),
+        // Without a login Google's library asks a server that only Google's machines have, and takes its silence for a
+        // passing trouble, at length.
+        ErrorKind::Credentials(error) if error.is_transient() => NotSent {
+            passing: true,
+            why: "there is no access token: nobody has logged in here, or Google's metadata server does not answer"
+                .to_string(),
             hint: LOG_IN.to_string(),
         },
-        other => NotSent::lasting(
-            format!("the application-default credentials are of no use: {other:?}")
-                .chars()
-                .take(MAX_WORDS)
-                .collect::<String>(),
+        ErrorKind::Credentials(error) => {
+            NotSent::lasting(format!("there is no access token: {}", said(error)), LOG_IN)
+        }
+        _ => NotSent::lasting(
+            format!("the application-default credentials are of no use: {}", said(error)),
             LOG_IN,
         ),
     }
@@ -199,6 +203,9 @@ pub fn said(error: &dyn std::error::Error) -> String {
 
 /// The words of a status, for people.
 pub fn words(status: &Status) -> String {
+    if let Some(words) = std::error::Error::source(status).and_then(network_failure) {
+        return words.to_string();
+    }
     let message = status.message().lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>();
     let message =
         if message.is_empty() { status.code().description().to_string() } else { message.join(" ") };

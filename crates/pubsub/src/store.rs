@@ -123,7 +123,9 @@ impl Store for Notified {
 
     fn layout(&self) -> Option<String> {
         match self.inner.layout() {
-            Some(inner) => Some(format!("{inner}\n\n{}", self.by_hand)),
+            Some(inner) => {
+                Some(format!("{inner}\n-- The topic that changes are told through:\n-- {}\n", self.by_hand))
+            }
             None => Some(self.by_hand.clone()),
         }
     }

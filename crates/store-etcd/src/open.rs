@@ -46,7 +46,7 @@ pub(crate) struct Tls {
 impl Settings {
     /// Takes a store's name apart. `password` is what the environment says.
     pub(crate) fn of(url: &StoreUrl, password: Option<String>) -> Result<Settings, StoreError> {
-        parse(url, password).map_err(|error| StoreError::Refused {
+        parse(url, password).map_err(|error| StoreError::Misnamed {
             place: without_secret(url),
             why: error.why,
             hint: error.hint,
@@ -243,7 +243,7 @@ mod tests {
         ] {
             let error = settings(odd).err().unwrap_or_else(|| panic!("{odd}"));
             assert!(
-                matches!(&error, StoreError::Refused { hint, .. } if !hint.is_empty()),
+                matches!(&error, StoreError::Misnamed { hint, .. } if !hint.is_empty()),
                 "{odd}: {error:?}"
             );
         }

@@ -308,7 +308,7 @@ async fn as_a_store_it_is_watched_and_holds_nothing() {
     let key = Key::Election(name("e"));
     for error in [
         store.read(&key).await.map(|_| ()).unwrap_err(),
-        store.list(&Prefix::Elections).await.map(|_| ()).unwrap_err(),
+        store.list(&Prefix::Fences).await.map(|_| ()).unwrap_err(),
         put(&*store, &key, Expect::Absent, &led("e", "a", Epoch(1))).await.map(|_| ()).unwrap_err(),
     ] {
         assert!(matches!(&error, StoreError::Refused { .. }), "{error:?}");
@@ -344,4 +344,31 @@ async fn the_lead_is_kept_while_etcd_elects_a_leader_of_its_own() {
     server.spawn(killed);
     server.ready().await;
     assert!(elections.leave(&name("e"), &credential).await.unwrap());
+}
+
+#[tokio::test]
+async fn all_who_stand_are_listed_in_their_order_with_what_is_left_of_their_leases() {
+    let at = need!("BATON_TEST_ETCD");
+    let prefix = fresh();
+    let store = open(&format!("etcd://{at}/{prefix}?election=etcd")).await.unwrap();
+    assert_eq!(store.list(&Prefix::Elections).await.unwrap(), []);
+    let elections = elections(&at, &prefix).await;
+    let (first, second) = (credential(), credential());
+    assert!(!stand(&elections, "a", &first).await.stood);
+    assert!(stand(&elections, "a", &first).await.stood);
+    // Its process dies: it stands until its lease ends.
+    stand(&elections, "ghost", &second).await;
+    let other = name("x/y");
+    elections.stand(&other, &agent("c"), &credential(), Span::secs(20)).await.unwrap();
+    let listed = store.list(&Prefix::Elections).await.unwrap();
+    assert_eq!(listed, [Key::Election(name("e")), Key::Election(other)]);
+    let line = elections.line(&name("e"), 10).await.unwrap();
+    let told: Vec<&str> = line.iter().map(|stands| stands.agent.as_str()).collect();
+    assert_eq!(told, ["a", "ghost"]);
+    assert!(
+        line.iter().all(|stands| stands.left > Some(Span::ZERO) && stands.left <= stands.ttl),
+        "{line:?}"
+    );
+    assert_eq!(elections.line(&name("e"), 1).await.unwrap().len(), 1);
+    assert_eq!(elections.line(&name("nobody"), 10).await.unwrap(), []);
 }

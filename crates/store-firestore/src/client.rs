@@ -13,6 +13,7 @@ use gcloud_sdk::google::firestore::v1::run_query_request::QueryType;
 use gcloud_sdk::prost_types::Timestamp;
 use gcloud_sdk::tonic::transport::Channel;
 use gcloud_sdk::tonic::{Status, Streaming};
+use tokio::sync::oneshot;
 
 use crate::fault::Failure;
 
@@ -41,6 +42,12 @@ impl Snapshot {
     pub(crate) fn document(&self, name: &str) -> Option<&api::Document> {
         self.found.iter().find(|document| document.name == name)
     }
+}
+
+/// What is told of a target. It ends when this is dropped: to drop the changes alone would leave it to the server to send them.
+pub(crate) struct Listening {
+    pub(crate) changes: Streaming<api::ListenResponse>,
+    _open: oneshot::Sender<()>,
 }
 
 impl Client {
@@ -119,21 +126,21 @@ impl Client {
         Ok(names)
     }
 
-    /// Begins to listen to a target. The stream ends when it is dropped.
-    pub(crate) async fn listen(
-        &self,
-        target: api::Target,
-    ) -> Result<Streaming<api::ListenResponse>, Failure> {
+    /// Begins to listen to a target.
+    pub(crate) async fn listen(&self, target: api::Target) -> Result<Listening, Failure> {
         let message = api::ListenRequest {
             database: self.database.clone(),
             target_change: Some(TargetChange::AddTarget(target)),
             ..api::ListenRequest::default()
         };
         // The server ends the stream when there is nothing more to ask for.
-        let messages = stream::once(std::future::ready(message)).chain(stream::pending());
+        let (open, dropped) = oneshot::channel();
+        let rest = stream::once(dropped).filter_map(|_| std::future::ready(None));
+        let messages = stream::once(std::future::ready(message)).chain(rest);
         let request = self.caller.request(messages).await.map_err(Failure::NotSent)?;
         let mut client = self.watches.clone();
-        Ok(self.bounded(client.listen(request)).await?.into_inner())
+        let changes = self.bounded(client.listen(request)).await?.into_inner();
+        Ok(Listening { changes, _open: open })
     }
 
     /// Waits for an answer, but not for ever.

@@ -7,7 +7,7 @@ use baton_pubsub::google::{Caller, REQUEST_LIMIT, Route};
 use baton_store::{Store, StoreError, StoreUrl};
 
 use crate::client::Client;
-use crate::fault::{Failure, reading, refused};
+use crate::fault::{Failure, reading};
 use crate::pace::SHORTEST_LEASE;
 use crate::place::Place;
 use crate::store::FirestoreStore;
@@ -22,7 +22,8 @@ const MAX_NAME_BYTES: usize = 128;
 /// Opens the store that a URL names: `firestore://PROJECT/DATABASE?collection=leadership`.
 ///
 /// DATABASE is `(default)` if it is left out, the collection `leadership`. `?emulator=HOST:PORT`, or else the variable
-/// `FIRESTORE_EMULATOR_HOST`, names an emulator; otherwise application-default credentials are used. Sends nothing.
+/// `FIRESTORE_EMULATOR_HOST`, names an emulator; otherwise application-default credentials are used. `notify=…` is for
+/// whoever wraps the store. Sends nothing.
 pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(FirestoreStore::open(url).await?))
 }
@@ -52,9 +53,11 @@ impl FirestoreStore {
 
 /// What a URL names.
 fn place(url: &StoreUrl) -> Result<(Place, Route), StoreError> {
-    let shown = url.to_string();
-    let refuse = |why: String, hint: &str| refused(&shown, why, hint);
-    url.only(&["collection", "emulator"]).map_err(|error| refuse(error.why, &error.hint))?;
+    let shown = url.shown();
+    let refuse =
+        |why: String, hint: &str| StoreError::Misnamed { place: shown.clone(), why, hint: hint.to_string() };
+    let known = ["collection", "emulator", "notify"];
+    url.nobody().and_then(|()| url.only(&known)).map_err(|error| refuse(error.why, &error.hint))?;
     let Some(rest) = url.rest.strip_prefix("//") else {
         return Err(refuse("it names no project".to_string(), SYNTAX));
     };
@@ -206,8 +209,15 @@ mod tests {
             ("firestore://p?collection=a/b/c", "no name of a collection"),
             ("firestore://p?collection=", "no name of a collection"),
             ("firestore://p?table=a", "no parameter `table`"),
+            ("firestore://u:s3cret@p", "no user"),
+            ("firestore://p/s3cret@d", "no user"),
+            ("firestore://p?emulator=u:s3cret@h:1", "no user"),
         ] {
-            assert!(parsed(url).is_err_and(|error| error.contains(why)), "{url}: {:?}", parsed(url));
+            let error = parsed(url).unwrap_err();
+            assert!(error.contains(why) && !error.contains("s3cret"), "{url}: {error}");
         }
+        let unknown = place(&"firestore://p?table=a".parse().unwrap()).unwrap_err();
+        assert!(unknown.hint().contains("notify"), "{}", unknown.hint());
+        assert!(parsed("firestore://p?notify=pubsub:t").is_ok(), "it is for whoever wraps this");
     }
 }

@@ -9,9 +9,9 @@ use gcloud_sdk::google::firestore::v1 as api;
 use gcloud_sdk::google::firestore::v1::listen_response::ResponseType;
 use gcloud_sdk::google::firestore::v1::target::{DocumentsTarget, ResumeType, TargetType};
 use gcloud_sdk::google::firestore::v1::target_change::TargetChangeType;
-use gcloud_sdk::tonic::{Code, Status, Streaming};
+use gcloud_sdk::tonic::{Code, Status};
 
-use crate::client::Client;
+use crate::client::{Client, Listening};
 use crate::fault::{self, Failure};
 
 /// The number of the one target on each stream.
@@ -27,7 +27,7 @@ struct Watcher {
     /// Where the server may go on from.
     resume: Vec<u8>,
     /// The stream; none while there is no connection.
-    changes: Option<Streaming<api::ListenResponse>>,
+    changes: Option<Listening>,
     backoff: Backoff,
 }
 
@@ -48,7 +48,10 @@ pub(crate) async fn watch(
     name: String,
 ) -> Result<BoxStream<Change>, StoreError> {
     let mut watcher = Watcher { client, name, resume: Vec::new(), changes: None, backoff: backoff() };
-    watcher.connect().await.map_err(|failure| fault::reading(&location, &failure))?;
+    let limit = watcher.client.limit;
+    let connected = tokio::time::timeout(limit, watcher.connect()).await;
+    let connected = connected.unwrap_or(Err(Failure::Silence));
+    connected.map_err(|failure| fault::reading(&location, &failure))?;
     Ok(Box::pin(stream::unfold(watcher, |mut watcher| async move {
         let change = watcher.next().await;
         Some((change, watcher))
@@ -70,7 +73,7 @@ impl Watcher {
         };
         let mut changes = self.client.listen(target).await?;
         loop {
-            let Some(message) = self.client.bounded(changes.message()).await? else {
+            let Some(message) = self.client.bounded(changes.changes.message()).await? else {
                 return Err(Failure::Status(Status::unavailable("the stream ended")));
             };
             match self.told(message) {
@@ -97,7 +100,7 @@ impl Watcher {
                     Err(_) => continue,
                 }
             };
-            let Ok(Some(message)) = changes.message().await else {
+            let Ok(Some(message)) = changes.changes.message().await else {
                 self.changes = None;
                 continue;
             };

@@ -26,15 +26,13 @@ struct Remote {
 /// The arbiter of a store of this name, and what the memory of this clone about it is kept under.
 pub(crate) fn open(url: &StoreUrl) -> Result<(Arbiter, String), StoreError> {
     let location = blame::without_secrets(&url.to_string());
-    let refused = |error: UrlError| refuse(&location, error.why, error.hint);
+    let misnamed =
+        |error: UrlError| StoreError::Misnamed { place: location.clone(), why: error.why, hint: error.hint };
     if url.scheme != "git" {
-        return Err(refuse(
-            &location,
-            "it does not name a git repository",
-            "write git:DIR or git:DIR?remote=R",
-        ));
+        let hint = "write git:DIR or git:DIR?remote=R";
+        return Err(misnamed(UrlError::new("it does not name a git repository", hint)));
     }
-    url.only(&["remote"]).map_err(refused)?;
+    url.only(&["remote"]).map_err(misnamed)?;
     let dir = folder(&location, if url.rest.is_empty() { "." } else { &url.rest })?;
     let git = Git::at(&dir);
     let wanted = ["config", "-z", "--get-regexp", r"^(remote\..*\.(url|pushurl)|core\.sshcommand)$"];

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
 
-use baton_store::StoreError;
+use baton_store::{StoreError, network_failure};
 use kube::core::Status;
 
 /// Where permissions are explained.
@@ -143,7 +143,8 @@ fn forbidden(location: &str, why: String) -> StoreError {
 
 /// The request, or its answer, got lost.
 fn unanswered(location: &str, doing: Doing, error: &(dyn StdError + 'static)) -> StoreError {
-    let why = chain(error);
+    let known = network_failure(error);
+    let why = known.map_or_else(|| innermost(error), str::to_string);
     if !causes(error).any(is_connect) {
         return unclear(location, doing, why);
     }
@@ -151,9 +152,12 @@ fn unanswered(location: &str, doing: Doing, error: &(dyn StdError + 'static)) ->
     let distrusted = |cause: &(dyn StdError + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::InvalidData)
     };
+    if causes(error).any(distrusted) && known.is_some() {
+        return refused(location, why, "is `server` in the kubeconfig the address of an apiserver?");
+    }
     if causes(error).any(distrusted) {
         let hint = "the kubeconfig's certificate-authority is not this server's, or the wall clock here is off by far";
-        return refused(location, why, hint);
+        return refused(location, format!("its certificate is not accepted: {why}"), hint);
     }
     unavailable(location, why)
 }
@@ -172,6 +176,11 @@ fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (
             None => (*error).source(),
         }
     })
+}
+
+/// What began it, in its own words: those around it say where in a library it was met.
+fn innermost(error: &(dyn StdError + 'static)) -> String {
+    causes(error).last().unwrap_or(error).to_string()
 }
 
 /// An error in words, with its causes.

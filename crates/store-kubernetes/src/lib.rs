@@ -22,6 +22,7 @@
 //!   resourceVersion of a reading before the Lease's creation, which itself raises it by one or more, and every later
 //!   one costs a write that raises it again. So the resourceVersion of a reading that finds nothing is at or above every
 //!   epoch that was given under that name.
+//! - **The mark of a fence survives the deletion of its ConfigMap**: it stands in a second one.
 //! - Fields, labels, annotations and finalizers of others are not touched, and what cannot be read is not overwritten.
 //! - client-go's candidates keep away from a Lease that Baton holds, that is paused or that awaits approval, and start
 //!   only when a deposed leader's lease has ended.
@@ -36,12 +37,15 @@
 //!   higher ones refuse.
 //! - A Lease on which no Baton has written has its resourceVersion for a token, which rises with every renewal of its
 //!   foreign holder, who does not know it. Baton's first write fixes the base.
+//! - A namespace that is not there looks empty to whoever may read in all namespaces but may not look at them: a first
+//!   write says so. Everybody else is told.
 //! - A Lease has no clock of the server's: ages are what each observer has itself seen.
 
 mod config_map;
 mod fault;
 mod foreign;
 mod hold;
+mod mark;
 mod name;
 mod open;
 mod owner;

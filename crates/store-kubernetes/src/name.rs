@@ -13,6 +13,8 @@ use baton_store::Key;
 const ESCAPED: &str = "baton--";
 /// What a name begins with that would be too long.
 const HASHED: &str = "baton-hash-";
+/// What the name of a mark begins with.
+const MARK: &str = "baton-mark-";
 /// The name of what the store knows of itself.
 const STORE: &str = "baton-store";
 /// The longest name of an object.
@@ -47,6 +49,13 @@ pub(crate) fn config_map(key: &Key) -> String {
     let text = key.to_string();
     let name = format!("{ESCAPED}{}", escaped(&text));
     if name.len() <= MAX_BYTES { name } else { format!("{HASHED}{}", ContentHash::of(text.as_bytes())) }
+}
+
+/// The name of the ConfigMap of a fence's mark.
+pub(crate) fn fence_mark(fence: &Key) -> String {
+    let text = fence.to_string();
+    let name = format!("{MARK}-{}", escaped(&text));
+    if name.len() <= MAX_BYTES { name } else { format!("{MARK}hash-{}", ContentHash::of(text.as_bytes())) }
 }
 
 /// A path as labels joined by dots.
@@ -177,8 +186,10 @@ mod tests {
             Key::FenceLog(resource("a"), 0),
             Key::FenceLog(resource(&long), u64::MAX),
         ];
-        let names: BTreeSet<String> = keys.iter().map(config_map).collect();
-        assert_eq!(names.len(), keys.len(), "{names:?}");
+        let marks = keys.iter().filter(|key| matches!(key, Key::Fence(_))).map(fence_mark);
+        let names: BTreeSet<String> = keys.iter().map(config_map).chain(marks).collect();
+        assert_eq!(names.len(), keys.len() + 2, "{names:?}");
+        assert!(names.contains("baton-mark--fences.a"), "{names:?}");
         assert!(names.iter().all(|name| bearable(name)), "{names:?}");
         assert!(names.contains("baton--a.candidates.b") && names.contains("baton--fences.a.history.0"));
     }

@@ -36,16 +36,21 @@ struct Reached {
 impl KubernetesStore {
     /// The store that a URL names; see [`open`].
     pub async fn open(url: &StoreUrl) -> Result<KubernetesStore, StoreError> {
+        let misnamed =
+            |error: UrlError| StoreError::Misnamed { place: url.shown(), why: error.why, hint: error.hint };
+        url.nobody().and_then(|()| url.only(&["context", "kubeconfig", "owner"])).map_err(misnamed)?;
+        let namespace = namespace(url).map_err(misnamed)?;
         let location = url.to_string();
         let refused = |error: UrlError| StoreError::Refused {
             place: location.clone(),
             why: error.why,
             hint: error.hint,
         };
-        let namespace = namespace(url).map_err(refused)?;
-        url.only(&["context", "kubeconfig", "owner"]).map_err(refused)?;
         let Reached { mut config, pod } = reach(url).await.map_err(refused)?;
-        let pod = owner(url, &namespace, pod).map_err(refused)?;
+        let pod = owner(url, &namespace, pod).map_err(misnamed)?;
+        let address = &config.cluster_url;
+        let port = address.port_u16().map_or_else(String::new, |port| format!(":{port}"));
+        let server = format!("{}{port}", address.host().unwrap_or_default());
         config.connect_timeout = Some(CONNECT_LIMIT);
         // A write that is sent again after it was applied would be answered with a conflict.
         config.default_retry = false;
@@ -55,7 +60,7 @@ impl KubernetesStore {
         let mut unnamed = config.clone();
         unnamed.auth_info = AuthInfo::default();
         let (client, anonymous) = (connect(config)?, connect(unnamed)?);
-        Ok(KubernetesStore::new(client, anonymous, namespace, location, Owner::of(pod)))
+        Ok(KubernetesStore::new(client, anonymous, namespace, (location, &server), Owner::of(pod)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The store itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use baton_election::{ElectionName, Epoch, Span, StoreId, StoreInfo, WallTime};
@@ -9,12 +10,13 @@ use baton_store::{
     Record, Store, StoreError, Strengths, Swapped, Trace, Upkeep, Version, Watching, boot,
 };
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::fault::{self, Doing};
+use crate::mark::{MARK, Marks};
 use crate::owner::Owner;
 use crate::readiness::Readiness;
 use crate::shape::{self, KIND};
@@ -23,7 +25,7 @@ use crate::version::LeaseVersion;
 use crate::watch::{self, Watched};
 use crate::{config_map, name};
 
-/// How long any request may take.
+/// How long anything that is asked of the store may take.
 const LIMIT: Duration = Duration::from_secs(10);
 /// How many objects are listed at a time.
 const PAGE: u32 = 500;
@@ -38,12 +40,18 @@ pub struct KubernetesStore {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+/// What the clones of a store share.
+pub(crate) struct Inner {
     client: Client,
     namespace: String,
     location: String,
+    /// The same with the apiserver's address, for whoever must look why it cannot be reached.
+    reached: String,
     owner: Owner,
     readiness: Readiness,
+    /// The namespace is there, or whether it is cannot be found out.
+    there: AtomicBool,
+    pub(crate) marks: Marks,
     stamps: Stamps,
     limit: Duration,
 }
@@ -54,16 +62,25 @@ impl KubernetesStore {
         client: Client,
         anonymous: Client,
         namespace: String,
-        location: String,
+        (location, server): (String, &str),
         owner: Owner,
     ) -> KubernetesStore {
-        let readiness = Readiness::new(anonymous);
-        let inner =
-            Inner { client, namespace, location, owner, readiness, stamps: Stamps::begin(), limit: LIMIT };
+        let inner = Inner {
+            client,
+            namespace,
+            reached: format!("{location} at {server}"),
+            location,
+            owner,
+            readiness: Readiness::new(anonymous),
+            there: AtomicBool::new(false),
+            marks: Marks::default(),
+            stamps: Stamps::begin(),
+            limit: LIMIT,
+        };
         KubernetesStore { inner: Arc::new(inner) }
     }
 
-    /// The same store with another bound on every request than 10 s. Only right after opening.
+    /// The same store with another bound on everything that is asked of it than 10 s. Only right after opening.
     #[must_use]
     pub fn limited_to(mut self, limit: Duration) -> KubernetesStore {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
@@ -78,30 +95,59 @@ impl Inner {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    fn config_maps(&self) -> Api<ConfigMap> {
+    pub(crate) fn config_maps(&self) -> Api<ConfigMap> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Carries out a request within the limit, and says what its failure means.
+    /// Bounds an operation as a whole, however many requests it takes.
+    async fn within<T>(
+        &self,
+        doing: Doing,
+        operation: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(self.limit, operation).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(fault::silence(&self.reached, doing, self.limit)),
+        }
+    }
+
+    /// Carries out a request, and says what its failure means.
     async fn ask<T>(
         &self,
         doing: Doing,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, StoreError> {
-        match tokio::time::timeout(self.limit, request).await {
-            Ok(Ok(answer)) => {
+        match request.await {
+            Ok(answer) => {
                 self.readiness.let_in();
                 Ok(answer)
             }
-            Ok(Err(error)) if fault::is_denial(&error) && !self.readiness.means_it().await => {
+            Err(error) if fault::is_denial(&error) && !self.readiness.means_it().await => {
                 Err(fault::premature(&self.location, &error))
             }
-            Ok(Err(error)) => Err(fault::of(&self.location, doing, &error)),
-            Err(_) => Err(fault::silence(&self.location, doing, self.limit)),
+            Err(error) => Err(fault::of(&self.reached, doing, &error)),
         }
     }
 
-    fn place(&self, kind: &str, name: &str) -> String {
+    /// Refuses a namespace that is not there, which looks empty to whoever may read in all of them.
+    ///
+    /// Asked once, by who has found nothing. Whoever has a Role in this namespace alone need not be allowed to ask: the Role
+    /// is not there either, and is missed before this.
+    async fn found_nothing(&self) -> Result<(), StoreError> {
+        if self.there.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        match namespaces.get_metadata(&self.namespace).await {
+            Err(error) if !fault::is_denial(&error) => {
+                return Err(fault::of(&self.reached, Doing::Reading, &error));
+            }
+            Ok(_) | Err(_) => self.there.store(true, Ordering::Relaxed),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn place(&self, kind: &str, name: &str) -> String {
         format!("{kind} {name} in namespace {}", self.namespace)
     }
 
@@ -121,8 +167,12 @@ impl Inner {
         }
     }
 
-    async fn config_map(&self, key: &Key) -> Result<Option<(Record, Version)>, StoreError> {
-        let name = name::config_map(key);
+    /// The record of a key, in the ConfigMap of this name.
+    pub(crate) async fn config_map(
+        &self,
+        key: &Key,
+        name: String,
+    ) -> Result<Option<(Record, Version)>, StoreError> {
         let Some(map) = self.ask(Doing::Reading, get(&self.config_maps(), &name)).await? else {
             return Ok(None);
         };
@@ -133,7 +183,7 @@ impl Inner {
 
     /// What the store knows of itself: a Lease on which no Baton has written says nothing of it.
     async fn info(&self) -> Result<StoreInfo, StoreError> {
-        Ok(match self.config_map(&Key::Store).await? {
+        Ok(match self.config_map(&Key::Store, name::config_map(&Key::Store)).await? {
             Some((Record::Store(info), _)) => info,
             Some(_) | None => nothing_known(),
         })
@@ -143,10 +193,15 @@ impl Inner {
         let asked_at = boot::now();
         let (found, trace) = match key {
             Key::Election(election) => self.read_election(election).await?,
-            Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
-                (self.config_map(key).await?, None)
+            Key::Fence(_) => (self.fence(key).await?, None),
+            Key::Store | Key::Candidate(..) | Key::History(_) | Key::FenceLog(..) => {
+                (self.config_map(key, name::config_map(key)).await?, None)
             }
         };
+        match found {
+            Some(_) => self.there.store(true, Ordering::Relaxed),
+            None => self.found_nothing().await?,
+        }
         Ok(Reading { found, age: None, trace, asked_at, received_at: boot::now() })
     }
 
@@ -196,6 +251,10 @@ impl Inner {
                 unreachable!("elections, and they alone, are kept under their own keys")
             }
             (_, _) => {
+                let expect = match next {
+                    Record::Fence(next) => &self.marked(key, expect, next, &change).await?,
+                    _ => expect,
+                };
                 let over = match expect {
                     Expect::Absent => None,
                     Expect::Version(version) if version.as_str().parse::<u64>().is_err() => {
@@ -211,7 +270,7 @@ impl Inner {
     }
 
     /// Creates an object, or patches the one of this very resourceVersion. Returns the resourceVersion after it.
-    async fn write<K>(
+    pub(crate) async fn write<K>(
         &self,
         api: &Api<K>,
         key: &Key,
@@ -250,7 +309,7 @@ impl Inner {
 
     async fn list(&self, prefix: &Prefix) -> Result<Vec<Key>, StoreError> {
         let key_of_map = |name: &str, written: Option<&String>| {
-            Key::parse(written?).filter(|key| name::config_map(key) == name)
+            Key::parse(written?).filter(|key| name::config_map(key) == name || name::fence_mark(key) == name)
         };
         let of_kind = |kind: &str| format!("{KIND}={kind}");
         let mut keys = match prefix {
@@ -263,10 +322,17 @@ impl Inner {
                 let selector = format!("{},{}={label}", of_kind("candidate"), config_map::ELECTION);
                 self.list_all(&self.config_maps(), &selector, key_of_map).await?
             }
-            Prefix::Fences => self.list_all(&self.config_maps(), &of_kind("fence"), key_of_map).await?,
+            Prefix::Fences => {
+                let kinds = format!("{KIND} in (fence,{MARK})");
+                self.list_all(&self.config_maps(), &kinds, key_of_map).await?
+            }
         };
         keys.retain(|key| prefix.covers(key));
         keys.sort();
+        keys.dedup();
+        if keys.is_empty() {
+            self.found_nothing().await?;
+        }
         Ok(keys)
     }
 
@@ -341,7 +407,7 @@ impl Store for KubernetesStore {
     }
 
     fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
-        Box::pin(self.inner.read(key))
+        Box::pin(self.inner.within(Doing::Reading, self.inner.read(key)))
     }
 
     fn swap<'a>(
@@ -351,15 +417,17 @@ impl Store for KubernetesStore {
         next: &'a Record,
         clock: Clock,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
-        Box::pin(async move { self.inner.swap(key, &expect, next, clock).await })
+        Box::pin(async move {
+            self.inner.within(Doing::Writing, self.inner.swap(key, &expect, next, clock)).await
+        })
     }
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-        Box::pin(self.inner.list(prefix))
+        Box::pin(self.inner.within(Doing::Reading, self.inner.list(prefix)))
     }
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        Box::pin(self.inner.watch(key))
+        Box::pin(self.inner.within(Doing::Reading, self.inner.watch(key)))
     }
 
     fn strengths(&self) -> Strengths {

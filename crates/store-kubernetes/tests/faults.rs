@@ -3,11 +3,12 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_election::Span;
-use baton_store::conformance::{Required, required};
-use baton_store::{Change, Clock, Expect, Key, Record, Store, StoreError};
+use baton_store::conformance::{self, Required, required};
+use baton_store::{BoxFuture, Change, Clock, Expect, Key, Prefix, Record, Store, StoreError};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -101,15 +102,25 @@ async fn a_missing_permission_is_named_with_the_verb_and_the_resource() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_namespace_is_empty_and_cannot_be_written_to() {
+async fn a_missing_namespace_is_not_an_empty_one() {
     let Some(cluster) = Cluster::get().await else { return };
     let held = document(&led(&cluster).await.store, &key("e")).await.0;
     let url = cluster.url("").replace(&cluster.namespace, "no-such-namespace");
     let store = open(&url).await.unwrap();
-    assert!(read(&store, &key("e")).await.found.is_none());
-    let error = put(&store, &key("e"), Expect::Absent, &held).await.unwrap_err();
-    assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-    assert!(error.hint().contains("kubectl create namespace"), "{}", error.hint());
+    let errors = [
+        store.read(&key("e")).await.unwrap_err(),
+        store.read(&Key::Store).await.unwrap_err(),
+        store.list(&Prefix::Elections).await.unwrap_err(),
+        put(&store, &key("e"), Expect::Absent, &held).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+        assert!(error.hint().contains("kubectl create namespace"), "{}", error.hint());
+    }
+    let Required::At(kubeconfig) = required("BATON_TEST_KUBECONFIG_AGENT") else { return };
+    let store = open(&format!("k8s://no-such-namespace?kubeconfig={kubeconfig}")).await.unwrap();
+    let error = store.read(&key("e")).await.unwrap_err();
+    assert!(matches!(error, StoreError::Refused { .. }), "nor to who has a Role elsewhere: {error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,14 +159,19 @@ async fn a_store_that_cannot_be_is_refused_with_a_hint() {
     for (url, hint) in [
         ("k8s://".to_string(), "k8s://NAMESPACE"),
         ("k8s://Upper".to_string(), "k8s://NAMESPACE"),
+        ("k8s://u:s3cret@n".to_string(), "leave out"),
+        ("k8s://s3cret@n?color=red".to_string(), "leave out"),
         ("k8s://n?color=red".to_string(), "context, kubeconfig, owner"),
         ("k8s://n?kubeconfig=/no/such/file".to_string(), "kubeconfig=FILE"),
         (format!("k8s://n?kubeconfig={}", broken.display()), "kubeconfig=FILE"),
         (format!("k8s://n?kubeconfig={}&context=none", empty.display()), "context=NAME"),
     ] {
         let Err(error) = open(&url).await else { panic!("{url} was opened") };
-        assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+        let misnamed = !url.contains("kubeconfig");
+        assert_eq!(matches!(error, StoreError::Misnamed { .. }), misnamed, "{error:?}");
+        assert_eq!(matches!(error, StoreError::Refused { .. }), !misnamed, "{error:?}");
         assert!(error.hint().contains(hint), "{url}: {}", error.hint());
+        assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
     }
 }
 
@@ -198,6 +214,25 @@ async fn a_swap_without_an_answer_may_have_been_applied() {
         put(&store, &key("e"), Expect::Version(version), &held).await.is_ok(),
         "without being opened anew"
     );
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_server_that_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |address: String| -> BoxFuture<'_, Arc<dyn Store>> {
+        let file = folder.path().join(&address);
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{ "name": "c", "cluster": { "server": format!("https://{address}") } }],
+            "users": [{ "name": "u", "user": { "token": "t" } }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        });
+        std::fs::write(&file, text.to_string()).unwrap();
+        let url = format!("k8s://n?kubeconfig={}", file.display());
+        Box::pin(async move { Arc::new(open(&url).await.unwrap()) as Arc<dyn Store> })
+    };
+    conformance::plain_words(&open).await;
+    conformance::bounded(&open, Duration::from_secs(9)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@
 
 use std::error::Error as _;
 
-use baton_store::StoreError;
+use baton_store::{StoreError, network_failure};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
@@ -29,6 +29,8 @@ pub(crate) enum Act {
 pub(crate) struct Faults {
     /// The store, for people.
     pub(crate) location: String,
+    /// Its URL as it was given, without the password: for commands in hints.
+    pub(crate) url: String,
     /// Who connects.
     pub(crate) user: String,
     /// What things are called.
@@ -48,7 +50,8 @@ impl Faults {
 
     /// Nothing was heard within the bound.
     pub(crate) fn silence(&self, act: Act, bound: std::time::Duration) -> StoreError {
-        self.cut(act, format!("no answer within {} ms", bound.as_millis()))
+        let what = if act == Act::Connect { "connection" } else { "answer" };
+        self.cut(act, format!("no {what} within {} ms", bound.as_millis()))
     }
 
     /// A statement ended without an answer.
@@ -93,7 +96,7 @@ impl Faults {
         let Names { plain, table, marks, .. } = &self.names;
         let hint = match said.code().code() {
             // No such table.
-            "42P01" => format!("lay it out first: baton init --store '{}'", self.location),
+            "42P01" => format!("lay it out first: baton init --store '{}'", self.url),
             // No such schema.
             "3F000" => "make it first: CREATE SCHEMA …, or choose another with ?table=SCHEMA.NAME".to_string(),
             // No privilege.
@@ -117,20 +120,16 @@ impl Faults {
     }
 
     fn missing_privilege(&self, act: Act) -> String {
-        let Names { table, marks, plain, .. } = &self.names;
-        let schema = plain.split('.').next().unwrap_or_default();
         match act {
             Act::Connect => format!("GRANT CONNECT ON DATABASE … TO \"{}\"", self.user),
             Act::Prepare => format!(
-                "GRANT CREATE, USAGE ON SCHEMA \"{schema}\" TO \"{}\", choose another schema with \
-                 ?table=SCHEMA.NAME, or let an administrator run what `baton init --print` prints",
-                self.user
+                "GRANT CREATE, USAGE ON SCHEMA {} TO \"{}\", choose another schema with ?table=SCHEMA.NAME, or let \
+                 an administrator run what this prints: baton init --print --store '{}'",
+                self.names.schema(),
+                self.user,
+                self.url
             ),
-            Act::Read | Act::Write => format!(
-                "GRANT USAGE ON SCHEMA \"{schema}\" TO \"{user}\"; \
-                 GRANT SELECT, INSERT, UPDATE ON {table}, {marks} TO \"{user}\"",
-                user = self.user
-            ),
+            Act::Read | Act::Write => self.names.grants(&format!("\"{}\"", self.user)),
         }
     }
 
@@ -187,6 +186,9 @@ fn is_for_good(code: &str) -> bool {
 pub(crate) fn deep(error: &Error) -> String {
     if let Some(said) = error.as_db_error() {
         return said.message().to_string();
+    }
+    if let Some(words) = network_failure(error) {
+        return words.to_string();
     }
     let mut text = error.to_string();
     let mut cause = error.source();

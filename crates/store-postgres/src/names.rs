@@ -70,6 +70,33 @@ impl Names {
             .replace("@fence@", &self.fence)
     }
 
+    /// What a role that takes part needs.
+    pub(crate) fn grants(&self, role: &str) -> String {
+        let (schema, Names { table, marks, .. }) = (self.schema(), self);
+        format!(
+            "GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT, INSERT, UPDATE ON {table}, {marks} TO {role}"
+        )
+    }
+
+    /// The schema, quoted.
+    pub(crate) fn schema(&self) -> &str {
+        self.table.split('.').next().unwrap_or_default()
+    }
+
+    /// What is to be done after the layout, as comments for whoever runs it by hand.
+    pub(crate) fn afterwards(&self, url: &str) -> String {
+        let (schema, fence, grants) = (self.schema(), &self.fence, self.grants("AGENT"));
+        format!(
+            "\n-- What each role that takes part needs, for AGENT its name:\n-- {grants};\n\
+             -- What a role needs that calls the fence in transactions of its own:\n\
+             -- GRANT USAGE ON SCHEMA {schema} TO AGENT; GRANT EXECUTE ON FUNCTION {fence}(text, text, bigint) TO AGENT;\n\
+             -- Then, as the operator: baton init --store '{url}'\n\
+             -- It makes the operator's key, which signs appoint, depose, pause, resume, approve, reject and policy, and\n\
+             -- writes its public half into {}.\n",
+            self.table
+        )
+    }
+
     /// What an administrator runs before the first use.
     pub(crate) fn layout(&self) -> String {
         self.fill(LAYOUT)
@@ -86,6 +113,13 @@ mod tests {
         assert_eq!((names.plain.as_str(), names.table.as_str()), ("public.baton", "\"public\".\"baton\""));
         assert_eq!(Names::parse("Ops.b_1").unwrap().marks, "\"Ops\".\"b_1_marks\"");
         assert!(!names.layout().contains('@'), "every place of the layout is filled");
+        let afterwards = names.afterwards("postgres://h/d?table=baton&sslmode=disable");
+        assert!(afterwards.lines().all(|line| line.is_empty() || line.starts_with("--")), "{afterwards}");
+        assert!(
+            afterwards.contains("GRANT SELECT, INSERT, UPDATE ON \"public\".\"baton\", "),
+            "{afterwards}"
+        );
+        assert!(afterwards.contains("baton init --store 'postgres://h/d?table=baton&sslmode=disable'"));
     }
 
     #[test]

@@ -39,6 +39,11 @@ const PASSED_ON: [&str; 18] = [
     "user",
 ];
 
+/// The longest wait for a connection to one host, unless told otherwise.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// The part of a request that connecting may take: the rest is longer than a swap waits for a lock.
+const CONNECT_SHARE: f64 = 0.6;
+
 /// What a lease's age is told by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timekeeper {
@@ -63,12 +68,12 @@ pub(crate) struct Options {
 /// | `table` | `NAME` or `SCHEMA.NAME`; the other things are named after it | `public.baton` |
 /// | `clock` | `server`, or `observed`: each candidate times leases for itself | `server` |
 /// | `poll` | how often a watcher looks where the server cannot tell | `1s`, to twice that |
-/// | `timeout` | how long one statement may take | `10s` |
+/// | `timeout` | how long one request may take, with its connection | `10s` |
 /// | `sslmode` | `disable`, `prefer`, `require`, `verify-ca`, `verify-full`, as libpq has them | `prefer` |
 /// | `sslrootcert` | whom certificates are checked by: a file, or `system` | `system` |
 /// | `sslcert`, `sslkey` | our own certificate and its key: files | none |
 ///
-/// `connect_timeout` (5 s), `application_name` (`baton`), `target_session_attrs`, `options`, `host`, `port`, `user`,
+/// `connect_timeout` (5 s for each host, and 60 % of `timeout` for all of them at most), `application_name` (`baton`), `target_session_attrs`, `options`, `host`, `port`, `user`,
 /// `dbname`, `hostaddr`, `keepalives…`, `tcp_user_timeout`, `channel_binding`, `load_balance_hosts` and `sslnegotiation`
 /// are the driver's. A password that is not in the URL is looked for in `PGPASSWORD` and in the password file.
 ///
@@ -79,7 +84,7 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
 
 /// What is needed to make a store.
 pub(crate) fn parse(url: &StoreUrl) -> Result<(Pool, Options), StoreError> {
-    parts(url).map_err(|error| StoreError::Refused {
+    parts(url).map_err(|error| StoreError::Misnamed {
         place: format!("the store `{}:`", url.scheme),
         why: error.why,
         hint: error.hint,
@@ -102,15 +107,17 @@ fn parts(url: &StoreUrl) -> Result<(Pool, Options), UrlError> {
         }
     };
     let poll = length(own("poll"), Span::secs(1))?;
-    let statement = length(own("timeout"), Span::secs(10))?;
+    let request = length(own("timeout"), Span::secs(10))?;
     let (mode, tls) = tls::choose(&url.parameters)?;
     let mut config = configure(url)?;
     config.ssl_mode(mode);
-    let each = config.get_connect_timeout().copied().unwrap_or(Duration::from_secs(5));
-    config.connect_timeout(each);
+    let each = config.get_connect_timeout().copied().unwrap_or(CONNECT_LIMIT);
     let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
-    let limits = Limits { connect: each.saturating_mul(hosts), statement };
-    let faults = Faults { location: location(&config, &names, timekeeper), user: user(&config), names };
+    let connect = each.saturating_mul(hosts).min(request.mul_f64(CONNECT_SHARE));
+    config.connect_timeout(connect / hosts);
+    let limits = Limits { connect, request };
+    let location = location(&config, &names, timekeeper);
+    let faults = Faults { location, url: again(url), user: user(&config), names };
     Ok((Pool::new(config, tls, limits, faults), Options { timekeeper, poll }))
 }
 
@@ -131,9 +138,21 @@ fn length(text: Option<&str>, default: Span) -> Result<Duration, UrlError> {
 fn configure(url: &StoreUrl) -> Result<Config, UrlError> {
     let query: Vec<String> = PASSED_ON
         .iter()
-        .filter_map(|name| url.parameters.get(*name).map(|value| format!("{name}={value}")))
+        .filter_map(|name| {
+            url.parameters.get(*name).map(|value| format!("{name}={}", value.replace('@', "%40")))
+        })
         .collect();
     let hint = "write postgres://USER@HOST:PORT/DATABASE; what is special in a part is percent-encoded";
+    if !url.rest.starts_with("//") {
+        return Err(UrlError::new("the URL names no host", hint));
+    }
+    // The driver ends the user's part at the first `@`: what follows it in a password would be a host, which everybody may see.
+    if url.rest.matches('@').count() > 1 {
+        return Err(UrlError::new(
+            "the URL has more than one `@`",
+            "in a user, a password or a database write %40 for `@`, %2F for `/` and %3F for `?`",
+        ));
+    }
     let text = format!("postgresql:{}?{}", url.rest, query.join("&"));
     let mut config: Config = text
         .parse()
@@ -192,6 +211,16 @@ fn host_text(host: &Host) -> String {
     }
 }
 
+/// The URL as it was given, without the password.
+fn again(url: &StoreUrl) -> String {
+    let mut again = url.clone();
+    again.parameters.remove("password");
+    if let Some((login, hosts)) = url.rest.rsplit_once('@') {
+        again.rest = format!("{}@{hosts}", login.split(':').next().unwrap_or_default());
+    }
+    again.to_string()
+}
+
 /// The store's name without its secrets and without what does not tell it from another.
 fn location(config: &Config, names: &Names, timekeeper: Timekeeper) -> String {
     let port = |place: usize| {
@@ -206,7 +235,7 @@ fn location(config: &Config, names: &Names, timekeeper: Timekeeper) -> String {
         [] => vec![host(config) + &port(0)],
         hosts => hosts.iter().enumerate().map(|(place, host)| host_text(host) + &port(place)).collect(),
     };
-    let user = config.get_user().map_or_else(String::new, |user| format!("{user}@"));
+    let user = config.get_user().map_or_else(String::new, |user| format!("{}@", user.replace('@', "%40")));
     let database = config.get_dbname().map_or_else(String::new, |name| format!("/{name}"));
     let table = names.plain.strip_prefix("public.").unwrap_or(&names.plain);
     let table = (table != "baton").then(|| format!("table={table}"));
@@ -254,5 +283,28 @@ mod tests {
         refused("postgres://u:s3cret@h/d?timeout=1ms", "between 10ms and 1h");
         refused("postgres://u:s3cret@h:port/d", "percent-encoded");
         refused("postgres:///d", "names no host");
+        refused("postgres:u:s3cret@h/d", "names no host");
+        for raw in ["u@s3cret@h/d", "u:s3@s3cret@h/d", "u:s3@s3cret/x@h/d", "u:s3/s3cret@x@h"] {
+            refused(&format!("postgres://{raw}"), "%40");
+        }
+    }
+
+    #[test]
+    fn a_hint_repeats_the_url_without_its_password() {
+        let url = "postgres://u:s3cret@h/d?clock=observed&password=s3cret&sslmode=disable&table=t&timeout=1s";
+        let (pool, _) = parse(&url.parse().unwrap()).unwrap();
+        let again = "postgres://u@h/d?clock=observed&sslmode=disable&table=t&timeout=1s";
+        assert_eq!(pool.faults.url, again);
+        assert!(!format!("{:?}", pool.faults).contains("s3cret"));
+    }
+
+    #[test]
+    fn connecting_leaves_time_for_the_statement() {
+        let limits =
+            |more: &str| parse(&format!("postgres://u@h,i/d{more}").parse().unwrap()).unwrap().0.limits;
+        let (usual, short) = (limits(""), limits("?timeout=1s&connect_timeout=9"));
+        assert_eq!((usual.connect.as_secs(), usual.request.as_secs()), (6, 10));
+        assert_eq!((short.connect.as_millis(), short.request.as_millis()), (600, 1_000));
+        assert_eq!(limits("?connect_timeout=1").connect.as_secs(), 2);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use baton_store::StoreError;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Row, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -28,10 +28,10 @@ pub(crate) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// To be connected.
+    /// To be connected; leaves more of a request than a swap may wait for a lock.
     pub(crate) connect: Duration,
-    /// To have the answer to a statement.
-    pub(crate) statement: Duration,
+    /// To be connected and to have the answer to a statement.
+    pub(crate) request: Duration,
 }
 
 /// The connections of one store.
@@ -65,8 +65,8 @@ impl Session {
     /// Runs one statement without values; the first column of its first row, if it has one.
     pub(crate) async fn run(&mut self, pool: &Pool, sql: &str) -> Result<Option<String>, StoreError> {
         self.busy = true;
-        let answer = match timeout(pool.limits.statement, self.client.simple_query(sql)).await {
-            Err(_) => return Err(pool.faults.silence(Act::Read, pool.limits.statement)),
+        let answer = match timeout(pool.limits.request, self.client.simple_query(sql)).await {
+            Err(_) => return Err(pool.faults.silence(Act::Read, pool.limits.request)),
             Ok(outcome) => outcome.map_err(|error| pool.faults.of(Act::Read, &error))?,
         };
         self.busy = false;
@@ -89,7 +89,15 @@ impl Pool {
 
     /// A new connection. Notifications that arrive on it are given to `told`.
     pub(crate) async fn connect(&self, told: impl Fn(&str) + Send + 'static) -> Result<Session, StoreError> {
-        let connecting = timeout(self.limits.connect, self.config.connect(self.tls.clone()));
+        self.connect_by(Instant::now() + self.limits.connect, told).await
+    }
+
+    async fn connect_by(
+        &self,
+        end: Instant,
+        told: impl Fn(&str) + Send + 'static,
+    ) -> Result<Session, StoreError> {
+        let connecting = timeout_at(end, self.config.connect(self.tls.clone()));
         let (client, mut connection) = match connecting.await {
             Err(_) => return Err(self.faults.silence(Act::Connect, self.limits.connect)),
             Ok(outcome) => outcome.map_err(|error| self.faults.of(Act::Connect, &error))?,
@@ -112,18 +120,20 @@ impl Pool {
         sql: &str,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, StoreError> {
-        let Ok(Ok(_room)) = timeout(self.limits.statement, self.room.acquire()).await else {
+        let begun = Instant::now();
+        let (mut connected, end) = (begun + self.limits.connect, begun + self.limits.request);
+        let Ok(Ok(_room)) = timeout_at(connected, self.room.acquire()).await else {
             return Err(self.faults.unavailable("too many statements are under way".to_string()));
         };
         loop {
             let (mut session, reused) = match self.kept() {
                 Some(session) => (session, true),
-                None => (self.connect(|_| {}).await?, false),
+                None => (self.connect_by(connected, |_| {}).await?, false),
             };
             session.busy = true;
-            let outcome = timeout(self.limits.statement, session.client.query_typed(sql, values)).await;
+            let outcome = timeout_at(end, session.client.query_typed(sql, values)).await;
             let error = match outcome {
-                Err(_) => return Err(self.faults.silence(act, self.limits.statement)),
+                Err(_) => return Err(self.faults.silence(act, self.limits.request)),
                 Ok(Ok(rows)) => {
                     self.keep(session);
                     return Ok(rows);
@@ -136,6 +146,7 @@ impl Pool {
             } else if reused && act == Act::Read {
                 // The connection was lost while nobody used it; the others that were kept are no better.
                 self.idle().clear();
+                connected = end;
                 continue;
             }
             return Err(self.faults.of(act, &error));
@@ -144,10 +155,11 @@ impl Pool {
 
     /// Runs several statements in one transaction.
     pub(crate) async fn run_all(&self, act: Act, sql: &str) -> Result<(), StoreError> {
+        let end = Instant::now() + self.limits.request;
         let mut session = self.connect(|_| {}).await?;
         session.busy = true;
-        match timeout(self.limits.statement, session.client.batch_execute(sql)).await {
-            Err(_) => Err(self.faults.silence(act, self.limits.statement)),
+        match timeout_at(end, session.client.batch_execute(sql)).await {
+            Err(_) => Err(self.faults.silence(act, self.limits.request)),
             Ok(Err(error)) => Err(self.faults.of(act, &error)),
             Ok(Ok(())) => {
                 self.keep(session);

@@ -49,7 +49,7 @@ pub(crate) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
     if is_complete(pool).await? {
         return Ok(());
     }
-    let lock = pool.limits.statement.mul_f64(0.3).as_millis().max(1).to_string();
+    let lock = pool.limits.request.mul_f64(0.3).as_millis().max(1).to_string();
     let names = &pool.faults.names;
     pool.run_all(Act::Prepare, &format!("{}{}", ALONE.replace("@lock@", &lock), names.layout())).await
 }

@@ -40,7 +40,7 @@ impl PostgresStore {
     /// The store that `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…` names. Nothing is asked of the server.
     pub fn open(url: &StoreUrl) -> Result<PostgresStore, StoreError> {
         let (pool, options) = open::parse(url)?;
-        let statements = Statements::new(&pool.faults.names, pool.limits.statement);
+        let statements = Statements::new(&pool.faults.names, pool.limits.request);
         let pool = Arc::new(pool);
         let listener = Listener::new(Arc::clone(&pool));
         Ok(PostgresStore { inner: Arc::new(Inner { pool, options, statements, listener }) })
@@ -242,7 +242,8 @@ impl Store for PostgresStore {
     }
 
     fn layout(&self) -> Option<String> {
-        Some(self.inner.pool.faults.names.layout())
+        let faults = &self.inner.pool.faults;
+        Some(faults.names.layout() + &faults.names.afterwards(&faults.url))
     }
 
     fn prepare(&self) -> BoxFuture<'_, Result<(), StoreError>> {

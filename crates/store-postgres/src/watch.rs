@@ -7,6 +7,7 @@ use baton_store::{BoxStream, Change, StoreError};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::time::Instant;
 
+use crate::fault::Act;
 use crate::listen::{Word, jittered, pause};
 use crate::store::Inner;
 
@@ -32,8 +33,12 @@ struct Watcher {
 
 /// Tells of changes under a key from now on.
 pub(crate) async fn watch(inner: Arc<Inner>, key: String) -> Result<BoxStream<Change>, StoreError> {
-    let words = inner.listener.subscribe().await?;
-    let last = inner.version(&key).await?.unwrap_or_default();
+    let limit = inner.pool.limits.request;
+    let begun = tokio::time::timeout(limit, async {
+        let words = inner.listener.subscribe().await?;
+        Ok((words, inner.version(&key).await?.unwrap_or_default()))
+    });
+    let (words, last) = begun.await.unwrap_or_else(|_| Err(inner.pool.faults.silence(Act::Read, limit)))?;
     let mut watcher = Watcher { inner, key, last, words, next_look: Instant::now(), failures: 0 };
     watcher.plan();
     let changes = futures_util::stream::unfold(watcher, |mut watcher| async move {

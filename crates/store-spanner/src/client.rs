@@ -63,7 +63,7 @@ impl Client {
     }
 
     pub(crate) fn location(&self) -> String {
-        self.settings.place.location()
+        self.settings.location()
     }
 
     /// Waits for this session's turn to change something, where it must.
@@ -129,8 +129,9 @@ impl Client {
         if let Some(session) = self.current() {
             return Ok(session);
         }
-        let made = tokio::time::timeout(CONNECT_LIMIT.min(self.settings.limit), self.make()).await;
-        let database = made.unwrap_or_else(|_| Err(Fault::late(CONNECT_LIMIT, &self.settings)))?;
+        let limit = CONNECT_LIMIT.min(self.settings.limit);
+        let made = tokio::time::timeout(limit, self.make()).await;
+        let database = made.unwrap_or_else(|_| Err(Fault::late(limit, &self.settings)))?;
         let mut slot = self.slot();
         slot.number += 1;
         slot.session = Some(database.clone());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_store::StoreError;
+use baton_store::{StoreError, network_failure};
 use google_cloud_auth::errors::CredentialsError;
 use google_cloud_gax::client_builder::Error as BuilderError;
 use google_cloud_gax::error::rpc::{Code, Status};
@@ -107,40 +107,31 @@ fn of_status(status: &Status, settings: &Settings) -> Fault {
             fault(Kind::SessionGone, "try again".to_string())
         }
         Code::NotFound if why.contains("nstance not found") || why.contains("nstance does not exist") => {
-            fault(
-                Kind::NoDatabase,
-                format!(
-                    "create it, or name another: gcloud spanner instances create {} --project={} --config=CONFIG \
-                 --description=Baton --processing-units=100",
+            no_database(
+                settings,
+                why,
+                &format!(
+                    "gcloud spanner instances create {} --project={} --config=CONFIG --description=Baton \
+                     --processing-units=100",
                     place.instance, place.project
                 ),
             )
         }
-        Code::NotFound => fault(
-            Kind::NoDatabase,
-            format!(
-                "create it, or name another: gcloud spanner databases create {} --instance={} --project={}; then: \
-                 baton init --store {}",
-                place.database,
-                place.instance,
-                place.project,
-                place.url()
+        Code::NotFound => no_database(
+            settings,
+            why,
+            &format!(
+                "gcloud spanner databases create {} --instance={} --project={}",
+                place.database, place.instance, place.project
             ),
         ),
         Code::InvalidArgument if why.starts_with("Table not found") => {
-            fault(Kind::NoTable, format!("lay it out: baton init --store {}", place.url()))
+            fault(Kind::NoTable, format!("lay it out: {}", settings.init()))
         }
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::AlreadyExists => {
             other_shape(settings, why)
         }
-        Code::PermissionDenied => fault(
-            Kind::Refused,
-            format!(
-                "give this account the role roles/spanner.databaseUser: gcloud spanner databases \
-                 add-iam-policy-binding {} --instance={} --project={} --member=MEMBER --role=roles/spanner.databaseUser",
-                place.database, place.instance, place.project
-            ),
-        ),
+        Code::PermissionDenied => fault(Kind::Refused, format!("let this account in: {}", place.grant())),
         Code::Unauthenticated => no_credentials(settings, why),
         Code::Unimplemented => {
             fault(Kind::Refused, "what is there is not Cloud Spanner, or too old".to_string())
@@ -152,6 +143,16 @@ fn of_status(status: &Status, settings: &Settings) -> Fault {
     }
 }
 
+/// There is no instance or no database. On an emulator, which forgets both, laying out makes them.
+fn no_database(settings: &Settings, why: String, create: &str) -> Fault {
+    let init = settings.init();
+    let hint = match settings.place.emulator {
+        Some(_) => format!("an emulator gets it by: {init}; elsewhere: {create}"),
+        None => format!("create it, or name another: {create}; then: {init}"),
+    };
+    Fault { kind: Kind::NoDatabase, why, hint }
+}
+
 /// No access token could be had. Where nobody has logged in, the library asks a server that only Google's own machines
 /// have, and takes its silence for a passing trouble: whether it is cannot be told apart.
 fn of_credentials(error: &Error, settings: &Settings) -> Fault {
@@ -160,9 +161,11 @@ fn of_credentials(error: &Error, settings: &Settings) -> Fault {
         transient |= inner.downcast_ref::<CredentialsError>().is_some_and(CredentialsError::is_transient);
         cause = inner;
     }
-    let fault =
-        no_credentials(settings, format!("there is no access token: {}", one_line(&cause.to_string())));
-    if transient { Fault { kind: Kind::Passing, ..fault } } else { fault }
+    if transient {
+        let why = "there is no access token: nobody has logged in here, or Google's metadata server does not answer";
+        return Fault { kind: Kind::Passing, ..no_credentials(settings, why.to_string()) };
+    }
+    no_credentials(settings, format!("there is no access token: {}", one_line(&cause.to_string())))
 }
 
 fn no_credentials(settings: &Settings, why: String) -> Fault {
@@ -180,7 +183,7 @@ pub(crate) fn other_shape(settings: &Settings, why: String) -> Fault {
     Fault {
         kind: Kind::Refused,
         why: format!("the table `{}` is not as Baton makes it: {why}", settings.tables.elections),
-        hint: format!("use another: {}?table=NAME (baton init makes it)", settings.place.url()),
+        hint: "use another, which `baton init` makes: ?table=NAME".to_string(),
     }
 }
 
@@ -192,18 +195,16 @@ fn passing(settings: &Settings, why: String) -> Fault {
     Fault { kind: Kind::Passing, why, hint }
 }
 
-/// An error with all that caused it.
-fn explained(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        source = inner.source();
+/// What began it, in its own words: those around it say where in a library it was met.
+fn explained(error: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(words) = network_failure(error) {
+        return words.to_string();
     }
-    text
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
 }
 
 /// The first line, which says it: the others quote the statement.
@@ -238,7 +239,7 @@ mod tests {
         assert!(refusal(Code::NotFound, "Instance not found: x").contains("instances create i1"));
         assert!(
             refusal(Code::InvalidArgument, "Table not found: L [at 1:2]")
-                .contains("baton init --store spanner://p/i1/d1")
+                .contains("baton init --store 'spanner://p/i1/d1?emulator=h:1'")
         );
         assert!(refusal(Code::InvalidArgument, "Unrecognized name: version").contains("?table=NAME"));
         assert!(refusal(Code::Unauthenticated, "expired").contains("emulator"));

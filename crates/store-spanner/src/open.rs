@@ -2,7 +2,7 @@
 //!
 //! `spanner://PROJECT/INSTANCE/DATABASE`, with `?table=NAME` (`Leadership`), `poll=SPAN` (`1s`), `timeout=SPAN` (`10s`),
 //! and for an emulator `emulator=HOST:PORT` (or the variable `SPANNER_EMULATOR_HOST`) and `rest=HOST:PORT`, which only
-//! laying out asks for.
+//! laying out asks for. `notify=…` is for whoever wraps the store.
 
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use crate::tables::Tables;
 const EMULATOR_VARIABLE: &str = "SPANNER_EMULATOR_HOST";
 /// The port that an emulator administers databases at, unless told otherwise.
 const EMULATOR_REST_PORT: u16 = 9020;
+
+/// The table, unless told otherwise.
+const TABLE: &str = "Leadership";
 
 /// A database, as people and as Spanner name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub(crate) struct Emulator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) place: Place,
+    /// The whole URL, for commands in hints.
+    pub(crate) url: StoreUrl,
     pub(crate) tables: Tables,
     /// A watcher looks after this to twice this.
     pub(crate) poll: Duration,
@@ -49,12 +54,13 @@ impl Place {
         format!("spanner://{}/{}/{}", self.project, self.instance, self.database)
     }
 
-    /// For people: an emulator is not mistaken for the real thing.
-    pub(crate) fn location(&self) -> String {
-        match &self.emulator {
-            None => self.url(),
-            Some(emulator) => format!("{} (emulator at {})", self.url(), authority(&emulator.grpc)),
-        }
+    /// The command that lets an account take part.
+    pub(crate) fn grant(&self) -> String {
+        format!(
+            "gcloud spanner databases add-iam-policy-binding {} --instance={} --project={} --member=MEMBER \
+             --role=roles/spanner.databaseUser",
+            self.database, self.instance, self.project
+        )
     }
 
     pub(crate) fn instance_path(&self) -> String {
@@ -66,11 +72,36 @@ impl Place {
     }
 }
 
+impl Settings {
+    /// For people: neither another table nor an emulator is mistaken for the real thing.
+    pub(crate) fn location(&self) -> String {
+        let table = match self.tables.elections.as_str() {
+            TABLE => String::new(),
+            table => format!("?table={table}"),
+        };
+        let emulator = self.place.emulator.as_ref();
+        let emulator = emulator.map(|emulator| format!(" (emulator at {})", authority(&emulator.grpc)));
+        format!("{}{table}{}", self.place.url(), emulator.unwrap_or_default())
+    }
+
+    /// The command that lays the store out.
+    pub(crate) fn init(&self) -> String {
+        format!("baton init --store '{}'", self.url)
+    }
+
+    /// The same, with a place for where the emulator is administered.
+    pub(crate) fn init_at_rest(&self) -> String {
+        let mut url = self.url.clone();
+        url.parameters.insert("rest".to_string(), "HOST:PORT".to_string());
+        format!("baton init --store '{url}'")
+    }
+}
+
 /// Reads a URL, and the variable that names an emulator.
 pub(crate) fn settings(url: &StoreUrl) -> Result<Settings, StoreError> {
     let variable = std::env::var(EMULATOR_VARIABLE).ok().filter(|host| !host.is_empty());
-    parse(url, variable).map_err(|error| StoreError::Refused {
-        place: url.to_string(),
+    parse(url, variable).map_err(|error| StoreError::Misnamed {
+        place: url.shown(),
         why: error.why,
         hint: error.hint,
     })
@@ -82,7 +113,8 @@ fn parse(url: &StoreUrl, variable: Option<String>) -> Result<Settings, UrlError>
     if url.scheme != "spanner" {
         return Err(shape());
     }
-    url.only(&["table", "poll", "timeout", "emulator", "rest"])?;
+    url.nobody()?;
+    url.only(&["table", "poll", "timeout", "emulator", "rest", "notify"])?;
     let parts: Vec<&str> = url.rest.strip_prefix("//").ok_or_else(shape)?.split('/').collect();
     let [project, instance, database] = parts.as_slice() else { return Err(shape()) };
     for (part, what) in [(project, "project"), (instance, "instance"), (database, "database")] {
@@ -107,7 +139,8 @@ fn parse(url: &StoreUrl, variable: Option<String>) -> Result<Settings, UrlError>
             database: (*database).to_string(),
             emulator,
         },
-        tables: Tables::named(parameter("table").as_deref().unwrap_or("Leadership"))?,
+        url: url.clone(),
+        tables: Tables::named(parameter("table").as_deref().unwrap_or(TABLE))?,
         poll: span(url, "poll", "1s", Span::millis(20)..=Span::secs(60))?,
         limit: span(url, "timeout", "10s", Span::millis(100)..=Span::secs(60))?,
     })
@@ -181,7 +214,7 @@ mod tests {
     fn a_database_is_named_by_three_parts() {
         let settings = parsed("spanner://my-project/i1/my_db", None).unwrap();
         assert_eq!(settings.place.database_path(), "projects/my-project/instances/i1/databases/my_db");
-        assert_eq!(settings.place.location(), "spanner://my-project/i1/my_db");
+        assert_eq!(settings.location(), "spanner://my-project/i1/my_db");
         assert_eq!((settings.poll, settings.limit), (Duration::from_secs(1), Duration::from_secs(10)));
         assert_eq!(settings.place.emulator, None);
         for odd in [
@@ -204,10 +237,25 @@ mod tests {
         assert_eq!(by_variable.rest, "http://localhost:9020");
         let by_url = emulator("spanner://p/i/d?emulator=h:1&rest=h:2", Some("localhost:9010"));
         assert_eq!((by_url.grpc.as_str(), by_url.rest.as_str()), ("http://h:1", "http://h:2"));
-        let place = parsed("spanner://p/i/d?emulator=h:1", None).unwrap().place;
-        assert_eq!(place.location(), "spanner://p/i/d (emulator at h:1)");
+        let settings = parsed("spanner://p/i/d?emulator=h:1", None).unwrap();
+        assert_eq!(settings.location(), "spanner://p/i/d (emulator at h:1)");
+        assert_eq!(settings.init(), "baton init --store 'spanner://p/i/d?emulator=h:1'");
+        let at_rest = "baton init --store 'spanner://p/i/d?emulator=h:1&rest=HOST:PORT'";
+        assert_eq!(settings.init_at_rest(), at_rest);
+        let other = parsed("spanner://p/i/d?table=Led", None).unwrap();
+        assert_eq!(other.location(), "spanner://p/i/d?table=Led", "another table is another store");
         assert!(parsed("spanner://p/i/d?emulator=h", None).is_err());
         assert!(parsed("spanner://p/i/d?rest=h:2", None).is_err());
+    }
+
+    #[test]
+    fn a_user_is_refused_and_not_repeated() {
+        for odd in ["u:s3cret@p/i/d", "s3cret@p/i/d?table=1", "p/i/d?emulator=u:s3cret@h:1", "p/i/s3cret@d"] {
+            let url: StoreUrl = format!("spanner://{odd}").parse().unwrap();
+            let error = settings(&url).unwrap_err();
+            assert!(matches!(error, StoreError::Misnamed { .. }), "{error:?}");
+            assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
+        }
     }
 
     #[test]
@@ -218,6 +266,9 @@ mod tests {
             let refused = parsed(&format!("spanner://p/i/d?{odd}"), None);
             assert!(refused.is_err_and(|error| !error.hint.is_empty()), "{odd}");
         }
+        let unknown = parsed("spanner://p/i/d?colour=red", None).unwrap_err();
+        assert!(unknown.hint.contains("notify"), "{}", unknown.hint);
+        assert!(parsed("spanner://p/i/d?notify=pubsub:t", None).is_ok(), "it is for whoever wraps this");
         let settings = parsed("spanner://p/i/d?poll=250ms&timeout=2s&table=Led", None).unwrap();
         assert_eq!((settings.poll, settings.limit), (Duration::from_millis(250), Duration::from_secs(2)));
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use baton_store::StoreError;
 use google_cloud_auth::credentials::anonymous;
+use google_cloud_gax::retry_policy::{Aip194Strict, NeverRetry, RetryPolicyExt};
 use google_cloud_lro::Poller;
 use google_cloud_spanner_admin_database_v1::client::DatabaseAdmin;
 use google_cloud_spanner_admin_instance_v1::client::InstanceAdmin;
@@ -14,23 +15,30 @@ use google_cloud_spanner_admin_instance_v1::model::Instance;
 
 use crate::client::Client;
 use crate::fault::{self, Fault, Kind};
-use crate::open::{Emulator, Settings};
+use crate::open::{Emulator, Place, Settings};
 use crate::sql;
 
-/// The longest that laying out may take: Spanner changes a schema in seconds to minutes.
+/// The longest that laying out may take: Spanner changes a schema in seconds to minutes. An emulator does it at once.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// What must be laid out, as an administrator would write it.
 pub(crate) fn layout(settings: &Settings) -> String {
     let place = &settings.place;
+    let Place { project, instance, database, .. } = place;
     format!(
         "-- What Baton keeps in {} (GoogleSQL dialect). To apply it from a file:\n\
-         -- gcloud spanner databases ddl update {} --instance={} --project={} --ddl-file=FILE\n\n{}",
+         -- gcloud spanner databases ddl update {database} --instance={instance} --project={project} --ddl-file=FILE\n\n\
+         {tables}\n\
+         -- What each account that takes part needs, for MEMBER its name:\n\
+         -- {grant}\n\
+         -- Then, as the operator: {init}\n\
+         -- It makes the operator's key, which signs appoint, depose, pause, resume, approve, reject and policy, and\n\
+         -- writes its public half into `{records}`.\n",
         place.url(),
-        place.database,
-        place.instance,
-        place.project,
-        settings.tables.explained()
+        tables = settings.tables.explained(),
+        grant = place.grant(),
+        init = settings.init(),
+        records = settings.tables.records,
     )
 }
 
@@ -44,28 +52,33 @@ enum Found {
 
 /// Lays it out, unless it is there already.
 pub(crate) async fn prepare(client: &Client) -> Result<(), StoreError> {
-    let prepared = match tokio::time::timeout(LIMIT, lay_out(client)).await {
-        Ok(prepared) => prepared,
-        Err(_) => Err(Fault::late(LIMIT, &client.settings)),
-    };
-    prepared.map_err(|fault| fault.not_applied(client.location()))
+    lay_out(client).await.map_err(|fault| fault.not_applied(client.location()))
 }
 
 async fn lay_out(client: &Client) -> Result<(), Fault> {
-    let made = match (inspect(client).await, &client.settings.place.emulator) {
+    let settings = &client.settings;
+    let emulator = settings.place.emulator.as_ref();
+    let bare = match (inspect(client).await, emulator) {
         (Ok(Found::Everything), _) => return Ok(()),
-        (Ok(Found::Missing), _) => make_tables(client).await,
-        (Err(fault), Some(emulator)) if fault.kind == Kind::NoDatabase => {
-            make_database(client, emulator).await
-        }
+        (Ok(Found::Missing), _) => None,
+        (Err(fault), Some(emulator)) if fault.kind == Kind::NoDatabase => Some(emulator),
         (Err(fault), _) => return Err(fault),
     };
+    let limit = if emulator.is_some() { settings.limit } else { LIMIT };
+    let making = async {
+        match bare {
+            Some(emulator) => make_database(client, emulator).await,
+            None => make_tables(client).await,
+        }
+    };
+    let made = tokio::time::timeout(limit, making).await;
+    let made = made.unwrap_or_else(|_| Err(at_rest(Fault::late(limit, settings), settings)));
     // What is there decides, not what the making said: somebody else may have made it at the same time, and a table of
     // the same name that is somebody else's is passed over in silence.
     match (inspect(client).await, made) {
         (Ok(Found::Everything), _) => Ok(()),
         (Ok(Found::Missing), Ok(())) => {
-            Err(fault::other_shape(&client.settings, "it is not there although it was made".to_string()))
+            Err(fault::other_shape(settings, "it is not there although it was made".to_string()))
         }
         (Ok(Found::Missing) | Err(_), Err(fault)) | (Err(fault), Ok(())) => Err(fault),
     }
@@ -119,8 +132,10 @@ async fn make_tables(client: &Client) -> Result<(), Fault> {
     made.map(|_| ()).map_err(|error| {
         let mut fault = at_rest(Fault::of(&error, settings), settings);
         if fault.kind == Kind::Refused {
-            fault.hint = "somebody with the role roles/spanner.databaseAdmin can apply what `baton init --print` prints"
-                .to_string();
+            fault.hint = format!(
+                "somebody with the role roles/spanner.databaseAdmin can apply what this prints: {} --print",
+                settings.init()
+            );
         }
         fault
     })
@@ -130,9 +145,11 @@ async fn make_database(client: &Client, emulator: &Emulator) -> Result<(), Fault
     let settings = &client.settings;
     let place = &settings.place;
     let fault = |error| at_rest(Fault::of(&error, settings), settings);
+    // Retries would only hide for a minute that nobody listens there.
     let admin = InstanceAdmin::builder()
         .with_endpoint(&emulator.rest)
         .with_credentials(anonymous::Builder::new().build())
+        .with_retry_policy(NeverRetry)
         .build()
         .await
         .map_err(|error| Fault::of_builder(&error, settings))?;
@@ -167,17 +184,22 @@ async fn make_database(client: &Client, emulator: &Emulator) -> Result<(), Fault
 }
 
 async fn database_admin(settings: &Settings) -> Result<DatabaseAdmin, Fault> {
-    let mut builder = DatabaseAdmin::builder();
-    if let Some(emulator) = &settings.place.emulator {
-        builder = builder.with_endpoint(&emulator.rest).with_credentials(anonymous::Builder::new().build());
-    }
+    let mut builder = DatabaseAdmin::builder().with_attempt_timeout(settings.limit);
+    builder = match &settings.place.emulator {
+        Some(emulator) => builder
+            .with_endpoint(&emulator.rest)
+            .with_credentials(anonymous::Builder::new().build())
+            .with_retry_policy(NeverRetry),
+        None => builder.with_retry_policy(Aip194Strict.with_time_limit(settings.limit)),
+    };
     builder.build().await.map_err(|error| Fault::of_builder(&error, settings))
 }
 
 /// An emulator administers databases at a port of its own, which may be the one that was not found.
 fn at_rest(mut fault: Fault, settings: &Settings) -> Fault {
     if let (Some(emulator), Kind::Passing) = (&settings.place.emulator, fault.kind) {
-        fault.hint = format!("is this its REST port: {}? If not: ?rest=HOST:PORT", emulator.rest);
+        fault.why = format!("nothing administers the emulator at {}: {}", emulator.rest, fault.why);
+        fault.hint = format!("name its REST port: {}", settings.init_at_rest());
     }
     fault
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::store::Version;
 
 /// A failure of a store.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// Not applied: something else is there than was expected. Read again.
     #[error("somebody else changed the record first")]
@@ -45,6 +45,16 @@ pub enum StoreError {
         /// Where.
         place: String,
         /// Why.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+    /// Nothing was asked: the name of the store, or a parameter in it, is none.
+    #[error("{place} is refused: {why}")]
+    Misnamed {
+        /// The name, without secrets.
+        place: String,
+        /// What is wrong with it.
         why: String,
         /// What to do.
         hint: String,
@@ -91,6 +101,7 @@ impl StoreError {
             StoreError::Unknown { .. } => "unknown",
             StoreError::Corrupt { .. } => "corrupt",
             StoreError::Refused { .. } => "refused",
+            StoreError::Misnamed { .. } => "unknown-store",
             StoreError::Diverged { .. } => "diverged",
         }
     }
@@ -102,7 +113,8 @@ impl StoreError {
             StoreError::Unknown { .. } => "look with `baton status` before trying again".to_string(),
             StoreError::Unavailable { hint, .. }
             | StoreError::Corrupt { hint, .. }
-            | StoreError::Refused { hint, .. } => hint.clone(),
+            | StoreError::Refused { hint, .. }
+            | StoreError::Misnamed { hint, .. } => hint.clone(),
             StoreError::Diverged { .. } => {
                 "an operator settles it with `baton appoint ELECTION AGENT`".to_string()
             }
@@ -113,7 +125,10 @@ impl StoreError {
     pub fn is_passing(&self) -> bool {
         match self {
             StoreError::Conflict | StoreError::Unavailable { .. } | StoreError::Unknown { .. } => true,
-            StoreError::Corrupt { .. } | StoreError::Refused { .. } | StoreError::Diverged { .. } => false,
+            StoreError::Corrupt { .. }
+            | StoreError::Refused { .. }
+            | StoreError::Misnamed { .. }
+            | StoreError::Diverged { .. } => false,
         }
     }
 }

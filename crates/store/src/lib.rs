@@ -6,22 +6,26 @@
 
 pub mod boot;
 pub mod conformance;
+mod decider;
 mod error;
 mod file;
 
 mod key;
 mod memory;
 mod native;
+mod network;
 mod record;
 mod store;
 mod url;
 
+pub use decider::{Decided, Decider, Decision, Undecided};
 pub use error::{Claim, StoreError};
-pub use file::{Access, FileStore};
+pub use file::{Access, FileStore, refuse_network};
 
 pub use key::{Key, Prefix};
 pub use memory::MemoryStore;
 pub use native::{Kept, NativeElections, NativeLeader, Standing};
+pub use network::network_failure;
 pub use record::{NotARecord, Record};
 pub use store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,

@@ -30,6 +30,8 @@ pub struct NativeLeader {
 pub struct Standing {
     /// Whether it leads.
     pub leads: bool,
+    /// Whether it stood before this call, by the same credential.
+    pub stood: bool,
     /// Its token, if it leads or once it does.
     pub epoch: Epoch,
     /// Who leads.
@@ -82,6 +84,13 @@ pub trait NativeElections: Send + Sync {
         &'a self,
         election: &'a ElectionName,
     ) -> BoxFuture<'a, Result<Option<NativeLeader>, StoreError>>;
+
+    /// Who stands for an election in the order in which they lead, at most `limit` of them.
+    fn line<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<NativeLeader>, StoreError>>;
 
     /// By what the leader of an election is known that holds this credential.
     fn incarnation_of(&self, election: &ElectionName, credential: &Credential) -> Incarnation;

@@ -4,7 +4,7 @@ use baton_election::document::{FORMAT, Pulse, Transition};
 use baton_election::fence::Accepted;
 use baton_election::log::Log;
 use baton_election::{Candidate, Document, Fence, StoreInfo};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::key::Key;
 
@@ -43,20 +43,36 @@ struct Framed<T> {
     body: T,
 }
 
+/// The form in which a record is written.
+struct Form<'a>(&'a Record);
+
+impl Serialize for Form<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fn framed<T: Serialize, S: Serializer>(body: T, serializer: S) -> Result<S::Ok, S::Error> {
+            Framed { format: FORMAT, body }.serialize(serializer)
+        }
+        match self.0 {
+            Record::Store(info) => framed(info, serializer),
+            Record::Election(document) => document.serialize(serializer),
+            Record::Candidate(candidate) => framed(candidate, serializer),
+            Record::History(log) => framed(log, serializer),
+            Record::Fence(fence) => framed(fence, serializer),
+            Record::FenceLog(log) => framed(log, serializer),
+        }
+    }
+}
+
 impl Record {
     /// The record as JSON that a person can read.
     pub fn to_json(&self) -> String {
-        fn framed<T: Serialize>(body: T) -> serde_json::Result<String> {
-            serde_json::to_string_pretty(&Framed { format: FORMAT, body })
-        }
-        let text = match self {
-            Record::Store(info) => framed(info),
-            Record::Election(document) => serde_json::to_string_pretty(document),
-            Record::Candidate(candidate) => framed(candidate),
-            Record::History(log) => framed(log),
-            Record::Fence(fence) => framed(fence),
-            Record::FenceLog(log) => framed(log),
-        };
+        let text = serde_json::to_string_pretty(&Form(self));
+        let Ok(text) = text else { unreachable!("a record is always expressible as JSON: {self:?}") };
+        text
+    }
+
+    /// The same JSON without a space too many.
+    pub fn to_compact_json(&self) -> Vec<u8> {
+        let text = serde_json::to_vec(&Form(self));
         let Ok(text) = text else { unreachable!("a record is always expressible as JSON: {self:?}") };
         text
     }

@@ -10,6 +10,7 @@ use baton_election::time::{Moment, Span};
 use futures_core::Stream;
 use serde::Serialize;
 
+use crate::decider::Decider;
 use crate::error::StoreError;
 use crate::key::{Key, Prefix};
 use crate::native::NativeElections;
@@ -236,6 +237,11 @@ pub trait Store: Send + Sync {
 
     /// The store's own elections, if that is what was asked for: there are no records then.
     fn native(&self) -> Option<&dyn NativeElections> {
+        None
+    }
+
+    /// Who decides, if the store does so by itself: documents are not swapped then, but commands are sent.
+    fn decider(&self) -> Option<&dyn Decider> {
         None
     }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use baton::election::command::Finding;
+use baton::election::document::Phase;
 use baton::election::policy::Limits;
 use baton::election::{Policy, Span};
 use baton::store::MemoryStore;
 use baton::{Coordinator, Leadership, Status};
 
+use crate::support::faulty::{Chaos, Faulty};
 use crate::support::{
     act, agent, bid, campaign, changes_of_leader, client, depose, election, in_time, lead, limited, operator,
     rule,
@@ -147,4 +149,19 @@ async fn a_report_of_failed_validation_ends_it() {
     is_lost(&leader, "w reports: tests fail").await;
     leader.release("").await.unwrap();
     next_leader_is(&coordinator, "b", "validation").await;
+}
+
+/// What is counted lags behind what has passed by every answer that took its time.
+#[tokio::test]
+async fn a_limit_by_time_is_noticed_when_it_is_reached_and_not_a_renewal_later() {
+    let faulty = Faulty::over(MemoryStore::default());
+    let limits = Limits { stall: Some(Span::secs(2)), ..Limits::default() };
+    let leader = lead(&client(&faulty), limited("a", 600_000, limits)).await;
+    faulty.chaos(Chaos { delay: Span::millis(300), ..Chaos::default() });
+    let mut terms = leader.terms();
+    for _ in 0..4 {
+        leader.enter(Phase::Serving);
+        in_time(terms.changed()).await.unwrap();
+    }
+    is_lost(&leader, "no progress for").await;
 }

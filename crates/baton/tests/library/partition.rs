@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use baton::election::{Margins, Span};
 use baton::store::{Key, MemoryStore, Store, boot};
-use baton::{Leadership, Status};
+use baton::{Leadership, Patience, Status};
 
 use crate::support::faulty::Faulty;
-use crate::support::{bid, campaign, changes_of_leader, client, election, in_time, lead};
+use crate::support::{bid, campaign, changes_of_leader, client, election, impatient, in_time, lead};
 
 const TTL_MS: u64 = 2_000;
 
@@ -103,4 +103,17 @@ async fn the_deadline_follows_what_was_applied() {
         assert!(deadline <= sent + usable, "{deadline:?} for a renewal sent at {sent:?}");
         assert!(deadline > boot::now());
     }
+}
+
+#[tokio::test]
+async fn patience_ends_by_time_too() {
+    let faulty = Faulty::over(MemoryStore::default());
+    faulty.partition(true);
+    let patience = Patience { retries: None, within: Some(Span::millis(50)), ..impatient() };
+    let coordinator = client(&faulty).patient(patience);
+    let (election, bid) = (election(), bid("a", 30_000));
+    let credential = baton::mint_credential().unwrap();
+    let asked = coordinator.acquire(&election, &bid, credential, None, None);
+    assert_eq!(in_time(asked).await.unwrap_err().code(), "unavailable");
+    assert!(faulty.operations() > 1, "it was tried again");
 }

@@ -36,7 +36,7 @@ pub(crate) fn client(store: &(impl Store + Clone + 'static)) -> Coordinator {
 
 /// One that does not try again for long.
 pub(crate) fn impatient() -> Patience {
-    Patience { first: Span::millis(1), longest: Span::millis(2), retries: Some(2) }
+    Patience { first: Span::millis(1), longest: Span::millis(2), retries: Some(2), within: None }
 }
 
 pub(crate) fn bid(name: &str, ttl_ms: u64) -> Bid {

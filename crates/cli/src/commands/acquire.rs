@@ -113,7 +113,7 @@ impl Acquire {
         let granted = self.grant(&context, &bid).await;
         context.remember();
         let grant = granted.map_err(|error| match error {
-            Stop::Refused(error) => Failure::from_error(&error, Speaker::Candidate),
+            Stop::Refused(error) => refused(&context, &error),
             Stop::Failed(failure) => failure,
         })?;
         let left = usable_for(grant.asked_at, grant.ttl);
@@ -143,29 +143,37 @@ impl Acquire {
 
     /// Asks with the key of an earlier call first: if its answer was lost, it leads already.
     async fn grant(&self, context: &Context, bid: &Bid) -> Result<Grant, Stop> {
+        // Looked up first: a store that cannot be asked this leaves no key behind.
+        let wait = self.wait_in_line(context).await.map_err(Stop::Refused)?;
         for _ in 0..MAX_KEYS {
             if let Some(kept) = context.state.lease(&self.election, &bid.agent) {
-                match self.ask(context, bid, kept.credential).await {
+                let error = match self.ask(context, bid, kept.credential, wait).await {
                     Ok(grant) => return self.extended(context, bid, grant).await,
-                    // A deposed leader still has to release with this key, once its work has stopped.
-                    Err(stop) if self.wait.is_none() && self.is_outgoing(context, &kept).await => {
-                        return Err(stop);
-                    }
-                    // Its leadership is over.
-                    Err(Stop::Refused(Error::Refused(Refusal::Stale { .. } | Refusal::WrongKey { .. }))) => {}
-                    // Whoever waits begins anew.
-                    Err(Stop::Refused(Error::Refused(_))) if kept.epoch.0 > 0 && self.wait.is_some() => {}
+                    Err(Stop::Refused(error)) if !may_be_granted(&error) => error,
                     Err(stop) => return Err(stop),
+                };
+                // Who holds the lease still has to release with this key, once its work has stopped.
+                if let Some(stop) = self.still_of_use(context, bid, &kept, &error).await {
+                    return Err(stop);
                 }
                 context.state.drop_lease_of(&self.election, &bid.agent, kept.credential);
+                match error {
+                    // Its leadership is over.
+                    Error::Refused(Refusal::Stale { .. } | Refusal::WrongKey { .. }) => {}
+                    // Whoever waits begins anew.
+                    Error::Refused(_) if kept.epoch.0 > 0 && self.wait.is_some() => {}
+                    error => return Err(Stop::Refused(error)),
+                }
             }
             let credential = mint_credential().map_err(Stop::Refused)?;
             // Kept before it is asked with, so that a crash in between loses nothing.
             let asked = KeptLease::new(credential, Epoch(0), Span::ZERO, boot::now());
             let reserved = context.state.reserve_lease(&self.election, &bid.agent, &asked);
             if reserved.map_err(Stop::Failed)? {
-                let asked = self.ask(context, bid, credential).await;
-                if let Err(Stop::Refused(Error::Refused(_) | Error::WaitedLongEnough { .. })) = &asked {
+                let asked = self.ask(context, bid, credential, wait).await;
+                if let Err(Stop::Refused(error)) = &asked
+                    && !may_be_granted(error)
+                {
                     context.state.drop_lease_of(&self.election, &bid.agent, credential);
                 }
                 return asked;
@@ -176,49 +184,79 @@ impl Acquire {
         Err(Stop::Failed(Failure::new(Exit::Error, "busy", busy, "call it once at a time")))
     }
 
-    /// Whether the election still waits for the end of the lease of this key.
-    async fn is_outgoing(&self, context: &Context, kept: &KeptLease) -> bool {
-        let Ok(view) = context.coordinator.view(&self.election).await else { return false };
-        let outgoing = view.document.as_ref().and_then(|document| document.outgoing.as_ref());
-        outgoing.is_some_and(|outgoing| {
-            outgoing.incarnation == kept.credential.incarnation && view.age < outgoing.lease()
-        })
+    /// Why the caller must stop with the key in its place: the election still waits for the end of its lease, or may.
+    async fn still_of_use(
+        &self,
+        context: &Context,
+        bid: &Bid,
+        kept: &KeptLease,
+        error: &Error,
+    ) -> Option<Stop> {
+        let view = match context.coordinator.view(&self.election).await {
+            Ok(view) => view,
+            Err(error) => return Some(Stop::Refused(error)),
+        };
+        let document = view.document.as_ref()?;
+        let holder = document.lease_holder()?;
+        if holder.incarnation != kept.credential.incarnation || view.age >= holder.lease() {
+            return None;
+        }
+        let failure = match (error, &document.departure) {
+            // Nobody asks for that token again: what is in the way is the caller's own former lease.
+            (Error::Refused(Refusal::Stale { .. }), Some(departure)) => {
+                let (election, agent) = (&self.election, &bid.agent);
+                let left = document.lease_remaining(view.age);
+                let cause = departure.cause;
+                let message =
+                    format!("the leadership of {agent} was ended ({cause}); its lease may last {left} more");
+                let hint = format!(
+                    "stop the work under it, then `baton release {election} --as {agent}`, and acquire again; or \
+                     wait for the end of the lease"
+                );
+                Failure { message, hint: Some(hint), ..refused(context, error) }
+            }
+            (error, _) => refused(context, error),
+        };
+        Some(Stop::Failed(failure))
     }
 
-    async fn ask(&self, context: &Context, bid: &Bid, credential: Credential) -> Result<Grant, Stop> {
-        let grant = self.wait_in_line(context, bid, credential).await.map_err(Stop::Refused)?;
+    async fn ask(
+        &self,
+        context: &Context,
+        bid: &Bid,
+        credential: Credential,
+        wait: Option<Span>,
+    ) -> Result<Grant, Stop> {
+        let (coordinator, election) = (&context.coordinator, &self.election);
+        let asked = match wait {
+            None => coordinator.acquire(election, bid, credential, None, None).await,
+            Some(_) => {
+                let campaign = Campaign { bid: bid.clone(), wait };
+                coordinator.wait_for_grant(election, &campaign, credential).await
+            }
+        };
+        let grant = asked.map_err(Stop::Refused)?;
         let lease = KeptLease::new(credential, grant.epoch, grant.ttl, grant.asked_at);
         context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)?;
         Ok(grant)
     }
 
-    async fn wait_in_line(
-        &self,
-        context: &Context,
-        bid: &Bid,
-        credential: Credential,
-    ) -> Result<Grant, Error> {
-        let coordinator = &context.coordinator;
-        let policy = coordinator.view(&self.election).await?.document.map(|document| document.policy);
-        let wait = match (self.wait, policy) {
-            (Some(wait), _) => wait,
-            (None, Some(policy)) if policy.select.compares() => policy.nomination.plus(IN_LINE),
-            (None, _) => return coordinator.acquire(&self.election, bid, credential, None, None).await,
-        };
-        let campaign = Campaign { bid: bid.clone(), wait: Some(wait) };
-        coordinator.wait_for_grant(&self.election, &campaign, credential).await
+    /// How long to wait in line: where candidates are compared, even one who does not want to.
+    async fn wait_in_line(&self, context: &Context) -> Result<Option<Span>, Error> {
+        let document = context.coordinator.view(&self.election).await?.document;
+        let compares = document.filter(|document| document.policy.select.compares());
+        Ok(self.wait.or(compares.map(|document| document.policy.nomination.plus(IN_LINE))))
     }
 
     /// It leads already: asking again is a sign of life.
     async fn extended(&self, context: &Context, bid: &Bid, mut grant: Grant) -> Result<Grant, Stop> {
         let renewal = baton::Renewal::new(grant.epoch, grant.credential);
-        let (answer, asked_at) =
-            context.coordinator.renew(&self.election, &renewal).await.map_err(Stop::Refused)?;
-        if let baton::election::Answer::Ended { cause, reason } = answer {
+        let renewed = context.coordinator.renew(&self.election, &renewal).await.map_err(Stop::Refused)?;
+        if let baton::election::Answer::Ended { cause, reason } = renewed.answer {
             return Err(Stop::Refused(Error::Lost(format!("it was ended ({cause}): {reason}"))));
         }
-        grant.asked_at = asked_at;
-        let lease = KeptLease::new(grant.credential, grant.epoch, grant.ttl, asked_at);
+        (grant.asked_at, grant.ttl) = (renewed.asked_at, renewed.ttl.unwrap_or(grant.ttl));
+        let lease = KeptLease::new(grant.credential, grant.epoch, grant.ttl, grant.asked_at);
         context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)?;
         Ok(grant)
     }
@@ -228,4 +266,27 @@ impl Acquire {
 enum Stop {
     Refused(Error),
     Failed(Failure),
+}
+
+/// Whether a request that failed so may have been granted, or may yet be.
+fn may_be_granted(error: &Error) -> bool {
+    match error {
+        Error::Store(error) => error.is_passing(),
+        Error::System(_) => true,
+        Error::Refused(_)
+        | Error::Url(_)
+        | Error::Name(_)
+        | Error::WaitedLongEnough { .. }
+        | Error::Lost(_) => false,
+    }
+}
+
+/// A refusal, and how well what is left of the lease is known.
+fn refused(context: &Context, error: &Error) -> Failure {
+    let mut failure = Failure::from_error(error, Speaker::Candidate);
+    if failure.facts.contains_key("remaining_ms") {
+        let at_most = !context.coordinator.tells_ages();
+        failure.facts.insert("remaining_at_most".to_string(), json!(at_most));
+    }
+    failure
 }

@@ -79,20 +79,28 @@ impl Fence {
         }
         let admitted = self.admit(&context, resource, token, None).await;
         context.remember();
-        let (fence, _) = admitted.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
-        self.renew_own(&context, &fence.election, token).await;
+        admitted.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
         let data = json!({"outcome": "accepted", "resource": resource, "token": token});
         context.output.say(&data, &format!("{resource} accepts token {token}"))?;
         Ok(Exit::Done)
     }
 
-    /// What the holder does is a sign of life.
+    /// What the holder does is a sign of life. If it shows that a limit is reached, the leadership ends, and the fence refuses the
+    /// token; if it fails otherwise, the fence judges all the same.
     async fn renew_own(&self, context: &Context, election: &ElectionName, token: Epoch) {
         if let Ok(held) = context.lease(election, &self.who)
             && held.epoch == token
         {
             let renewal = baton::Renewal::new(held.epoch, held.credential);
             let _ = super::renew::renew(context, election, &held, &renewal).await;
+        }
+    }
+
+    /// The election that the token is of, if that is known before the fence is asked.
+    async fn of_election(&self, context: &Context, resource: &ResourceName) -> Option<ElectionName> {
+        match &self.election {
+            Some(election) => Some(election.clone()),
+            None => Some(context.coordinator.fence(resource).await.ok()??.fence.election),
         }
     }
 
@@ -109,7 +117,15 @@ impl Fence {
         let entry = Entry { resource, token, agent: agent.as_ref(), note: &note, hold };
         // A token is of one election. If that is not the one that the resource is bound to, the fence refuses.
         let give_up_at = boot::now() + self.wait;
+        let election = self.of_election(context, resource).await;
+        let mut renew_at = boot::now();
         loop {
+            // Before it is let in: who is past a limit must not begin. And again while it waits, so as not to begin with a lease that
+            // is about to end.
+            if let Some(election) = election.as_ref().filter(|_| boot::now() >= renew_at) {
+                self.renew_own(context, election, token).await;
+                renew_at = boot::now() + HOLD.scaled(1, 2);
+            }
             let asked_at = boot::now();
             match context.coordinator.admit(&entry, self.election.as_ref()).await {
                 Err(Error::Refused(Refusal::Held { remaining, .. })) if boot::now() < give_up_at => {
@@ -135,7 +151,6 @@ impl Fence {
                 return Err(fail(error));
             }
         };
-        self.renew_own(context, &fence.election, token).await;
         let inside = Inside { context, resource, election: fence.election, run };
         let duty = Duty {
             store: custody::absolute_store(&context.coordinator, &context.url),

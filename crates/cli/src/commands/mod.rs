@@ -11,13 +11,17 @@ mod fence;
 mod handover;
 mod history;
 mod init;
+mod line;
 mod operator;
+mod operators;
 mod pass;
 mod policy;
 mod release;
 mod renew;
 mod report;
 mod run;
+#[cfg(feature = "server")]
+mod serve;
 mod show;
 mod status;
 mod watch;
@@ -66,6 +70,8 @@ pub(crate) enum Command {
     Fence(fence::Fence),
     /// Make a store, and make this user its operator
     Init(init::Init),
+    /// Who the operators are; operator: add and remove one
+    Operator(operators::Operator),
     /// Operator: this agent shall lead
     Appoint(operator::Appoint),
     /// Operator: whoever leads, stops
@@ -80,12 +86,25 @@ pub(crate) enum Command {
     Reject(operator::Reject),
     /// See the rules of an election; operator: set them
     Policy(policy::Policy),
+    /// Give a team one place for its elections
+    #[cfg(feature = "server")]
+    Serve(serve::Serve),
     /// See it all: fail-over, fencing, hand-over, an operator's word
     Demo(demo::Demo),
     /// Check the store, its file system, clocks, keys and leftovers
     Doctor(doctor::Doctor),
     /// Print a completion script for a shell
     Completions(completions::Completions),
+}
+
+impl Command {
+    /// Whether it serves many at once, and so wants all cores.
+    pub(crate) fn serves(&self) -> bool {
+        #[cfg(feature = "server")]
+        return matches!(self, Command::Serve(_));
+        #[cfg(not(feature = "server"))]
+        return false;
+    }
 }
 
 /// Carries out a command.
@@ -107,6 +126,7 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::History(command) => command.perform(&global).await,
         Command::Fence(command) => command.perform(&global).await,
         Command::Init(command) => command.perform(&global).await,
+        Command::Operator(command) => command.perform(&global).await,
         Command::Appoint(command) => command.perform(&global).await,
         Command::Depose(command) => command.perform(&global).await,
         Command::Pause(command) => command.perform(&global).await,
@@ -114,6 +134,8 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Approve(command) => command.perform(&global).await,
         Command::Reject(command) => command.perform(&global).await,
         Command::Policy(command) => command.perform(&global).await,
+        #[cfg(feature = "server")]
+        Command::Serve(command) => command.perform(&global).await,
         Command::Demo(command) => command.perform(&global).await,
         Command::Doctor(command) => command.perform(&global).await,
         Command::Completions(command) => command.perform(),

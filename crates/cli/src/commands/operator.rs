@@ -1,9 +1,10 @@
 //! The operator's commands: `appoint`, `depose`, `pause`, `resume`, `approve`, `reject`.
 
+use baton::Error;
 use baton::election::document::Question;
-use baton::election::operator::Act;
+use baton::election::operator::{Act, OperatorKey};
 use baton::election::time::Span;
-use baton::election::{AgentName, Answer, ContentHash, ElectionName};
+use baton::election::{AgentName, Answer, ContentHash, ElectionName, Refusal};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
@@ -76,13 +77,43 @@ pub(crate) struct Resume {
 #[command(after_help = "\
 Examples:
   baton approve refactor-auth                        what waits at this moment
-  baton approve refactor-auth --checkpoint HASH      exactly what was looked at")]
+  baton approve refactor-auth --checkpoint 4b9884    exactly what was looked at; six digits will do")]
 pub(crate) struct Approve {
     /// What is led
     election: ElectionName,
-    /// The hash of the checkpoint that was looked at [default: the one that waits]
+    /// The hash of the checkpoint that was looked at, or its first six digits or more [default: the one that waits]
     #[arg(long, value_name = "HASH")]
-    checkpoint: Option<ContentHash>,
+    checkpoint: Option<HashStart>,
+}
+
+/// The beginning of a hash, or all of it.
+#[derive(Clone, Debug)]
+struct HashStart(String);
+
+impl HashStart {
+    /// As few digits as name one checkpoint of an election well enough.
+    const MIN_DIGITS: usize = 6;
+
+    /// The one hash that begins so; one that is given whole need not be known.
+    fn complete(&self, known: impl IntoIterator<Item = ContentHash>) -> Option<ContentHash> {
+        if let Ok(whole) = self.0.parse() {
+            return Some(whole);
+        }
+        let mut fitting = known.into_iter().filter(|hash| hash.to_string().starts_with(&self.0));
+        let first = fitting.next()?;
+        fitting.all(|other| other == first).then_some(first)
+    }
+}
+
+impl std::str::FromStr for HashStart {
+    type Err = String;
+    fn from_str(text: &str) -> Result<HashStart, String> {
+        let digits = text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));
+        if digits && (HashStart::MIN_DIGITS..=64).contains(&text.len()) {
+            return Ok(HashStart(text.to_string()));
+        }
+        Err("a checkpoint's hash has 64 hexadecimal digits; its first six will do".to_string())
+    }
 }
 
 #[derive(Args, Debug)]
@@ -144,7 +175,16 @@ impl Approve {
             Some(Question::Checkpoint { hash }) => Some(*hash),
             Some(Question::MoreTime) | None => None,
         };
-        let checkpoint = self.checkpoint.or(waiting);
+        let left = document.and_then(|document| document.checkpoint.as_ref()).map(|left| left.hash);
+        let checkpoint = match &self.checkpoint {
+            None => waiting,
+            Some(start) => Some(start.complete(waiting.into_iter().chain(left)).ok_or_else(|| {
+                Failure::usage(
+                    format!("no checkpoint of `{}` has a hash that begins with {}", self.election, start.0),
+                    "look at it again: baton status",
+                )
+            })?),
+        };
         if let Some(shown) = document.and_then(|document| document.checkpoint.as_ref())
             && checkpoint == Some(shown.hash)
         {
@@ -167,7 +207,7 @@ pub(crate) async fn operate(global: &Global, election: &ElectionName, act: Act, 
     let known = context.coordinator.view(election).await.is_ok_and(|view| view.document.is_some());
     let done = context.coordinator.operate(election, &key, &act).await;
     context.remember();
-    match done.map_err(|error| Failure::from_error(&error, Speaker::Operator))? {
+    match done.map_err(|error| failure(&error, &key))? {
         Answer::Done { epoch, ended, waits } => {
             let data = json!({
                 "outcome": act.name(), "election": election, "epoch": epoch, "ended": ended,
@@ -188,4 +228,16 @@ pub(crate) async fn operate(global: &Global, election: &ElectionName, act: Act, 
         }
         other => unreachable!("an act is answered as one, not with {other:?}"),
     }
+}
+
+/// Why an operator's act was refused. Whose key is not known here learns how it gets known.
+pub(crate) fn failure(error: &Error, key: &OperatorKey) -> Failure {
+    let mut failure = Failure::from_error(error, Speaker::Operator);
+    if let Error::Refused(Refusal::WrongKey { .. }) = error {
+        let public = key.public();
+        failure.hint = Some(format!(
+            "let an operator run `baton operator add {public}`; where there is none yet, `baton init` makes this user the first"
+        ));
+    }
+    failure
 }

@@ -2,7 +2,7 @@
 
 use baton::Renewal;
 use baton::election::time::Span;
-use baton::election::{Answer, ElectionName, Epoch, Moment};
+use baton::election::{Answer, ElectionName, Epoch};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
@@ -76,14 +76,22 @@ pub(crate) async fn renew(
     held: &Held,
     renewal: &Renewal,
 ) -> Result<Renewed, Failure> {
-    let outcome = context.coordinator.renew(election, renewal).await;
+    let outcome = held.while_it_lasts(context.coordinator.renew(election, renewal)).await;
     context.remember();
-    let (answer, asked_at): (Answer, Moment) =
+    // A renewal that is answered later is worth nothing.
+    let outcome = outcome.ok_or_else(|| lost_unanswered(context, held))?;
+    let baton::Renewed { answer, asked_at, ttl, .. } =
         outcome.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
     match answer {
         Answer::Renewed { epoch, awaiting_approval, approval_wanted } => {
-            context.keep(election, held, epoch, asked_at)?;
-            let left = held.kept.as_ref().map(|kept| usable_for(asked_at, Span::millis(kept.ttl_ms)));
+            let left = match &held.kept {
+                None => None,
+                Some(kept) => {
+                    let ttl = ttl.unwrap_or(Span::millis(kept.ttl_ms));
+                    context.keep(election, held, epoch, asked_at, ttl)?;
+                    Some(usable_for(asked_at, ttl))
+                }
+            };
             Ok(Renewed { epoch, awaiting_approval, approval_wanted, left })
         }
         Answer::Ended { cause, reason } => Err(Failure::new(
@@ -94,4 +102,14 @@ pub(crate) async fn renew(
         )),
         other => unreachable!("a renewal is answered as one, not with {other:?}"),
     }
+}
+
+fn lost_unanswered(context: &Context, held: &Held) -> Failure {
+    let location = context.coordinator.store().location();
+    Failure::new(
+        Exit::Lost,
+        "lost",
+        format!("the lease of {} ended before {location} answered", held.agent),
+        "stop this work; see what ails the store with `baton doctor`, then campaign again",
+    )
 }

@@ -7,8 +7,23 @@ use serde_json::{Value, json};
 
 use crate::output::clean;
 
-/// An election for programs.
-pub(crate) fn data(document: &Document, age: Span) -> Value {
+/// An election for programs; null if there is none.
+pub(crate) fn data(view: &View) -> Value {
+    let Some(document) = &view.document else { return Value::Null };
+    let mut data = all(document, view.age);
+    if let Some(leader) = data["leader"].as_object_mut() {
+        leader.insert("remaining_at_most".to_string(), json!(!view.exact));
+        for unknown in ["phase", "renewals", "spent_tokens", "acquired"].iter().filter(|_| view.native) {
+            leader.remove(*unknown);
+        }
+    }
+    if let Some(election) = data.as_object_mut().filter(|_| view.native) {
+        election.remove("policy");
+    }
+    data
+}
+
+fn all(document: &Document, age: Span) -> Value {
     let live = document.current_leader(age);
     json!({
         "election": document.election,
@@ -58,13 +73,10 @@ fn state_word(document: &Document, age: Span) -> String {
 }
 
 /// An election as a row: name, state, leader, epoch, what is left of the lease, task.
-pub(crate) fn row(document: &Document, age: Span) -> Vec<String> {
-    let leader = document.leader.as_ref();
-    let left = if document.lease_holder().is_some() {
-        document.lease_remaining(age).to_string()
-    } else {
-        "-".into()
-    };
+pub(crate) fn row(view: &View) -> Vec<String> {
+    let Some(document) = &view.document else { return Vec::new() };
+    let (leader, age) = (document.leader.as_ref(), view.age);
+    let left = if document.lease_holder().is_some() { remaining(document, view) } else { "-".into() };
     vec![
         document.election.to_string(),
         state_word(document, age),
@@ -75,6 +87,12 @@ pub(crate) fn row(document: &Document, age: Span) -> Vec<String> {
     ]
 }
 
+/// What is left of the lease, and how well that is known.
+fn remaining(document: &Document, view: &View) -> String {
+    let left = document.lease_remaining(view.age);
+    if view.exact || left == Span::ZERO { left.to_string() } else { format!("at most {left}") }
+}
+
 /// The head of those rows.
 pub(crate) const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "EPOCH", "LEASE", "TASK"];
 
@@ -82,11 +100,11 @@ pub(crate) const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "EPOCH", "LEA
 pub(crate) fn text(view: &View) -> String {
     let Some(document) = &view.document else { return String::new() };
     let age = view.age;
-    let mut lines = vec![headline(document, age)];
+    let mut lines = vec![headline(document, view)];
     if let Some(task) = &document.task {
         lines.push(format!("  task        {}", clean(task)));
     }
-    if let Some(leader) = &document.leader {
+    if let Some(leader) = document.leader.as_ref().filter(|_| !view.native) {
         lines.push(format!(
             "  phase       {}, {} renewals, since {}",
             leader.phase, leader.renewals, leader.acquired
@@ -135,15 +153,17 @@ pub(crate) fn text(view: &View) -> String {
         let from = last.from.as_ref().map_or(String::new(), |from| format!("{from} → "));
         lines.push(format!("  last change {from}{} ({}): {}", last.to, last.cause, clean(&last.reason)));
     }
-    lines.push(format!("  policy      {}", policy_line(document)));
+    if !view.native {
+        lines.push(format!("  policy      {}", policy_line(document)));
+    }
     lines.join("\n")
 }
 
-fn headline(document: &Document, age: Span) -> String {
-    let name = &document.election;
+fn headline(document: &Document, view: &View) -> String {
+    let (name, age) = (&document.election, view.age);
     match (document.state, &document.leader) {
         (State::Held, Some(leader)) if document.current_leader(age).is_some() => {
-            let left = document.lease_remaining(age);
+            let left = remaining(document, view);
             format!("{name}: {} leads with token {} (lease {left} more)", leader.agent, leader.epoch)
         }
         (State::Held, Some(leader)) if leader.offered => format!("{name}: offered to {}", leader.agent),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton::election::time::Span;
+use baton::election::time::{Moment, Span, WallTime};
 use baton::election::{ElectionName, Epoch};
 use baton::store::{Access, BoxStream, Change, Key, StoreError, boot};
 use baton::{Error, View};
@@ -27,7 +27,8 @@ Examples:
   baton watch refactor-auth --changes 1          wait for the next change, then end
   baton watch refactor-auth --json | while read -r change; do …; done
 
-While the store cannot be reached, what was known last stands, marked stale. That is told, but is no change.")]
+While the store cannot be reached, what was known last stands, marked stale, and its lease runs down. That is told, but is \
+no change.")]
 pub(crate) struct Watch {
     /// Which one
     election: ElectionName,
@@ -50,41 +51,63 @@ struct Look {
 struct Known {
     view: View,
     look: Option<Look>,
+    /// When it was seen.
+    seen_at: Moment,
+    seen: WallTime,
+    /// It cannot be seen since then.
     stale: bool,
+    /// Its lease has run out since then, for all that is known.
+    ran_out: bool,
+}
+
+impl Known {
+    fn now(view: View) -> Known {
+        let (seen_at, seen) = (boot::now(), boot::wall());
+        Known { look: look(&view), view, seen_at, seen, stale: false, ran_out: false }
+    }
+
+    /// What was seen, as old as it is.
+    fn aged(&self) -> View {
+        let age = self.view.age.plus(boot::now().since(self.seen_at));
+        View { age, ..self.view.clone() }
+    }
 }
 
 impl Watch {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let context = Context::open(global, Access::Read).await?;
-        let mut changes = None;
+        let (mut changes, mut untold) = (None, false);
         let mut known: Option<Known> = None;
         let mut told = 0;
         loop {
             if changes.is_none() {
-                changes = self.changes(&context).await;
+                changes = self.changes(&context, &mut untold).await;
             }
             let mut until = LOOK_AGAIN;
             match (self.view(&context).await, &mut known) {
                 (Ok(view), _) => {
-                    let look = look(&view);
-                    let changed = known.as_ref().is_some_and(|known| known.look != look);
+                    let seen = Known::now(view);
+                    let changed = known.as_ref().is_some_and(|known| known.look != seen.look);
                     if changed || known.as_ref().is_none_or(|known| known.stale) {
-                        self.tell(&context, &view, None)?;
+                        self.tell(&context, &seen.view, None)?;
                     }
                     // The first line shows how things stand, and one after an outage that they can be seen: no changes.
                     told += u64::from(changed);
-                    until = until.min(lease_end(&view));
-                    known = Some(Known { view, look, stale: false });
+                    until = until.min(lease_end(&seen.view));
+                    known = Some(seen);
                     if self.changes.is_some_and(|limit| told >= limit) {
                         return Ok(Exit::Done);
                     }
                 }
                 (Err(error), None) => return Err(Failure::from_error(&error, Speaker::Guard)),
                 (Err(error), Some(known)) => {
-                    if !known.stale {
-                        self.tell(&context, &known.view, Some(&error))?;
+                    let aged = known.aged();
+                    let ran_out = look(&aged) != known.look;
+                    if !known.stale || ran_out && !known.ran_out {
+                        self.tell(&context, &aged, Some((known.seen, &error)))?;
                     }
-                    known.stale = true;
+                    (known.stale, known.ran_out) = (true, ran_out);
+                    until = until.min(lease_end(&aged));
                 }
             }
             tokio::select! {
@@ -103,25 +126,45 @@ impl Watch {
         })
     }
 
-    async fn changes(&self, context: &Context) -> Option<BoxStream<Change>> {
+    /// Being told of changes. A store that refuses is looked at all the same, which is said once.
+    async fn changes(&self, context: &Context, untold: &mut bool) -> Option<BoxStream<Change>> {
         let key = Key::Election(self.election.clone());
-        tokio::time::timeout(PATIENCE, context.coordinator.store().watch(&key)).await.ok()?.ok()
+        let watch = tokio::time::timeout(PATIENCE, context.coordinator.store().watch(&key)).await.ok()?;
+        let error = match watch {
+            Ok(changes) => return Some(changes),
+            Err(error) => error,
+        };
+        if !error.is_passing() && !std::mem::replace(untold, true) {
+            let text =
+                format!("nobody is told of changes, so that they are looked for every {LOOK_AGAIN}: {error}");
+            context.output.talk(&format!("baton: {text}\nhint: {}", error.hint()));
+            if context.output.json {
+                context.output.event(&json!({"event": "untold", "message": text, "hint": error.hint()}));
+            }
+        }
+        None
     }
 
-    /// Tells how things stand, or how they stood before they could not be seen.
-    fn tell(&self, context: &Context, view: &View, unseen: Option<&Error>) -> Result<(), Failure> {
+    /// Tells how things stand, or how they stood when they were last seen, and why they cannot be.
+    fn tell(
+        &self,
+        context: &Context,
+        view: &View,
+        unseen: Option<(WallTime, &Error)>,
+    ) -> Result<(), Failure> {
         let at = boot::wall();
         let (mut data, text) = match &view.document {
             None => (
                 json!({"election": self.election, "state": "absent", "epoch": 0, "leader": null}),
                 format!("{}: there is no such election yet", self.election),
             ),
-            Some(document) => (show::data(document, view.age), show::text(view)),
+            Some(_) => (show::data(view), show::text(view)),
         };
         data["at"] = json!(at);
         data["stale"] = json!(unseen.is_some());
+        data["stale_since"] = json!(unseen.map(|(seen, _)| seen));
         let line = text.lines().next().unwrap_or_default();
-        let stale = unseen.map_or(String::new(), |error| format!(" (stale: {error})"));
+        let stale = unseen.map_or(String::new(), |(seen, error)| format!(" (stale since {seen}: {error})"));
         context.output.say(&data, &format!("{at}  {line}{stale}"))
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod journal;
 pub(crate) mod places;
 pub(crate) mod processes;
 pub(crate) mod random;
+pub(crate) mod server;
 pub(crate) mod watcher;
 
 use std::fs;
@@ -52,6 +53,8 @@ pub(crate) struct World {
     mark: String,
     /// The store, if it is not the folder of this world.
     elsewhere: Option<String>,
+    /// The server of this world, if it has one.
+    server: Option<server::Server>,
 }
 
 impl World {
@@ -65,13 +68,22 @@ impl World {
         fs::create_dir(folder.path().join("r")).unwrap();
         fs::set_permissions(folder.path().join("r"), fs::Permissions::from_mode(0o700)).unwrap();
         let mark = folder.path().display().to_string();
-        World { folder, mark, elsewhere: None }
+        let server = server::wanted().then(|| server::Server::start(&folder.path().join("server.redb")));
+        let elsewhere = server.as_ref().map(server::Server::url);
+        World { folder, mark, elsewhere, server }
+    }
+
+    /// A world whose store is a folder, whatever others have.
+    pub(crate) fn folder() -> World {
+        let mut world = World::new();
+        (world.elsewhere, world.server) = (None, None);
+        world
     }
 
     /// A world whose store is elsewhere.
     pub(crate) fn on(url: &str) -> World {
         let mut world = World::new();
-        world.elsewhere = Some(url.to_string());
+        (world.elsewhere, world.server) = (Some(url.to_string()), None);
         world
     }
 

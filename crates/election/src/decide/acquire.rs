@@ -193,7 +193,7 @@ fn obeys(policy: &Policy, acquire: &Acquire) -> Result<(), Refusal> {
 
 fn granted(mut document: Document, acquire: &Acquire, evidence: &Evidence<'_>) -> Decision {
     let cause = moves::grant(&mut document, acquire, evidence);
-    let ttl = acquire.ttl.unwrap_or(document.policy.ttl);
+    let ttl = document.leader.as_ref().map_or(Span::ZERO, |leader| leader.ttl);
     let answer = Answer::Granted { epoch: document.epoch, ttl, cause, offer: acquire.offer, repeated: false };
     Decision { next: Some(document), answer }
 }

@@ -131,7 +131,8 @@ pub(super) fn release(
     evidence: &Evidence<'_>,
 ) -> Result<Decision, Refusal> {
     let reason = release.reason.as_deref().unwrap_or_default();
-    leave(document, release.epoch, &release.credential, Cause::Release, reason, None, evidence)
+    let cause = if release.orphaned { Cause::Failover } else { Cause::Release };
+    leave(document, release.epoch, &release.credential, cause, reason, None, evidence)
 }
 
 pub(super) fn pass(document: &Document, pass: &Pass, evidence: &Evidence<'_>) -> Result<Decision, Refusal> {

@@ -9,6 +9,8 @@ use crate::document::{
     Approval, Cause, Departure, Document, Leader, Phase, PhaseTimes, Reference, State, Transition,
 };
 use crate::id::ContentHash;
+use crate::lease::MIN_TTL;
+use crate::policy::{ApprovalMode, Limits, Policy};
 use crate::refusal::Refusal;
 use crate::time::Span;
 
@@ -61,7 +63,8 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
     if let Some(checkpoint) = &mut document.checkpoint {
         Arc::make_mut(checkpoint).acknowledged_by = None;
     }
-    let ttl = acquire.ttl.unwrap_or(document.policy.ttl);
+    let limits = document.policy.limits.tightened(&acquire.limits);
+    let ttl = within_limits(acquire.ttl.unwrap_or(document.policy.ttl), &limits, &document.policy);
     document.leader = Some(Leader {
         agent: acquire.agent.clone(),
         incarnation: acquire.incarnation,
@@ -72,7 +75,7 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
         renewals: 0,
         offered: acquire.offer,
         phase: if must_synchronise { Phase::Synchronising } else { Phase::Serving },
-        limits: document.policy.limits.tightened(&acquire.limits),
+        limits,
         held: Span::ZERO,
         idle: Span::ZERO,
         spent_tokens: 0,
@@ -103,6 +106,15 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
     document.approval = Approval::default();
     beat(document);
     cause
+}
+
+/// What is left of a lease that was asked for by the limits of time, which count at renewals: who never renews keeps them too.
+///
+/// It stays the same for the whole leadership: a lease that shrank would have to be heard of by its holder before anybody else.
+fn within_limits(ttl: Span, limits: &Limits, policy: &Policy) -> Span {
+    let approval = (policy.approval == ApprovalMode::Time).then_some(policy.approval_ttl);
+    let limit = limits.time.into_iter().chain(approval).min();
+    limit.map_or(ttl, |limit| ttl.min(limit.max(MIN_TTL)))
 }
 
 /// Ends the leadership from outside: the epoch rises at once, the lease is left to run out or to be released.

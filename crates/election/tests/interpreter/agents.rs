@@ -48,13 +48,14 @@ impl World {
         })
     }
 
-    /// `release AGENT [reason= token= key=wrong]`
+    /// `release AGENT [reason= token= key=wrong orphaned]`
     pub(super) fn release(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         Command::Release(Release {
             epoch: self.token(&name, words),
             credential: self.credential(&name, words),
             reason: words.option("reason"),
+            orphaned: words.flag("orphaned"),
         })
     }
 

@@ -24,9 +24,9 @@ impl Play {
                 let renew = Renew { epoch, credential, progress, spent_tokens, phase: None, promotion: None };
                 (Some(by), Command::Renew(renew))
             }
-            What::Release { who } => {
+            What::Release { who, orphaned } => {
                 let (by, epoch, credential) = self.holder(who);
-                (Some(by), Command::Release(Release { epoch, credential, reason: None }))
+                (Some(by), Command::Release(Release { epoch, credential, reason: None, orphaned }))
             }
             What::Pass { who, to } => {
                 let (by, epoch, credential) = self.holder(who);

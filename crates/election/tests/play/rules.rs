@@ -82,7 +82,7 @@ impl Play {
         let cause = ends_by(&sent.command, answer);
         self.count(format!("ended by {cause}"));
         self.ended_by = Some(cause);
-        if matches!(cause, Cause::Release | Cause::Pass) {
+        if matches!(sent.command, Command::Release(_) | Command::Pass(_)) {
             return must(next.epoch == epoch, || "a release raised the epoch".to_string());
         }
         must(next.epoch > epoch, || format!("{cause} left the epoch at {epoch}"))?;
@@ -244,6 +244,7 @@ fn ends_by(command: &Command, answer: &Answer) -> Cause {
             Answer::Ended { cause, .. } => *cause,
             _ => Cause::Budget,
         },
+        Command::Release(release) if release.orphaned => Cause::Failover,
         Command::Release(_) => Cause::Release,
         Command::Pass(_) => Cause::Pass,
         Command::Report(report) => report.finding.cause(),

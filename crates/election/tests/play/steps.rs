@@ -22,7 +22,7 @@ pub(crate) enum Who {
 pub(crate) enum What {
     Acquire { agent: u8, fresh: bool, offer: bool, ttl_s: Option<u64>, renewals: Option<u64> },
     Renew { who: Who, idle: bool, spent: Option<u64> },
-    Release { who: Who },
+    Release { who: Who, orphaned: bool },
     Pass { who: Who, to: u8 },
     Checkpoint { who: Who, seq_off: bool },
     Acknowledge { who: Who },
@@ -101,7 +101,7 @@ fn of_agents() -> impl Strategy<Value = What> {
         }),
         12 => (who(), any::<bool>(), prop_oneof![4 => Just(None), 1 => (1..1_500_u64).prop_map(Some)])
             .prop_map(|(who, idle, spent)| What::Renew { who, idle, spent }),
-        2 => who().prop_map(|who| What::Release { who }),
+        2 => (who(), any::<bool>()).prop_map(|(who, orphaned)| What::Release { who, orphaned }),
         2 => (who(), agent()).prop_map(|(who, to)| What::Pass { who, to }),
         4 => (who(), prop_oneof![5 => Just(false), 1 => Just(true)])
             .prop_map(|(who, seq_off)| What::Checkpoint { who, seq_off }),

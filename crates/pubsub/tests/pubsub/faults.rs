@@ -1,7 +1,7 @@
 //! Topics that are missing, subscriptions that vanish, and a Pub/Sub that cannot be reached.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_pubsub::Notified;
 use baton_pubsub::google::Route;
@@ -72,6 +72,19 @@ async fn a_pub_sub_that_does_not_answer_delays_a_swap_only_a_little_and_only_onc
     };
     // Each waiting for its message would take longer than this.
     tokio::time::timeout(Duration::from_secs(5), all).await.expect("swaps do not wait for it");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_pub_sub_that_says_nothing() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let route = Route::Emulator(silent.local_addr().unwrap().to_string());
+    let client = Notified::open(Arc::new(Silent::default()), "p", "changes", &route).await.unwrap();
+    let begun = Instant::now();
+    let _changes = client.watch(&key("e")).await.unwrap();
+    change(&client, &key("e")).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    let prepared = tokio::time::timeout(Duration::from_secs(14), client.prepare()).await.unwrap();
+    assert!(matches!(prepared, Err(StoreError::Unavailable { .. })), "{prepared:?}");
 }
 
 #[tokio::test]

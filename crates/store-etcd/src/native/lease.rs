@@ -87,11 +87,16 @@ impl EtcdElections {
         }
     }
 
-    /// The length of a lease, and what is left of it, if etcd tells.
-    pub(super) async fn length(&self, lease: i64) -> Option<(Span, Span)> {
-        let answer = self.client.time_to_live(lease).await.ok()?;
-        let left = Span::secs(u64::try_from(answer.ttl).ok()?);
-        seconds(answer.granted_ttl).map(|ttl| (ttl, left))
+    /// The length of a lease, and what is left of it. None if it has ended: what is bound to it goes in a moment.
+    pub(super) async fn length(&self, lease: i64) -> Result<Option<(Span, Span)>, StoreError> {
+        match self.client.time_to_live(lease).await {
+            Ok(answer) => {
+                let left = u64::try_from(answer.ttl).ok().map(Span::secs);
+                Ok(left.and_then(|left| seconds(answer.granted_ttl).map(|ttl| (ttl, left))))
+            }
+            Err(fault) if fault.meaning() == Meaning::LeaseIsGone => Ok(None),
+            Err(fault) => Err(fault.of_reading(&self.client.location)),
+        }
     }
 }
 

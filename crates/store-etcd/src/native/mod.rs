@@ -19,6 +19,7 @@
 
 pub(crate) mod candidate;
 mod lease;
+mod line;
 mod stand;
 mod store;
 mod turn;
@@ -133,6 +134,14 @@ impl NativeElections for EtcdElections {
         election: &'a ElectionName,
     ) -> BoxFuture<'a, Result<Option<NativeLeader>, StoreError>> {
         Box::pin(self.leader_now(election))
+    }
+
+    fn line<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<NativeLeader>, StoreError>> {
+        Box::pin(self.line_now(election, limit))
     }
 
     fn incarnation_of(&self, election: &ElectionName, credential: &Credential) -> Incarnation {

@@ -37,10 +37,14 @@ impl EtcdElections {
     ) -> Result<Standing, StoreError> {
         let path = self.keys.election(election);
         let lease = self.lease_of(election, credential);
+        let mut stood = None;
         for _ in 0..ROUNDS {
             let held = self.hold(lease, ttl).await?;
             let mut answer = Some(self.look(&path, lease).await?);
-            if answer.as_ref().is_some_and(stands_nowhere) {
+            let stands = !answer.as_ref().is_some_and(stands_nowhere);
+            // What a later round finds may be of an earlier one.
+            let stood = *stood.get_or_insert(stands);
+            if !stands {
                 answer = self.put(&path, lease, agent).await?;
             }
             let Some(answer) = answer.filter(|answer| held.is_confirmed_by(answer.header.as_ref())) else {
@@ -54,20 +58,22 @@ impl EtcdElections {
                 }
                 found => found?,
             };
-            return Ok(self.standing(held, &found).await);
+            return Ok(self.standing(held, &found, stood).await);
         }
         Err(self.unsettled())
     }
 
-    async fn standing(&self, held: Held, found: &Found) -> Standing {
+    async fn standing(&self, held: Held, found: &Found, stood: bool) -> Standing {
         let leads = found.lowest.key == found.own.key;
         let leader = if leads {
             NativeLeader { ttl: Some(held.ttl), left: Some(held.ttl), ..candidate::leader(&found.lowest) }
         } else {
-            self.with_length(&found.lowest).await
+            // It stands by now, whether etcd tells how long the leader's lease is or not.
+            let told = self.with_length(&found.lowest).await;
+            told.unwrap_or_else(|_| candidate::leader(&found.lowest))
         };
         let epoch = candidate::epoch(found.own.create_revision);
-        Standing { leads, epoch, leader, ttl: held.ttl, asked_at: held.asked_at }
+        Standing { leads, stood, epoch, leader, ttl: held.ttl, asked_at: held.asked_at }
     }
 
     /// What there is, without a write: one who waits looks often.
@@ -208,18 +214,14 @@ impl EtcdElections {
         };
         match lowest {
             None => Ok(None),
-            Some(found) if is_direct(&path, found) => Ok(Some(self.with_length(found).await)),
+            Some(found) if is_direct(&path, found) => Ok(Some(self.with_length(found).await?)),
             Some(found) => Err(self.foreign(found)),
         }
     }
 
-    async fn with_length(&self, found: &KeyValue) -> NativeLeader {
-        let length = self.length(found.lease).await;
-        NativeLeader {
-            ttl: length.map(|(ttl, _)| ttl),
-            left: length.map(|(_, left)| left),
-            ..candidate::leader(found)
-        }
+    pub(super) async fn with_length(&self, found: &KeyValue) -> Result<NativeLeader, StoreError> {
+        let (ttl, left) = self.length(found.lease).await?.unwrap_or((Span::ZERO, Span::ZERO));
+        Ok(NativeLeader { ttl: Some(ttl), left: Some(left), ..candidate::leader(found) })
     }
 
     /// Baton's own records are there.
@@ -267,7 +269,7 @@ fn lowest(path: &str) -> RangeRequest {
 }
 
 /// Whether this is a candidate of the election itself, as the recipe makes it.
-fn is_direct(path: &str, found: &KeyValue) -> bool {
+pub(super) fn is_direct(path: &str, found: &KeyValue) -> bool {
     candidate::is_one(found) && found.key == candidate::key(path, found.lease).as_bytes()
 }
 

@@ -40,8 +40,11 @@ impl Store for NativeStore {
         self.no_records()
     }
 
-    fn list<'a>(&'a self, _prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-        self.no_records()
+    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        match prefix {
+            Prefix::Elections => Box::pin(self.elections.elections_now()),
+            Prefix::Candidates(_) | Prefix::Fences => self.no_records(),
+        }
     }
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {

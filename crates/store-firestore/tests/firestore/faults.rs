@@ -1,8 +1,9 @@
 //! Bad input, foreign documents, and servers that fail.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use baton_store::{Expect, Prefix, Store, StoreError};
+use baton_store::{BoxFuture, Expect, Prefix, Store, StoreError, conformance};
 use serde_json::json;
 
 use crate::support::proxy::Proxy;
@@ -83,10 +84,21 @@ async fn a_store_that_cannot_be_is_refused_with_a_hint() {
         ("firestore://p?emulator=a b", "invalid"),
     ] {
         let error = open(url).await.err().unwrap();
-        assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+        assert_eq!(matches!(error, StoreError::Misnamed { .. }), !url.contains("emulator"), "{error:?}");
+        assert_eq!(matches!(error, StoreError::Refused { .. }), url.contains("emulator"), "{error:?}");
         assert!(error.to_string().contains(why), "{error}");
         assert!(!error.hint().is_empty());
     }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_server_that_does_not_answer() {
+    let at = |address: String| -> BoxFuture<'_, Arc<dyn Store>> {
+        let url = format!("firestore://p?emulator={address}");
+        Box::pin(async move { Arc::new(open(&url).await.unwrap()) as Arc<dyn Store> })
+    };
+    conformance::plain_words(&at).await;
+    conformance::bounded(&at, Duration::from_secs(14)).await;
 }
 
 #[tokio::test]

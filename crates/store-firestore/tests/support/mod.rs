@@ -122,8 +122,8 @@ pub(crate) fn renewed(document: &Document) -> Document {
 
 /// What is there after the leader released.
 pub(crate) fn released(document: &Document) -> Document {
-    let release =
-        Release { epoch: document.epoch, credential: credential(document), reason: Some("done".to_string()) };
+    let (epoch, reason) = (document.epoch, Some("done".to_string()));
+    let release = Release { epoch, credential: credential(document), reason, orphaned: false };
     with_evidence(document.election.as_str(), Span::ZERO, Epoch(0), |evidence| {
         decide(Some(document), &Command::Release(release), evidence).unwrap().next.unwrap()
     })

@@ -113,7 +113,9 @@ async fn a_store_that_cannot_be_is_refused_with_a_hint() {
     ];
     for (url, why, hint) in cases {
         let Err(error) = open(&url) else { panic!("{url} was opened") };
-        assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+        let misnamed = url.contains("branch");
+        assert_eq!(matches!(error, StoreError::Misnamed { .. }), misnamed, "{error:?}");
+        assert_eq!(matches!(error, StoreError::Refused { .. }), !misnamed, "{error:?}");
         assert!(error.to_string().contains(why), "{error}");
         assert!(error.hint().contains(hint), "{}", error.hint());
     }

@@ -167,7 +167,8 @@ pub(crate) fn renewed(document: &Document) -> Document {
 /// What is there after the leader released.
 pub(crate) fn released(document: &Document) -> Document {
     let reason = Some("done\n\nBaton-Term: forged".to_string());
-    let release = Release { epoch: document.epoch, credential: credential(document), reason };
+    let release =
+        Release { epoch: document.epoch, credential: credential(document), reason, orphaned: false };
     with_evidence(document.election.as_str(), Span::ZERO, |evidence| {
         decide(Some(document), &Ask::Release(release), evidence).unwrap().next.unwrap()
     })

@@ -127,7 +127,8 @@ impl Player {
     }
 
     pub(crate) async fn release(&mut self) -> Result<Document, Refusal> {
-        let release = Release { epoch: self.epoch, credential: self.credential, reason: None };
+        let release =
+            Release { epoch: self.epoch, credential: self.credential, reason: None, orphaned: false };
         self.ask(&Command::Release(release)).await
     }
 

@@ -1,9 +1,10 @@
 //! Who is not let in, and where nobody answers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_store::conformance::{Required, required};
-use baton_store::{Key, StoreError};
+use baton_store::conformance::{self, Required, required};
+use baton_store::{BoxFuture, Key, Store, StoreError};
 
 use crate::support::store;
 
@@ -63,6 +64,21 @@ async fn a_server_that_says_nothing_is_unavailable_after_a_bound() {
     let error = error_of(&format!("postgres://u@{address}/d?connect_timeout=1")).await;
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "it was bounded");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_server_that_does_not_answer() {
+    let usual = |address: String| opened(format!("postgres://u@{address}/d"));
+    let short = |address: String| opened(format!("postgres://u@{address}/d?timeout=1s"));
+    conformance::plain_words(&usual).await;
+    tokio::join!(
+        conformance::bounded(&usual, Duration::from_secs(9)),
+        conformance::bounded(&short, Duration::from_secs(4)),
+    );
+}
+
+fn opened<'a>(url: String) -> BoxFuture<'a, Arc<dyn Store>> {
+    Box::pin(async move { store(&url).unwrap() })
 }
 
 #[tokio::test]

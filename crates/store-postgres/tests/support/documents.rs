@@ -84,7 +84,8 @@ pub fn renewed(document: &Document) -> Document {
 
 /// What is there after the leader released.
 pub fn released(document: &Document) -> Document {
-    let release = Release { epoch: document.epoch, credential: credential(document), reason: None };
+    let release =
+        Release { epoch: document.epoch, credential: credential(document), reason: None, orphaned: false };
     with_evidence(document.election.as_str(), Span::ZERO, Epoch(0), |evidence| {
         decide(Some(document), &Command::Release(release), evidence).unwrap().next.unwrap()
     })

@@ -1,8 +1,10 @@
 //! Places that are not there, or are somebody else's.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_store::{Clock, Expect, Prefix, Store, StoreError};
+use baton_store::conformance;
+use baton_store::{BoxFuture, Clock, Expect, Prefix, Store, StoreError, StoreUrl};
 
 use crate::support::refuser::Refuser;
 use crate::support::{Database, Server, election, led};
@@ -38,12 +40,30 @@ async fn a_missing_table_is_refused_with_how_to_make_it() {
     database.make("").await;
     let store = database.store();
     let (name, key) = election("e");
-    let hint = format!("baton init --store spanner://{}", database.path);
+    let whole: StoreUrl = database.url("").parse().unwrap();
+    let hint = format!("baton init --store '{whole}'");
     assert!(refusal(store.read(&key).await).1.contains(&hint));
     let swapped = store.swap(&key, Expect::Absent, &led(&name, "a", 0), Clock::Restart).await;
     assert!(refusal(swapped).1.contains(&hint));
     store.prepare().await.unwrap();
     assert!(store.read(&key).await.unwrap().found.is_none());
+}
+
+#[tokio::test]
+async fn an_emulator_that_is_administered_elsewhere_is_told_of_at_once_and_by_the_whole_url() {
+    let Some(server) = Server::shared() else { return };
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    for rest in ["127.0.0.1:1".to_string(), silent.local_addr().unwrap().to_string()] {
+        let database = Server { rest, ..server.clone() }.bare_database();
+        let store = database.store_with("&table=Led&timeout=4s");
+        let begun = Instant::now();
+        let error = store.prepare().await.unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+        assert!(error.to_string().contains(&database.server.rest), "{error}");
+        let hint = error.hint();
+        assert!(hint.contains("&rest=HOST:PORT") && hint.contains("&table=Led"), "{hint}");
+    }
 }
 
 #[tokio::test]
@@ -108,6 +128,17 @@ async fn a_server_that_has_too_much_to_do_is_asked_again_later() {
     assert!(matches!(read, Err(StoreError::Unavailable { .. })), "{read:?}");
     let swapped = store.swap(&key, Expect::Absent, &led(&name, "a", 0), Clock::Restart).await;
     assert!(matches!(swapped, Err(StoreError::Unavailable { .. })), "{swapped:?}");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_server_that_does_not_answer() {
+    let open = |address: String| -> BoxFuture<'_, Arc<dyn Store>> {
+        let server = Server { grpc: address.clone(), rest: address };
+        let store = Database { server, path: "p/i1/d1".to_string() }.store();
+        Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
+    };
+    conformance::plain_words(&open).await;
+    conformance::bounded(&open, Duration::from_secs(14)).await;
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! store, as another process would have it. Each check uses keys of its own, so that the store may have been used before.
 
 mod clocks;
+mod deaf;
 mod deletion;
 mod names;
 mod sample;
@@ -13,6 +14,7 @@ mod watches;
 
 use std::sync::Arc;
 
+pub use deaf::{OpenAt, bounded, plain_words};
 pub use deletion::{Delete, survived};
 pub use server::{Required, required};
 

@@ -33,8 +33,9 @@ use crate::store::{
 };
 use layout::Layout;
 use mark::Mark;
+pub use place::refuse_network;
 use spare::Spares;
-use version::{Header, VersionFile};
+use version::{Folder, Header, VersionFile};
 
 /// How many versions of a record are kept.
 const KEPT_VERSIONS: u64 = 1_000;
@@ -44,6 +45,9 @@ const TIDY_EVERY: u64 = 100;
 
 /// How many epochs a mark goes ahead: one grant in so many waits for it to be synced, and a reboot skips about so many.
 const RESERVED_EPOCHS: u64 = 16;
+
+/// How often a view is written again that others overtook meanwhile.
+const MAX_REPAIRS: usize = 16;
 
 /// How many versions after a known one are surely still in the machine's memory.
 const WARM: u64 = 8;
@@ -121,11 +125,11 @@ impl FileStore {
     /// Work in a thread of its own, which may go on after its answer.
     async fn answered<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner, oneshot::Sender<Result<T, StoreError>>) + Send + 'static,
+        work: impl FnOnce(Chore, oneshot::Sender<Result<T, StoreError>>) + Send + 'static,
     ) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
         let chore = Chores::begin(&self.inner);
-        tokio::task::spawn_blocking(move || work(&chore.0, answer));
+        tokio::task::spawn_blocking(move || work(chore, answer));
         let ended = "the task that was at it ended".to_string();
         answered.await.unwrap_or_else(|_| Err(StoreError::Unknown { location: self.location(), why: ended }))
     }
@@ -200,7 +204,7 @@ impl Inner {
     }
 
     /// A writer's look also brings the view up to date, unless whoever wrote the version is probably at it.
-    fn look_after_view(&self, key: &Key, version: &VersionFile) {
+    fn look_after_view(&self, key: &Key, version: &Arc<VersionFile>) {
         let file = self.layout.versions(key).join(version.header.version.to_string());
         if self.access == Access::Write
             && matches!(key, Key::Election(_))
@@ -232,6 +236,11 @@ impl Inner {
         };
         let folder = self.layout.versions(key);
         place::create(self.layout.root(), &folder)?;
+        // From here on only this folder counts: one that is deleted and made anew under its name must not get a version of ours.
+        let open = Folder::open(&folder)?;
+        if previous.as_ref().is_some_and(|previous| !previous.is_in_open(&open)) {
+            return Err(StoreError::Conflict);
+        }
         let header = self.header(previous.as_deref(), next, stamp, clock);
         let mut version = VersionFile::new(header, next.clone());
         let first = previous.is_none() && Mark::read(&self.layout.marks(key))?.is_none();
@@ -239,7 +248,7 @@ impl Inner {
             self.keep_mark(key, next)?;
         }
         let spare = changes_hands(previous.as_deref(), next).then(|| self.spares.take(key)).flatten();
-        version.commit(&folder, spare)?;
+        version.commit(&open, spare)?;
         self.still_in_line(key, &folder, previous.as_deref())?;
         if must_survive(previous.as_deref(), next) {
             place::sync_folder(&folder).map_err(|error| StoreError::Unknown {
@@ -260,13 +269,9 @@ impl Inner {
     }
 
     /// What a swap leaves to be done when it has been answered.
-    fn keep_house(&self, key: &Key, version: &VersionFile) {
-        if let (Key::Election(_), Record::Election(document)) = (key, &version.record) {
+    fn keep_house(&self, key: &Key, version: &Arc<VersionFile>) {
+        if let Key::Election(_) = key {
             self.repair_view(key, version);
-            if document.leader.is_some() {
-                // Whoever leads will hand over.
-                self.lay_ready(key);
-            }
         }
         self.prune(&self.layout.versions(key), version.header.version);
     }
@@ -385,22 +390,23 @@ impl Inner {
     }
 
     /// Brings `coordinator.json`, which is for people, up to date. Best effort: the versions are the truth.
-    fn repair_view(&self, key: &Key, version: &VersionFile) {
+    fn repair_view(&self, key: &Key, version: &Arc<VersionFile>) {
         let view = self.layout.view(key);
-        let text = version.record.to_json() + "\n";
-        if fs::read_to_string(&view).is_ok_and(|found| found == text) {
-            return;
-        }
-        let folder = self.layout.versions(key);
-        let newer = folder.join((version.header.version + 1).to_string());
-        // Whoever comes next brings it up to date; but if that was done just before ours, ours must not stay.
-        if !newer.exists()
-            && layout::replace(&view, text.as_bytes()).is_ok()
-            && newer.exists()
-            && let Ok(Some(latest)) = self.latest(key)
-            && latest.header.version > version.header.version
-        {
-            self.repair_view(key, &latest);
+        let mut version = Arc::clone(version);
+        for _ in 0..MAX_REPAIRS {
+            let text = version.record.to_json() + "\n";
+            if fs::read_to_string(&view).is_ok_and(|found| found == text) {
+                return;
+            }
+            let newer = self.layout.versions(key).join((version.header.version + 1).to_string());
+            // Whoever comes next brings it up to date; but if that was done just before ours, ours must not stay.
+            if newer.exists() || layout::replace(&view, text.as_bytes()).is_err() || !newer.exists() {
+                return;
+            }
+            match self.latest(key) {
+                Ok(Some(latest)) if latest.header.version > version.header.version => version = latest,
+                Ok(_) | Err(_) => return,
+            }
         }
     }
 
@@ -451,6 +457,13 @@ struct Chores {
 /// One swap with all that belongs to it; over when this is dropped.
 struct Chore(Arc<Inner>);
 
+impl Chore {
+    /// What comes after it nobody needs to wait for.
+    fn end(self) -> Arc<Inner> {
+        Arc::clone(&self.0)
+    }
+}
+
 impl Drop for Chore {
     fn drop(&mut self) {
         *self.0.chores.under_way.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
@@ -464,10 +477,10 @@ impl Chores {
         Chore(Arc::clone(inner))
     }
 
-    /// Waits until nothing is left to do, but not for long.
+    /// Waits until nothing is left to do: a few files to write and remove, none to sync. Not for long, if the disk is sick.
     fn finish(&self) {
         let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let bound = std::time::Duration::from_secs(1);
+        let bound = std::time::Duration::from_millis(500);
         let _ = self.done.wait_timeout_while(under_way, bound, |under_way| *under_way > 0);
     }
 }
@@ -489,11 +502,11 @@ impl Store for FileStore {
             return Box::pin(std::future::ready(Ok(reading)));
         }
         let key = key.clone();
-        Box::pin(self.answered(move |inner, answer| match inner.read(&key) {
+        Box::pin(self.answered(move |chore, answer| match chore.0.read(&key) {
             Ok((reading, latest)) => {
                 let _ = answer.send(Ok(reading));
                 if let Some(latest) = latest {
-                    inner.look_after_view(&key, &latest);
+                    chore.0.look_after_view(&key, &latest);
                 }
             }
             Err(error) => drop(answer.send(Err(error))),
@@ -508,10 +521,17 @@ impl Store for FileStore {
         clock: Clock,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         let (key, next) = (key.clone(), next.clone());
-        Box::pin(self.answered(move |inner, answer| match inner.swap(&key, &expect, &next, clock) {
+        Box::pin(self.answered(move |chore, answer| match chore.0.swap(&key, &expect, &next, clock) {
             Ok(version) => {
                 let _ = answer.send(Ok(Swapped { version: version.token() }));
-                inner.keep_house(&key, &version);
+                chore.0.keep_house(&key, &version);
+                let leads =
+                    matches!(&version.record, Record::Election(document) if document.leader.is_some());
+                let inner = chore.end();
+                if leads {
+                    // Whoever leads will hand over.
+                    inner.lay_ready(&key);
+                }
             }
             Err(error) => drop(answer.send(Err(error))),
         }))
@@ -519,17 +539,18 @@ impl Store for FileStore {
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         let prefix = prefix.clone();
-        Box::pin(self.answered(move |inner, answer| {
-            let listed = inner.layout.list(&prefix);
-            let _ = answer.send(listed.map_err(|error| place::io_error(inner.layout.root(), &error)));
+        Box::pin(self.answered(move |chore, answer| {
+            let layout = &chore.0.layout;
+            let listed = layout.list(&prefix).map_err(|error| place::io_error(layout.root(), &error));
+            let _ = answer.send(listed);
         }))
     }
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
         let folder = self.inner.layout.versions(key);
         // Whoever waits will want to be quick. Aside: nobody waits for it.
-        let (key, chore) = (key.clone(), Chores::begin(&self.inner));
-        tokio::task::spawn_blocking(move || chore.0.lay_ready(&key));
+        let (key, inner) = (key.clone(), Arc::clone(&self.inner));
+        tokio::task::spawn_blocking(move || inner.lay_ready(&key));
         Box::pin(async move { Ok(notify::changes(folder)) })
     }
 

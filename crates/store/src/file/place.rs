@@ -26,15 +26,22 @@ const REFUSED_FILE_SYSTEMS: [(&str, u64); 14] = [
 
 /// Refuses a folder on a network file system, and a path that is not a folder.
 pub(super) fn refuse_unfit(folder: &Path) -> Result<(), StoreError> {
-    let Some(existing) = nearest_existing(folder) else { return Ok(()) };
-    if !existing.is_dir() {
-        return Err(refused(&existing, "it is not a folder".to_string(), "name a folder: file:DIR"));
+    match nearest_existing(folder) {
+        Some(existing) if !existing.is_dir() => {
+            Err(refused(&existing, "it is not a folder".to_string(), "name a folder: file:DIR"))
+        }
+        Some(_) | None => refuse_network(folder),
     }
+}
+
+/// Refuses a path on a network file system, for stores that one machine only may write.
+pub fn refuse_network(path: &Path) -> Result<(), StoreError> {
+    let Some(existing) = nearest_existing(path) else { return Ok(()) };
     let kind = rustix::fs::statfs(&existing).map_err(|error| io_error(&existing, &error.into()))?.f_type;
     match network(kind.into()) {
         None => Ok(()),
         Some(name) => Err(refused(
-            folder,
+            path,
             format!("it is on a network file system ({name}), where another machine may write too"),
             "use a local folder, or git:DIR?remote=R to elect among machines",
         )),

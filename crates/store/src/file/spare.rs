@@ -13,8 +13,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
+use super::version::Folder;
 use crate::key::Key;
 
 /// The length of a spare: enough for most documents.
@@ -54,10 +55,10 @@ impl Spare {
         Ok(true)
     }
 
-    /// Gives it a name, unless that is taken.
-    pub(super) fn link(&self, path: &Path) -> io::Result<()> {
+    /// Gives it a name in this folder, unless that is taken.
+    pub(super) fn link(&self, folder: &Folder, name: &str) -> io::Result<()> {
         let own = format!("/proc/self/fd/{}", self.0.as_fd().as_raw_fd());
-        Ok(rustix::fs::linkat(CWD, own.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+        folder.link(Path::new(&own), name, AtFlags::SYMLINK_FOLLOW)
     }
 
     pub(super) fn metadata(&self) -> io::Result<std::fs::Metadata> {

@@ -3,10 +3,11 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use baton_election::ContentHash;
 use baton_election::time::{Moment, Span};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::spare::Spare;
@@ -58,6 +59,33 @@ struct Print {
 impl Print {
     fn of(data: &fs::Metadata) -> Print {
         Print { inode: data.ino(), modified: (data.mtime(), data.mtime_nsec()), length: data.len() }
+    }
+}
+
+/// A folder of versions, held open: what is linked into it never lands in another that bears its name.
+pub(super) struct Folder {
+    path: PathBuf,
+    open: fs::File,
+}
+
+impl Folder {
+    /// Opens it. A conflict if it is gone already.
+    pub(super) fn open(path: &Path) -> Result<Folder, StoreError> {
+        match fs::File::open(path) {
+            Ok(open) => Ok(Folder { path: path.to_path_buf(), open }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreError::Conflict),
+            Err(error) => Err(failed(path, &error)),
+        }
+    }
+
+    /// Gives a file a name here, unless that is taken. A folder that was deleted takes nothing.
+    pub(super) fn link(&self, file: &Path, name: &str, flags: AtFlags) -> io::Result<()> {
+        Ok(rustix::fs::linkat(CWD, file, &self.open, name, flags)?)
+    }
+
+    fn metadata(&self, name: &str) -> io::Result<fs::Metadata> {
+        let found = rustix::fs::openat(&self.open, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        fs::File::from(found).metadata()
     }
 }
 
@@ -145,13 +173,20 @@ impl VersionFile {
         found.is_ok_and(|data| self.print == Some(Print::of(&data)))
     }
 
+    /// The same, whatever became of the folder's name since it was opened.
+    pub(super) fn is_in_open(&self, folder: &Folder) -> bool {
+        let found = folder.metadata(&self.header.version.to_string());
+        found.is_ok_and(|data| self.print == Some(Print::of(&data)))
+    }
+
     /// Makes this the next version, or finds that somebody else was first. By a spare it is quicker.
-    pub(super) fn commit(&mut self, folder: &Path, spare: Option<Spare>) -> Result<(), StoreError> {
+    pub(super) fn commit(&mut self, folder: &Folder, spare: Option<Spare>) -> Result<(), StoreError> {
+        let name = self.header.version.to_string();
         if let Some(spare) = spare
             && let Ok(true) = spare.fill(&self.text)
             && let Ok(data) = spare.metadata()
         {
-            match spare.link(&folder.join(self.header.version.to_string())) {
+            match spare.link(folder, &name) {
                 Ok(()) => {
                     self.print = Some(Print::of(&data));
                     return Ok(());
@@ -164,7 +199,7 @@ impl VersionFile {
             }
         }
         // Beside the folder, not in it: who waits for a version is not woken for less.
-        let temporary = layout::temporary(folder.parent().unwrap_or(folder));
+        let temporary = layout::temporary(folder.path.parent().unwrap_or(&folder.path));
         let written = fs::File::create_new(&temporary).and_then(|mut file| {
             file.write_all(self.text.as_bytes())?;
             file.sync_data()?;
@@ -173,10 +208,15 @@ impl VersionFile {
         self.print = written.as_ref().ok().map(Print::of);
         let outcome = match written {
             Err(error) => Err(failed(&temporary, &error)),
-            Ok(_) => match fs::hard_link(&temporary, folder.join(self.header.version.to_string())) {
+            Ok(_) => match folder.link(&temporary, &name, AtFlags::empty()) {
                 Ok(()) => Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StoreError::Conflict),
-                Err(error) => Err(failed(folder, &error)),
+                // Taken, or the folder was deleted meanwhile, or the temporary file with all that was beside it.
+                Err(error)
+                    if [io::ErrorKind::AlreadyExists, io::ErrorKind::NotFound].contains(&error.kind()) =>
+                {
+                    Err(StoreError::Conflict)
+                }
+                Err(error) => Err(failed(&folder.path, &error)),
             },
         };
         let _ = fs::remove_file(&temporary);

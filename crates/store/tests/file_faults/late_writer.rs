@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use baton_store::{Clock, Expect, Store, StoreError};
+use baton_store::{Clock, Expect, FileStore, Store, StoreError};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
@@ -108,6 +108,35 @@ fn is_about_to_link(folder: &Path, process: &Child) -> bool {
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(&mine))
 }
 
+/// A writer that was stopped between its look at version 3 and its link.
+async fn stopped_before_its_link(test: &str, folder: &Path, busy: &FileStore) -> Incrementer {
+    let _ = write_many(busy, 3).await;
+    let mut late = Incrementer::start(test, folder);
+    loop {
+        late.order();
+        while !is_about_to_link(folder, &late.process) {
+            std::hint::spin_loop();
+            if late.process.try_wait().unwrap().is_some() {
+                panic!("the child ended");
+            }
+            // Too late for this time: its version stands.
+            if number_of(&found(busy, &candidate_key()).await.0) > 3 {
+                break;
+            }
+        }
+        late.stop();
+        let now = number_of(&found(busy, &candidate_key()).await.0);
+        if now == 3 && is_about_to_link(folder, &late.process) {
+            return late;
+        }
+        late.signal(Signal::CONT);
+        assert_eq!(late.answer(), "applied");
+        // Begin anew with a store of three versions.
+        std::fs::remove_dir_all(versions(folder, &candidate_key())).unwrap();
+        let _ = write_many(busy, 3).await;
+    }
+}
+
 /// Stopped between its look and its link, the writer finds the name of its version free again: it was taken, and pruned.
 #[tokio::test]
 async fn a_writer_stopped_in_the_middle_is_not_told_of_success() {
@@ -117,33 +146,9 @@ async fn a_writer_stopped_in_the_middle_is_not_told_of_success() {
     }
     let folder = tempfile::tempdir().unwrap();
     let busy = writer(folder.path());
-    let _ = write_many(&busy, 3).await;
-    let mut late = Incrementer::start(NAME, folder.path());
-    let stopped_at = loop {
-        late.order();
-        while !is_about_to_link(folder.path(), &late.process) {
-            std::hint::spin_loop();
-            if late.process.try_wait().unwrap().is_some() {
-                panic!("the child ended");
-            }
-            // Too late for this time: its version stands.
-            if number_of(&found(&busy, &candidate_key()).await.0) > 3 {
-                break;
-            }
-        }
-        late.stop();
-        let now = number_of(&found(&busy, &candidate_key()).await.0);
-        if now == 3 && is_about_to_link(folder.path(), &late.process) {
-            break now;
-        }
-        late.signal(Signal::CONT);
-        assert_eq!(late.answer(), "applied");
-        // Begin anew with a store of three versions.
-        std::fs::remove_dir_all(versions(folder.path(), &candidate_key())).unwrap();
-        let _ = write_many(&busy, 3).await;
-    };
+    let mut late = stopped_before_its_link(NAME, folder.path(), &busy).await;
     let (last, version) = write_many(&busy, 1_050).await;
-    assert_eq!(last, stopped_at + 1_050);
+    assert_eq!(last, 3 + 1_050);
     late.signal(Signal::CONT);
     let answer = late.answer();
     assert!(["conflict", "unknown"].contains(&answer.as_str()), "{answer}");
@@ -154,4 +159,25 @@ async fn a_writer_stopped_in_the_middle_is_not_told_of_success() {
     late.order();
     assert_eq!(late.answer(), "applied", "and it goes on from the truth");
     assert_eq!(number_of(&found(&busy, &candidate_key()).await.0), last + 1);
+}
+
+/// Its version would be the highest in the folder that was made anew meanwhile, and so the truth.
+#[tokio::test]
+async fn a_writer_stopped_in_the_middle_puts_nothing_into_a_folder_that_was_made_anew() {
+    const NAME: &str =
+        "late_writer::a_writer_stopped_in_the_middle_puts_nothing_into_a_folder_that_was_made_anew";
+    if let Some(folder) = role() {
+        return increments_for_every_line(Path::new(&folder)).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let busy = writer(folder.path());
+    let mut late = stopped_before_its_link(NAME, folder.path(), &busy).await;
+    std::fs::remove_dir_all(versions(folder.path(), &candidate_key())).unwrap();
+    let (last, version) = write_many(&busy, 1).await;
+    assert_eq!(last, 1);
+    late.signal(Signal::CONT);
+    assert_eq!(late.answer(), "conflict");
+    assert_eq!(numbers(folder.path(), &candidate_key()), [1]);
+    let latest = found(&writer(folder.path()), &candidate_key()).await;
+    assert_eq!((number_of(&latest.0), latest.1), (1, version));
 }

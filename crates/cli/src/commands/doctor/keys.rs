@@ -35,7 +35,10 @@ async fn operator(chart: &mut Chart, opened: Option<&Opened>) -> Result<(), Fail
             chart.ok("operator", format!("{detail} is enrolled in this store"))
         }
         Ok(_) => {
-            let hint = "`baton init` enrols it; an election that has operators already takes a new one only from them";
+            let hint = format!(
+                "where there is no operator yet, `baton init` enrols it; otherwise one of them must: baton operator add {}",
+                key.public()
+            );
             chart.warn("operator", format!("{detail} is not enrolled in this store"), hint)
         }
         // The store's own trouble has been told.

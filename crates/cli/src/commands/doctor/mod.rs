@@ -1,12 +1,16 @@
 //! `baton doctor`: check the store, its file system, clocks, keys and leftovers.
 //!
-//! Looks only. `--write` tries the disk with a file of its own, `--fix` removes what nobody can need any more.
+//! Looks only. `--write` tries a commit that changes nothing, `--fix` removes what nobody can need any more. What needs a store that
+//! does not answer is not tried twice.
 
 mod keys;
 mod leases;
 mod leftovers;
 mod machine;
+mod native;
 mod store;
+mod watching;
+mod write;
 
 use std::io::{self, IsTerminal};
 
@@ -14,7 +18,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::context::Global;
-use crate::exit::Exit;
+use crate::exit::{self, Exit, Speaker};
 use crate::output::{Failure, Outcome, Output, clean};
 
 #[derive(Args, Debug)]
@@ -24,12 +28,12 @@ Examples:
   baton doctor --fix                    and remove what crashed processes left
   baton doctor --json | jq 'select(.verdict != \"ok\")'
 
-Exits 0 if nothing failed (a warning is not a failure), 7 if the store is bad, else 1.")]
+Exits 0 if nothing failed (a warning is not a failure), 2 if the store's name is none, 7 if the store is bad, else 1.")]
 pub(crate) struct Doctor {
     /// Remove what crashed processes left behind
     #[arg(long)]
     fix: bool,
-    /// Try what the store needs of its folder: write, sync and link a file there
+    /// Try a commit: with a file of its own in a folder, else by writing the store's own record once more as it is
     #[arg(long)]
     write: bool,
 }
@@ -46,6 +50,7 @@ enum Verdict {
 struct Chart {
     output: Output,
     colour: bool,
+    misnamed: bool,
     store_failed: bool,
     other_failed: bool,
 }
@@ -54,7 +59,7 @@ impl Doctor {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
         let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let mut chart = Chart { output, colour, store_failed: false, other_failed: false };
+        let mut chart = Chart { output, colour, misnamed: false, store_failed: false, other_failed: false };
         machine::check(&mut chart)?;
         let opened = store::check(&mut chart, global, self.write).await?;
         keys::check(&mut chart, opened.as_ref()).await?;
@@ -62,10 +67,11 @@ impl Doctor {
             leases::check(&mut chart, opened, self.fix).await?;
         }
         leftovers::check(&mut chart, opened.as_ref(), self.fix)?;
-        Ok(match (chart.store_failed, chart.other_failed) {
-            (true, _) => Exit::Store,
-            (false, true) => Exit::Error,
-            (false, false) => Exit::Done,
+        Ok(match (chart.misnamed, chart.store_failed, chart.other_failed) {
+            (true, _, _) => Exit::Usage,
+            (false, true, _) => Exit::Store,
+            (false, false, true) => Exit::Error,
+            (false, false, false) => Exit::Done,
         })
     }
 }
@@ -96,7 +102,11 @@ impl Chart {
     }
 
     fn fail_with(&mut self, check: &str, error: &baton::Error) -> Result<(), Failure> {
-        self.fail_store(check, error.to_string(), error.hint().unwrap_or_default())
+        match exit::of(error, Speaker::Guard) {
+            Exit::Usage => self.misnamed = true,
+            _ => self.store_failed = true,
+        }
+        self.note(check, Verdict::Fail, &error.to_string(), error.hint())
     }
 
     fn note(

@@ -1,18 +1,16 @@
 //! The store: whether it can be reached, whether it is one, whether every record in it is intact.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 use baton::election::document::State;
 use baton::election::fence::LOG_PART;
-use baton::store::{Access, FileStore, Key, Prefix, Record, StoreUrl};
+use baton::store::{Access, FileStore, Key, Prefix, Record, StoreUrl, UrlError};
 use baton::{Coordinator, Error, Memory, default_store};
 
-use super::{Chart, count};
+use super::{Chart, count, native, watching, write};
 use crate::context::Global;
 use crate::output::Failure;
 use crate::state::StateFolder;
@@ -28,13 +26,13 @@ pub(super) struct Opened {
 pub(super) async fn check(
     chart: &mut Chart,
     global: &Global,
-    write: bool,
+    try_write: bool,
 ) -> Result<Option<Opened>, Failure> {
     let url = global.store.clone().unwrap_or_else(default_store);
     let parsed = match url.parse::<StoreUrl>() {
         Ok(parsed) => parsed,
         Err(error) => {
-            chart.fail_store("store", format!("`{url}`: {error}"), error.hint)?;
+            chart.fail_with("store", &error.into())?;
             return Ok(None);
         }
     };
@@ -42,8 +40,8 @@ pub(super) async fn check(
         git(chart)?;
     }
     if parsed.scheme == "mem" {
-        let hint = "use a folder: --store file:.baton";
-        chart.fail_store("store", "mem: lives in one process and cannot serve a command", hint)?;
+        let why = "mem: lives in one process and cannot serve a command";
+        chart.fail_with("store", &UrlError::new(why, "use a folder: --store file:.baton").into())?;
         return Ok(None);
     }
     let coordinator = match Coordinator::connect_for(&url, Access::Read, Memory::new()).await {
@@ -56,9 +54,13 @@ pub(super) async fn check(
     let location = coordinator.store().location();
     let state = StateFolder::of(&location)?;
     let coordinator = coordinator.remembering(state.memory());
+    if coordinator.store().native().is_some() {
+        let reached = native::check(chart, &coordinator, try_write).await?;
+        return Ok(reached.then_some(Opened { coordinator, state, files: None }));
+    }
     let files = match location.strip_prefix("file:").filter(|_| parsed.scheme == "file") {
         None => None,
-        Some(folder) => match folder_is_fit(chart, Path::new(folder), write)? {
+        Some(folder) => match folder_is_fit(chart, Path::new(folder), try_write)? {
             false => return Ok(None),
             true => FileStore::open(Path::new(folder), Access::Read).ok(),
         },
@@ -66,8 +68,14 @@ pub(super) async fn check(
     if !identity(chart, &coordinator).await? {
         return Ok(None);
     }
-    records(chart, &coordinator).await?;
-    Ok(Some(Opened { coordinator, state, files }))
+    if try_write && files.is_none() {
+        write::swap(chart, &coordinator).await?;
+    }
+    let reached = records(chart, &coordinator).await?;
+    if reached && files.is_none() && !chart.store_failed {
+        watching::check(chart, &coordinator).await?;
+    }
+    Ok(reached.then_some(Opened { coordinator, state, files }))
 }
 
 fn git(chart: &mut Chart) -> Result<(), Failure> {
@@ -79,7 +87,7 @@ fn git(chart: &mut Chart) -> Result<(), Failure> {
 }
 
 /// Looks at the folder of a file store; false if there is nothing more to look at.
-fn folder_is_fit(chart: &mut Chart, folder: &Path, write: bool) -> Result<bool, Failure> {
+fn folder_is_fit(chart: &mut Chart, folder: &Path, try_write: bool) -> Result<bool, Failure> {
     use rustix::fs::{Access as May, access, statfs};
     if !folder.is_dir() {
         let hint = "`baton init`, `baton run` or `baton acquire` makes one; --store names another";
@@ -102,8 +110,8 @@ fn folder_is_fit(chart: &mut Chart, folder: &Path, write: bool) -> Result<bool, 
     }
     let kind = statfs(folder).map_err(std::io::Error::from)?.f_type;
     chart.ok("filesystem", format!("{}, local to this machine", filesystem(kind)))?;
-    if write {
-        scratch(chart, folder)?;
+    if try_write {
+        write::scratch(chart, folder)?;
     }
     Ok(true)
 }
@@ -125,33 +133,6 @@ fn filesystem(kind: impl Into<i128>) -> String {
     name.unwrap_or_else(|| format!("a file system of type {kind:#x}"))
 }
 
-/// Does what a commit does, with a file of its own: write, sync, link, and be refused the second link.
-fn scratch(chart: &mut Chart, folder: &Path) -> Result<(), Failure> {
-    let name = |kind: &str| folder.join(format!(".tmp-doctor-{}-{kind}", std::process::id()));
-    let (file, link) = (name("file"), name("link"));
-    let start = Instant::now();
-    let tried = fs::File::create_new(&file)
-        .and_then(|mut scratch| scratch.write_all(b"scratch\n").and_then(|()| scratch.sync_data()))
-        .and_then(|()| fs::hard_link(&file, &link));
-    let took = start.elapsed();
-    let second = fs::hard_link(&file, &link);
-    let removed: Vec<PathBuf> =
-        [link, file].into_iter().filter(|path| fs::remove_file(path).is_ok()).collect();
-    match tried {
-        Err(error) => {
-            let hint = "the store commits by write, fdatasync and link(2); the folder must allow all three";
-            chart.fail_store("write", format!("a file cannot be written, synced and linked: {error}"), hint)
-        }
-        Ok(()) if second.is_ok() || removed.len() != 2 => {
-            let hint = "this file system cannot hold a store: use a local one";
-            chart.fail_store("write", "a second link to the same name was not refused", hint)
-        }
-        Ok(()) => {
-            chart.ok("write", format!("written, synced and linked in {:.1} ms", took.as_secs_f64() * 1_000.0))
-        }
-    }
-}
-
 /// Whether there is a store, and which.
 async fn identity(chart: &mut Chart, coordinator: &Coordinator) -> Result<bool, Failure> {
     let location = coordinator.store().location();
@@ -169,21 +150,32 @@ async fn identity(chart: &mut Chart, coordinator: &Coordinator) -> Result<bool, 
         }
         Err(error) => {
             chart.fail_with("store", &error)?;
-            // What else is there can still be looked at.
-            Ok(true)
+            // What else is there can still be looked at, unless nobody answers.
+            Ok(!is_silent(&error))
         }
     }
 }
 
-/// Reads every record there is; says which ones are bad.
-async fn records(chart: &mut Chart, coordinator: &Coordinator) -> Result<(), Failure> {
+/// Whether to ask the store again would only take as long again.
+pub(super) fn is_silent(error: &Error) -> bool {
+    matches!(error, Error::Store(error) if error.is_passing())
+}
+
+/// Reads every record there is; says which ones are bad. False if the store stopped to answer.
+async fn records(chart: &mut Chart, coordinator: &Coordinator) -> Result<bool, Failure> {
     let elections = match coordinator.elections().await {
         Ok(elections) => elections,
-        Err(error) => return chart.fail_with("records", &error),
+        Err(error) => {
+            chart.fail_with("records", &error)?;
+            return Ok(!is_silent(&error));
+        }
     };
-    let mut tally = Tally { coordinator, read: 0, bad: 0 };
+    let mut tally = Tally { coordinator, read: 0, bad: 0, silent: false };
     let mut states = [0_usize; 4];
     for election in elections {
+        if tally.silent {
+            break;
+        }
         match coordinator.view(&election).await {
             Err(error) => tally.blame(chart, &error)?,
             Ok(view) => {
@@ -201,6 +193,9 @@ async fn records(chart: &mut Chart, coordinator: &Coordinator) -> Result<(), Fai
     for key in tally.list(chart, &Prefix::Fences).await? {
         tally.look_at_fence(chart, &key).await?;
     }
+    if tally.silent {
+        return Ok(false);
+    }
     let [led, vacant, waiting, paused] = states;
     let detail = format!(
         "{} ({led} led, {vacant} vacant, {waiting} waiting for approval, {paused} paused)",
@@ -210,7 +205,7 @@ async fn records(chart: &mut Chart, coordinator: &Coordinator) -> Result<(), Fai
     if tally.bad == 0 {
         chart.ok("records", format!("all {} can be read", count(tally.read, "record", "records")))?;
     }
-    Ok(())
+    Ok(true)
 }
 
 fn place(state: State, led: bool) -> usize {
@@ -226,15 +221,20 @@ struct Tally<'a> {
     coordinator: &'a Coordinator,
     read: usize,
     bad: usize,
+    silent: bool,
 }
 
 impl Tally<'_> {
     fn blame(&mut self, chart: &mut Chart, error: &Error) -> Result<(), Failure> {
         self.bad += 1;
+        self.silent |= is_silent(error);
         chart.fail_with("records", error)
     }
 
     async fn list(&mut self, chart: &mut Chart, prefix: &Prefix) -> Result<Vec<Key>, Failure> {
+        if self.silent {
+            return Ok(Vec::new());
+        }
         match self.coordinator.store().list(prefix).await {
             Ok(keys) => Ok(keys),
             Err(error) => self.blame(chart, &error.into()).map(|()| Vec::new()),
@@ -242,6 +242,9 @@ impl Tally<'_> {
     }
 
     async fn look(&mut self, chart: &mut Chart, key: &Key) -> Result<Option<Record>, Failure> {
+        if self.silent {
+            return Ok(None);
+        }
         match self.coordinator.store().read(key).await {
             Ok(reading) => {
                 let record = reading.found.map(|(record, _)| record);

@@ -188,7 +188,10 @@ impl Runner<'_> {
             match self.lead(&folder, ward, grant).await? {
                 Ending::Finished(code) => return Ok(Exit::Command(code)),
                 Ending::Lost(why) => {
-                    self.voice.tell("lost", None, &format!("lost the leadership: {why}"))?;
+                    // With --once a person is told by the failure; a program gets the event too.
+                    if !self.options.once || self.context.output.json {
+                        self.voice.tell("lost", None, &format!("lost the leadership: {why}"))?;
+                    }
                     if self.options.once {
                         return Err(Failure::new(
                             Exit::Lost,

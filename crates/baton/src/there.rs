@@ -1,0 +1,100 @@
+//! Commands that the store decides by itself: they are sent, and sent again until there is an answer.
+
+use baton_election::command::{Acquire, Renew};
+use baton_election::time::Span;
+use baton_election::{Answer, Command, Credential, Document, ElectionName, Epoch, StoreId};
+use baton_store::{Decided, Decider, Decision, StoreError, Undecided, boot};
+
+use crate::backoff::Patience;
+use crate::coordinator::Grant;
+use crate::error::Error;
+use crate::local::{Executed, Local, Pace};
+
+impl From<Undecided> for Error {
+    fn from(undecided: Undecided) -> Error {
+        match undecided {
+            Undecided::Refused(refusal) => Error::Refused(refusal),
+            Undecided::Store(error) => Error::Store(error),
+        }
+    }
+}
+
+/// Asks until there is an answer, or the store has failed too often. Whatever is asked may be asked again.
+pub(crate) async fn insist<'a, T>(patience: Patience, ask: impl Fn() -> Decision<'a, T>) -> Result<T, Error> {
+    let mut pace = Pace::new(patience);
+    loop {
+        match ask().await {
+            Err(Undecided::Store(error)) if error.is_passing() => pace.wait_after(error).await?,
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+impl Local {
+    /// Carries out a command there.
+    pub(crate) async fn execute_there(
+        &self,
+        decider: &dyn Decider,
+        election: &ElectionName,
+        patience: Patience,
+        make: &(dyn Fn(Option<&Document>, StoreId, Epoch) -> Command + Send + Sync),
+    ) -> Result<Executed, Error> {
+        let asked_at = boot::now();
+        let info = self.info(patience, true).await?;
+        let send = || -> Decision<'_, Decided> {
+            let command = make(None, info.id, Epoch(0));
+            Box::pin(async move { decider.execute(election, &command).await })
+        };
+        let decided = insist(patience, send).await?;
+        let Decided { answer, document, ttl } = decided;
+        let document = self.known_by(election, info.id, &answer, document)?;
+        Ok(Executed { answer, document, asked_at, ttl })
+    }
+
+    /// The document after a command. A renewal shows none.
+    fn known_by(
+        &self,
+        election: &ElectionName,
+        store: StoreId,
+        answer: &Answer,
+        document: Option<Box<Document>>,
+    ) -> Result<Document, StoreError> {
+        match document {
+            Some(document) => {
+                self.accept(Some(&document), Span::ZERO, boot::now(), None)?;
+                self.memory().wrote(&document);
+                Ok(*document)
+            }
+            None => {
+                let epoch = if let Answer::Renewed { epoch, .. } = answer { *epoch } else { Epoch(0) };
+                Ok(Document::new(election.clone(), store, epoch, &[]))
+            }
+        }
+    }
+
+    /// Waits in the store's line for at most so long. Who is granted the lease after a wait claims it with a renewal, and
+    /// leads from the asking of that.
+    pub(crate) async fn acquire_in_line(
+        &self,
+        decider: &dyn Decider,
+        election: &ElectionName,
+        acquire: &Acquire,
+        credential: Credential,
+        wait: Span,
+    ) -> Result<Grant, Error> {
+        let mut asked_at = boot::now();
+        let Decided { answer, document, .. } = decider.acquire(election, acquire, wait).await?;
+        let Answer::Granted { epoch, ttl, repeated, offer, .. } = answer else {
+            unreachable!("an acquire is granted or refused, not {answer:?}")
+        };
+        let info = self.info(Patience::default(), true).await?;
+        let document = self.known_by(election, info.id, &answer, document)?;
+        let offered = document.leader.as_ref().is_some_and(|leader| leader.offered);
+        if offer || offered {
+            asked_at = boot::now();
+            let claim = Command::Renew(Renew::new(epoch, credential));
+            insist(Patience::default(), || decider.execute(election, &claim)).await?;
+        }
+        Ok(Grant { epoch, credential, ttl, asked_at, document, repeated })
+    }
+}

@@ -1,0 +1,91 @@
+//! Who stands for an election, in the order in which its policy prefers them.
+
+use baton::Coordinator;
+use baton::election::time::Span;
+use baton::election::{Candidate, Document, select};
+use baton::store::NativeLeader;
+use serde_json::{Value, json};
+
+/// The most candidates that a person is shown.
+const MAX_SHOWN: usize = 10;
+/// The most of a store's own line that are asked for.
+pub(super) const MAX_NATIVE: usize = 100;
+
+/// A candidate that stands.
+pub(super) struct Standing {
+    candidate: Candidate,
+    /// Its place in line, and why; none if the policy rules it out.
+    rank: Option<(usize, String)>,
+}
+
+/// Those who stand; nobody where the policy compares nobody.
+pub(super) async fn of(
+    coordinator: &Coordinator,
+    document: &Document,
+) -> Result<Vec<Standing>, baton::Error> {
+    if !document.policy.select.compares() {
+        return Ok(Vec::new());
+    }
+    let candidates = coordinator.candidates(&document.election).await?;
+    let ranking = select::rank(document, &candidates);
+    let rank = |candidate: &Candidate| {
+        let place = ranking.iter().position(|ranked| ranked.incarnation == candidate.incarnation)?;
+        Some((place + 1, ranking[place].reason.clone()))
+    };
+    let standing = |candidate| Standing { rank: rank(&candidate), candidate };
+    let mut line: Vec<Standing> = candidates.into_iter().map(standing).collect();
+    line.sort_by_key(|standing| standing.rank.as_ref().map_or(usize::MAX, |(place, _)| *place));
+    Ok(line)
+}
+
+/// The store's own line, for programs: one whose process has died stands in it until its lease ends.
+pub(super) fn native_data(line: &[NativeLeader]) -> Value {
+    let one = |(place, stands): (usize, &NativeLeader)| {
+        json!({
+            "agent": stands.agent,
+            "place": place + 1,
+            "token": stands.epoch,
+            "remaining_ms": stands.left.map(Span::as_millis),
+        })
+    };
+    line.iter().enumerate().map(one).collect()
+}
+
+/// The same for people: those who wait.
+pub(super) fn native_lines(line: &[NativeLeader]) -> Vec<String> {
+    let one = |(place, stands): (usize, &NativeLeader)| {
+        let left = stands.left.unwrap_or_default();
+        format!("  in line     {}. {} (lease {left} more)", place + 1, stands.agent)
+    };
+    line.iter().enumerate().skip(1).take(MAX_SHOWN).map(one).collect()
+}
+
+/// For programs.
+pub(super) fn data(line: &[Standing]) -> Value {
+    let one = |standing: &Standing| {
+        let candidate = &standing.candidate;
+        json!({
+            "agent": candidate.agent,
+            "place": standing.rank.as_ref().map(|(place, _)| place),
+            "reason": standing.rank.as_ref().map(|(_, reason)| reason),
+            "priority": candidate.priority,
+            "score": candidate.score,
+            "load": candidate.load,
+            "capabilities": candidate.capabilities,
+        })
+    };
+    line.iter().map(one).collect()
+}
+
+/// For people: a line for each of the first.
+pub(super) fn lines(line: &[Standing]) -> Vec<String> {
+    let one = |standing: &Standing| match &standing.rank {
+        Some((place, reason)) => format!("  in line     {place}. {}: {reason}", standing.candidate.agent),
+        None => format!("  not in line {}: ruled out by the policy", standing.candidate.agent),
+    };
+    let mut lines: Vec<String> = line.iter().take(MAX_SHOWN).map(one).collect();
+    if line.len() > MAX_SHOWN {
+        lines.push(format!("              and {} more", line.len() - MAX_SHOWN));
+    }
+    lines
+}

@@ -1,0 +1,146 @@
+//! A server that is killed again and again under load, and what its clients were promised.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::print_stderr, reason = "the figures of the run")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use baton::election::{AgentName, ElectionName, Span};
+use baton::store::boot;
+use baton::{Bid, Campaign, Coordinator};
+use support::World;
+use support::fleet::{ELECTION, Fleet, check_history};
+use support::random::Random;
+use support::server::Server;
+use support::watcher::Watcher;
+
+/// Elections that programs campaign for, beside the one of `baton run`.
+const ELECTIONS: usize = 8;
+/// Programs for each.
+const PROGRAMS: usize = 3;
+/// The lease that they ask for.
+const TTL: Span = Span::secs(3);
+
+/// A leadership, as who led knows it, on the boot-time clock.
+#[derive(Clone, Debug)]
+struct Led {
+    token: u64,
+    from: u64,
+    to: u64,
+}
+
+/// What everybody was granted, by election.
+#[derive(Clone, Default)]
+struct Book {
+    led: Arc<Mutex<BTreeMap<String, Vec<Led>>>>,
+}
+
+impl Book {
+    fn granted(&self, election: &str, token: u64) -> usize {
+        let now = boot::now().as_nanos();
+        let mut led = self.led.lock().unwrap();
+        let all = led.entry(election.to_string()).or_default();
+        all.push(Led { token, from: now, to: now });
+        all.len() - 1
+    }
+
+    /// It still leads, by its own clock.
+    fn still(&self, election: &str, place: usize) {
+        let mut led = self.led.lock().unwrap();
+        if let Some(mine) = led.get_mut(election).and_then(|all| all.get_mut(place)) {
+            mine.to = boot::now().as_nanos();
+        }
+    }
+
+    fn highest(&self, election: &str) -> u64 {
+        let led = self.led.lock().unwrap();
+        led.get(election).and_then(|all| all.iter().map(|led| led.token).max()).unwrap_or(0)
+    }
+}
+
+/// Leads for a moment, again and again.
+async fn campaign_on(url: String, election: String, agent: String, book: Book, enough: Arc<AtomicBool>) {
+    let coordinator = Coordinator::connect(&url).await.unwrap();
+    let name = ElectionName::new(&election).unwrap();
+    let mut random = Random::seeded();
+    while !enough.load(Ordering::Relaxed) {
+        let bid = Bid { ttl: Some(TTL), ..Bid::new(AgentName::new(&agent).unwrap()) };
+        let campaign = Campaign { wait: Some(Span::secs(1)), ..Campaign::new(bid) };
+        let Ok(lead) = coordinator.campaign(&name, campaign).await else { continue };
+        let place = book.granted(&election, lead.token().0);
+        let until = boot::now() + Span::millis(random.between(0, 250));
+        while boot::now() < until && lead.ensure(Duration::ZERO) {
+            book.still(&election, place);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let _ = lead.release("").await;
+    }
+}
+
+fn elections() -> Vec<String> {
+    (1..=ELECTIONS).map(|number| format!("load-{number}")).collect()
+}
+
+#[test]
+fn a_server_that_is_killed_under_load_loses_nothing_that_it_answered_and_gives_no_token_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(&folder.path().join("server.redb"));
+    let world = World::on(&server.url());
+    let mut random = Random::seeded();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (book, enough) = (Book::default(), Arc::new(AtomicBool::new(false)));
+    let mut programs = Vec::new();
+    for election in elections() {
+        for program in 1..=PROGRAMS {
+            let agent = format!("program-{program}");
+            let (book, enough) = (book.clone(), Arc::clone(&enough));
+            programs.push(runtime.spawn(campaign_on(server.url(), election.clone(), agent, book, enough)));
+        }
+    }
+    let watcher = Watcher::start(&world, ELECTION);
+    let fleet = Fleet::start(&world, 3, |_| Vec::new());
+    support::until("somebody leads", || watcher.findings().leader().is_some());
+
+    let rounds = if support::campaign() { 500 } else { 40 };
+    let looker = runtime.block_on(Coordinator::connect(&server.url())).unwrap();
+    for _ in 0..rounds {
+        std::thread::sleep(Duration::from_millis(random.between(20, 300)));
+        // What was answered before the kill must be there after it.
+        let answered: Vec<(String, u64)> =
+            elections().into_iter().map(|election| (election.clone(), book.highest(&election))).collect();
+        server.crash();
+        for (election, token) in answered {
+            let name = ElectionName::new(&election).unwrap();
+            let view = runtime.block_on(looker.view(&name)).unwrap();
+            let epoch = view.document.map_or(0, |document| document.epoch.0);
+            assert!(epoch >= token, "{election}: token {token} was granted, and the epoch is {epoch}");
+        }
+    }
+    enough.store(true, Ordering::Relaxed);
+    for program in programs {
+        runtime.block_on(program).unwrap();
+    }
+    let findings = watcher.findings();
+    let mut count = 0;
+    for (election, mut led) in book.led.lock().unwrap().clone() {
+        led.sort_by_key(|led| led.token);
+        count += led.len();
+        for pair in led.windows(2) {
+            assert!(pair[0].token < pair[1].token, "{election}: token {} was given twice", pair[0].token);
+            assert!(pair[0].to < pair[1].from, "{election}: {pair:?} led at the same time");
+        }
+    }
+    eprintln!(
+        "{rounds} kills of the server, {count} leaderships of programs, {} of runs, longest vacancy {:?}",
+        findings.trees.len(),
+        findings.longest_vacancy
+    );
+    assert!(count > rounds, "there was load");
+    fleet.stop();
+    watcher.finish();
+    check_history(&world);
+}

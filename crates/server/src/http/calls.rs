@@ -1,0 +1,347 @@
+//! What each request does.
+
+use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
+use baton_election::fence::Entry;
+use baton_election::operator::Signed;
+use baton_election::time::Span;
+use baton_election::{
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation,
+    ResourceName, fence,
+};
+use baton_store::{Decided, Key, Prefix, Reading, Record, Store};
+use bytes::Bytes;
+use http::StatusCode;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::reply::{Problem, Reply, json as answer, reply};
+use super::route::{Ask, decoded};
+use super::{Service, events, openapi};
+
+/// The most entries of a batch.
+const MAX_BATCH: usize = 100_000;
+/// How many transitions are shown if nobody says.
+const HISTORY: usize = 20;
+/// The longest that one request waits in line.
+const MAX_WAIT: Span = Span::secs(60);
+
+/// A request, taken apart.
+pub(super) struct Call<'a> {
+    pub(super) names: Vec<String>,
+    pub(super) query: Option<&'a str>,
+    /// What the client was told last of a stream.
+    pub(super) last_event: Option<&'a str>,
+    pub(super) body: Bytes,
+}
+
+impl Call<'_> {
+    fn name(&self, place: usize) -> &str {
+        self.names.get(place).map_or("", String::as_str)
+    }
+
+    fn election(&self) -> Result<ElectionName, Problem> {
+        ElectionName::new(self.name(0)).map_err(|error| baton::Error::from(error).into())
+    }
+
+    fn resource(&self) -> Result<ResourceName, Problem> {
+        ResourceName::new(self.name(0)).map_err(|error| baton::Error::from(error).into())
+    }
+
+    fn agent(&self) -> Result<AgentName, Problem> {
+        AgentName::new(self.name(1)).map_err(|error| baton::Error::from(error).into())
+    }
+
+    fn parameter(&self, wanted: &str) -> Option<String> {
+        let pairs = self.query?.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(name, _)| *name == wanted).find_map(|(_, value)| decoded(value))
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
+        let parse = |text: String| {
+            text.parse()
+                .map_err(|_| Problem::invalid(format!("`{name}={text}` is not a number"), "write digits"))
+        };
+        self.parameter(name).map(parse).transpose()
+    }
+
+    fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            Problem::invalid(format!("the body is not what this takes: {error}"), "see /openapi.json")
+        })
+    }
+}
+
+/// What a record looks like to who reads it.
+#[derive(Serialize)]
+struct Shown {
+    record: Option<Box<RawValue>>,
+    version: Option<String>,
+    age_ms: Option<u64>,
+}
+
+/// One of many.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Item {
+    election: ElectionName,
+    #[serde(flatten)]
+    what: What,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum What {
+    Acquire(Acquire),
+    Renew(Renew),
+    Release(Release),
+    Pass(Pass),
+    Checkpoint(WriteCheckpoint),
+    Acknowledge(Acknowledge),
+    Report(Report),
+    Operate(Signed),
+    /// Whether a token may act.
+    Check {
+        token: Epoch,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Withdrawal {
+    agent: AgentName,
+    credential: Credential,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Admission {
+    token: Epoch,
+    election: Option<ElectionName>,
+    agent: Option<AgentName>,
+    #[serde(default)]
+    note: String,
+    hold: Option<HoldFor>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HoldFor {
+    incarnation: Incarnation,
+    ttl_ms: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    election: ElectionName,
+    incarnation: Incarnation,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Left {
+    incarnation: Incarnation,
+}
+
+impl Service {
+    pub(super) async fn call(&self, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
+        match ask {
+            Ask::Renew => self.execute(&call, Command::Renew(call.json()?)).await,
+            Ask::Acquire => self.acquire(&call).await,
+            Ask::Release => self.execute(&call, Command::Release(call.json()?)).await,
+            Ask::Pass => self.execute(&call, Command::Pass(call.json()?)).await,
+            Ask::Checkpoint => self.execute(&call, Command::Checkpoint(call.json()?)).await,
+            Ask::Acknowledge => self.execute(&call, Command::Acknowledge(call.json()?)).await,
+            Ask::Report => self.execute(&call, Command::Report(call.json()?)).await,
+            Ask::Operate => self.execute(&call, Command::Operate(call.json()?)).await,
+            Ask::Batch => self.batch(&call).await,
+            Ask::Election => self.record(&Key::Election(call.election()?)).await,
+            Ask::Leader => self.leader(&call.election()?).await,
+            Ask::Watch => events::stream(self, &call.election()?, call.last_event).await,
+            Ask::History => self.history(&call).await,
+            Ask::Candidates => self.list(&Prefix::Candidates(call.election()?)).await,
+            Ask::Candidate => self.record(&Key::Candidate(call.election()?, call.agent()?)).await,
+            Ask::Enlist => self.enlist(&call).await,
+            Ask::Withdraw => {
+                let Withdrawal { agent, credential } = call.json()?;
+                let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
+                answer(&json!({ "withdrawn": stood }))
+            }
+            Ask::Elections => self.list(&Prefix::Elections).await,
+            Ask::Fences => self.list(&Prefix::Fences).await,
+            Ask::Fence => self.record(&Key::Fence(call.resource()?)).await,
+            Ask::FenceLog => {
+                let part = call.name(1).parse();
+                let part = part.map_err(|_| Problem::invalid("a part has a number", "begin with 0"))?;
+                self.record(&Key::FenceLog(call.resource()?, part)).await
+            }
+            Ask::Admit => self.admit(&call).await,
+            Ask::KeepHold => {
+                let Kept { election, incarnation } = call.json()?;
+                self.coordinator.keep_hold(&call.resource()?, &election, incarnation).await?;
+                answer(&json!({}))
+            }
+            Ask::LeaveHold => {
+                let Left { incarnation } = call.json()?;
+                self.coordinator.leave_hold(&call.resource()?, incarnation).await?;
+                answer(&json!({}))
+            }
+            Ask::Store => self.record(&Key::Store).await,
+            Ask::Operators => {
+                self.coordinator.set_operators(&call.json()?).await?;
+                answer(&json!({}))
+            }
+            Ask::Health => {
+                Ok(reply(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok\n")))
+            }
+            Ask::Ready => self.ready().await,
+            Ask::OpenApi => answer(&openapi::description()),
+        }
+    }
+
+    async fn execute(&self, call: &Call<'_>, command: Command) -> Result<Reply, Problem> {
+        let decided = self.engine.execute(&call.election()?, &command).await?;
+        answer(&shown(&decided))
+    }
+
+    async fn acquire(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let wait = call.number("wait_ms")?.map_or(Span::ZERO, Span::millis).min(MAX_WAIT);
+        let decided = self.engine.acquire(&call.election()?, call.json()?, wait).await?;
+        answer(&shown(&decided))
+    }
+
+    /// Each is answered on its own, in the order in which they came.
+    async fn batch(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let items: Vec<Item> = call.json()?;
+        if items.len() > MAX_BATCH {
+            return Err(Problem::invalid(
+                format!("{} entries are too many", items.len()),
+                format!("send at most {MAX_BATCH} at once"),
+            ));
+        }
+        let mut answers = Vec::with_capacity(items.len());
+        for item in items {
+            let outcome = self.one_of_many(item).await;
+            answers.push(outcome.unwrap_or_else(|problem| raw_value(&problem.to_value())));
+        }
+        answer(&answers)
+    }
+
+    async fn one_of_many(&self, Item { election, what }: Item) -> Result<Box<RawValue>, Problem> {
+        let command = match what {
+            What::Acquire(acquire) => Command::Acquire(acquire),
+            What::Renew(renew) => Command::Renew(renew),
+            What::Release(release) => Command::Release(release),
+            What::Pass(pass) => Command::Pass(pass),
+            What::Checkpoint(write) => Command::Checkpoint(write),
+            What::Acknowledge(acknowledge) => Command::Acknowledge(acknowledge),
+            What::Report(report) => Command::Report(report),
+            What::Operate(signed) => Command::Operate(signed),
+            What::Check { token } => return Ok(raw_value(&self.check(&election, token).await?)),
+        };
+        Ok(raw_value(&shown(&self.engine.execute(&election, &command).await?)))
+    }
+
+    async fn check(&self, election: &ElectionName, token: Epoch) -> Result<Value, Problem> {
+        let view = self.engine.view(election).await?;
+        match &view.document {
+            None => Err(baton_election::Refusal::UnknownElection { election: election.to_string() }.into()),
+            Some(document) => {
+                fence::check(token, document, view.age)?;
+                Ok(json!({ "answer": { "outcome": "current", "epoch": token } }))
+            }
+        }
+    }
+
+    async fn record(&self, key: &Key) -> Result<Reply, Problem> {
+        let Reading { found, age, .. } = self.behind.read(key).await?;
+        let (record, version) = match found {
+            Some((record, version)) => (Some(raw(&record)?), Some(version.as_str().to_string())),
+            None => (None, None),
+        };
+        answer(&Shown { record, version, age_ms: age.map(Span::as_millis) })
+    }
+
+    /// For load balancers: the status says it all.
+    async fn leader(&self, election: &ElectionName) -> Result<Reply, Problem> {
+        let view = self.engine.view(election).await?;
+        let document = view.document.as_ref();
+        match document.and_then(|document| document.current_leader(view.age)) {
+            Some(leader) => answer(&json!({
+                "agent": leader.agent,
+                "epoch": leader.epoch,
+                "remaining_ms": document.map_or(Span::ZERO, |document| document.lease_remaining(view.age)).as_millis(),
+            })),
+            None => Err(Problem::new(
+                StatusCode::NOT_FOUND,
+                "no-leader",
+                format!("nobody leads `{election}`"),
+                "wait, or see who could: baton status",
+            )),
+        }
+    }
+
+    async fn history(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(HISTORY);
+        answer(&self.coordinator.history(&call.election()?, limit).await?)
+    }
+
+    async fn list(&self, prefix: &Prefix) -> Result<Reply, Problem> {
+        let keys = self.behind.list(prefix).await?;
+        answer(&keys.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let candidate: Candidate = call.json()?;
+        if candidate.election != call.election()? {
+            return Err(Problem::invalid(
+                format!("the candidate stands for `{}`", candidate.election),
+                "send it to that election",
+            ));
+        }
+        answer(&self.coordinator.enlist_candidate(&candidate).await?)
+    }
+
+    async fn admit(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let Admission { token, election, agent, note, hold } = call.json()?;
+        let resource = call.resource()?;
+        let hold = hold.map(|hold| (hold.incarnation, Span::millis(hold.ttl_ms)));
+        let entry = Entry { resource: &resource, token, agent: agent.as_ref(), note: &note, hold };
+        answer(&self.coordinator.admit(&entry, election.as_ref()).await?)
+    }
+
+    async fn ready(&self) -> Result<Reply, Problem> {
+        self.engine.store().read(&Key::Store).await?;
+        answer(&json!({ "ready": true }))
+    }
+}
+
+/// What is answered, as it is written.
+fn raw_value(value: &impl Serialize) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+fn raw(record: &Record) -> Result<Box<RawValue>, Problem> {
+    RawValue::from_string(record.to_json())
+        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "system", error.to_string(), ""))
+}
+
+/// What came of a command.
+#[derive(Serialize)]
+struct Told<'a> {
+    answer: &'a Answer,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document: Option<&'a Document>,
+}
+
+fn shown(decided: &Decided) -> Told<'_> {
+    Told {
+        answer: &decided.answer,
+        ttl_ms: decided.ttl.map(Span::as_millis),
+        document: decided.document.as_deref(),
+    }
+}

@@ -1,0 +1,134 @@
+//! Who is not let in, whatever it asks for: browsers that speak for another site.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
+use http::request::Parts;
+use http::{Method, StatusCode};
+
+use super::reply::Problem;
+
+/// Refuses what a page of another site could have sent.
+pub(super) fn admit(parts: &Parts, address: SocketAddr) -> Result<(), Problem> {
+    let host =
+        text(&parts.headers, &HOST).or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
+    let Some(host) = host else {
+        return Err(Problem::invalid("the request names no host", "send the header Host"));
+    };
+    if address.ip().is_loopback() && !is_loopback(host) {
+        return Err(Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "wrong-host",
+            "this server is not called by that name",
+            "use 127.0.0.1, localhost or [::1]",
+        ));
+    }
+    let foreign = || {
+        Problem::new(
+            StatusCode::FORBIDDEN,
+            "cross-site",
+            "a page of another site asks",
+            "this interface is for programs, and for pages of this server",
+        )
+    };
+    if text(&parts.headers, &ORIGIN).is_some_and(|origin| !same_origin(origin, host)) {
+        return Err(foreign());
+    }
+    let site = parts.headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
+    if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+        return Err(foreign());
+    }
+    let json = || text(&parts.headers, &CONTENT_TYPE).is_some_and(is_json);
+    if parts.method == Method::POST && !(super::has_body(&parts.headers) && json()) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "invalid",
+            "the body must be JSON, and say so",
+            "send Content-Type: application/json",
+        ));
+    }
+    Ok(())
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
+    // What cannot be read is nobody's name.
+    headers.get(name).map(|value| value.to_str().unwrap_or("?"))
+}
+
+fn is_json(kind: &str) -> bool {
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+fn same_origin(origin: &str, host: &str) -> bool {
+    let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: Method, headers: &[(&str, &str)]) -> Result<(), Problem> {
+        let mut request = http::Request::builder().method(method).uri("/v1/elections");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        admit(&parts, "127.0.0.1:7420".parse().unwrap())
+    }
+
+    #[test]
+    fn loopback_names_are_let_in() {
+        for host in ["localhost", "localhost:7420", "127.0.0.1:7420", "127.1.2.3", "[::1]:7420", "LOCALHOST"]
+        {
+            assert!(asked(Method::GET, &[("host", host)]).is_ok(), "{host}");
+        }
+    }
+
+    #[test]
+    fn names_that_were_bound_to_loopback_are_not() {
+        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::2]"] {
+            let problem = asked(Method::GET, &[("host", host)]).unwrap_err();
+            assert_eq!(problem.to_value()["code"], "wrong-host", "{host}");
+        }
+        assert!(asked(Method::GET, &[]).is_err());
+    }
+
+    #[test]
+    fn other_sites_are_not() {
+        let host = ("host", "localhost:7420");
+        for other in [
+            ("origin", "http://evil.example"),
+            ("origin", "null"),
+            ("origin", "http://localhost:9999"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
+            let problem = asked(Method::GET, &[host, other]).unwrap_err();
+            assert_eq!(problem.to_value()["code"], "cross-site", "{other:?}");
+        }
+        asked(Method::GET, &[host, ("origin", "http://localhost:7420")]).unwrap();
+        asked(Method::GET, &[host, ("sec-fetch-site", "same-origin")]).unwrap();
+    }
+
+    #[test]
+    fn what_changes_anything_is_json() {
+        let host = ("host", "localhost");
+        let length = ("content-length", "2");
+        assert!(asked(Method::POST, &[host]).is_err());
+        assert!(asked(Method::POST, &[host, length, ("content-type", "text/plain")]).is_err());
+        assert!(
+            asked(Method::POST, &[host, length, ("content-type", "application/x-www-form-urlencoded")])
+                .is_err()
+        );
+        asked(Method::POST, &[host, length, ("content-type", "application/json; charset=utf-8")]).unwrap();
+    }
+}

@@ -1,0 +1,150 @@
+//! What is answered, and how failures look: `application/problem+json` with the command's own stable codes.
+
+use std::convert::Infallible;
+
+use baton_election::Refusal;
+use baton_store::{StoreError, Undecided};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// A body of any kind.
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// An answer to a request.
+pub(crate) type Reply = Response<Body>;
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+    hint: String,
+    facts: Map<String, Value>,
+}
+
+impl Problem {
+    pub(crate) fn new(
+        status: StatusCode,
+        code: &'static str,
+        detail: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Problem {
+        Problem { status, code, detail: detail.into(), hint: hint.into(), facts: Map::new() }
+    }
+
+    /// The request makes no sense.
+    pub(crate) fn invalid(detail: impl Into<String>, hint: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "invalid", detail, hint)
+    }
+
+    /// As the value that stands in the body.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut object = self.facts.clone();
+        let own = [
+            ("type", json!("about:blank")),
+            ("title", json!(self.status.canonical_reason())),
+            ("status", json!(self.status.as_u16())),
+            ("code", json!(self.code)),
+            ("detail", json!(self.detail)),
+            ("hint", json!(self.hint)),
+        ];
+        object.extend(own.map(|(name, value)| (name.to_string(), value)));
+        Value::Object(object)
+    }
+
+    pub(crate) fn into_reply(self) -> Reply {
+        let body = serde_json::to_vec(&self.to_value()).unwrap_or_default();
+        reply(self.status, "application/problem+json", body.into())
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Problem {
+        let status = match &refusal {
+            Refusal::Held { .. }
+            | Refusal::Stale { .. }
+            | Refusal::NotEligible { .. }
+            | Refusal::Paused { .. }
+            | Refusal::AwaitingApproval { .. } => StatusCode::CONFLICT,
+            Refusal::WrongKey { .. } => StatusCode::FORBIDDEN,
+            Refusal::UnknownElection { .. } => StatusCode::NOT_FOUND,
+            Refusal::Invalid { .. } => StatusCode::BAD_REQUEST,
+        };
+        let facts = match serde_json::to_value(&refusal) {
+            Ok(Value::Object(facts)) => facts,
+            Ok(_) | Err(_) => Map::new(),
+        };
+        Problem { facts, ..Problem::new(status, refusal.code(), refusal.to_string(), refusal.hint()) }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let status = match &error {
+            StoreError::Conflict | StoreError::Unavailable { .. } | StoreError::Unknown { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            StoreError::Corrupt { .. }
+            | StoreError::Refused { .. }
+            | StoreError::Misnamed { .. }
+            | StoreError::Diverged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Problem::new(status, error.code(), error.to_string(), error.hint())
+    }
+}
+
+impl From<Undecided> for Problem {
+    fn from(undecided: Undecided) -> Problem {
+        match undecided {
+            Undecided::Refused(refusal) => refusal.into(),
+            Undecided::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<baton::Error> for Problem {
+    fn from(error: baton::Error) -> Problem {
+        let (code, hint) = (error.code(), error.hint().unwrap_or_default());
+        match error {
+            baton::Error::Refused(refusal) => refusal.into(),
+            baton::Error::Store(error) => error.into(),
+            baton::Error::Name(error) => Problem::invalid(error.to_string(), hint),
+            other => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, code, other.to_string(), hint),
+        }
+    }
+}
+
+/// Something that is an answer.
+pub(crate) fn json(value: &impl Serialize) -> Result<Reply, Problem> {
+    match serde_json::to_vec(value) {
+        Ok(body) => Ok(reply(StatusCode::OK, "application/json", body.into())),
+        Err(error) => Err(Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "system",
+            format!("the answer cannot be written: {error}"),
+            "this is a fault of the server",
+        )),
+    }
+}
+
+pub(crate) fn reply(status: StatusCode, kind: &'static str, body: Bytes) -> Reply {
+    typed(status, kind, Full::new(body).boxed_unsync())
+}
+
+/// Nothing.
+pub(crate) fn empty() -> Body {
+    Full::new(Bytes::new()).boxed_unsync()
+}
+
+pub(crate) fn typed(status: StatusCode, kind: &'static str, body: Body) -> Reply {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}

@@ -1,0 +1,182 @@
+//! Every route, once: what is matched, documented and guarded comes from this table.
+
+use http::Method;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Store,
+    Operators,
+    Elections,
+    Election,
+    Leader,
+    History,
+    Watch,
+    Candidates,
+    Candidate,
+    Enlist,
+    Withdraw,
+    Acquire,
+    Renew,
+    Release,
+    Pass,
+    Checkpoint,
+    Acknowledge,
+    Report,
+    Operate,
+    Batch,
+    Fences,
+    Fence,
+    FenceLog,
+    Admit,
+    KeepHold,
+    LeaveHold,
+    Health,
+    Ready,
+    OpenApi,
+}
+
+/// One route.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    /// Segments in braces are names.
+    pub(crate) path: &'static str,
+    pub(crate) ask: Ask,
+    pub(crate) summary: &'static str,
+}
+
+const fn get(path: &'static str, ask: Ask, summary: &'static str) -> Route {
+    Route { method: Method::GET, path, ask, summary }
+}
+
+const fn post(path: &'static str, ask: Ask, summary: &'static str) -> Route {
+    Route { method: Method::POST, path, ask, summary }
+}
+
+/// All of them. The busiest stand first.
+pub(crate) static ROUTES: [Route; 29] = [
+    post("/v1/elections/{election}/renew", Ask::Renew, "Stay the leader"),
+    post("/v1/elections/{election}/acquire", Ask::Acquire, "Become the leader, or wait in line"),
+    post("/v1/elections/{election}/release", Ask::Release, "Stop being the leader; the work has stopped"),
+    post("/v1/batch", Ask::Batch, "Many renewals, checks or commands, each answered on its own"),
+    get("/v1/elections/{election}/leader", Ask::Leader, "Who leads: 200, or 404 if nobody does"),
+    get("/v1/elections/{election}", Ask::Election, "An election as it stands"),
+    get("/v1/elections/{election}/watch", Ask::Watch, "Changes of an election, as server-sent events"),
+    post("/v1/elections/{election}/pass", Ask::Pass, "Release, and keep the election for a successor"),
+    post("/v1/elections/{election}/checkpoint", Ask::Checkpoint, "Leave something for the successor"),
+    post("/v1/elections/{election}/acknowledge", Ask::Acknowledge, "Take on what the predecessor left"),
+    post("/v1/elections/{election}/report", Ask::Report, "Say that the leader is not useful"),
+    post("/v1/elections/{election}/operate", Ask::Operate, "An operator's signed act"),
+    get("/v1/elections/{election}/history", Ask::History, "The last changes of leader"),
+    get(
+        "/v1/elections/{election}/candidates",
+        Ask::Candidates,
+        "Who stands, where a policy compares candidates",
+    ),
+    post("/v1/elections/{election}/candidates", Ask::Enlist, "Stand for election"),
+    post("/v1/elections/{election}/withdraw", Ask::Withdraw, "Stand no longer"),
+    get("/v1/elections/{election}/candidates/{agent}", Ask::Candidate, "One candidate"),
+    get("/v1/elections", Ask::Elections, "All elections"),
+    get("/v1/fences", Ask::Fences, "All fences"),
+    get("/v1/fences/{resource}", Ask::Fence, "A fence as it stands"),
+    get("/v1/fences/{resource}/log/{part}", Ask::FenceLog, "A part of what a fence accepted"),
+    post("/v1/fences/{resource}/admit", Ask::Admit, "Admit a token to a resource"),
+    post("/v1/fences/{resource}/keep", Ask::KeepHold, "Keep a hold on a resource"),
+    post("/v1/fences/{resource}/leave", Ask::LeaveHold, "End a hold on a resource"),
+    get("/v1/store", Ask::Store, "What the store knows of itself"),
+    post("/v1/store/operators", Ask::Operators, "Change who the operators of new elections are"),
+    get("/healthz", Ask::Health, "Whether the server runs"),
+    get("/readyz", Ask::Ready, "Whether the server can decide and write"),
+    get("/openapi.json", Ask::OpenApi, "This interface, described"),
+];
+
+/// What came of looking for a route.
+pub(crate) enum Matched {
+    /// This one, with what stands for its names.
+    Route(&'static Route, Vec<String>),
+    /// The path is one of another method.
+    OtherMethod(&'static str),
+    /// There is none.
+    None,
+}
+
+/// The route of a request.
+pub(crate) fn find(method: &Method, path: &str) -> Matched {
+    let mut other = None;
+    for route in &ROUTES {
+        if let Some(names) = names(route.path, path) {
+            if route.method == *method {
+                return Matched::Route(route, names);
+            }
+            other = Some(if route.method == Method::GET { "GET" } else { "POST" });
+        }
+    }
+    other.map_or(Matched::None, Matched::OtherMethod)
+}
+
+fn names(pattern: &str, path: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return Some(names),
+            (Some(wanted), Some(given)) if wanted.starts_with('{') => names.push(decoded(given)?),
+            (Some(wanted), Some(given)) if wanted == given => {}
+            (_, _) => return None,
+        }
+    }
+}
+
+/// Text without its percent signs.
+pub(crate) fn decoded(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_string());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+        let value = digit(rest.next())? * 16 + digit(rest.next())?;
+        bytes.push(u8::try_from(value).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(method: &Method, path: &str) -> Option<(Ask, Vec<String>)> {
+        match find(method, path) {
+            Matched::Route(route, names) => Some((route.ask, names)),
+            Matched::OtherMethod(_) | Matched::None => None,
+        }
+    }
+
+    #[test]
+    fn names_are_decoded() {
+        let (ask, names) = found(&Method::POST, "/v1/elections/fleet%2Feu/renew").unwrap();
+        assert_eq!((ask, names), (Ask::Renew, vec!["fleet/eu".to_string()]));
+        assert_eq!(found(&Method::POST, "/v1/elections/a%2/renew"), None);
+        assert_eq!(found(&Method::POST, "/v1/elections/a%zz/renew"), None);
+        assert_eq!(found(&Method::POST, "/v1/elections/a%ff/renew"), None);
+    }
+
+    #[test]
+    fn each_route_is_found_by_its_own_path() {
+        for route in &ROUTES {
+            let (ask, _) = found(&route.method, &route.path.replace(['{', '}'], "")).unwrap();
+            assert_eq!(ask, route.ask, "{}", route.path);
+        }
+        assert!(matches!(find(&Method::GET, "/v1/batch"), Matched::OtherMethod("POST")));
+        assert!(matches!(find(&Method::GET, "/v1/nothing"), Matched::None));
+        assert!(
+            matches!(find(&Method::GET, "/v1/elections/"), Matched::Route(..)),
+            "an empty name is refused as a name"
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! The engine as a store, for what is not decided by it: fences, candidates, histories, what the store knows of itself.
+//!
+//! Elections are read from memory and are not written through here. Candidates live in memory only: they enlist anew within
+//! seconds of a restart. Everything else goes to the store behind the engine.
+
+use baton_election::ElectionName;
+use baton_election::document::Transition;
+use baton_store::{
+    BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
+    StoreError, Strengths, Swapped, Version, boot,
+};
+
+use crate::engine::{Engine, View};
+
+/// The store that a server's own client sees.
+pub(crate) struct Behind {
+    engine: Engine,
+    candidates: MemoryStore,
+}
+
+impl Behind {
+    pub(crate) fn new(engine: Engine) -> Behind {
+        Behind { engine, candidates: MemoryStore::default() }
+    }
+
+    async fn read_election(&self, election: &ElectionName) -> Result<Reading, StoreError> {
+        let asked_at = boot::now();
+        let View { document, age } = self.engine.view(election).await?;
+        let found = document.map(|document| {
+            let version = Version::new(&format!("{}.{}", document.epoch, document.beat));
+            (Record::Election(Box::new(document)), version)
+        });
+        let age = found.is_some().then_some(age);
+        Ok(Reading { found, age, trace: None, asked_at, received_at: boot::now() })
+    }
+}
+
+impl Store for Behind {
+    fn location(&self) -> String {
+        self.engine.store().location()
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        match key {
+            Key::Election(election) => Box::pin(self.read_election(election)),
+            Key::Candidate(..) => self.candidates.read(key),
+            Key::Store | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => self.engine.store().read(key),
+        }
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expect: Expect,
+        next: &'a Record,
+        clock: Clock,
+    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+        match (key, next) {
+            (Key::Election(election), _) => Box::pin(async move {
+                Err(StoreError::Refused {
+                    place: election.to_string(),
+                    why: "the server decides on its elections itself".to_string(),
+                    hint: "send it the command".to_string(),
+                })
+            }),
+            (Key::Candidate(..), _) => self.candidates.swap(key, expect, next, clock),
+            (Key::Store, Record::Store(info)) => Box::pin(async move {
+                let swapped = self.engine.store().swap(key, expect, next, clock).await?;
+                self.engine.set_info(info.clone());
+                Ok(swapped)
+            }),
+            (Key::Store | Key::History(_) | Key::Fence(_) | Key::FenceLog(..), _) => {
+                self.engine.store().swap(key, expect, next, clock)
+            }
+        }
+    }
+
+    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        match prefix {
+            Prefix::Candidates(_) => self.candidates.list(prefix),
+            Prefix::Elections | Prefix::Fences => self.engine.store().list(prefix),
+        }
+    }
+
+    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+        self.engine.store().watch(key)
+    }
+
+    fn strengths(&self) -> Strengths {
+        self.engine.store().strengths()
+    }
+
+    fn native_history<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Transition>, StoreError>> {
+        self.engine.store().native_history(election, limit)
+    }
+}

@@ -1,0 +1,318 @@
+//! What the engine promises, on a store that can be stopped, counted and broken.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use baton_election::command::{Acquire, Release, Renew};
+use baton_election::policy::Limits;
+use baton_election::time::Span;
+use baton_election::{
+    AgentName, Answer, Command, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
+};
+use baton_server::Engine;
+use baton_store::{
+    BoxFuture, BoxStream, Change, Clock, Decided, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
+    StoreError, Strengths, Swapped, Undecided, boot,
+};
+
+/// A memory store whose swaps of elections are counted, delayed and broken.
+#[derive(Clone, Default)]
+struct Watched {
+    inner: MemoryStore,
+    swaps: Arc<AtomicUsize>,
+    slow: Arc<AtomicBool>,
+    /// The next swap is applied, and the answer lost.
+    lose_answer: Arc<AtomicBool>,
+    /// The next swap is not applied.
+    fail: Arc<AtomicBool>,
+}
+
+impl Store for Watched {
+    fn location(&self) -> String {
+        "watched".to_string()
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        self.inner.read(key)
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expect: Expect,
+        next: &'a Record,
+        clock: Clock,
+    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+        Box::pin(async move {
+            if matches!(key, Key::Election(_)) {
+                self.swaps.fetch_add(1, Ordering::SeqCst);
+            }
+            if self.slow.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            if self.fail.swap(false, Ordering::SeqCst) {
+                return Err(StoreError::Unavailable {
+                    location: self.location(),
+                    why: "it was told to".to_string(),
+                    hint: String::new(),
+                });
+            }
+            let swapped = self.inner.swap(key, expect, next, clock).await?;
+            if self.lose_answer.swap(false, Ordering::SeqCst) {
+                return Err(StoreError::Unknown { location: self.location(), why: "lost".to_string() });
+            }
+            Ok(swapped)
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        self.inner.list(prefix)
+    }
+
+    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+        self.inner.watch(key)
+    }
+
+    fn strengths(&self) -> Strengths {
+        self.inner.strengths()
+    }
+}
+
+fn election() -> ElectionName {
+    ElectionName::new("e").unwrap()
+}
+
+fn credential(number: u8) -> Credential {
+    Credential { incarnation: Incarnation([number; 8]), key: LeaseKey([number; 16]) }
+}
+
+fn acquire(number: u8, ttl: Span) -> Acquire {
+    Acquire {
+        agent: AgentName::new(&format!("agent-{number}")).unwrap(),
+        incarnation: credential(number).incarnation,
+        key_hash: credential(number).key.hash(),
+        ttl: Some(ttl),
+        task: None,
+        capabilities: BTreeSet::new(),
+        limits: Limits::default(),
+        reason: None,
+        noticed: None,
+        offer: false,
+    }
+}
+
+async fn grant(engine: &Engine, number: u8, ttl: Span) -> Epoch {
+    granted(engine.acquire(&election(), acquire(number, ttl), Span::ZERO).await)
+}
+
+fn granted(outcome: Result<Decided, Undecided>) -> Epoch {
+    match outcome.unwrap().answer {
+        Answer::Granted { epoch, .. } => epoch,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn renew(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Undecided> {
+    engine.execute(&election(), &Command::Renew(Renew::new(epoch, credential(number)))).await
+}
+
+async fn release(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Undecided> {
+    let release = Release { reason: None, ..released(number, epoch) };
+    engine.execute(&election(), &Command::Release(release)).await
+}
+
+fn released(number: u8, epoch: Epoch) -> Release {
+    serde_json::from_value(serde_json::json!({ "epoch": epoch, "credential": credential(number) })).unwrap()
+}
+
+fn held(outcome: Result<Decided, Undecided>) -> Span {
+    match outcome {
+        Err(Undecided::Refused(Refusal::Held { remaining, .. })) => remaining,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn engine() -> (Engine, Watched) {
+    let store = Watched::default();
+    (Engine::start(Arc::new(store.clone())).await.unwrap(), store)
+}
+
+/// What waits in line, as a task.
+fn wait_in_line(
+    engine: &Engine,
+    number: u8,
+    wait: Span,
+) -> tokio::task::JoinHandle<Result<Decided, Undecided>> {
+    let engine = engine.clone();
+    tokio::spawn(async move { engine.acquire(&election(), acquire(number, Span::secs(30)), wait).await })
+}
+
+#[tokio::test]
+async fn renewals_are_not_written_and_all_else_is() {
+    let (engine, store) = engine().await;
+    let epoch = grant(&engine, 1, Span::secs(30)).await;
+    for _ in 0..100 {
+        let renewed = renew(&engine, 1, epoch).await.unwrap();
+        assert!(matches!(renewed.answer, Answer::Renewed { .. }) && renewed.document.is_none());
+        assert_eq!(renewed.ttl, Some(Span::secs(30)));
+    }
+    assert_eq!(store.swaps.load(Ordering::SeqCst), 1);
+    release(&engine, 1, epoch).await.unwrap();
+    assert_eq!(store.swaps.load(Ordering::SeqCst), 2);
+    assert_eq!(engine.view(&election()).await.unwrap().document.unwrap().epoch, epoch);
+}
+
+#[tokio::test]
+async fn a_hundred_ask_and_one_is_granted() {
+    let (engine, _) = engine().await;
+    let asked: Vec<_> = (1..=100).map(|number| wait_in_line(&engine, number, Span::ZERO)).collect();
+    let mut granted = 0;
+    for one in asked {
+        granted += usize::from(one.await.unwrap().is_ok());
+    }
+    assert_eq!(granted, 1);
+}
+
+#[tokio::test]
+async fn who_waits_is_granted_in_order_and_in_the_same_write_as_the_release() {
+    let (engine, store) = engine().await;
+    let mut epoch = grant(&engine, 1, Span::secs(30)).await;
+    let mut line = Vec::new();
+    for number in 2..=5 {
+        line.push((number, wait_in_line(&engine, number, Span::secs(20))));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut holder = 1;
+    for (number, waiting) in line {
+        let before = store.swaps.load(Ordering::SeqCst);
+        release(&engine, holder, epoch).await.unwrap();
+        let decided = waiting.await.unwrap().unwrap();
+        assert!(matches!(decided.answer, Answer::Granted { offer: true, .. }), "{:?}", decided.answer);
+        assert_eq!(store.swaps.load(Ordering::SeqCst), before + 1, "one write");
+        let next = granted(Ok(decided));
+        assert!(next > epoch);
+        renew(&engine, number, next).await.unwrap();
+        (holder, epoch) = (number, next);
+    }
+}
+
+#[tokio::test]
+async fn an_offer_that_nobody_claims_goes_to_the_next() {
+    let (engine, _) = engine().await;
+    let epoch = grant(&engine, 1, Span::secs(1)).await;
+    let first = wait_in_line(&engine, 2, Span::secs(20));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let second = wait_in_line(&engine, 3, Span::secs(20));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    release(&engine, 1, epoch).await.unwrap();
+    let offered = granted(first.await.unwrap());
+    let begun = boot::now();
+    let next = granted(second.await.unwrap());
+    assert!(next > offered);
+    assert!(boot::now().since(begun) >= Span::millis(4_500), "an offer lasts five seconds");
+    assert!(renew(&engine, 2, offered).await.is_err());
+}
+
+#[tokio::test]
+async fn a_lease_ends_for_who_waits_when_it_ends_and_not_before() {
+    let (engine, _) = engine().await;
+    let begun = boot::now();
+    grant(&engine, 1, Span::secs(1)).await;
+    granted(wait_in_line(&engine, 2, Span::secs(20)).await.unwrap());
+    let took = boot::now().since(begun);
+    assert!(took >= Span::secs(1), "{took}");
+    assert!(took < Span::secs(3), "{took}");
+}
+
+#[tokio::test]
+async fn who_has_gone_is_passed_over() {
+    let (engine, _) = engine().await;
+    let epoch = grant(&engine, 1, Span::secs(30)).await;
+    let gone = wait_in_line(&engine, 2, Span::secs(20));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let there = wait_in_line(&engine, 3, Span::secs(20));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    gone.abort();
+    let _ = gone.await;
+    release(&engine, 1, epoch).await.unwrap();
+    granted(there.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_who_leads() {
+    let (engine, _) = engine().await;
+    grant(&engine, 1, Span::secs(30)).await;
+    let remaining = held(wait_in_line(&engine, 2, Span::millis(50)).await.unwrap());
+    assert!(remaining > Span::secs(28), "{remaining}");
+    // Who has left the line is not granted anything later.
+    release(&engine, 1, Epoch(1)).await.unwrap();
+    assert!(engine.view(&election()).await.unwrap().document.unwrap().leader.is_none());
+}
+
+#[tokio::test]
+async fn a_restart_gives_a_lease_its_full_length() {
+    let (engine, store) = engine().await;
+    let epoch = grant(&engine, 1, Span::secs(1)).await;
+    drop(engine);
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    let engine = Engine::start(Arc::new(store)).await.unwrap();
+    let remaining = held(engine.acquire(&election(), acquire(2, Span::secs(1)), Span::ZERO).await);
+    assert!(remaining > Span::millis(500), "{remaining}");
+    renew(&engine, 1, epoch).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_answer_of_the_store_is_found_out() {
+    let (engine, store) = engine().await;
+    store.lose_answer.store(true, Ordering::SeqCst);
+    let decided = engine.acquire(&election(), acquire(1, Span::secs(30)), Span::ZERO).await.unwrap();
+    assert!(matches!(decided.answer, Answer::Granted { repeated: true, .. }), "{:?}", decided.answer);
+    assert_eq!(store.swaps.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn what_was_not_written_is_not_granted() {
+    let (engine, store) = engine().await;
+    store.fail.store(true, Ordering::SeqCst);
+    let failed = engine.acquire(&election(), acquire(1, Span::secs(30)), Span::ZERO).await.unwrap_err();
+    assert!(matches!(failed, Undecided::Store(StoreError::Unavailable { .. })), "{failed:?}");
+    assert!(engine.view(&election()).await.unwrap().document.is_none());
+    let epoch = grant(&engine, 2, Span::secs(30)).await;
+    // And who waits in line goes on waiting.
+    let waiting = wait_in_line(&engine, 3, Span::secs(20));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    store.fail.store(true, Ordering::SeqCst);
+    release(&engine, 2, epoch).await.unwrap_err();
+    renew(&engine, 2, epoch).await.unwrap();
+    release(&engine, 2, epoch).await.unwrap();
+    granted(waiting.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_in_the_middle_of_a_write_leaves_nothing_behind() {
+    let (engine, store) = engine().await;
+    store.slow.store(true, Ordering::SeqCst);
+    let asking = wait_in_line(&engine, 1, Span::ZERO);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    asking.abort();
+    // It was granted all the same, and whoever asks next is told so once it is durable.
+    held(engine.acquire(&election(), acquire(2, Span::secs(30)), Span::ZERO).await);
+    let again = engine.acquire(&election(), acquire(1, Span::secs(30)), Span::ZERO).await.unwrap();
+    assert!(matches!(again.answer, Answer::Granted { repeated: true, .. }));
+}
+
+#[tokio::test]
+async fn nothing_is_shown_before_it_is_durable() {
+    let (engine, store) = engine().await;
+    store.slow.store(true, Ordering::SeqCst);
+    let asking = wait_in_line(&engine, 1, Span::ZERO);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let seen = engine.view(&election()).await.unwrap();
+    let durable = store.inner.read(&Key::Election(election())).await.unwrap().found.is_some();
+    assert!(seen.document.is_none() || durable);
+    granted(asking.await.unwrap());
+}

@@ -1,0 +1,140 @@
+//! From a path to a database that is whole.
+
+use std::fs::{self, File};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use baton_election::{Epoch, Span};
+use baton_store::StoreError;
+use redb::backends::FileBackend;
+use redb::{Builder, Database, DatabaseError, Error, ReadableDatabase};
+
+use crate::fault::{Place, said};
+use crate::fresh::Fresh;
+use crate::peek::Overlay;
+use crate::shape::{FORMAT, META, META_FLOOR, META_FORMAT, META_LEASE, META_SNAPSHOT, META_VERSIONS};
+
+/// What the database keeps in this process's memory; the machine's own cache keeps the rest.
+pub(crate) const CACHE_BYTES: usize = 32 << 20;
+
+/// How a database is opened: from its file, or in tests through something that fails.
+pub(crate) type Connect = Arc<dyn Fn(&Builder, &Path) -> Result<Database, DatabaseError> + Send + Sync>;
+
+/// The numbers about the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// No version above this was given.
+    pub(crate) versions: u64,
+    /// After a restore: no epoch above this was given for an election that is not there.
+    pub(crate) floor: Epoch,
+    /// After a restore: how long leases may last that the snapshot did not know of.
+    pub(crate) lease: Span,
+    /// That it is a copy, to be restored and not to be used.
+    pub(crate) snapshot: bool,
+}
+
+/// As it is opened when nothing is to fail.
+pub(crate) fn connect() -> Connect {
+    Arc::new(|builder, path| builder.open(path))
+}
+
+/// Makes the database if it is not there.
+pub(crate) fn make(place: &Place) -> Result<(), StoreError> {
+    match fs::symlink_metadata(&place.path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // If it exists by then, somebody else made it.
+            let named = Fresh::make(place, |_| Ok(()))?.name(&place.path);
+            named.map(drop).map_err(|error| place.io(&error))
+        }
+        Err(error) => Err(place.io(&error)),
+    }
+}
+
+/// Opens a database to write to it, once it was read from the disk and found to be whole.
+pub(crate) fn open(place: &Place, connect: &Connect) -> Result<(Database, Meta), StoreError> {
+    let file = examine(place)?;
+    forget_cached(&file);
+    drop(file);
+    let (database, meta) = whole(place, |builder| connect(builder, &place.path))?;
+    if meta.snapshot {
+        let hint = "use the store itself, or put the snapshot back with `baton restore`";
+        return Err(place.refused("it is a snapshot: it would give epochs a second time", hint));
+    }
+    Ok((database, meta))
+}
+
+/// Opens a database to look at it. Nothing is written, not even to repair it.
+pub(crate) fn peek(place: &Place) -> Result<(Database, Meta), StoreError> {
+    let file = examine(place)?;
+    whole(place, |builder| {
+        let overlay = Overlay::new(FileBackend::new(file)?)?;
+        builder.create_with_backend(overlay)
+    })
+}
+
+/// A file that may be a database: an empty one would be taken for one that is yet to be made.
+fn examine(place: &Place) -> Result<File, StoreError> {
+    let file = File::open(&place.path).map_err(|error| place.io(&error))?;
+    let found = file.metadata().map_err(|error| place.io(&error))?;
+    if !found.is_file() {
+        return Err(place.refused("it is not a file", "name a file: embedded:FILE"));
+    }
+    if found.len() == 0 {
+        return Err(place.corrupt("it is empty"));
+    }
+    Ok(file)
+}
+
+/// After a failed sync the machine may show pages that never reached the disk, as if they were there, for as long as it
+/// remembers them. It is made to forget, so that what is read is what is there. Best effort.
+fn forget_cached(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+}
+
+fn whole(
+    place: &Place,
+    open: impl FnOnce(&Builder) -> Result<Database, DatabaseError>,
+) -> Result<(Database, Meta), StoreError> {
+    let opened = catch_unwind(AssertUnwindSafe(|| -> Result<_, StoreError> {
+        let repaired = Arc::new(AtomicBool::new(false));
+        let mut builder = Builder::new();
+        let note = Arc::clone(&repaired);
+        builder.set_cache_size(CACHE_BYTES).set_repair_callback(move |_| note.store(true, Ordering::Relaxed));
+        let mut database = open(&builder).map_err(|error| place.opening(error))?;
+        // A repair has looked at everything already. Without one the database would trust its pages.
+        if !repaired.load(Ordering::Relaxed) {
+            database.check_integrity().map_err(|error| place.opening(error))?;
+        }
+        let meta = meta(place, &database)?;
+        Ok((database, meta))
+    }));
+    opened.unwrap_or_else(|panic| Err(place.corrupt(said(&*panic))))
+}
+
+fn meta(place: &Place, database: &Database) -> Result<Meta, StoreError> {
+    let read = || -> Result<(Option<u64>, Meta), Error> {
+        let table = database.begin_read()?.open_table(META)?;
+        let number = |name: &str| table.get(name).map(|found| found.map(|found| found.value()));
+        let meta = Meta {
+            versions: number(META_VERSIONS)?.unwrap_or(0),
+            floor: Epoch(number(META_FLOOR)?.unwrap_or(0)),
+            lease: Span::millis(number(META_LEASE)?.unwrap_or(0)),
+            snapshot: number(META_SNAPSHOT)?.is_some(),
+        };
+        Ok((number(META_FORMAT)?, meta))
+    };
+    match read().map_err(|error| place.reading(error))? {
+        (Some(FORMAT), meta) => Ok(meta),
+        (Some(format), _) => Err(place.refused(
+            format!("it was written by a newer Baton (format {format}; this one reads up to {FORMAT})"),
+            "update this Baton; nothing was changed",
+        )),
+        (None, _) => {
+            Err(place.refused("it is a database, but not one of Baton's", "name another file: embedded:FILE"))
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! How records lie in the database.
+//!
+//! A key is a byte for its kind and the names in it, with a zero between two names: no name has one, so that different
+//! keys have different bytes, and their order is that of [`Key`]. A value is a byte for its format, the version, and the
+//! record as compact JSON.
+
+use baton_election::{AgentName, ElectionName, ResourceName};
+use baton_store::{Key, NotARecord, Prefix, Record};
+use redb::{Table, TableDefinition};
+
+/// The form of the database that this Baton writes.
+pub(crate) const FORMAT: u64 = 1;
+
+/// All records.
+pub(crate) const RECORDS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("records");
+/// The transitions of elections, by election and epoch.
+pub(crate) const HISTORY: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("history");
+/// Numbers about the whole.
+pub(crate) const META: TableDefinition<'static, &str, u64> = TableDefinition::new("baton");
+
+/// [`RECORDS`] or [`HISTORY`], open to be changed.
+pub(crate) type Rows<'a> = Table<'a, &'static [u8], &'static [u8]>;
+
+/// In [`META`]: the format.
+pub(crate) const META_FORMAT: &str = "format";
+/// In [`META`]: no version above this was given.
+pub(crate) const META_VERSIONS: &str = "versions";
+/// In [`META`] of a snapshot: that it is one.
+pub(crate) const META_SNAPSHOT: &str = "snapshot";
+/// In [`META`], after a restore: no epoch above this was ever given for an election that is not there.
+pub(crate) const META_FLOOR: &str = "floor";
+/// In [`META`], after a restore: how long leases may last, in milliseconds, that the snapshot did not know of.
+pub(crate) const META_LEASE: &str = "lease_ms";
+
+/// The form of a value.
+const VALUE_FORMAT: u8 = 1;
+/// What comes before the JSON: the format and a number.
+const HEADER: usize = 9;
+
+const STORE: u8 = 1;
+const ELECTION: u8 = 2;
+const CANDIDATE: u8 = 3;
+const BESIDE: u8 = 4;
+const FENCE: u8 = 5;
+const FENCE_LOG: u8 = 6;
+
+fn joined(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = vec![kind];
+    bytes.extend(parts.join(&0));
+    bytes
+}
+
+/// A key's bytes.
+pub(crate) fn key(key: &Key) -> Vec<u8> {
+    match key {
+        Key::Store => joined(STORE, &[]),
+        Key::Election(election) => joined(ELECTION, &[election.as_str().as_bytes()]),
+        Key::Candidate(election, agent) => {
+            joined(CANDIDATE, &[election.as_str().as_bytes(), agent.as_str().as_bytes()])
+        }
+        Key::History(election) => joined(BESIDE, &[election.as_str().as_bytes()]),
+        Key::Fence(resource) => joined(FENCE, &[resource.as_str().as_bytes()]),
+        Key::FenceLog(resource, part) => {
+            joined(FENCE_LOG, &[resource.as_str().as_bytes(), &part.to_be_bytes()])
+        }
+    }
+}
+
+/// The key whose bytes these are, if they are one's.
+pub(crate) fn parse(bytes: &[u8]) -> Option<Key> {
+    let (kind, rest) = bytes.split_first()?;
+    let text = |bytes| std::str::from_utf8(bytes).ok();
+    let election = |bytes| ElectionName::new(text(bytes)?).ok();
+    let resource = |bytes| ResourceName::new(text(bytes)?).ok();
+    let halves = || {
+        let at = rest.iter().position(|byte| *byte == 0)?;
+        Some((&rest[..at], &rest[at + 1..]))
+    };
+    match *kind {
+        STORE => rest.is_empty().then_some(Key::Store),
+        ELECTION => Some(Key::Election(election(rest)?)),
+        CANDIDATE => {
+            let (name, agent) = halves()?;
+            Some(Key::Candidate(election(name)?, AgentName::new(text(agent)?).ok()?))
+        }
+        BESIDE => Some(Key::History(election(rest)?)),
+        FENCE => Some(Key::Fence(resource(rest)?)),
+        FENCE_LOG => {
+            let (name, part) = halves()?;
+            Some(Key::FenceLog(resource(name)?, u64::from_be_bytes(part.try_into().ok()?)))
+        }
+        _ => None,
+    }
+}
+
+/// Between which bytes the keys of a kind lie; the end is not among them.
+pub(crate) fn bounds(prefix: &Prefix) -> (Vec<u8>, Vec<u8>) {
+    match prefix {
+        Prefix::Elections => (vec![ELECTION], vec![ELECTION + 1]),
+        Prefix::Fences => (vec![FENCE], vec![FENCE + 1]),
+        Prefix::Candidates(election) => {
+            let name = election.as_str().as_bytes();
+            ([&[CANDIDATE], name, &[0]].concat(), [&[CANDIDATE], name, &[1]].concat())
+        }
+    }
+}
+
+/// The key of a transition.
+pub(crate) fn transition_key(election: &ElectionName, epoch: u64) -> Vec<u8> {
+    [election.as_str().as_bytes(), &[0], &epoch.to_be_bytes()].concat()
+}
+
+/// Between which bytes the transitions of an election lie; the end is not among them.
+pub(crate) fn transition_bounds(election: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    ([election, &[0]].concat(), [election, &[1]].concat())
+}
+
+/// A value without its number.
+pub(crate) fn value(json: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER + json.len());
+    bytes.push(VALUE_FORMAT);
+    bytes.extend([0; HEADER - 1]);
+    bytes.extend(json);
+    bytes
+}
+
+/// Writes the number into a value.
+pub(crate) fn number(value: &mut [u8], number: u64) {
+    value[1..HEADER].copy_from_slice(&number.to_be_bytes());
+}
+
+/// What comes after the number of a value.
+pub(crate) fn json(value: &[u8]) -> Option<&[u8]> {
+    value.get(HEADER..)
+}
+
+/// A value taken apart: its number and its JSON.
+pub(crate) fn parts(value: &[u8]) -> Result<(u64, &str), NotARecord> {
+    let odd = |why: &str| NotARecord {
+        why: why.to_string(),
+        hint: "put back a snapshot with `baton restore`; nothing was changed".to_string(),
+    };
+    let Some((header, json)) = value.split_at_checked(HEADER) else { return Err(odd("it is cut off")) };
+    match header {
+        [VALUE_FORMAT, number @ ..] => {
+            let number = number.try_into().map_err(|_| odd("it is cut off"))?;
+            let json = std::str::from_utf8(json).map_err(|_| odd("it is not text"))?;
+            Ok((u64::from_be_bytes(number), json))
+        }
+        [format, ..] if *format > VALUE_FORMAT => Err(NotARecord {
+            why: format!("it was written by a newer Baton (form {format}; this one reads {VALUE_FORMAT})"),
+            hint: "update this Baton; nothing was changed".to_string(),
+        }),
+        [..] => Err(odd("it begins oddly")),
+    }
+}
+
+/// The record in a value, and its version.
+pub(crate) fn record(key: &Key, value: &[u8]) -> Result<(Record, u64), NotARecord> {
+    let (version, json) = parts(value)?;
+    Ok((Record::from_json(key, json)?, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_keep_their_order_and_are_known_by_their_bytes() {
+        let election = |text| ElectionName::new(text).unwrap();
+        let resource = |text| ResourceName::new(text).unwrap();
+        let agent = |text| AgentName::new(text).unwrap();
+        let mut keys = vec![Key::Store, Key::FenceLog(resource("a"), 2), Key::FenceLog(resource("a"), 256)];
+        for name in ["a", "a-b", "a.b", "a/b", "ab", "b"] {
+            keys.extend([
+                Key::Election(election(name)),
+                Key::Candidate(election(name), agent("x")),
+                Key::Candidate(election(name), agent("y")),
+                Key::History(election(name)),
+                Key::Fence(resource(name)),
+                Key::FenceLog(resource(name), 7),
+            ]);
+        }
+        for one in &keys {
+            assert_eq!(parse(&key(one)).as_ref(), Some(one));
+            for other in &keys {
+                assert_eq!(key(one).cmp(&key(other)), one.cmp(other), "{one} and {other}");
+            }
+        }
+        for prefix in [Prefix::Elections, Prefix::Fences, Prefix::Candidates(election("a"))] {
+            let (from, to) = bounds(&prefix);
+            for one in &keys {
+                let bytes = key(one);
+                assert_eq!(from <= bytes && bytes < to, prefix.covers(one), "{one}");
+            }
+        }
+    }
+
+    #[test]
+    fn odd_bytes_are_no_key_and_no_value() {
+        for odd in [&[][..], &[0], &[1, b'a'], &[2], &[3, b'a'], &[6, b'a', 0, 1], &[9, b'a']] {
+            assert_eq!(parse(odd), None, "{odd:?}");
+        }
+        let mut whole = value(b"{}");
+        number(&mut whole, 258);
+        assert_eq!(parts(&whole).unwrap(), (258, "{}"));
+        assert!(parts(&whole[..8]).is_err_and(|not| not.why.contains("cut off")));
+        whole[0] = 2;
+        assert!(parts(&whole).is_err_and(|not| not.why.contains("newer")));
+        whole[0] = 0;
+        assert!(parts(&whole).is_err());
+    }
+}

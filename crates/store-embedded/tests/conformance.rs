@@ -1,0 +1,20 @@
+//! The suite. Clients of one process share the store: nobody else can open it.
+#![allow(clippy::unwrap_used, reason = "this is all tests")]
+
+mod support;
+
+use std::sync::Arc;
+
+use baton_store::{Store, conformance};
+use support::Place;
+
+#[tokio::test]
+async fn the_whole_suite() {
+    let place = Place::new();
+    let store = place.store();
+    let open = || {
+        let store = store.clone();
+        Box::pin(async move { Arc::new(store) as Arc<dyn Store> }) as baton_store::BoxFuture<'_, _>
+    };
+    assert!(conformance::run(&open).await >= 13);
+}

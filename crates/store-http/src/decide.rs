@@ -1,0 +1,153 @@
+//! Commands, as they are sent.
+
+use std::time::Duration;
+
+use baton_election::command::Acquire;
+use baton_election::fence::{Entry, Fence};
+use baton_election::operator::SignedKeys;
+use baton_election::time::Span;
+use baton_election::{
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Incarnation, ResourceName,
+};
+use baton_store::{Decided, Decider, Decision, Undecided};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::client::segment;
+use crate::store::{AT_ONCE, HttpStore};
+
+#[derive(Deserialize)]
+struct Told {
+    answer: Answer,
+    ttl_ms: Option<u64>,
+    document: Option<Box<Document>>,
+}
+
+impl From<Told> for Decided {
+    fn from(told: Told) -> Decided {
+        Decided { answer: told.answer, document: told.document, ttl: told.ttl_ms.map(Span::millis) }
+    }
+}
+
+#[derive(Deserialize)]
+struct Withdrawn {
+    withdrawn: bool,
+}
+
+impl HttpStore {
+    async fn send<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + Sync),
+        longer: Duration,
+    ) -> Result<T, Undecided> {
+        self.client.post(path, body, longer).await.map_err(|fault| fault.of_command(&self.client.base))
+    }
+
+    async fn command(
+        &self,
+        election: &ElectionName,
+        name: &str,
+        body: &(impl Serialize + Sync),
+    ) -> Result<Decided, Undecided> {
+        let path = format!("/v1/elections/{}/{name}", segment(election));
+        Ok(self.send::<Told>(&path, body, AT_ONCE).await?.into())
+    }
+
+    async fn on_fence<T: DeserializeOwned>(
+        &self,
+        resource: &ResourceName,
+        name: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, Undecided> {
+        self.send(&format!("/v1/fences/{}/{name}", segment(resource)), body, AT_ONCE).await
+    }
+}
+
+impl Decider for HttpStore {
+    fn execute<'a>(&'a self, election: &'a ElectionName, command: &'a Command) -> Decision<'a, Decided> {
+        Box::pin(async move {
+            match command {
+                Command::Acquire(acquire) => self.command(election, "acquire", acquire).await,
+                Command::Renew(renew) => self.command(election, "renew", renew).await,
+                Command::Release(release) => self.command(election, "release", release).await,
+                Command::Pass(pass) => self.command(election, "pass", pass).await,
+                Command::Checkpoint(write) => self.command(election, "checkpoint", write).await,
+                Command::Acknowledge(acknowledge) => self.command(election, "acknowledge", acknowledge).await,
+                Command::Report(report) => self.command(election, "report", report).await,
+                Command::Operate(signed) => self.command(election, "operate", signed).await,
+            }
+        })
+    }
+
+    fn acquire<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        acquire: &'a Acquire,
+        wait: Span,
+    ) -> Decision<'a, Decided> {
+        Box::pin(async move {
+            let wait_ms = wait.as_millis();
+            let path = format!("/v1/elections/{}/acquire?wait_ms={wait_ms}", segment(election));
+            Ok(self.send::<Told>(&path, acquire, Duration::from_millis(wait_ms)).await?.into())
+        })
+    }
+
+    fn enlist<'a>(&'a self, candidate: &'a Candidate) -> Decision<'a, Candidate> {
+        Box::pin(async move {
+            let path = format!("/v1/elections/{}/candidates", segment(&candidate.election));
+            self.send(&path, candidate, AT_ONCE).await
+        })
+    }
+
+    fn withdraw<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        agent: &'a AgentName,
+        credential: &'a Credential,
+    ) -> Decision<'a, bool> {
+        Box::pin(async move {
+            let path = format!("/v1/elections/{}/withdraw", segment(election));
+            let body = json!({ "agent": agent, "credential": credential });
+            Ok(self.send::<Withdrawn>(&path, &body, AT_ONCE).await?.withdrawn)
+        })
+    }
+
+    fn admit<'a>(&'a self, entry: &'a Entry<'a>, election: Option<&'a ElectionName>) -> Decision<'a, Fence> {
+        Box::pin(async move {
+            let hold = entry
+                .hold
+                .map(|(incarnation, ttl)| json!({ "incarnation": incarnation, "ttl_ms": ttl.as_millis() }));
+            let body = json!({
+                "token": entry.token, "election": election, "agent": entry.agent, "note": entry.note, "hold": hold,
+            });
+            self.on_fence(entry.resource, "admit", &body).await
+        })
+    }
+
+    fn keep_hold<'a>(
+        &'a self,
+        resource: &'a ResourceName,
+        election: &'a ElectionName,
+        mine: Incarnation,
+    ) -> Decision<'a, ()> {
+        Box::pin(async move {
+            let body = json!({ "election": election, "incarnation": mine });
+            self.on_fence::<IgnoredAny>(resource, "keep", &body).await.map(|_| ())
+        })
+    }
+
+    fn leave_hold<'a>(&'a self, resource: &'a ResourceName, mine: Incarnation) -> Decision<'a, ()> {
+        Box::pin(async move {
+            let body = json!({ "incarnation": mine });
+            self.on_fence::<IgnoredAny>(resource, "leave", &body).await.map(|_| ())
+        })
+    }
+
+    fn set_operators<'a>(&'a self, order: &'a SignedKeys) -> Decision<'a, ()> {
+        Box::pin(
+            async move { self.send::<IgnoredAny>("/v1/store/operators", order, AT_ONCE).await.map(|_| ()) },
+        )
+    }
+}

@@ -1,0 +1,140 @@
+//! What a failed request means: not sent, may have been carried out, refused.
+
+use std::error::Error;
+
+use baton_election::Refusal;
+use baton_store::{StoreError, Undecided};
+use http::StatusCode;
+use serde::Deserialize;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Nothing was sent.
+    NotSent(String),
+    /// It was sent, and nobody knows what became of it.
+    NoAnswer(String),
+    /// The server said no.
+    Said(Box<Said>),
+}
+
+/// What a server says when it says no.
+#[derive(Debug)]
+pub(crate) struct Said {
+    status: StatusCode,
+    refusal: Option<Refusal>,
+    code: String,
+    detail: String,
+    hint: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Problem {
+    code: String,
+    detail: String,
+    hint: String,
+}
+
+impl Fault {
+    /// A failed request, as the client library tells it.
+    pub(crate) fn of(error: &hyper_util::client::legacy::Error) -> Fault {
+        let mut words = Vec::new();
+        let mut source: Option<&dyn Error> = error.source();
+        while let Some(cause) = source {
+            words.push(cause.to_string());
+            source = cause.source();
+        }
+        let why = words.pop().unwrap_or_else(|| error.to_string());
+        if error.is_connect() { Fault::NotSent(why) } else { Fault::NoAnswer(why) }
+    }
+
+    /// An answer that is none.
+    pub(crate) fn said(status: StatusCode, body: &[u8]) -> Fault {
+        let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
+        let refusal = serde_json::from_slice(body).ok();
+        let said = match problem.code.is_empty() {
+            true => Said {
+                status,
+                refusal: None,
+                code: String::new(),
+                detail: format!("it answered {status}, which no Baton server does"),
+                hint: "check host and port".to_string(),
+            },
+            false => Said { status, refusal, code: problem.code, detail: problem.detail, hint: problem.hint },
+        };
+        Fault::Said(Box::new(said))
+    }
+
+    /// As the failure of a look.
+    pub(crate) fn of_reading(self, location: &str) -> StoreError {
+        match self.of_command(location) {
+            Undecided::Store(StoreError::Unknown { location, why }) => unavailable(&location, why),
+            Undecided::Store(error) => error,
+            Undecided::Refused(refusal) => StoreError::Refused {
+                place: location.to_string(),
+                why: refusal.to_string(),
+                hint: refusal.hint(),
+            },
+        }
+    }
+
+    /// As the failure of a command.
+    pub(crate) fn of_command(self, location: &str) -> Undecided {
+        let error = match self {
+            Fault::NotSent(why) => unavailable(location, why),
+            Fault::NoAnswer(why) => StoreError::Unknown { location: location.to_string(), why },
+            Fault::Said(said) => match *said {
+                Said { refusal: Some(refusal), .. } => return refusal.into(),
+                Said { code, detail, .. } if code == "unknown" => {
+                    StoreError::Unknown { location: location.to_string(), why: detail }
+                }
+                Said { status: StatusCode::SERVICE_UNAVAILABLE, detail, hint, .. } => {
+                    StoreError::Unavailable { location: location.to_string(), why: detail, hint }
+                }
+                Said { detail, hint, .. } => {
+                    StoreError::Refused { place: location.to_string(), why: detail, hint }
+                }
+            },
+        };
+        error.into()
+    }
+}
+
+fn unavailable(location: &str, why: String) -> StoreError {
+    StoreError::Unavailable {
+        location: location.to_string(),
+        why,
+        hint: "see whether the server runs: baton serve".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_the_same_here_as_there() {
+        let refusal = Refusal::UnknownElection { election: "e".to_string() };
+        let mut body = serde_json::to_value(&refusal).unwrap();
+        body["detail"] = "there is no such election".into();
+        body["status"] = 404.into();
+        let fault = Fault::said(StatusCode::NOT_FOUND, body.to_string().as_bytes());
+        assert!(matches!(fault.of_command("l"), Undecided::Refused(said) if said == refusal));
+    }
+
+    #[test]
+    fn what_is_no_answer_of_a_server_is_refused() {
+        let fault = Fault::said(StatusCode::NOT_FOUND, b"<html>");
+        assert!(matches!(fault.of_command("l"), Undecided::Store(StoreError::Refused { .. })));
+    }
+
+    #[test]
+    fn what_was_sent_is_unknown_and_what_was_not_is_not() {
+        let lost = || Fault::NoAnswer("it hung up".to_string());
+        assert!(matches!(lost().of_command("l"), Undecided::Store(StoreError::Unknown { .. })));
+        assert!(matches!(lost().of_reading("l"), StoreError::Unavailable { .. }));
+        let fault = Fault::NotSent("nobody listens".to_string());
+        assert!(matches!(fault.of_command("l"), Undecided::Store(StoreError::Unavailable { .. })));
+    }
+}

@@ -1,0 +1,23 @@
+//! Elections that a Baton server decides: `http://HOST:PORT`.
+//!
+//! Commands are sent to the server, which decides and writes; records are read from it. Assumes that the server is who it says it is: over
+//! plain HTTP that is so on a loopback address only. Guarantees that a command whose answer was lost is said to be unknown, never to
+//! have failed; every command may then be sent again. Does not decide anything here.
+
+mod client;
+mod decide;
+mod fault;
+mod open;
+mod store;
+mod watch;
+
+use std::sync::Arc;
+
+use baton_store::{Store, StoreError, StoreUrl};
+
+pub use store::HttpStore;
+
+/// The server that `http://HOST:PORT` names. Asks nothing of it.
+pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(HttpStore::open(url)?))
+}

@@ -1,0 +1,158 @@
+//! The records of a server, as they are read.
+
+use std::time::Duration;
+
+use baton_election::ElectionName;
+use baton_election::document::Transition;
+use baton_election::time::Span;
+use baton_store::{
+    BoxFuture, BoxStream, Change, Clock, Decider, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
+    Reading, Record, Store, StoreError, StoreUrl, Strengths, Swapped, Upkeep, Version, Watching, boot,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::client::{Client, segment};
+use crate::open::Settings;
+use crate::watch;
+
+/// A Baton server. Clones share its connections.
+#[derive(Clone)]
+pub struct HttpStore {
+    pub(crate) client: Client,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    record: Option<Box<RawValue>>,
+    version: Option<String>,
+    age_ms: Option<u64>,
+}
+
+impl HttpStore {
+    /// The server that `http://HOST:PORT` names. Asks nothing of it.
+    pub fn open(url: &StoreUrl) -> Result<HttpStore, StoreError> {
+        Ok(HttpStore { client: Client::of(&Settings::of(url)?) })
+    }
+
+    async fn read_now(&self, key: &Key) -> Result<Reading, StoreError> {
+        let asked_at = boot::now();
+        let shown: Shown = match path(key) {
+            Some(path) => {
+                self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?
+            }
+            // The server keeps its histories by itself.
+            None => Shown { record: None, version: None, age_ms: None },
+        };
+        let found = match (shown.record, shown.version) {
+            (Some(record), Some(version)) => {
+                let record = Record::from_json(key, record.get()).map_err(|error| StoreError::Corrupt {
+                    place: format!("{} of {}", key, self.client.base),
+                    why: error.why,
+                    hint: error.hint,
+                })?;
+                Some((record, Version::new(&version)))
+            }
+            (_, _) => None,
+        };
+        let age = shown.age_ms.filter(|_| found.is_some()).map(Span::millis);
+        Ok(Reading { found, age, trace: None, asked_at, received_at: boot::now() })
+    }
+
+    async fn list_now(&self, prefix: &Prefix) -> Result<Vec<Key>, StoreError> {
+        let path = match prefix {
+            Prefix::Elections => "/v1/elections".to_string(),
+            Prefix::Candidates(election) => format!("/v1/elections/{}/candidates", segment(election)),
+            Prefix::Fences => "/v1/fences".to_string(),
+        };
+        let names: Vec<String> =
+            self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?;
+        Ok(names.iter().filter_map(|name| Key::parse(name)).filter(|key| prefix.covers(key)).collect())
+    }
+}
+
+/// Where a record is.
+fn path(key: &Key) -> Option<String> {
+    Some(match key {
+        Key::Store => "/v1/store".to_string(),
+        Key::Election(election) => format!("/v1/elections/{}", segment(election)),
+        Key::Candidate(election, agent) => {
+            format!("/v1/elections/{}/candidates/{}", segment(election), segment(agent))
+        }
+        Key::History(_) => return None,
+        Key::Fence(resource) => format!("/v1/fences/{}", segment(resource)),
+        Key::FenceLog(resource, part) => format!("/v1/fences/{}/log/{part}", segment(resource)),
+    })
+}
+
+impl Store for HttpStore {
+    fn location(&self) -> String {
+        self.client.base.clone()
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        Box::pin(self.read_now(key))
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        _expect: Expect,
+        _next: &'a Record,
+        _clock: Clock,
+    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+        Box::pin(async move {
+            Err(StoreError::Refused {
+                place: format!("{key} of {}", self.client.base),
+                why: "a server decides by itself, and takes no records".to_string(),
+                hint: "send it a command".to_string(),
+            })
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        Box::pin(self.list_now(prefix))
+    }
+
+    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+        Box::pin(async move {
+            match key {
+                Key::Election(election) => watch::watch(&self.client, election).await,
+                Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
+                    Ok(watch::polled())
+                }
+            }
+        })
+    }
+
+    fn strengths(&self) -> Strengths {
+        Strengths {
+            age: "the server's boot-time clock",
+            stamped: true,
+            watch: Watching::Pushed,
+            durability: Durability::Synced,
+            deletion: Deletion::Impossible,
+            history: HistoryKept::Native,
+            partition: "whoever does not reach the server can neither take nor renew a lease",
+            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
+        }
+    }
+
+    fn decider(&self) -> Option<&dyn Decider> {
+        Some(self)
+    }
+
+    fn native_history<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Transition>, StoreError>> {
+        Box::pin(async move {
+            let path = format!("/v1/elections/{}/history?limit={limit}", segment(election));
+            self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))
+        })
+    }
+}
+
+/// No longer than it asks for.
+pub(crate) const AT_ONCE: Duration = Duration::ZERO;

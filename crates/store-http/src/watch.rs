@@ -1,0 +1,134 @@
+//! Changes, as the server tells of them.
+
+use std::time::Duration;
+
+use baton_election::ElectionName;
+use baton_store::{BoxStream, Change, StoreError};
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use crate::client::{Client, segment};
+
+/// A server that is silent for longer has gone: it says every ten seconds that it is there.
+const SILENCE: Duration = Duration::from_secs(25);
+/// The longest wait between two attempts to connect.
+const LONGEST: Duration = Duration::from_secs(5);
+/// Between two looks, where nobody tells.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// One stream, and what is needed to go on with another.
+struct Line {
+    client: Client,
+    path: String,
+    events: Option<Incoming>,
+    /// What was received and not yet read.
+    text: Vec<u8>,
+    /// The id of the last event.
+    last: Option<String>,
+    failures: u32,
+}
+
+/// Tells of changes from here on.
+pub(crate) async fn watch(client: &Client, election: &ElectionName) -> Result<BoxStream<Change>, StoreError> {
+    let path = format!("/v1/elections/{}/watch", segment(election));
+    let events = client.events(&path, None).await.map_err(|fault| fault.of_reading(&client.base))?;
+    let mut line = Line {
+        client: client.clone(),
+        path,
+        events: Some(events),
+        text: Vec::new(),
+        last: None,
+        failures: 0,
+    };
+    // The first event says how it stands: whatever changes is told after it.
+    line.next_event().await;
+    Ok(Box::pin(stream::unfold(line, |mut line| async move { Some((line.next().await, line)) })))
+}
+
+/// Says again and again that something may have changed.
+pub(crate) fn polled() -> BoxStream<Change> {
+    Box::pin(stream::unfold((), |()| async {
+        tokio::time::sleep(LOOK.mul_f64(jitter(0.5))).await;
+        Some((Change::Changed, ()))
+    }))
+}
+
+impl Line {
+    async fn next(&mut self) -> Change {
+        loop {
+            if self.events.is_some() {
+                match self.next_event().await {
+                    Some(event) if event == "change" => return Change::Changed,
+                    Some(_) => return Change::Gap,
+                    None => self.events = None,
+                }
+            }
+            if self.connect().await && self.last.is_none() {
+                return Change::Gap;
+            }
+        }
+    }
+
+    /// Tries once, after a while if it failed before. Says whether it worked.
+    async fn connect(&mut self) -> bool {
+        if self.failures > 0 {
+            let wait = Duration::from_millis(50).saturating_mul(1 << self.failures.min(7)).min(LONGEST);
+            tokio::time::sleep(wait.mul_f64(jitter(1.0))).await;
+        }
+        self.text.clear();
+        match self.client.events(&self.path, self.last.as_deref()).await {
+            Ok(events) => {
+                (self.events, self.failures) = (Some(events), 0);
+                true
+            }
+            Err(_) => {
+                self.failures += 1;
+                false
+            }
+        }
+    }
+
+    /// The kind of the next event; none if the stream ended.
+    async fn next_event(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.text.windows(2).position(|two| two == b"\n\n") {
+                let event: Vec<u8> = self.text.drain(..end + 2).collect();
+                if let Some(kind) = self.take_in(&String::from_utf8_lossy(&event)) {
+                    return Some(kind);
+                }
+                continue;
+            }
+            let more = self.more().await?;
+            self.text.extend_from_slice(&more);
+        }
+    }
+
+    fn take_in(&mut self, event: &str) -> Option<String> {
+        let field = |name: &str| {
+            event
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+                .map(ToString::to_string)
+        };
+        let kind = field("event")?;
+        match field("id") {
+            Some(id) => self.last = Some(id),
+            None if kind == "gap" => self.last = None,
+            None => {}
+        }
+        Some(kind)
+    }
+
+    async fn more(&mut self) -> Option<Bytes> {
+        let frame = tokio::time::timeout(SILENCE, self.events.as_mut()?.frame()).await.ok()??.ok()?;
+        Some(frame.into_data().unwrap_or_default())
+    }
+}
+
+/// Between `1 - part` and 1, at random.
+fn jitter(part: f64) -> f64 {
+    let random = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
+    1.0 - part * random
+}

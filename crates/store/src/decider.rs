@@ -1,0 +1,81 @@
+//! Stores that decide by themselves: they are sent commands, and documents are only read from them.
+
+use baton_election::command::Acquire;
+use baton_election::fence::{Entry, Fence};
+use baton_election::operator::SignedKeys;
+use baton_election::time::Span;
+use baton_election::{
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Incarnation, Refusal,
+    ResourceName,
+};
+
+use crate::error::StoreError;
+use crate::store::BoxFuture;
+
+/// A command that was carried out.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// What is answered.
+    pub answer: Answer,
+    /// The document after it; none after a plain renewal, which changes nothing that anybody wants to see.
+    pub document: Option<Box<Document>>,
+    /// How long the leader's lease lasts after it, if there is one.
+    pub ttl: Option<Span>,
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Undecided {
+    /// The election refused it. Nothing was changed.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The store failed; its error says what may be assumed.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+}
+
+/// What comes of a command.
+pub type Decision<'a, T> = BoxFuture<'a, Result<T, Undecided>>;
+
+/// What a store that decides by itself is asked to do. Everything may be repeated after any error.
+pub trait Decider: Send + Sync {
+    /// Carries out a command.
+    fn execute<'a>(&'a self, election: &'a ElectionName, command: &'a Command) -> Decision<'a, Decided>;
+
+    /// Asks for the lease, and waits in line for it for at most so long. Who has waited is made an offer, which it claims with a
+    /// renewal. Where a policy compares candidates there is no line.
+    fn acquire<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        acquire: &'a Acquire,
+        wait: Span,
+    ) -> Decision<'a, Decided>;
+
+    /// Enlists a candidate, or lets it go on standing.
+    fn enlist<'a>(&'a self, candidate: &'a Candidate) -> Decision<'a, Candidate>;
+
+    /// Stands no longer. Returns whether it did.
+    fn withdraw<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        agent: &'a AgentName,
+        credential: &'a Credential,
+    ) -> Decision<'a, bool>;
+
+    /// Admits a token to a resource, and logs it. Without an election the one that the resource is bound to is asked.
+    fn admit<'a>(&'a self, entry: &'a Entry<'a>, election: Option<&'a ElectionName>) -> Decision<'a, Fence>;
+
+    /// Keeps a hold on a resource.
+    fn keep_hold<'a>(
+        &'a self,
+        resource: &'a ResourceName,
+        election: &'a ElectionName,
+        mine: Incarnation,
+    ) -> Decision<'a, ()>;
+
+    /// Ends a hold on a resource.
+    fn leave_hold<'a>(&'a self, resource: &'a ResourceName, mine: Incarnation) -> Decision<'a, ()>;
+
+    /// Changes who the operators of the store's new elections are.
+    fn set_operators<'a>(&'a self, order: &'a SignedKeys) -> Decision<'a, ()>;
+}
