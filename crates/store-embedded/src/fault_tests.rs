@@ -221,6 +221,25 @@ async fn a_full_disk() {
     fails_and_recovers(|faults, on| faults.full.store(on, Ordering::SeqCst), "no storage space").await;
 }
 
+#[tokio::test]
+async fn an_older_file_is_not_taken_for_the_one_that_failed() {
+    let place = Place::new();
+    let store = place.store();
+    let first = write(&store, "e", 1, Expect::Absent).await.unwrap();
+    let older = std::fs::read(&place.path).unwrap();
+    let second = write(&store, "e", 2, version(first)).await.unwrap();
+    place.faults.sync.store(true, Ordering::SeqCst);
+    assert!(matches!(write(&store, "e", 3, version(second)).await, Err(StoreError::Unknown { .. })));
+    place.faults.sync.store(false, Ordering::SeqCst);
+    std::fs::write(&place.path, older).unwrap();
+    boot::sleep(Span::millis(1_100)).await.unwrap();
+    let refused = write(&store, "f", 1, Expect::Absent).await;
+    assert!(
+        matches!(&refused, Err(StoreError::Unavailable { why, .. }) if why.contains("older")),
+        "{refused:?}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_swaps_share_a_sync_and_one_needs_one() {
     let place = Place::new();

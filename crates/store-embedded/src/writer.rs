@@ -237,10 +237,10 @@ impl Writer {
             Err(panic) => return self.fail(jobs, &said(&*panic), |place, why| place.unknown(why)),
         };
         (self.versions, self.reserved, self.aftermath) = (versions, reserved, aftermath);
-        let last = jobs.iter().zip(&outcomes).filter_map(|(job, outcome)| {
+        let mut last = jobs.iter().zip(&outcomes).filter_map(|(job, outcome)| {
             Some((job.changes.last()?.bytes.clone(), *outcome.as_ref().ok()?.last()?))
         });
-        self.answered = last.last().or(self.answered.take());
+        self.answered = last.next_back().or(self.answered.take());
         let changed = jobs.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
         self.shared
             .watchers
