@@ -36,6 +36,16 @@ pub async fn open_store(url: &str, access: Access) -> Result<Arc<dyn Store>, Err
     open(&url.parse()?, access).await
 }
 
+/// The file that `embedded:FILE` names; none if the URL names another kind of store.
+pub fn embedded_file(url: &str) -> Result<Option<PathBuf>, Error> {
+    let url: StoreUrl = url.parse()?;
+    if url.scheme != "embedded" {
+        return Ok(None);
+    }
+    url.only(&[])?;
+    Ok(Some(expand(&url)?))
+}
+
 pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store>, Error> {
     match url.scheme.as_str() {
         "file" => {

@@ -42,8 +42,10 @@ pub use backoff::Patience;
 pub use baton_election as election;
 pub use baton_election::command::Renew as Renewal;
 pub use baton_store as store;
+#[cfg(feature = "embedded")]
+pub use baton_store_embedded as embedded;
 pub use campaign::Campaign;
-pub use connect::{open_store, schemes};
+pub use connect::{embedded_file, open_store, schemes};
 pub use coordinator::{Bid, CheckpointContent, Coordinator, Grant, Renewed, View, mint_credential};
 pub use error::Error;
 pub use fences::FenceView;

@@ -81,6 +81,45 @@ async fn campaign_on(url: String, election: String, agent: String, book: Book, e
     }
 }
 
+#[test]
+fn a_snapshot_is_put_back_and_no_token_comes_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("server.redb");
+    let mut server = Server::start_with(&database, &["--snapshot-every", "100ms"]);
+    let world = World::on(&server.url());
+    let first = world.json(&["acquire", "e", "--as", "a", "--ttl", "1s"])["token"].as_u64().unwrap();
+    let snapshots = folder.path().join("server.redb.snapshots");
+    let newest = || {
+        let mut all: Vec<_> =
+            std::fs::read_dir(&snapshots).ok()?.map(|entry| entry.unwrap().path()).collect();
+        all.sort();
+        all.pop()
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    support::until("a snapshot has been taken", || newest().is_some());
+    server.stop();
+    let snapshot = newest().unwrap().display().to_string();
+    // What was granted after the snapshot is not in it.
+    server = Server::start(&database);
+    let world = World::on(&server.url());
+    let second = world.json(&["acquire", "e", "--as", "b", "--wait", "20s"])["token"].as_u64().unwrap();
+    assert!(second > first);
+    let store = format!("embedded:{}", database.display());
+    let refused = world.call(&["restore", &snapshot, "--store", &store]).expect(7);
+    assert!(refused.stderr.contains("open"), "{}", refused.stderr);
+    server.stop();
+    let restored = world.json(&["restore", &snapshot, "--store", &store]);
+    assert_eq!(restored["elections"], 1);
+    server = Server::start(&database);
+    let world = World::on(&server.url());
+    // Nobody knows who was granted what since the snapshot: the longest lease that it knows of is waited for.
+    let wait = format!("{}ms", restored["waits_ms"].as_u64().unwrap() + 20_000);
+    let third = world.json(&["acquire", "e", "--as", "c", "--wait", &wait])["token"].as_u64().unwrap();
+    assert!(third > second && third > restored["floor"].as_u64().unwrap());
+    world.call(&["check", "e", "--token", &second.to_string()]).expect(5);
+    server.stop();
+}
+
 fn elections() -> Vec<String> {
     (1..=ELECTIONS).map(|number| format!("load-{number}")).collect()
 }

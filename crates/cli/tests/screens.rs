@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 31] = [
     "run",
     "acquire",
     "renew",
@@ -36,6 +36,7 @@ const COMMANDS: [&str; 30] = [
     "reject",
     "policy",
     "serve",
+    "restore",
     "demo",
     "doctor",
     "completions",

@@ -19,6 +19,8 @@ mod policy;
 mod release;
 mod renew;
 mod report;
+#[cfg(feature = "server")]
+mod restore;
 mod run;
 #[cfg(feature = "server")]
 mod serve;
@@ -89,6 +91,9 @@ pub(crate) enum Command {
     /// Give a team one place for its elections
     #[cfg(feature = "server")]
     Serve(serve::Serve),
+    /// Put a snapshot of a server's store back, so that no token is given twice
+    #[cfg(feature = "server")]
+    Restore(restore::Restore),
     /// See it all: fail-over, fencing, hand-over, an operator's word
     Demo(demo::Demo),
     /// Check the store, its file system, clocks, keys and leftovers
@@ -136,6 +141,8 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Policy(command) => command.perform(&global).await,
         #[cfg(feature = "server")]
         Command::Serve(command) => command.perform(&global).await,
+        #[cfg(feature = "server")]
+        Command::Restore(command) => command.perform(&global).await,
         Command::Demo(command) => command.perform(&global).await,
         Command::Doctor(command) => command.perform(&global).await,
         Command::Completions(command) => command.perform(),

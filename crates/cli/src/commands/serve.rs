@@ -1,9 +1,13 @@
 //! `baton serve`: one place for a team's elections.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use baton::store::Access;
+use baton::election::time::Span;
+use baton::embedded::EmbeddedStore;
+use baton::store::{Access, Store, boot};
 use baton_server::{Server, StartError};
 use clap::Args;
 use serde_json::json;
@@ -15,7 +19,10 @@ use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, Output};
 
 /// Where a server keeps its elections if nobody says.
-const STORE: &str = "embedded:baton.redb";
+pub(super) const STORE: &str = "embedded:baton.redb";
+
+/// How many snapshots are kept.
+const SNAPSHOTS: usize = 24;
 
 #[derive(Args, Debug)]
 #[command(
@@ -28,15 +35,26 @@ pub(crate) struct Serve {
     /// Write the address that it listens at into this file, once it does
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
+    /// How often to write a snapshot into FILE.snapshots, of which the last 24 are kept; 0s for never
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    snapshot_every: Span,
 }
 
 impl Serve {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
         let url = global.store.as_deref().unwrap_or(STORE);
-        let store = baton::open_store(url, Access::Write)
-            .await
-            .map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
+        let store: Arc<dyn Store> = match baton::embedded_file(url).map_err(fail)? {
+            None => baton::open_store(url, Access::Write).await.map_err(fail)?,
+            Some(file) => {
+                let store = EmbeddedStore::open(&file, Access::Write).map_err(|error| fail(error.into()))?;
+                if self.snapshot_every > Span::ZERO {
+                    tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output));
+                }
+                Arc::new(store)
+            }
+        };
         let location = store.location();
         let server = Server::start(self.listen, store).await.map_err(|error| self.failed(error))?;
         let address = server.address();
@@ -80,4 +98,39 @@ impl Serve {
             ),
         }
     }
+}
+
+/// Writes snapshots for ever. One that fails is told of, and the next is tried at its time.
+async fn take_snapshots(store: EmbeddedStore, every: Span, output: Output) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(every.as_millis())).await;
+        let store = store.clone();
+        let taken = tokio::task::spawn_blocking(move || take_snapshot(&store)).await;
+        if let Ok(Err(error)) = taken {
+            output.talk(&format!("baton: no snapshot was written: {error}"));
+        }
+    }
+}
+
+fn take_snapshot(store: &EmbeddedStore) -> Result<(), baton::Error> {
+    let mut folder = store.path().as_os_str().to_owned();
+    folder.push(".snapshots");
+    let folder = PathBuf::from(folder);
+    std::fs::create_dir_all(&folder)?;
+    let name = boot::wall().to_string().replace(':', "-").replace(['.', 'Z'], "-");
+    store.snapshot(&folder.join(format!("{}.redb", name.trim_end_matches('-'))))?;
+    Ok(forget_oldest(&folder)?)
+}
+
+/// Their names are their times.
+fn forget_oldest(folder: &Path) -> std::io::Result<()> {
+    let mut snapshots: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "redb"))
+        .collect();
+    snapshots.sort_unstable();
+    for oldest in snapshots.iter().take(snapshots.len().saturating_sub(SNAPSHOTS)) {
+        std::fs::remove_file(oldest)?;
+    }
+    Ok(())
 }

@@ -21,10 +21,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one on any free port.
     pub(crate) fn start(database: &Path) -> Server {
-        Server::at(database, "127.0.0.1:0")
+        Server::start_with(database, &[])
     }
 
-    fn at(database: &Path, address: &str) -> Server {
+    /// The same, with more arguments.
+    pub(crate) fn start_with(database: &Path, more: &[&str]) -> Server {
+        Server::at(database, "127.0.0.1:0", more)
+    }
+
+    fn at(database: &Path, address: &str, more: &[&str]) -> Server {
         let announced = database.with_extension("address");
         let _ = std::fs::remove_file(&announced);
         let mut command: Command = baton();
@@ -32,6 +37,7 @@ impl Server {
             .args(["serve", "--listen", address, "--address-file"])
             .arg(&announced)
             .args(["--store", &format!("embedded:{}", database.display())])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let child = command.spawn().unwrap();
@@ -50,12 +56,18 @@ impl Server {
         format!("http://{}", self.address)
     }
 
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        super::processes::signal(self.child.id(), rustix::process::Signal::TERM);
+        assert_eq!(super::exit_code(&mut self.child), Some(0));
+    }
+
     /// Kills it, and starts it anew at the same address.
     pub(crate) fn crash(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let (database, address) = (self.database.clone(), self.address.clone());
-        *self = Server::at(&database, &address);
+        *self = Server::at(&database, &address, &[]);
     }
 }
 

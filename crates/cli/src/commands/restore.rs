@@ -1,0 +1,65 @@
+//! `baton restore`: put a snapshot of a server's store back, so that no token is given twice.
+
+use std::path::PathBuf;
+
+use baton::election::Epoch;
+use baton::election::time::Span;
+use baton::embedded;
+use clap::Args;
+use serde_json::json;
+
+use super::serve::STORE;
+use crate::context::Global;
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome, Output};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  baton restore baton.redb.snapshots/2026-11-16T03-00-00.redb --store embedded:baton.redb
+
+The server must not run. Every election is ended as if from outside: tokens go on far above all that can have been
+given, and nobody is granted a lease before any that may be running has ended. What is there is kept under another name.")]
+pub(crate) struct Restore {
+    /// The snapshot
+    snapshot: PathBuf,
+    /// A token that was surely given since, if one is known: from a log, a fence, an agent
+    #[arg(long, value_name = "TOKEN", default_value_t = Epoch(0))]
+    above: Epoch,
+    /// The longest lease that may be running [default: the longest that the snapshot knows of]
+    #[arg(long, value_name = "DURATION")]
+    leases: Option<Span>,
+}
+
+impl Restore {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let output = Output { json: global.json };
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
+        let url = global.store.as_deref().unwrap_or(STORE);
+        let Some(to) = baton::embedded_file(url).map_err(fail)? else {
+            return Err(Failure::usage(
+                "only the store of a server is restored",
+                "name its file: --store embedded:FILE",
+            ));
+        };
+        let (from, above, leases) = (self.snapshot.clone(), self.above, self.leases);
+        let restored = tokio::task::spawn_blocking(move || {
+            embedded::restore(&embedded::Restore { from: &from, to: &to, above, leases })
+        });
+        let restored = restored.await.map_err(std::io::Error::other)?.map_err(|error| fail(error.into()))?;
+        let kept = restored.kept.as_ref().map(|kept| kept.display().to_string());
+        let data = json!({
+            "outcome": "restored", "elections": restored.elections, "floor": restored.floor,
+            "waits_ms": restored.leases.as_millis(), "kept": kept,
+        });
+        let mut text = format!(
+            "restored {} elections; tokens go on above {}; nobody is granted a lease in the first {} of the server",
+            restored.elections, restored.floor, restored.leases
+        );
+        if let Some(kept) = kept {
+            text.push_str(&format!("\nwhat was there is kept as {kept}"));
+        }
+        output.say(&data, &text)?;
+        Ok(Exit::Done)
+    }
+}
