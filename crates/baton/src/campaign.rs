@@ -53,6 +53,8 @@ struct Wait {
     until: Moment,
     why: String,
     refusal: Option<Box<Refusal>>,
+    /// How the store failed, if it did.
+    failure: Option<StoreError>,
 }
 
 /// One wait in line.
@@ -156,7 +158,7 @@ impl Line<'_> {
         let mut changes = self.watch(&key).await;
         let mut backoff = Backoff::new(Patience::default().endless());
         loop {
-            let Wait { until, why, refusal } = match self.advance().await {
+            let Wait { until, why, refusal, failure } = match self.advance().await {
                 Ok(Ok(grant)) => return Ok(grant),
                 Ok(Err(wait)) => {
                     backoff = Backoff::new(Patience::default().endless());
@@ -168,6 +170,7 @@ impl Line<'_> {
                         until: boot::now() + delay,
                         why: format!("the store fails: {error}"),
                         refusal: None,
+                        failure: Some(error),
                     }
                 }
                 Err(error) => return Err(error),
@@ -178,7 +181,11 @@ impl Line<'_> {
             if let (Some(give_up_at), Some(wait)) = (self.give_up_at, self.campaign.wait)
                 && boot::now() >= give_up_at
             {
-                return Err(Error::WaitedLongEnough { wait, why, refusal });
+                // Nobody held it, as far as anybody knows.
+                return Err(match failure {
+                    Some(failure) => failure.into(),
+                    None => Error::WaitedLongEnough { wait, why, refusal },
+                });
             }
             let until = self.give_up_at.map_or(until, |at| until.min(at));
             tokio::select! {
@@ -212,7 +219,7 @@ impl Line<'_> {
         let reason = match judged {
             Next::Ask(reason) => reason,
             Next::WaitUntil(until, why) => {
-                return Ok(Err(Wait { until, why: why.to_string(), refusal: None }));
+                return Ok(Err(Wait { until, why: why.to_string(), refusal: None, failure: None }));
             }
         };
         let noticed = *self.noticed_at.get_or_insert_with(boot::now);
@@ -250,7 +257,7 @@ impl Line<'_> {
             | Refusal::Invalid { .. } => return Err(refusal.into()),
         };
         let until = boot::now() + wait.min(LOOK_AGAIN.plus(jitter(Span::secs(1))));
-        Ok(Err(Wait { until, why: refusal.to_string(), refusal: Some(Box::new(refusal)) }))
+        Ok(Err(Wait { until, why: refusal.to_string(), refusal: Some(Box::new(refusal)), failure: None }))
     }
 
     fn taken(&self, grant: Grant, asked_at: Moment) -> Grant {

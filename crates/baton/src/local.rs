@@ -521,7 +521,8 @@ impl Local {
     pub(crate) async fn fresh_info(&self, patience: Patience, make: bool) -> Result<Arc<StoreInfo>, Error> {
         let mut id = [0; 8];
         getrandom::fill(&mut id).map_err(std::io::Error::other)?;
-        let fresh = StoreInfo { id: StoreId(id), created: boot::wall(), operator_keys: Vec::new() };
+        let fresh =
+            StoreInfo { id: StoreId(id), created: boot::wall(), operator_keys: Vec::new(), orders: 0 };
         let info = self
             .change(&Key::Store, patience, |look| match look.record {
                 Some(Record::Store(info)) => Ok(Step::Done(info.clone())),

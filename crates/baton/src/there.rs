@@ -1,8 +1,8 @@
 //! Commands that the store decides by itself: they are sent, and sent again until there is an answer.
 
 use baton_election::command::{Acquire, Renew};
-use baton_election::time::Span;
-use baton_election::{Answer, Command, Credential, Document, ElectionName, Epoch, StoreId};
+use baton_election::time::{Moment, Span};
+use baton_election::{Answer, Command, Credential, Document, ElectionName, Epoch, Refusal, StoreId};
 use baton_store::{Decided, Decider, Decision, StoreError, Undecided, boot};
 
 use crate::backoff::Patience;
@@ -47,7 +47,7 @@ impl Local {
         };
         let decided = insist(patience, send).await?;
         let Decided { answer, document, ttl } = decided;
-        let document = self.known_by(election, info.id, &answer, document)?;
+        let document = self.known_by(election, info.id, &answer, document, asked_at)?;
         Ok(Executed { answer, document, asked_at, ttl })
     }
 
@@ -58,11 +58,16 @@ impl Local {
         store: StoreId,
         answer: &Answer,
         document: Option<Box<Document>>,
+        asked_at: Moment,
     ) -> Result<Document, StoreError> {
         match document {
             Some(document) => {
-                self.accept(Some(&document), Span::ZERO, boot::now(), None)?;
-                self.memory().wrote(&document);
+                match self.accept(Some(&document), Span::ZERO, asked_at, None) {
+                    Ok(()) => self.memory().wrote(&document),
+                    // Another task has heard of what came after it.
+                    Err(StoreError::Conflict) => {}
+                    Err(error) => return Err(error),
+                }
                 Ok(*document)
             }
             None => {
@@ -82,19 +87,36 @@ impl Local {
         credential: Credential,
         wait: Span,
     ) -> Result<Grant, Error> {
-        let mut asked_at = boot::now();
+        // Before it asks: an offer does not wait long.
+        let info = self.info(Patience::default(), true).await?;
+        let asked_at = boot::now();
         let Decided { answer, document, .. } = decider.acquire(election, acquire, wait).await?;
         let Answer::Granted { epoch, ttl, repeated, offer, .. } = answer else {
             unreachable!("an acquire is granted or refused, not {answer:?}")
         };
-        let info = self.info(Patience::default(), true).await?;
-        let document = self.known_by(election, info.id, &answer, document)?;
-        let offered = document.leader.as_ref().is_some_and(|leader| leader.offered);
-        if offer || offered {
-            asked_at = boot::now();
-            let claim = Command::Renew(Renew::new(epoch, credential));
-            insist(Patience::default(), || decider.execute(election, &claim)).await?;
+        let document = self.known_by(election, info.id, &answer, document, asked_at)?;
+        if !offer && !document.leader.as_ref().is_some_and(|leader| leader.offered) {
+            return Ok(Grant { epoch, credential, ttl, asked_at, document, repeated });
         }
-        Ok(Grant { epoch, credential, ttl, asked_at, document, repeated })
+        let asked_at = boot::now();
+        let claim = Command::Renew(Renew::new(epoch, credential));
+        let claimed = insist(Patience::default(), || decider.execute(election, &claim)).await?;
+        match claimed.answer {
+            Answer::Renewed { epoch, .. } => {
+                let document = match claimed.document {
+                    Some(claimed) => *claimed,
+                    None => document,
+                };
+                Ok(Grant { epoch, credential, ttl: claimed.ttl.unwrap_or(ttl), asked_at, document, repeated })
+            }
+            // A limit ended it before it began.
+            other => Err(Refusal::Stale {
+                shown: epoch,
+                current: epoch,
+                leader: None,
+                why: format!("it was ended before it was claimed: {other:?}"),
+            }
+            .into()),
+        }
     }
 }

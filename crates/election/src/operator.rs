@@ -92,7 +92,7 @@ impl OperatorKey {
 
     /// Signs who the operators of a store's new elections shall be.
     pub fn sign_keys(&self, info: &StoreInfo, after: Vec<PublicKey>) -> SignedKeys {
-        let order = KeysOrder { store: info.id, before: info.operator_keys.clone(), after };
+        let order = KeysOrder { store: info.id, number: info.orders + 1, after };
         let signature = self.0.sign(&order.signed_bytes()).to_bytes();
         SignedKeys { order, by: self.public(), signature }
     }
@@ -285,14 +285,14 @@ impl Signed {
     }
 }
 
-/// Who the operators of a store's new elections shall be, bound to those that it replaces.
+/// Who the operators of a store's new elections shall be. It is signed for its number, so that it is not played again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeysOrder {
     /// The store.
     pub store: StoreId,
-    /// Who they are.
-    pub before: Vec<PublicKey>,
+    /// The number of the order.
+    pub number: u64,
     /// Who they shall be.
     pub after: Vec<PublicKey>,
 }
@@ -321,11 +321,11 @@ pub struct SignedKeys {
 impl SignedKeys {
     /// What the store knows of itself after it. Where there is no operator yet, the first one is believed on its own word.
     pub fn carry_out(&self, info: &StoreInfo) -> Result<StoreInfo, Refusal> {
-        let KeysOrder { store, before, after } = &self.order;
+        let KeysOrder { store, number, after } = &self.order;
         if *store != info.id {
             return Err(Refusal::WrongKey { why: format!("the order was signed for the store {store}") });
         }
-        if *after == info.operator_keys {
+        if *number == info.orders && *after == info.operator_keys {
             return Ok(info.clone());
         }
         let founds = info.operator_keys.is_empty() && *after == [self.by];
@@ -333,7 +333,7 @@ impl SignedKeys {
             let why = format!("the key {} is not an operator's in this store", self.by);
             return Err(Refusal::WrongKey { why });
         }
-        if *before != info.operator_keys {
+        if *number != info.orders + 1 {
             return Err(Refusal::invalid("the operators changed since the order was signed", "try again"));
         }
         if after.is_empty() || after.len() > MAX_OPERATORS || !after.iter().all(PublicKey::is_usable) {
@@ -348,7 +348,7 @@ impl SignedKeys {
         if !valid {
             return Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() });
         }
-        Ok(StoreInfo { operator_keys: after.clone(), ..info.clone() })
+        Ok(StoreInfo { operator_keys: after.clone(), orders: *number, ..info.clone() })
     }
 }
 
@@ -376,11 +376,13 @@ mod tests {
 
     use super::*;
 
+    /// A store whose operators came one by one.
     fn info(keys: &[&OperatorKey]) -> StoreInfo {
         StoreInfo {
             id: StoreId([1; 8]),
             created: WallTime::from_unix_millis(0),
             operator_keys: keys.iter().map(|key| key.public()).collect(),
+            orders: keys.len() as u64,
         }
     }
 
@@ -416,9 +418,10 @@ mod tests {
         let elsewhere = StoreInfo { id: StoreId([2; 8]), ..founded.clone() };
         let order = one.sign_keys(&founded, vec![one.public(), two.public()]);
         assert!(matches!(order.carry_out(&elsewhere), Err(Refusal::WrongKey { .. })));
-        let since = info(&[&one, &two]);
-        let older = one.sign_keys(&founded, vec![one.public()]);
-        assert!(matches!(older.carry_out(&since), Err(Refusal::Invalid { .. })), "they have changed since");
+        let since = order.carry_out(&founded).unwrap();
+        let removed = one.sign_keys(&since, vec![one.public()]).carry_out(&since).unwrap();
+        assert_eq!(removed.operator_keys, founded.operator_keys);
+        assert!(matches!(order.carry_out(&removed), Err(Refusal::Invalid { .. })), "it does not come again");
         for after in [vec![], vec![one.public(), PublicKey([0; 32])]] {
             let order = one.sign_keys(&founded, after);
             assert!(matches!(order.carry_out(&founded), Err(Refusal::Invalid { .. })));

@@ -17,4 +17,12 @@ pub struct StoreInfo {
     pub created: WallTime,
     /// The operators' keys that every new election begins with.
     pub operator_keys: Vec<PublicKey>,
+    /// How often they were changed by a signed order; each is signed for its number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub orders: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -11,9 +11,8 @@ mod store;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use baton_store::{Store, StoreError};
+use baton_store::{Deletion, Store, StoreError};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 pub use engine::{Engine, Event, News, Subscription, View};
 
@@ -38,20 +37,31 @@ pub enum StartError {
         /// Why not.
         error: std::io::Error,
     },
+    /// Others than this server could write the store.
+    #[error("{0} can be written by others, and a server must be alone with its elections")]
+    Shared(String),
     /// Others than this machine's users could reach it.
     #[error("{0} can be reached from other machines, and this server knows neither tokens nor TLS yet")]
     NotLoopback(SocketAddr),
 }
 
 impl Server {
-    /// Starts to listen, on a loopback address.
-    pub async fn start(address: SocketAddr, store: Arc<dyn Store>) -> Result<Server, StartError> {
+    /// Takes a loopback address, before anything else is done.
+    pub async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
         if !address.ip().is_loopback() {
             return Err(StartError::NotLoopback(address));
         }
-        let refused = |error| StartError::Listen { address, error };
-        let listener = TcpListener::bind(address).await.map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
+    }
+
+    /// Serves elections in a store that nobody else can write meanwhile.
+    pub async fn start(listener: TcpListener, store: Arc<dyn Store>) -> Result<Server, StartError> {
+        if store.decider().is_some() || store.strengths().deletion != Deletion::Impossible {
+            return Err(StartError::Shared(store.location()));
+        }
+        let unbound = SocketAddr::from(([127, 0, 0, 1], 0));
+        let address =
+            listener.local_addr().map_err(|error| StartError::Listen { address: unbound, error })?;
         let engine = Engine::start(store).await?;
         Ok(Server { listener, service: Arc::new(http::Service::new(engine, address)), address })
     }
@@ -61,13 +71,8 @@ impl Server {
         self.address
     }
 
-    /// What decides.
-    pub fn engine(&self) -> &Engine {
-        &self.service.engine
-    }
-
-    /// Answers requests until told to stop; those under way are answered first.
-    pub async fn serve(self, stop: watch::Receiver<bool>) {
-        http::serve(self.listener, self.service, stop).await;
+    /// Answers requests until it is to stop; those under way are answered first, and who waits or watches is let go.
+    pub async fn serve(self, until: impl Future<Output = ()>) {
+        http::serve(self.listener, self.service, until).await;
     }
 }

@@ -16,11 +16,13 @@ use crate::engine::{Engine, View};
 pub(crate) struct Behind {
     engine: Engine,
     candidates: MemoryStore,
+    /// Who changes what the store knows of itself does so alone.
+    info: tokio::sync::Mutex<()>,
 }
 
 impl Behind {
     pub(crate) fn new(engine: Engine) -> Behind {
-        Behind { engine, candidates: MemoryStore::default() }
+        Behind { engine, candidates: MemoryStore::default(), info: tokio::sync::Mutex::default() }
     }
 
     async fn read_election(&self, election: &ElectionName) -> Result<Reading, StoreError> {
@@ -32,6 +34,18 @@ impl Behind {
         });
         let age = found.is_some().then_some(age);
         Ok(Reading { found, age, trace: None, asked_at, received_at: boot::now() })
+    }
+}
+
+impl Behind {
+    /// Whatever came of it, the engine then knows what the store knows.
+    async fn swap_info(&self, expect: Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
+        let _alone = self.info.lock().await;
+        let swapped = self.engine.store().swap(&Key::Store, expect, next, clock).await;
+        if let Some((Record::Store(info), _)) = self.engine.store().read(&Key::Store).await?.found {
+            self.engine.set_info(info);
+        }
+        swapped
     }
 }
 
@@ -55,21 +69,17 @@ impl Store for Behind {
         next: &'a Record,
         clock: Clock,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
-        match (key, next) {
-            (Key::Election(election), _) => Box::pin(async move {
+        match key {
+            Key::Election(election) => Box::pin(async move {
                 Err(StoreError::Refused {
                     place: election.to_string(),
                     why: "the server decides on its elections itself".to_string(),
                     hint: "send it the command".to_string(),
                 })
             }),
-            (Key::Candidate(..), _) => self.candidates.swap(key, expect, next, clock),
-            (Key::Store, Record::Store(info)) => Box::pin(async move {
-                let swapped = self.engine.store().swap(key, expect, next, clock).await?;
-                self.engine.set_info(info.clone());
-                Ok(swapped)
-            }),
-            (Key::Store | Key::History(_) | Key::Fence(_) | Key::FenceLog(..), _) => {
+            Key::Candidate(..) => self.candidates.swap(key, expect, next, clock),
+            Key::Store => Box::pin(self.swap_info(expect, next, clock)),
+            Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
                 self.engine.store().swap(key, expect, next, clock)
             }
         }

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton_election::command::{Acquire, Release, Renew};
+use baton_election::operator::{Act, OperatorKey};
 use baton_election::policy::Limits;
 use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Command, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
 };
-use baton_server::Engine;
+use baton_server::{Engine, Server, StartError};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Decided, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
     StoreError, Strengths, Swapped, Undecided, boot,
@@ -315,4 +316,57 @@ async fn nothing_is_shown_before_it_is_durable() {
     let durable = store.inner.read(&Key::Election(election())).await.unwrap().found.is_some();
     assert!(seen.document.is_none() || durable);
     granted(asking.await.unwrap());
+}
+
+#[tokio::test]
+async fn what_is_no_renewal_does_not_lengthen_a_lease() {
+    let (engine, _) = engine().await;
+    let epoch = grant(&engine, 1, Span::secs(30)).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let operator = OperatorKey::from_seed([1; 32]);
+    let document = engine.view(&election()).await.unwrap().document.unwrap();
+    let act = operator.sign(&document, Act::Enrol { key: operator.public() });
+    engine.execute(&election(), &Command::Operate(act)).await.unwrap();
+    let age = engine.view(&election()).await.unwrap().age;
+    assert!(age >= Span::millis(600), "{age}");
+    renew(&engine, 1, epoch).await.unwrap();
+    assert!(engine.view(&election()).await.unwrap().age < Span::millis(500));
+}
+
+#[tokio::test]
+async fn a_succession_that_could_not_be_written_is_tried_again() {
+    let (engine, store) = engine().await;
+    grant(&engine, 1, Span::secs(1)).await;
+    let waiting = wait_in_line(&engine, 2, Span::secs(30));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    store.fail.store(true, Ordering::SeqCst);
+    let begun = boot::now();
+    granted(waiting.await.unwrap());
+    let took = boot::now().since(begun);
+    assert!(took < Span::secs(10), "it waited for nobody: {took}");
+    assert!(!store.fail.load(Ordering::SeqCst), "the first try failed");
+}
+
+#[tokio::test]
+async fn a_succession_whose_answer_was_lost_is_found_out() {
+    let (engine, store) = engine().await;
+    grant(&engine, 1, Span::secs(1)).await;
+    let waiting = wait_in_line(&engine, 2, Span::secs(30));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    store.lose_answer.store(true, Ordering::SeqCst);
+    let begun = boot::now();
+    granted(waiting.await.unwrap());
+    let took = boot::now().since(begun);
+    assert!(took < Span::secs(10), "it waited for nobody: {took}");
+}
+
+#[tokio::test]
+async fn a_store_that_others_can_write_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = baton_store::FileStore::open(&folder.path().join("s"), baton_store::Access::Write).unwrap();
+    let listener = Server::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let refused = Server::start(listener, Arc::new(store)).await.err();
+    assert!(matches!(refused, Some(StartError::Shared(_))), "{refused:?}");
+    let refused = Server::listen("0.0.0.0:0".parse().unwrap()).await.err();
+    assert!(matches!(refused, Some(StartError::NotLoopback(_))), "{refused:?}");
 }

@@ -86,7 +86,7 @@ impl Place {
             DatabaseError::DatabaseAlreadyOpen => self.refused(
                 "another process has it open, and only one can",
                 &format!(
-                    "a Baton server has {} open; use --store http://127.0.0.1:7420, or stop it",
+                    "a Baton server has {} open; use --store http://HOST:PORT, which it printed at its start, or stop it",
                     self.path.display()
                 ),
             ),

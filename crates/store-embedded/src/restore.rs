@@ -65,10 +65,11 @@ pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
     // Held open until the end: nobody else opens it meanwhile.
     let former = if to.path.exists() { Some(former(&to, &known)?) } else { None };
     let highest = former.as_ref().map_or(Epoch(0), |former| former.highest);
+    let leases = former.as_ref().map_or(Span::ZERO, |former| former.leases).max(known.leases).max(meta.lease);
     let highest = known.highest.max(meta.floor).max(highest).max(restore.above);
     let plan = Plan {
         floor: Epoch(highest.0.saturating_add(GAP)),
-        leases: restore.leases.unwrap_or(known.leases).max(known.leases),
+        leases: restore.leases.unwrap_or(leases).max(leases),
         wall: boot::wall(),
     };
     let fresh = Fresh::make(&to, |into| {
@@ -175,6 +176,8 @@ fn each(
 struct Former {
     /// The highest epoch that can be found in it.
     highest: Epoch,
+    /// The longest lease that may be running by it.
+    leases: Span,
     /// It stays locked as long as this.
     _database: Option<redb::Database>,
 }
@@ -193,9 +196,12 @@ fn former(to: &Place, known: &Known) -> Result<Former, StoreError> {
                 .refused("it is another store than the snapshot's", "name the store that the snapshot is of"))
         }
         Ok((database, former, meta)) => {
-            Ok(Former { highest: former.highest.max(meta.floor), _database: Some(database) })
+            let (highest, leases) = (former.highest.max(meta.floor), former.leases.max(meta.lease));
+            Ok(Former { highest, leases, _database: Some(database) })
         }
-        Err(StoreError::Corrupt { .. }) => Ok(Former { highest: Epoch(0), _database: None }),
+        Err(StoreError::Corrupt { .. }) => {
+            Ok(Former { highest: Epoch(0), leases: Span::ZERO, _database: None })
+        }
         Err(error) => Err(error),
     }
 }

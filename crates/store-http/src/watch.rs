@@ -77,16 +77,15 @@ impl Line {
             let wait = Duration::from_millis(50).saturating_mul(1 << self.failures.min(7)).min(LONGEST);
             tokio::time::sleep(wait.mul_f64(jitter(1.0))).await;
         }
+        // Until it tells something, it has failed.
+        self.failures = self.failures.saturating_add(1);
         self.text.clear();
         match self.client.events(&self.path, self.last.as_deref()).await {
             Ok(events) => {
-                (self.events, self.failures) = (Some(events), 0);
+                self.events = Some(events);
                 true
             }
-            Err(_) => {
-                self.failures += 1;
-                false
-            }
+            Err(_) => false,
         }
     }
 
@@ -113,6 +112,7 @@ impl Line {
                 .map(ToString::to_string)
         };
         let kind = field("event")?;
+        self.failures = 0;
         match field("id") {
             Some(id) => self.last = Some(id),
             None if kind == "gap" => self.last = None,

@@ -398,7 +398,7 @@ async fn get<K: Watched>(api: &Api<K>, name: &str) -> kube::Result<Option<K>> {
 
 /// What a store knows of itself before it was made.
 fn nothing_known() -> StoreInfo {
-    StoreInfo { id: StoreId([0; 8]), created: WallTime::default(), operator_keys: Vec::new() }
+    StoreInfo { id: StoreId([0; 8]), created: WallTime::default(), operator_keys: Vec::new(), orders: 0 }
 }
 
 impl Store for KubernetesStore {

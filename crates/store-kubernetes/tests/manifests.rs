@@ -38,7 +38,8 @@ async fn one_election_can_be_led_with_permissions_for_its_name_alone() {
     }
     let _ = cluster.kubectl(&["create", "rolebinding", "agent", "--role", "baton", "--user", "agent"]);
     let store = cluster.by(&kubeconfig).store().await;
-    let info = StoreInfo { id: StoreId([1; 8]), created: WallTime::default(), operator_keys: Vec::new() };
+    let info =
+        StoreInfo { id: StoreId([1; 8]), created: WallTime::default(), operator_keys: Vec::new(), orders: 0 };
     let records = [
         (Key::Store, Record::Store(info)),
         (Key::parse("nightly-index/history").unwrap(), Record::History(baton_election::log::Log::default())),

@@ -42,6 +42,14 @@ impl Restore {
                 "name its file: --store embedded:FILE",
             ));
         };
+        let place = to.display().to_string();
+        if !self.snapshot.is_file() {
+            let message = format!("there is no snapshot {}", self.snapshot.display());
+            return Err(Failure::usage(message, "a server writes them into FILE.snapshots"));
+        }
+        if to.canonicalize().ok() == self.snapshot.canonicalize().ok() {
+            return Err(Failure::usage("that is the store itself", "name a snapshot of it"));
+        }
         let (from, above, leases) = (self.snapshot.clone(), self.above, self.leases);
         let restored = tokio::task::spawn_blocking(move || {
             embedded::restore(&embedded::Restore { from: &from, to: &to, above, leases })
@@ -49,11 +57,11 @@ impl Restore {
         let restored = restored.await.map_err(std::io::Error::other)?.map_err(|error| fail(error.into()))?;
         let kept = restored.kept.as_ref().map(|kept| kept.display().to_string());
         let data = json!({
-            "outcome": "restored", "elections": restored.elections, "floor": restored.floor,
+            "outcome": "restored", "store": format!("embedded:{place}"), "elections": restored.elections, "floor": restored.floor,
             "waits_ms": restored.leases.as_millis(), "kept": kept,
         });
         let mut text = format!(
-            "restored {} elections; tokens go on above {}; nobody is granted a lease in the first {} of the server",
+            "restored {} elections into {place}; tokens go on above {}; nobody is granted a lease in the first {} of the server",
             restored.elections, restored.floor, restored.leases
         );
         if let Some(kept) = kept {

@@ -12,7 +12,6 @@ use baton_server::{Server, StartError};
 use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
@@ -21,13 +20,18 @@ use crate::output::{Failure, Outcome, Output};
 /// Where a server keeps its elections if nobody says.
 pub(super) const STORE: &str = "embedded:baton.redb";
 
+/// How long the last tasks take to end.
+const CLOSING: Duration = Duration::from_millis(50);
 /// How many snapshots are kept.
 const SNAPSHOTS: usize = 24;
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Example:\n  baton serve &\n  baton run refactor-auth --store http://127.0.0.1:7420 -- ./coordinate.sh"
-)]
+#[command(after_help = "\
+Example:
+  baton serve &
+  baton run refactor-auth --store http://127.0.0.1:7420 -- ./coordinate.sh
+
+Elections are kept in the file of --store embedded:FILE [default: embedded:baton.redb]; $BATON_STORE is for clients.")]
 pub(crate) struct Serve {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
@@ -43,22 +47,26 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
+        allow_many_descriptors();
         let url = global.store.as_deref().unwrap_or(STORE);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
+        // Before anything is made: an address that cannot be had leaves nothing behind.
+        let listener = Server::listen(self.listen).await.map_err(|error| self.failed(error))?;
+        let mut snapshots = None;
         let store: Arc<dyn Store> = match baton::embedded_file(url).map_err(fail)? {
             None => baton::open_store(url, Access::Write).await.map_err(fail)?,
             Some(file) => {
                 let store = EmbeddedStore::open(&file, Access::Write).map_err(|error| fail(error.into()))?;
                 if self.snapshot_every > Span::ZERO {
-                    tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output));
+                    snapshots =
+                        Some(tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output)));
                 }
                 Arc::new(store)
             }
         };
         let location = store.location();
-        let server = Server::start(self.listen, store).await.map_err(|error| self.failed(error))?;
+        let server = Server::start(listener, store).await.map_err(|error| self.failed(error))?;
         let address = server.address();
-        let (stopping, stop) = watch::channel(false);
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         if let Some(file) = &self.address_file {
@@ -67,15 +75,18 @@ impl Serve {
         let text = format!("serving {location} at http://{address}");
         output
             .say(&json!({"outcome": "serving", "address": address.to_string(), "store": location}), &text)?;
-        let serving = server.serve(stop);
-        let mut serving = std::pin::pin!(serving);
-        tokio::select! {
-            () = serving.as_mut() => {}
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        let asked = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        server.serve(asked).await;
+        if let Some(snapshots) = snapshots {
+            snapshots.abort();
         }
-        stopping.send_replace(true);
-        serving.await;
+        // The file is closed when all that had to do with it has ended.
+        tokio::time::sleep(CLOSING).await;
         output.talk("stopped");
         Ok(Exit::Done)
     }
@@ -89,6 +100,9 @@ impl Serve {
                 error.to_string(),
                 "is another server running there? use --listen 127.0.0.1:0 for any free port",
             ),
+            StartError::Shared(_) => {
+                Failure::usage(error.to_string(), "give it a file of its own: --store embedded:FILE")
+            }
             StartError::NotLoopback(_) => Failure::usage(
                 error.to_string(),
                 format!(
@@ -98,6 +112,13 @@ impl Serve {
             ),
         }
     }
+}
+
+/// Every connection and everybody in line takes one. Best effort: without, fewer are served.
+fn allow_many_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 /// Writes snapshots for ever. One that fails is told of, and the next is tried at its time.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use baton_election::time::Moment;
 use baton_election::{Document, ElectionName};
 use tokio::sync::broadcast;
 
@@ -20,6 +21,8 @@ pub struct Event {
     pub election: ElectionName,
     /// The document after it.
     pub document: Document,
+    /// When its clock was last restarted.
+    pub stamp: Moment,
 }
 
 #[derive(Default)]
@@ -34,12 +37,6 @@ struct State {
     listeners: HashMap<ElectionName, broadcast::Sender<Arc<Event>>>,
 }
 
-/// An event that is not told yet.
-pub(super) struct Prepared {
-    election: ElectionName,
-    document: Document,
-}
-
 /// What one is told.
 pub enum News {
     /// A change.
@@ -50,6 +47,8 @@ pub enum News {
 
 /// Tells one of the changes of one election.
 pub struct Subscription {
+    /// The number of the last event before it.
+    pub after: u64,
     missed: VecDeque<News>,
     events: broadcast::Receiver<Arc<Event>>,
 }
@@ -59,15 +58,12 @@ impl Changes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn prepare(&self, election: &ElectionName, document: &Document) -> Prepared {
-        Prepared { election: election.clone(), document: document.clone() }
-    }
-
-    pub(super) fn publish(&self, prepared: Prepared) {
+    /// Tells of a change. Whoever makes several of one election tells of them in their order.
+    pub(super) fn publish(&self, election: &ElectionName, document: &Document, stamp: Moment) {
         let mut state = self.state();
         state.number += 1;
-        let Prepared { election, document } = prepared;
-        let event = Arc::new(Event { number: state.number, election, document });
+        let (number, election, document) = (state.number, election.clone(), document.clone());
+        let event = Arc::new(Event { number, election, document, stamp });
         if state.kept.len() == KEPT {
             state.kept.pop_front();
         }
@@ -92,9 +88,10 @@ impl Changes {
                 missed.extend(since.map(|event| News::Event(Arc::clone(event))));
             }
         }
+        let after = state.number;
         let sender =
             state.listeners.entry(election.clone()).or_insert_with(|| broadcast::Sender::new(BEHIND));
-        Subscription { missed, events: sender.subscribe() }
+        Subscription { after, missed, events: sender.subscribe() }
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use baton_election::ElectionName;
 use baton_election::command::Acquire;
+use baton_election::time::Moment;
+use baton_election::{ElectionName, Incarnation};
 use tokio::sync::oneshot;
 
 use super::{Outcome, Shared};
@@ -20,6 +21,11 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
+    /// Whether its caller is still there.
+    pub(super) fn waits(&self) -> bool {
+        !self.outcome.is_closed()
+    }
+
     /// Ends its waiting.
     pub(super) fn tell(self, outcome: Outcome) {
         let _ = self.outcome.send(outcome);
@@ -30,6 +36,8 @@ impl Waiter {
 #[derive(Default)]
 pub(super) struct Line {
     waiters: VecDeque<Waiter>,
+    /// When the election is looked after next, at the latest.
+    pub(super) due: Option<Moment>,
 }
 
 impl Line {
@@ -39,7 +47,13 @@ impl Line {
 
     /// The first whose caller is still there.
     pub(super) fn first(&mut self) -> Option<Waiter> {
-        std::iter::from_fn(|| self.waiters.pop_front()).find(|waiter| !waiter.outcome.is_closed())
+        std::iter::from_fn(|| self.waiters.pop_front()).find(Waiter::waits)
+    }
+
+    /// The one of this incarnation.
+    pub(super) fn take(&mut self, incarnation: Incarnation) -> Option<Waiter> {
+        let place = self.waiters.iter().position(|waiter| waiter.acquire.incarnation == incarnation)?;
+        self.waiters.remove(place)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -73,26 +87,22 @@ impl Place {
         (&mut self.outcome).await.unwrap_or_else(|_| Err(self.shared.stopping()))
     }
 
-    /// Waits no longer. Returns what came of it, if it was settled already or is being settled.
-    pub(super) fn leave(mut self) -> Option<Outcome> {
-        self.remove();
-        self.outcome.close();
-        self.outcome.try_recv().ok()
-    }
-
-    fn remove(&self) {
+    /// Waits no longer. Says whether it did: who did not is being settled.
+    pub(super) fn leave(&self) -> bool {
         let mut shard = self.shared.shard(&self.election);
-        if let Some(line) = shard.lines.get_mut(&self.election) {
-            line.waiters.retain(|waiter| waiter.number != self.number);
-            if line.is_empty() {
-                shard.lines.remove(&self.election);
-            }
+        let Some(line) = shard.lines.get_mut(&self.election) else { return false };
+        let before = line.waiters.len();
+        line.waiters.retain(|waiter| waiter.number != self.number);
+        let left = line.waiters.len() < before;
+        if line.is_empty() {
+            shard.lines.remove(&self.election);
         }
+        left
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.remove();
+        self.leave();
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Assumes that nobody else writes the elections of the store while this engine runs. Guarantees that whatever is answered is
 //! durable, except for plain renewals, which a restart makes good by giving every lease its full length; that commands on one
-//! election are carried out one after the other, in the order in which they came; and that a request whose caller has gone is carried
+//! election are carried out one after the other; and that a request whose caller has gone is carried
 //! out whole or not at all. Does not guarantee that a lease ends at its end while the server does not run: it ends later.
 
 mod changes;
@@ -10,10 +10,12 @@ mod line;
 mod pacemaker;
 mod slot;
 mod soft;
+mod succession;
 mod timers;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use baton_election::command::Acquire;
@@ -23,10 +25,11 @@ use baton_election::{
 };
 use baton_store::{Clock, Decided, Expect, Key, Reading, Record, Store, StoreError, Trace, Undecided, boot};
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
 use changes::Changes;
 pub use changes::{Event, News, Subscription};
-use line::{Place, Waiter};
+use line::Waiter;
 use pacemaker::Pacemaker;
 use slot::{Known, Slot};
 use soft::is_soft;
@@ -34,6 +37,8 @@ use timers::Timers;
 
 /// How many parts the elections are kept in, each behind a lock of its own.
 const SHARDS: usize = 64;
+/// When who waits in line is looked after again, after a write that failed.
+const AFTER_A_FAILURE: Span = Span::millis(200);
 /// How often a command is tried whose outcome the store did not tell.
 const TRIES: usize = 3;
 
@@ -52,6 +57,16 @@ pub struct View {
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
+    _tasks: Arc<Tasks>,
+}
+
+/// What goes on by itself, as long as somebody has the engine.
+struct Tasks([AbortHandle; 2]);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
 }
 
 struct Shared {
@@ -62,6 +77,8 @@ struct Shared {
     clock: Pacemaker,
     timers: Timers,
     changes: Changes,
+    /// Counts the changes of which nobody knows.
+    doubts: AtomicU64,
 }
 
 #[derive(Default)]
@@ -105,6 +122,8 @@ struct Write {
     expect: Expect,
     next: Document,
     clock: Clock,
+    /// When its clock was restarted, if this does not restart it.
+    stamp: Option<Moment>,
     /// Who asked for it, and what is answered once it is durable.
     asked: Vec<(Asker, Decided)>,
 }
@@ -127,10 +146,13 @@ impl Engine {
             clock: Pacemaker::start(),
             timers: Timers::default(),
             changes: Changes::default(),
+            doubts: AtomicU64::new(0),
         });
-        tokio::spawn(keep_time(Arc::downgrade(&shared)));
-        tokio::spawn(end_leases(Arc::downgrade(&shared)));
-        Ok(Engine { shared })
+        let tasks = [
+            tokio::spawn(keep_time(Arc::downgrade(&shared))).abort_handle(),
+            tokio::spawn(end_leases(Arc::downgrade(&shared))).abort_handle(),
+        ];
+        Ok(Engine { shared, _tasks: Arc::new(Tasks(tasks)) })
     }
 
     /// The store behind it.
@@ -176,30 +198,7 @@ impl Engine {
 
     /// Carries out a command.
     pub async fn execute(&self, election: &ElectionName, command: &Command) -> Outcome {
-        let mut tries = 0;
-        loop {
-            match self.shared.attempt(election, command) {
-                Try::Done(outcome) => return outcome,
-                Try::Later(later) => {
-                    let _ = later.await;
-                }
-                Try::Unknown => {
-                    if let Loaded::Nothing(trace) = self.shared.load(election).await? {
-                        self.shared.create(election, trace);
-                    }
-                }
-                Try::Written(settled) => match settled.await {
-                    Ok(Settled::Done(outcome)) => return outcome,
-                    Ok(Settled::Again(error)) => {
-                        tries += 1;
-                        if tries >= TRIES {
-                            return Err(error.into());
-                        }
-                    }
-                    Err(_) => return Err(self.shared.stopping()),
-                },
-            }
-        }
+        self.shared.execute(election, command).await
     }
 
     /// Asks for the lease, and waits in line for it for at most so long.
@@ -216,13 +215,15 @@ impl Engine {
         }
         let mut place = self.shared.stand_in_line(election, acquire);
         self.shared.look_after(election);
-        tokio::select! {
-            settled = place.settled() => settled,
-            _ = boot::sleep_until(until) => match place.leave() {
-                // It was granted in this very moment.
-                Some(settled) => settled,
-                None => Err(self.still_refused(election, refusal).await),
-            },
+        let settled = tokio::select! {
+            settled = place.settled() => Some(settled),
+            _ = boot::sleep_until(until) => None,
+        };
+        match settled {
+            Some(settled) => settled,
+            None if place.leave() => Err(self.still_refused(election, refusal).await),
+            // It is being granted in this very moment.
+            None => place.settled().await,
         }
     }
 
@@ -251,6 +252,45 @@ impl Shared {
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    async fn execute(self: &Arc<Self>, election: &ElectionName, command: &Command) -> Outcome {
+        let mut tries = 0;
+        // What may have been applied once is not said to have failed later.
+        let unless_applied = |tries: usize, error: StoreError| match error {
+            StoreError::Unavailable { location, why, .. } if tries > 0 => {
+                StoreError::Unknown { location, why }
+            }
+            error => error,
+        };
+        loop {
+            match self.attempt(election, command) {
+                Try::Done(outcome) => return outcome,
+                Try::Later(later) => {
+                    let _ = later.await;
+                }
+                Try::Unknown => {
+                    let loaded = self.load(election).await;
+                    match loaded.map_err(|error| unless_applied(tries, error))? {
+                        Loaded::Nothing(trace) => self.create(election, trace),
+                        Loaded::Something => {}
+                    }
+                }
+                Try::Written(settled) => match settled.await {
+                    Ok(Settled::Done(Err(Undecided::Store(error)))) => {
+                        return Err(unless_applied(tries, error).into());
+                    }
+                    Ok(Settled::Done(outcome)) => return outcome,
+                    Ok(Settled::Again(error)) => {
+                        tries += 1;
+                        if tries >= TRIES {
+                            return Err(error.into());
+                        }
+                    }
+                    Err(_) => return Err(self.stopping()),
+                },
+            }
+        }
+    }
+
     /// Decides a command, and begins to write what it changes.
     fn attempt(self: &Arc<Self>, election: &ElectionName, command: &Command) -> Try {
         let mut shard = self.shard(election);
@@ -261,7 +301,7 @@ impl Shared {
         let (document, stamp, trace) = match slot {
             Slot::Absent(trace) => (None, Moment::default(), *trace),
             Slot::Known(known) => (Some(&known.document), known.stamp, None),
-            Slot::Doubtful => return Try::Unknown,
+            Slot::Doubtful(_) => return Try::Unknown,
             Slot::Writing(_) => unreachable!("whoever comes while it is written waits"),
         };
         let now = self.clock.now();
@@ -328,129 +368,109 @@ impl Shared {
             None => next,
         };
         let Some(slot) = shard.slots.get_mut(election) else { return };
-        let before = std::mem::replace(slot, Slot::Doubtful);
-        let (expect, restarts) = match &before {
-            Slot::Known(known) => (Expect::Version(known.version.clone()), known.document.beat != next.beat),
-            Slot::Absent(_) | Slot::Doubtful | Slot::Writing(_) => (Expect::Absent, true),
-        };
-        *slot = Slot::Writing(match before {
+        let before = match std::mem::replace(slot, Slot::Writing(None)) {
             Slot::Known(known) => Some(known),
-            Slot::Absent(_) | Slot::Doubtful | Slot::Writing(_) => None,
-        });
-        drop(shard);
-        let clock = if restarts { Clock::Restart } else { Clock::Keep };
-        let write = Write { election: election.clone(), expect, next, clock, asked };
-        tokio::spawn(Arc::clone(self).carry_out(write));
-    }
-
-    /// Grants a free election to the first in line who is not refused it.
-    fn succeed(
-        &self,
-        shard: &mut Shard,
-        election: &ElectionName,
-        document: &Document,
-        age: Span,
-    ) -> Option<(Document, Waiter, Decided)> {
-        let free = document.lease_holder().is_none() || document.lease_remaining(age) == Span::ZERO;
-        if !free || document.policy.select.compares() {
-            return None;
-        }
-        let line = shard.lines.get_mut(election)?;
-        let mut passed_over = Vec::new();
-        let mut granted = None;
-        while let Some(waiter) = line.first() {
-            let acquire = Acquire { offer: true, noticed: Some(Span::ZERO), ..waiter.acquire.clone() };
-            match self.decide(election, Some(document), &Command::Acquire(acquire), age, None) {
-                Ok(Decision { next: Some(next), answer }) => {
-                    let outcome = decided(answer, Some(&next), true);
-                    granted = Some((next, waiter, outcome));
-                    break;
-                }
-                Ok(Decision { next: None, answer }) => {
-                    waiter.tell(Ok(decided(answer, Some(document), true)));
-                }
-                // It is not this one's turn: perhaps another's.
-                Err(Refusal::NotEligible { retry_in: Some(retry_in), .. }) => {
-                    self.timers.set(self.clock.now() + retry_in, election.clone());
-                    passed_over.push(waiter);
-                }
-                // It is nobody's turn.
-                Err(Refusal::Held { .. } | Refusal::Paused { .. } | Refusal::AwaitingApproval { .. }) => {
-                    passed_over.push(waiter);
-                    break;
-                }
-                Err(refusal) => waiter.tell(Err(refusal.into())),
+            Slot::Absent(_) | Slot::Doubtful(_) | Slot::Writing(_) => None,
+        };
+        let (expect, stamp) = match &before {
+            Some(known) => {
+                let keeps = known.document.beat == next.beat;
+                (Expect::Version(known.version.clone()), keeps.then_some(known.stamp))
             }
-        }
-        passed_over.into_iter().rev().for_each(|waiter| line.put_back(waiter));
-        if line.is_empty() {
-            shard.lines.remove(election);
-        }
-        granted
+            None => (Expect::Absent, None),
+        };
+        *slot = Slot::Writing(before);
+        drop(shard);
+        let clock = if stamp.is_some() { Clock::Keep } else { Clock::Restart };
+        let write = Write { election: election.clone(), expect, next, clock, stamp, asked };
+        tokio::spawn(Arc::clone(self).carry_out(write));
     }
 
     /// Writes, and tells everybody.
     async fn carry_out(self: Arc<Self>, write: Write) {
-        let Write { election, expect, next, clock, asked } = write;
+        let Write { election, expect, next, clock, stamp, asked } = write;
         let key = Key::Election(election.clone());
         let record = Record::Election(Box::new(next));
         let swapped = self.store.swap(&key, expect, &record, clock).await;
         let Record::Election(next) = record else { unreachable!("it is an election") };
         match swapped {
             Ok(swapped) => {
-                let known = Known { document: *next, version: swapped.version, stamp: self.clock.now() };
-                let event = self.changes.prepare(&election, &known.document);
-                self.settle(&election, Slot::Known(Box::new(known)));
+                let stamp = stamp.unwrap_or_else(|| self.clock.now());
+                let known = Known { document: *next, version: swapped.version, stamp };
+                self.settle(&election, known);
                 for (asker, outcome) in asked {
                     asker.tell(Settled::Done(Ok(outcome)));
                 }
-                self.changes.publish(event);
                 self.look_after(&election);
             }
             // Nothing was written.
             Err(error @ (StoreError::Unavailable { .. } | StoreError::Refused { .. })) => {
-                self.undo(&election);
-                for (asker, _) in asked {
-                    asker.fail(&self, &election, |_| Settled::Done(Err(error.clone().into())));
-                }
+                self.undo(&election, false, asked, || Settled::Done(Err(error.clone().into())));
             }
-            Err(error) => {
-                self.settle(&election, Slot::Doubtful);
-                for (asker, _) in asked {
-                    asker.fail(&self, &election, |_| Settled::Again(error.clone()));
-                }
-            }
+            Err(error) => self.undo(&election, true, asked, || Settled::Again(error.clone())),
         }
     }
 
-    /// Ends a change: whoever waited for it goes on.
-    fn settle(&self, election: &ElectionName, slot: Slot) {
+    /// Ends a change: whoever waited for it goes on. It is told of in the order in which it was made.
+    fn settle(&self, election: &ElectionName, known: Known) {
         let mut shard = self.shard(election);
-        shard.slots.insert(election.clone(), slot);
+        self.changes.publish(election, &known.document, known.stamp);
+        shard.slots.insert(election.clone(), Slot::Known(Box::new(known)));
         shard.wake(election);
     }
 
-    /// Ends a change that was not made.
-    fn undo(&self, election: &ElectionName) {
+    /// Ends a change that was not made, or of which nobody knows. Who waits in line goes on waiting, and is looked after soon.
+    fn undo(
+        &self,
+        election: &ElectionName,
+        doubtful: bool,
+        asked: Vec<(Asker, Decided)>,
+        settled: impl Fn() -> Settled,
+    ) {
         let mut shard = self.shard(election);
-        if let Some(Slot::Writing(Some(known))) = shard.slots.remove(election) {
-            shard.slots.insert(election.clone(), Slot::Known(known));
+        match shard.slots.remove(election) {
+            _ if doubtful => {
+                let doubt = self.doubts.fetch_add(1, Ordering::Relaxed);
+                shard.slots.insert(election.clone(), Slot::Doubtful(doubt));
+            }
+            Some(Slot::Writing(Some(known))) => {
+                shard.slots.insert(election.clone(), Slot::Known(known));
+            }
+            Some(_) | None => {}
+        }
+        for (asker, _) in asked {
+            match asker {
+                Asker::Caller(caller) => {
+                    let _ = caller.send(settled());
+                }
+                Asker::InLine(waiter) if waiter.waits() => {
+                    shard.lines.entry(election.clone()).or_default().put_back(*waiter);
+                }
+                Asker::InLine(_) => {}
+            }
         }
         shard.wake(election);
+        self.arm(&mut shard, election, self.clock.now() + AFTER_A_FAILURE);
     }
 
     /// Reads an election that is not known.
     async fn load(&self, election: &ElectionName) -> Result<Loaded, StoreError> {
+        let doubt = |shard: &Shard| match shard.slots.get(election) {
+            None => Some(None),
+            Some(Slot::Doubtful(doubt)) => Some(Some(*doubt)),
+            Some(_) => None,
+        };
+        let before = doubt(&self.shard(election));
         let key = Key::Election(election.clone());
         let Reading { found, trace, .. } = self.store.read(&key).await?;
         let mut shard = self.shard(election);
-        let stamp = match shard.slots.get(election) {
+        let stamp = match (before, doubt(&shard)) {
             // Nothing was done to it since the start.
-            None => Moment::default(),
+            (Some(None), Some(None)) => Moment::default(),
             // Whatever was done to it, its lease has its full length from here on.
-            Some(Slot::Doubtful) => self.clock.now(),
-            // Another has read it meanwhile, and perhaps changed it.
-            Some(_) => return Ok(Loaded::Something),
+            (Some(Some(before)), Some(Some(now))) if before == now => self.clock.now(),
+            // Something was done to it while it was read.
+            (_, _) => return Ok(Loaded::Something),
         };
         match found {
             Some((Record::Election(document), version)) => {
@@ -485,31 +505,6 @@ impl Shared {
     fn create(&self, election: &ElectionName, trace: Option<Trace>) {
         self.shard(election).slots.entry(election.clone()).or_insert(Slot::Absent(trace));
     }
-
-    fn stand_in_line(self: &Arc<Self>, election: &ElectionName, acquire: Acquire) -> Place {
-        let (place, waiter) = line::place(Arc::clone(self), election.clone(), acquire);
-        self.shard(election).lines.entry(election.clone()).or_default().join(waiter);
-        place
-    }
-
-    /// Sees to it that whoever is first in line gets the election as soon as it is free.
-    fn look_after(self: &Arc<Self>, election: &ElectionName) {
-        let mut shard = self.shard(election);
-        if !shard.lines.contains_key(election) {
-            return;
-        }
-        let Some(Slot::Known(known)) = shard.slots.get(election) else { return };
-        let now = self.clock.now();
-        let (document, age) = (known.document.clone(), self.clock.age(known.stamp, now));
-        let remaining = document.lease_remaining(age);
-        if document.lease_holder().is_some() && remaining > Span::ZERO {
-            self.timers.set(now + remaining, election.clone());
-            return;
-        }
-        if let Some((next, waiter, outcome)) = self.succeed(&mut shard, election, &document, age) {
-            self.write(shard, election, next, vec![(Asker::InLine(Box::new(waiter)), outcome)]);
-        }
-    }
 }
 
 impl Shard {
@@ -538,16 +533,6 @@ impl Asker {
             (Asker::InLine(waiter), Settled::Again(error)) => waiter.tell(Err(error.into())),
         }
     }
-
-    /// Nothing came of it. Who waits in line goes on waiting.
-    fn fail(self, shared: &Shared, election: &ElectionName, settled: impl FnOnce(()) -> Settled) {
-        match self {
-            Asker::Caller(_) => self.tell(settled(())),
-            Asker::InLine(waiter) => {
-                shared.shard(election).lines.entry(election.clone()).or_default().put_back(*waiter);
-            }
-        }
-    }
 }
 
 fn is_renewal(command: &Command) -> bool {
@@ -574,7 +559,7 @@ async fn keep_time(shared: std::sync::Weak<Shared>) {
 async fn end_leases(shared: std::sync::Weak<Shared>) {
     while let Some(shared) = shared.upgrade() {
         tokio::select! {
-            election = shared.timers.next() => shared.look_after(&election),
+            (at, election) = shared.timers.next() => shared.fire(at, &election),
             () = tokio::time::sleep(std::time::Duration::from_secs(5)) => {}
         }
     }
@@ -596,8 +581,12 @@ async fn found_or_made(store: &dyn Store) -> Result<StoreInfo, StoreError> {
                 hint: "the system's random source failed".to_string(),
             });
         }
-        let info =
-            StoreInfo { id: baton_election::StoreId(id), created: boot::wall(), operator_keys: Vec::new() };
+        let info = StoreInfo {
+            id: baton_election::StoreId(id),
+            created: boot::wall(),
+            operator_keys: Vec::new(),
+            orders: 0,
+        };
         let record = Record::Store(info.clone());
         match store.swap(&Key::Store, Expect::Absent, &record, Clock::Restart).await {
             Ok(_) => return Ok(info),

@@ -28,7 +28,7 @@ impl Pacemaker {
         Pacemaker { looked_at: AtomicU64::new(now), fresh_since: AtomicU64::new(now) }
     }
 
-    /// The time.
+    /// The time. Whoever asks for it first after a stall notices.
     pub(super) fn now(&self) -> Moment {
         let now = boot::now();
         self.look(now);
@@ -36,10 +36,16 @@ impl Pacemaker {
     }
 
     fn look(&self, now: Moment) {
-        let before = Moment::from_nanos(self.looked_at.fetch_max(now.as_nanos(), Ordering::AcqRel));
+        let before = Moment::from_nanos(self.looked_at.load(Ordering::Acquire));
         if now.since(before) > STALL {
             self.fresh_since.fetch_max(now.as_nanos(), Ordering::AcqRel);
         }
+    }
+
+    /// Only the task that ticks moves the hand, since others may be served while it is not. What was missed is noted first.
+    fn move_to(&self, now: Moment) {
+        self.look(now);
+        self.looked_at.fetch_max(now.as_nanos(), Ordering::AcqRel);
     }
 
     /// A lower bound on the time since a beat that was stamped by this clock.
@@ -52,7 +58,7 @@ impl Pacemaker {
     pub(super) async fn tick(&self) {
         loop {
             tokio::time::sleep(TICK).await;
-            self.now();
+            self.move_to(boot::now());
         }
     }
 }
@@ -65,10 +71,11 @@ mod tests {
     fn a_stall_gives_leases_their_full_length() {
         let clock = Pacemaker::start();
         let start = boot::now();
-        clock.look(start + Span::millis(900));
+        clock.move_to(start + Span::millis(900));
         assert_eq!(clock.age(start, start + Span::millis(900)), Span::millis(900));
         let late = start + Span::millis(2_000);
         clock.look(late);
+        clock.move_to(late);
         assert_eq!(clock.age(start, late), Span::ZERO, "it stood still for 1.1 s");
         assert_eq!(clock.age(start, late + Span::millis(500)), Span::millis(500));
         assert_eq!(clock.age(late + Span::millis(100), late + Span::millis(500)), Span::millis(400));

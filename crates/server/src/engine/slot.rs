@@ -12,8 +12,8 @@ pub(super) enum Slot {
     Known(Box<Known>),
     /// A change is on its way to the store; what was known before, if there was anything.
     Writing(Option<Box<Known>>),
-    /// The store did not say what came of a change.
-    Doubtful,
+    /// The store did not say what came of a change, the one of this number.
+    Doubtful(u64),
 }
 
 /// An election as it stands.
@@ -30,7 +30,7 @@ impl Slot {
     pub(super) fn known(&self) -> Option<&Known> {
         match self {
             Slot::Known(known) | Slot::Writing(Some(known)) => Some(known),
-            Slot::Absent(_) | Slot::Writing(None) | Slot::Doubtful => None,
+            Slot::Absent(_) | Slot::Writing(None) | Slot::Doubtful(_) => None,
         }
     }
 }

@@ -21,7 +21,7 @@ impl Timers {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at an election at this moment. A renewal does not change that: whoever looks too early asks again.
+    /// Looks at an election at this moment. A renewal does not change that: whoever looks too early sets another.
     pub(super) fn set(&self, at: Moment, election: ElectionName) {
         let mut due = self.due();
         let first = due.peek().is_none_or(|Reverse((first, _))| at < *first);
@@ -32,15 +32,15 @@ impl Timers {
         }
     }
 
-    /// The next election whose moment has come.
-    pub(super) async fn next(&self) -> ElectionName {
+    /// The next moment that has come, and its election.
+    pub(super) async fn next(&self) -> (Moment, ElectionName) {
         loop {
             let first = {
                 let mut due = self.due();
                 match due.peek() {
                     Some(Reverse((at, _))) if *at <= boot::now() => {
-                        if let Some(Reverse((_, election))) = due.pop() {
-                            return election;
+                        if let Some(Reverse(first)) = due.pop() {
+                            return first;
                         }
                         None
                     }

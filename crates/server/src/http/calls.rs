@@ -1,5 +1,7 @@
 //! What each request does.
 
+use std::sync::Arc;
+
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::fence::Entry;
 use baton_election::operator::Signed;
@@ -8,7 +10,7 @@ use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation,
     ResourceName, fence,
 };
-use baton_store::{Decided, Key, Prefix, Reading, Record, Store};
+use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
 use http::StatusCode;
 use serde::de::DeserializeOwned;
@@ -21,7 +23,9 @@ use super::route::{Ask, decoded};
 use super::{Service, events, openapi};
 
 /// The most entries of a batch.
-const MAX_BATCH: usize = 100_000;
+const MAX_BATCH: usize = 20_000;
+/// After so many entries of a batch others are served.
+const IN_A_ROW: usize = 256;
 /// How many transitions are shown if nobody says.
 const HISTORY: usize = 20;
 /// The longest that one request waits in line.
@@ -67,6 +71,10 @@ impl Call<'_> {
     }
 
     fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        // An array would be taken for an object whose fields come in their order.
+        if self.body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+            return Err(Problem::invalid("the body is not an object", "see /openapi.json"));
+        }
         serde_json::from_slice(&self.body).map_err(|error| {
             Problem::invalid(format!("the body is not what this takes: {error}"), "see /openapi.json")
         })
@@ -81,30 +89,61 @@ struct Shown {
     age_ms: Option<u64>,
 }
 
-/// One of many.
+/// One of many: an election, and one of the others.
 #[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 struct Item {
     election: ElectionName,
-    #[serde(flatten)]
-    what: What,
+    acquire: Option<Acquire>,
+    renew: Option<Renew>,
+    release: Option<Release>,
+    pass: Option<Pass>,
+    checkpoint: Option<WriteCheckpoint>,
+    acknowledge: Option<Acknowledge>,
+    report: Option<Report>,
+    operate: Option<Signed>,
+    check: Option<Check>,
 }
 
+/// Whether a token may act.
 #[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(deny_unknown_fields)]
+struct Check {
+    token: Epoch,
+}
+
 enum What {
-    Acquire(Acquire),
-    Renew(Renew),
-    Release(Release),
-    Pass(Pass),
-    Checkpoint(WriteCheckpoint),
-    Acknowledge(Acknowledge),
-    Report(Report),
-    Operate(Signed),
-    /// Whether a token may act.
-    Check {
-        token: Epoch,
-    },
+    Command(Box<Command>),
+    Check(Epoch),
+}
+
+impl Item {
+    fn parse(text: &RawValue) -> Result<(ElectionName, What), Problem> {
+        let item: Item = serde_json::from_str(text.get()).map_err(|error| {
+            Problem::invalid(format!("the entry is not what this takes: {error}"), "see /openapi.json")
+        })?;
+        let mut all = [
+            item.acquire.map(Command::Acquire),
+            item.renew.map(Command::Renew),
+            item.release.map(Command::Release),
+            item.pass.map(Command::Pass),
+            item.checkpoint.map(Command::Checkpoint),
+            item.acknowledge.map(Command::Acknowledge),
+            item.report.map(Command::Report),
+            item.operate.map(Command::Operate),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|command| What::Command(Box::new(command)))
+        .chain(item.check.map(|check| What::Check(check.token)));
+        match (all.next(), all.next()) {
+            (Some(what), None) => Ok((item.election, what)),
+            (_, _) => Err(Problem::invalid(
+                format!("the entry of `{}` asks for none or for several things", item.election),
+                "write one of acquire, renew, release, pass, checkpoint, acknowledge, report, operate, check",
+            )),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -146,7 +185,7 @@ struct Left {
 }
 
 impl Service {
-    pub(super) async fn call(&self, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
+    pub(super) async fn call(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
         match ask {
             Ask::Renew => self.execute(&call, Command::Renew(call.json()?)).await,
             Ask::Acquire => self.acquire(&call).await,
@@ -208,13 +247,23 @@ impl Service {
 
     async fn acquire(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let wait = call.number("wait_ms")?.map_or(Span::ZERO, Span::millis).min(MAX_WAIT);
-        let decided = self.engine.acquire(&call.election()?, call.json()?, wait).await?;
+        let election = call.election()?;
+        let acquired = self.engine.acquire(&election, call.json()?, wait);
+        let decided = tokio::select! {
+            acquired = acquired => acquired?,
+            () = self.stops(), if wait > Span::ZERO => {
+                let (location, why) = (format!("http://{}", self.address), "the server is stopping".to_string());
+                return Err(StoreError::Unknown { location, why }.into());
+            }
+        };
         answer(&shown(&decided))
     }
 
     /// Each is answered on its own, in the order in which they came.
     async fn batch(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let items: Vec<Item> = call.json()?;
+        let items: Vec<&RawValue> = serde_json::from_slice(&call.body).map_err(|error| {
+            Problem::invalid(format!("the body is not an array: {error}"), "see /openapi.json")
+        })?;
         if items.len() > MAX_BATCH {
             return Err(Problem::invalid(
                 format!("{} entries are too many", items.len()),
@@ -222,24 +271,23 @@ impl Service {
             ));
         }
         let mut answers = Vec::with_capacity(items.len());
-        for item in items {
-            let outcome = self.one_of_many(item).await;
+        for (number, item) in items.into_iter().enumerate() {
+            if number % IN_A_ROW == IN_A_ROW - 1 {
+                tokio::task::yield_now().await;
+            }
+            let outcome = match Item::parse(item) {
+                Ok((election, what)) => self.one_of_many(election, what).await,
+                Err(problem) => Err(problem),
+            };
             answers.push(outcome.unwrap_or_else(|problem| raw_value(&problem.to_value())));
         }
         answer(&answers)
     }
 
-    async fn one_of_many(&self, Item { election, what }: Item) -> Result<Box<RawValue>, Problem> {
+    async fn one_of_many(&self, election: ElectionName, what: What) -> Result<Box<RawValue>, Problem> {
         let command = match what {
-            What::Acquire(acquire) => Command::Acquire(acquire),
-            What::Renew(renew) => Command::Renew(renew),
-            What::Release(release) => Command::Release(release),
-            What::Pass(pass) => Command::Pass(pass),
-            What::Checkpoint(write) => Command::Checkpoint(write),
-            What::Acknowledge(acknowledge) => Command::Acknowledge(acknowledge),
-            What::Report(report) => Command::Report(report),
-            What::Operate(signed) => Command::Operate(signed),
-            What::Check { token } => return Ok(raw_value(&self.check(&election, token).await?)),
+            What::Command(command) => *command,
+            What::Check(token) => return Ok(raw_value(&self.check(&election, token).await?)),
         };
         Ok(raw_value(&shown(&self.engine.execute(&election, &command).await?)))
     }

@@ -2,9 +2,12 @@
 //! something.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
+use baton_election::time::Span;
 use baton_election::{Document, ElectionName};
+use baton_store::boot;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
@@ -21,7 +24,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// The changes of one election: first how it stands, unless the caller goes on from an earlier stream.
 pub(super) async fn stream(
-    service: &Service,
+    service: &Arc<Service>,
     election: &ElectionName,
     last_event: Option<&str>,
 ) -> Result<Reply, Problem> {
@@ -29,37 +32,60 @@ pub(super) async fn stream(
     // An event of another run of the server is a gap.
     let after = last.map(|number| number.unwrap_or(u64::MAX));
     let news = service.engine.subscribe(election, after);
+    let id = service.id_of(news.after);
     let first = match last {
         Some(_) => None,
-        None => {
-            let view = service.engine.view(election).await?;
-            Some(event("state", None, view.document.as_ref(), Some(view.age.as_millis())))
-        }
+        None => Some(state(service, election, &id).await?),
     };
-    let run = service.run.clone();
-    let rest = stream::unfold(news, move |mut news| {
-        let run = run.clone();
-        async move { Some((next(&mut news, &run).await?, news)) }
-    });
+    let told = Told { service: Arc::clone(service), election: election.clone(), news, more: None };
+    let rest = stream::unfold(told, |mut told| async move { Some((told.next().await?, told)) });
     let body =
         stream::iter(first).chain(rest).map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
     Ok(typed(StatusCode::OK, "text/event-stream", StreamBody::new(body).boxed_unsync()))
 }
 
-async fn next(news: &mut Subscription, run: &str) -> Option<String> {
-    match tokio::time::timeout(HEARTBEAT, news.next()).await {
-        Ok(Some(News::Event(change))) => {
-            let id = format!("{run}-{}", change.number);
-            Some(event("change", Some(&id), Some(&change.document), Some(0)))
+/// How an election stands, as an event.
+async fn state(service: &Service, election: &ElectionName, id: &str) -> Result<String, Problem> {
+    let view = service.engine.view(election).await?;
+    Ok(event("state", id, view.document.as_ref(), view.age))
+}
+
+/// What one who watches is told.
+struct Told {
+    service: Arc<Service>,
+    election: ElectionName,
+    news: Subscription,
+    /// What is told next, whatever happens.
+    more: Option<String>,
+}
+
+impl Told {
+    /// The next event; none if the server stops.
+    async fn next(&mut self) -> Option<String> {
+        if let Some(more) = self.more.take() {
+            return Some(more);
         }
-        Ok(Some(News::Gap)) => Some("event: gap\ndata: {}\n\n".to_string()),
-        Ok(None) => None,
-        Err(_) => Some(": still here\n\n".to_string()),
+        let news = tokio::select! {
+            news = tokio::time::timeout(HEARTBEAT, self.news.next()) => news,
+            () = self.service.stops() => return None,
+        };
+        match news {
+            Ok(Some(News::Event(change))) => {
+                let age = boot::now().since(change.stamp);
+                Some(event("change", &self.service.id_of(change.number), Some(&change.document), age))
+            }
+            Ok(Some(News::Gap)) => {
+                let id = self.service.id_of(self.news.after);
+                self.more = state(&self.service, &self.election, &id).await.ok();
+                Some("event: gap\ndata: {}\n\n".to_string())
+            }
+            Ok(None) => None,
+            Err(_) => Some(": still here\n\n".to_string()),
+        }
     }
 }
 
-fn event(kind: &str, id: Option<&str>, document: Option<&Document>, age_ms: Option<u64>) -> String {
-    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
-    let data = json!({ "document": document, "age_ms": age_ms });
-    format!("{id}event: {kind}\ndata: {data}\n\n")
+fn event(kind: &str, id: &str, document: Option<&Document>, age: Span) -> String {
+    let data = json!({ "document": document, "age_ms": age.as_millis() });
+    format!("id: {id}\nevent: {kind}\ndata: {data}\n\n")
 }

@@ -36,7 +36,9 @@ use crate::store::Behind;
 /// The largest body of a single command: a checkpoint of 64 KiB, written as JSON, and room.
 const MAX_BODY: usize = 256 * 1024;
 /// The largest body of a batch.
-const MAX_BATCH_BODY: usize = 32 * 1024 * 1024;
+const MAX_BATCH_BODY: usize = 8 * 1024 * 1024;
+/// How many batches are in memory at once.
+const BATCHES: usize = 4;
 /// How long a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
 /// How many connections are served at once.
@@ -53,6 +55,9 @@ pub(crate) struct Service {
     run: String,
     /// Whom it listens as.
     address: SocketAddr,
+    batches: Semaphore,
+    /// Becomes true when the server is to stop.
+    stopping: watch::Sender<bool>,
 }
 
 impl Service {
@@ -61,7 +66,20 @@ impl Service {
         let coordinator = Coordinator::with_store(behind.clone(), Memory::new());
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
-        Service { engine, behind, coordinator, run, address }
+        Service {
+            engine,
+            behind,
+            coordinator,
+            run,
+            address,
+            batches: Semaphore::new(BATCHES),
+            stopping: watch::Sender::new(false),
+        }
+    }
+
+    /// By what an event of this run is known.
+    fn id_of(&self, number: u64) -> String {
+        format!("{}-{number}", self.run)
     }
 
     /// The number of an event of this run.
@@ -70,7 +88,12 @@ impl Service {
         if run == self.run { number.parse().ok() } else { None }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Reply {
+    /// Waits until the server is to stop.
+    async fn stops(&self) {
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
         let head = *request.method() == Method::HEAD;
         match self.answer_or_fail(request).await {
             Ok(mut reply) if head => {
@@ -82,7 +105,7 @@ impl Service {
         }
     }
 
-    async fn answer_or_fail(&self, request: Request<Incoming>) -> Result<Reply, Problem> {
+    async fn answer_or_fail(self: &Arc<Self>, request: Request<Incoming>) -> Result<Reply, Problem> {
         let (parts, body) = request.into_parts();
         gate::admit(&parts, self.address)?;
         let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
@@ -108,6 +131,8 @@ impl Service {
                 ));
             }
         };
+        // A batch is large: few are read at a time, and the others wait before they are.
+        let _place = if route.ask == Ask::Batch { self.batches.acquire().await.ok() } else { None };
         let body = match route.method == Method::POST {
             true => read(body, if route.ask == Ask::Batch { MAX_BATCH_BODY } else { MAX_BODY }).await?,
             false => Bytes::new(),
@@ -136,15 +161,19 @@ async fn read(body: Incoming, limit: usize) -> Result<Bytes, Problem> {
     }
 }
 
-/// Serves until told to stop, then lets what is under way end.
-pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
+/// Serves until it is to stop, then lets what is under way end.
+pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: impl Future<Output = ()>) {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut served = tokio::task::JoinSet::new();
+    let mut until = std::pin::pin!(until);
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { break };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stop.wait_for(|stop| *stop) => break,
+        let accepted = async {
+            let permit = Arc::clone(&connections).acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            accepted = accepted => accepted,
+            () = until.as_mut() => break,
         };
         let Ok((stream, _)) = accepted else {
             // Out of descriptors, most likely: those that are served end some time.
@@ -152,7 +181,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, mut stop
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (service, mut stop) = (Arc::clone(&service), stop.clone());
+        let (service, mut stop) = (Arc::clone(&service), service.stopping.subscribe());
         served.spawn(async move {
             let answer = service_fn(move |request| {
                 let service = Arc::clone(&service);
@@ -162,6 +191,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, mut stop
                 .timer(TokioTimer::new())
                 .header_read_timeout(ARRIVAL)
                 .max_headers(64)
+                .max_buf_size(64 * 1024)
                 .serve_connection(TokioIo::new(stream), answer);
             let mut connection = std::pin::pin!(connection);
             let stopping = async { stop.wait_for(|stop| *stop).await.is_ok() };
@@ -178,6 +208,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, mut stop
         while served.try_join_next().is_some() {}
     }
     drop(listener);
+    service.stopping.send_replace(true);
     while served.join_next().await.is_some() {}
 }
 

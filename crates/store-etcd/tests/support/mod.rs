@@ -161,5 +161,5 @@ pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
 
 /// What a store knows of itself.
 pub(crate) fn store_info() -> StoreInfo {
-    StoreInfo { id: StoreId([7; 8]), created: WallTime::default(), operator_keys: Vec::new() }
+    StoreInfo { id: StoreId([7; 8]), created: WallTime::default(), operator_keys: Vec::new(), orders: 0 }
 }

@@ -159,6 +159,7 @@ async fn a_store_that_its_owner_wiped_begins_anew() {
             id: StoreId([id; 8]),
             created: WallTime::default(),
             operator_keys: Vec::new(),
+            orders: 0,
         })
     };
     let _ = store.swap(&Key::Store, Expect::Absent, &info(1), Clock::Restart).await.unwrap();

@@ -55,7 +55,12 @@ fn led(epoch: u64) -> Document {
 }
 
 fn info() -> StoreInfo {
-    StoreInfo { id: StoreId([5; 8]), created: WallTime::default(), operator_keys: vec![PublicKey([9; 32])] }
+    StoreInfo {
+        id: StoreId([5; 8]),
+        created: WallTime::default(),
+        operator_keys: vec![PublicKey([9; 32])],
+        orders: 0,
+    }
 }
 
 /// A Lease as it stands after a write of Baton's on another, as the apiserver merges it.

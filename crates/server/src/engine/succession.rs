@@ -1,0 +1,155 @@
+//! Who comes next: the first in line, as soon as the election is free.
+
+use std::sync::Arc;
+
+use baton_election::command::Acquire;
+use baton_election::time::{Moment, Span};
+use baton_election::{Command, Decision, Document, ElectionName, Refusal};
+use baton_store::Decided;
+
+use super::line::{self, Place, Waiter};
+use super::slot::Slot;
+use super::{AFTER_A_FAILURE, Asker, Loaded, Shard, Shared, decided};
+
+impl Shared {
+    /// Joins the line.
+    pub(super) fn stand_in_line(self: &Arc<Self>, election: &ElectionName, acquire: Acquire) -> Place {
+        let (place, waiter) = line::place(Arc::clone(self), election.clone(), acquire);
+        self.shard(election).lines.entry(election.clone()).or_default().join(waiter);
+        place
+    }
+
+    /// Looks after an election at this moment at the latest, if somebody waits for it. A line has one such moment: to have more
+    /// would be to look as often as candidates ask.
+    pub(super) fn arm(&self, shard: &mut Shard, election: &ElectionName, at: Moment) {
+        let Some(line) = shard.lines.get_mut(election) else { return };
+        if line.due.is_none_or(|due| at < due) {
+            line.due = Some(at);
+            self.timers.set(at, election.clone());
+        }
+    }
+
+    /// A moment has come.
+    pub(super) fn fire(self: &Arc<Self>, at: Moment, election: &ElectionName) {
+        let mut shard = self.shard(election);
+        match shard.lines.get_mut(election) {
+            Some(line) if line.due == Some(at) => line.due = None,
+            // An earlier moment took its place, or nobody waits any more.
+            Some(_) | None => return,
+        }
+        drop(shard);
+        self.look_after(election);
+    }
+
+    /// Sees to it that whoever is first in line gets the election as soon as it is free.
+    pub(super) fn look_after(self: &Arc<Self>, election: &ElectionName) {
+        let mut shard = self.shard(election);
+        if !shard.lines.contains_key(election) {
+            return;
+        }
+        let known = match shard.slots.get(election) {
+            Some(Slot::Known(known)) => known,
+            // It is looked after when that is done.
+            Some(Slot::Writing(_) | Slot::Absent(_)) => return,
+            Some(Slot::Doubtful(_)) | None => {
+                drop(shard);
+                tokio::spawn(Arc::clone(self).find_out(election.clone()));
+                return;
+            }
+        };
+        let now = self.clock.now();
+        let (document, age) = (known.document.clone(), self.clock.age(known.stamp, now));
+        let remaining = document.lease_remaining(age);
+        if document.lease_holder().is_some() && remaining > Span::ZERO {
+            self.recognise(&mut shard, election, &document, age);
+            self.arm(&mut shard, election, now + remaining);
+            return;
+        }
+        if let Some((next, waiter, outcome)) = self.succeed(&mut shard, election, &document, age) {
+            self.write(shard, election, next, vec![(Asker::InLine(Box::new(waiter)), outcome)]);
+        }
+    }
+
+    /// Who waits for what it was granted by a write whose answer was lost is told so.
+    fn recognise(&self, shard: &mut Shard, election: &ElectionName, document: &Document, age: Span) {
+        let Some(leader) = &document.leader else { return };
+        let line = shard.lines.get_mut(election);
+        let Some(waiter) = line.and_then(|line| line.take(leader.incarnation)) else { return };
+        let acquire = Command::Acquire(waiter.acquire.clone());
+        let asked = self.decide(election, Some(document), &acquire, age, None);
+        waiter.tell(asked.map(|asked| decided(asked.answer, Some(document), true)).map_err(Into::into));
+        if shard.lines.get(election).is_some_and(line::Line::is_empty) {
+            shard.lines.remove(election);
+        }
+    }
+
+    /// Reads an election that somebody waits for and that is not known, and goes on from there.
+    async fn find_out(self: Arc<Self>, election: ElectionName) {
+        let again = match self.load(&election).await {
+            Ok(Loaded::Something) => return self.look_after(&election),
+            Ok(Loaded::Nothing(Some(trace))) if trace.lease > Span::ZERO => trace.lease,
+            Ok(Loaded::Nothing(_)) => {
+                // There is no election: the first in line begins one.
+                let first = self.shard(&election).lines.get_mut(&election).and_then(line::Line::first);
+                if let Some(waiter) = first {
+                    let acquire = Acquire { offer: true, ..waiter.acquire.clone() };
+                    waiter.tell(self.execute(&election, &Command::Acquire(acquire)).await);
+                }
+                AFTER_A_FAILURE
+            }
+            Err(_) => AFTER_A_FAILURE,
+        };
+        let mut shard = self.shard(&election);
+        if shard.lines.get(&election).is_some_and(line::Line::is_empty) {
+            shard.lines.remove(&election);
+        }
+        self.arm(&mut shard, &election, self.clock.now() + again);
+    }
+
+    /// Grants a free election to the first in line who is not refused it.
+    pub(super) fn succeed(
+        &self,
+        shard: &mut Shard,
+        election: &ElectionName,
+        document: &Document,
+        age: Span,
+    ) -> Option<(Document, Waiter, Decided)> {
+        let free = document.lease_holder().is_none() || document.lease_remaining(age) == Span::ZERO;
+        if !free || document.policy.select.compares() {
+            return None;
+        }
+        let line = shard.lines.get_mut(election)?;
+        let (mut passed_over, mut granted, mut retry_in) = (Vec::new(), None, None);
+        while let Some(waiter) = line.first() {
+            let acquire = Acquire { offer: true, noticed: Some(Span::ZERO), ..waiter.acquire.clone() };
+            match self.decide(election, Some(document), &Command::Acquire(acquire), age, None) {
+                Ok(Decision { next: Some(next), answer }) => {
+                    let outcome = decided(answer, Some(&next), true);
+                    granted = Some((next, waiter, outcome));
+                    break;
+                }
+                Ok(Decision { next: None, answer }) => {
+                    waiter.tell(Ok(decided(answer, Some(document), true)));
+                }
+                // It is not this one's turn: perhaps another's.
+                Err(Refusal::NotEligible { retry_in: Some(span), .. }) => {
+                    retry_in = Some(retry_in.map_or(span, |first: Span| first.min(span)));
+                    passed_over.push(waiter);
+                }
+                // It is nobody's turn.
+                Err(Refusal::Held { .. } | Refusal::Paused { .. } | Refusal::AwaitingApproval { .. }) => {
+                    passed_over.push(waiter);
+                    break;
+                }
+                Err(refusal) => waiter.tell(Err(refusal.into())),
+            }
+        }
+        passed_over.into_iter().rev().for_each(|waiter| line.put_back(waiter));
+        if line.is_empty() {
+            shard.lines.remove(election);
+        } else if let Some(retry_in) = retry_in {
+            self.arm(shard, election, self.clock.now() + retry_in);
+        }
+        granted
+    }
+}
