@@ -235,6 +235,7 @@ async fn a_lease_that_no_baton_wrote_begins_with_the_store_s_operators() {
         id: baton_election::StoreId([4; 8]),
         created: baton_election::WallTime::default(),
         operator_keys: vec![baton_election::operator::PublicKey([6; 32])],
+        orders: 0,
     };
     let record = Record::Store(info.clone());
     let at = baton_store::Clock::Restart;
