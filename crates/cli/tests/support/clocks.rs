@@ -29,6 +29,11 @@ pub(crate) fn can_be_moved() -> bool {
     libfaketime().is_some()
 }
 
+/// Those of these agents whose clock is an hour late, right and early.
+pub(crate) fn kinds(agents: usize) -> [Vec<usize>; 3] {
+    [-HOUR, 0, HOUR].map(|off| (1..=agents).filter(|number| offset(*number) == off).collect())
+}
+
 /// How far the clock of an agent of this number is off, in seconds: half of them are.
 fn offset(number: usize) -> i64 {
     match number % 4 {

@@ -9,6 +9,8 @@ mod signals;
 mod usefulness;
 mod voice;
 
+use std::time::Duration;
+
 use baton::election::lease;
 use baton::election::time::Span;
 use baton::election::{AgentName, Credential, ElectionName};
@@ -147,6 +149,9 @@ fn must_progress(grant: &baton::Grant) -> bool {
     grant.document.leader.as_ref().is_some_and(|leader| leader.limits.stall.is_some())
 }
 
+/// How long a request that nobody waits for any more may still be on its way to the store.
+const IN_FLIGHT: Duration = Duration::from_millis(100);
+
 /// The host's name and this process's number, as far as a name can hold them.
 fn default_agent() -> AgentName {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -214,6 +219,9 @@ impl Runner<'_> {
         let (coordinator, election) = (self.context.coordinator.clone(), self.options.election.clone());
         let reason = reason.to_string();
         async move {
+            let _ = coordinator.give_up(&election, credential, &reason).await;
+            // What was on its way when the wait was broken off may have arrived just after that look.
+            tokio::time::sleep(IN_FLIGHT).await;
             let _ = coordinator.give_up(&election, credential, &reason).await;
         }
     }
