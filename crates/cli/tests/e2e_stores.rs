@@ -81,25 +81,7 @@ fn play(place: Option<Place>) {
         processes::kill_with_warden(child);
         candidates[number - 1] = candidate(&world, number);
     }
-    // By chance nobody with a clock of some kind may have led yet: then only such are left.
-    for kind in clocks::kinds(CANDIDATES) {
-        let of_kind = |agent: &str| kind.iter().any(|number| agent == format!("agent-{number}"));
-        if clocks::starts(&places::log(&world)).iter().any(|start| of_kind(&start.agent)) {
-            continue;
-        }
-        for number in 1..=CANDIDATES {
-            let child = &mut candidates[number - 1];
-            if !kind.contains(&number) {
-                processes::signal(child.id(), Signal::TERM);
-                support::exit_code(child);
-            } else if child.try_wait().unwrap().is_some() {
-                *child = candidate(&world, number);
-            }
-        }
-        let leads = || watcher.findings().leader().filter(|tree| of_kind(&tree.agent)).map(|tree| tree.token);
-        assert!(support::happens(SOON, || leads().is_some()), "none of {kind:?} leads: {}", logs(&world));
-        led.extend(leads());
-    }
+    led.extend(let_every_clock_lead(&world, &watcher, &mut candidates));
     assert!(led.is_sorted_by(|a, b| a < b), "{led:?}");
     for child in &candidates {
         processes::signal(child.id(), Signal::TERM);
@@ -120,6 +102,29 @@ fn play(place: Option<Place>) {
         tokens[tokens.len() - 1],
         findings.looks,
     );
+}
+
+/// By chance nobody with a clock of some kind may have led yet: then only such are left. Returns the tokens.
+fn let_every_clock_lead(world: &World, watcher: &Watcher, candidates: &mut [Child]) -> Vec<u64> {
+    let mut led = Vec::new();
+    for kind in clocks::kinds(CANDIDATES) {
+        let of_kind = |agent: &str| kind.iter().any(|number| agent == format!("agent-{number}"));
+        if clocks::starts(&places::log(world)).iter().any(|start| of_kind(&start.agent)) {
+            continue;
+        }
+        for (number, child) in (1..).zip(&mut *candidates) {
+            if !kind.contains(&number) {
+                processes::signal(child.id(), Signal::TERM);
+                support::exit_code(child);
+            } else if child.try_wait().unwrap().is_some() {
+                *child = candidate(world, number);
+            }
+        }
+        let leads = || watcher.findings().leader().filter(|tree| of_kind(&tree.agent)).map(|tree| tree.token);
+        assert!(support::happens(SOON, || leads().is_some()), "none of {kind:?} leads: {}", logs(world));
+        led.extend(leads());
+    }
+    led
 }
 
 /// The last lines of everybody, for whoever must understand a failure.
