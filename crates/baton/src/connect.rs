@@ -31,11 +31,6 @@ pub fn schemes() -> Vec<&'static str> {
     schemes
 }
 
-/// The store that a URL names.
-pub async fn open_store(url: &str, access: Access) -> Result<Arc<dyn Store>, Error> {
-    open(&url.parse()?, access).await
-}
-
 /// The file that `embedded:FILE` names; none if the URL names another kind of store.
 pub fn embedded_file(url: &str) -> Result<Option<PathBuf>, Error> {
     let url: StoreUrl = url.parse()?;

@@ -45,7 +45,7 @@ pub use baton_store as store;
 #[cfg(feature = "embedded")]
 pub use baton_store_embedded as embedded;
 pub use campaign::Campaign;
-pub use connect::{embedded_file, open_store, schemes};
+pub use connect::{embedded_file, schemes};
 pub use coordinator::{Bid, CheckpointContent, Coordinator, Grant, Renewed, View, mint_credential};
 pub use error::Error;
 pub use fences::FenceView;

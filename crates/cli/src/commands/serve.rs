@@ -50,22 +50,16 @@ impl Serve {
         allow_many_descriptors();
         let url = global.store.as_deref().unwrap_or(STORE);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
+        let Some(file) = baton::embedded_file(url).map_err(fail)? else {
+            return Err(self.failed(StartError::Shared(url.to_string())));
+        };
         // Before anything is made: an address that cannot be had leaves nothing behind.
         let listener = Server::listen(self.listen).await.map_err(|error| self.failed(error))?;
-        let mut snapshots = None;
-        let store: Arc<dyn Store> = match baton::embedded_file(url).map_err(fail)? {
-            None => baton::open_store(url, Access::Write).await.map_err(fail)?,
-            Some(file) => {
-                let store = EmbeddedStore::open(&file, Access::Write).map_err(|error| fail(error.into()))?;
-                if self.snapshot_every > Span::ZERO {
-                    snapshots =
-                        Some(tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output)));
-                }
-                Arc::new(store)
-            }
-        };
+        let store = EmbeddedStore::open(&file, Access::Write).map_err(|error| fail(error.into()))?;
+        let snapshots = (self.snapshot_every > Span::ZERO)
+            .then(|| tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output)));
         let location = store.location();
-        let server = Server::start(listener, store).await.map_err(|error| self.failed(error))?;
+        let server = Server::start(listener, Arc::new(store)).await.map_err(|error| self.failed(error))?;
         let address = server.address();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
