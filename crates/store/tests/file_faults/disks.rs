@@ -58,6 +58,21 @@ impl Mount {
     }
 }
 
+/// Waits until this process has a nameless file with blocks below a folder: what a leader keeps for its hand-over.
+async fn lies_ready(folder: &Path) {
+    let is_ready = |link: fs::DirEntry| {
+        let nameless = fs::read_link(link.path())
+            .is_ok_and(|to| to.starts_with(folder) && to.to_string_lossy().ends_with(" (deleted)"));
+        nameless && fs::metadata(link.path()).is_ok_and(|file| file.len() > 0)
+    };
+    let ready = || fs::read_dir("/proc/self/fd").unwrap().flatten().any(is_ready);
+    let began = std::time::Instant::now();
+    while !ready() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "nothing lies ready");
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
 /// Writes until nothing more fits.
 fn fill(path: &Path) {
     let mut file = fs::File::create(path).unwrap();
@@ -80,7 +95,9 @@ async fn a_full_disk_loses_nothing_and_serves_again_once_there_is_room() {
     let folder = disk.folder.join("store");
     let store = writer(&folder);
     put(&store, &key(), &led(1)).await;
+    lies_ready(&folder).await;
     put(&store, &key(), &led(2)).await;
+    lies_ready(&folder).await;
     fill(&disk.folder.join("filler"));
     let before = tree(&folder);
     for store in [&writer(&folder), &writer(&folder)] {
