@@ -57,7 +57,7 @@ fn sixteen_clones_race_for_fifty_rounds_and_each_has_one_winner() {
     for round in 1..=ROUNDS {
         let race = |clone: &Clone| clone.call(&world, &["acquire", ELECTION, "--ttl", "1h"]);
         // Each round another one starts first: otherwise a quiet machine gives all rounds to the first.
-        let first = round as usize % CLONES;
+        let first = usize::try_from(round).unwrap() % CLONES;
         let mut calls: Vec<Done> = std::thread::scope(|scope| {
             let (late, early) = clones.split_at(first);
             let racing: Vec<_> =
