@@ -13,6 +13,8 @@ pub const MIN_TTL: Span = Span::secs(1);
 pub const MAX_TTL: Span = Span::secs(7 * 24 * 3_600);
 /// The longest time in which an offer can be claimed.
 pub const MAX_OFFER: Span = Span::secs(5);
+/// The shortest.
+pub const MIN_OFFER: Span = Span::millis(250);
 
 /// How far clocks may drift, and what is kept in reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,9 +44,10 @@ impl Margins {
     }
 }
 
-/// How long an offer of a lease of `ttl` can be claimed.
+/// How long an offer of a lease of `ttl` can be claimed: several who do not answer, one after the other, shall not leave the
+/// election vacant for longer than a lease. Who takes longer to answer could not keep such a lease either.
 pub fn offer(ttl: Span) -> Span {
-    ttl.min(MAX_OFFER)
+    ttl.scaled(1, 8).max(MIN_OFFER).min(MAX_OFFER)
 }
 
 /// When to renew, after the last renewal was asked for: early enough for two more tries.
@@ -92,7 +95,8 @@ mod tests {
         assert_eq!(default_grace(Span::secs(30)), Span::secs(5));
         assert_eq!(default_grace(Span::secs(1)), Span::millis(250));
         assert!(default_grace(Span::secs(2)) < max_grace(Span::secs(2)));
-        assert_eq!(offer(Span::secs(2)), Span::secs(2));
+        assert_eq!(offer(MIN_TTL), MIN_OFFER);
+        assert_eq!(offer(Span::secs(8)), Span::secs(1));
         assert_eq!(offer(Span::secs(60)), MAX_OFFER);
     }
 }
