@@ -16,6 +16,7 @@ use crate::time::{Span, WallTime, as_millis};
 
 /// One candidate of one election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Candidate {
     /// The election that it stands for.
     pub election: ElectionName,
@@ -28,6 +29,7 @@ pub struct Candidate {
     /// Higher is preferred by the policy `priority`.
     pub priority: i64,
     /// What it can do, for the policy `capable`.
+    #[cfg_attr(feature = "schema", schemars(with = "alloc::vec::Vec<crate::schema::Capability>", length(max = MAX_CAPABILITIES)))]
     pub capabilities: BTreeSet<String>,
     /// How well it can do it, for the policy `capable`; higher is better.
     pub score: i64,
@@ -35,6 +37,7 @@ pub struct Candidate {
     pub load: u64,
     /// How long this record counts after its last beat.
     #[serde(rename = "ttl_ms", with = "as_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub ttl: Span,
     /// Counts its beats.
     pub beat: u64,

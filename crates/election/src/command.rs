@@ -44,6 +44,7 @@ pub enum Command {
 
 /// Become the leader. Repeated by the same incarnation, it is answered as the first time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Acquire {
     /// Who.
@@ -54,12 +55,14 @@ pub struct Acquire {
     pub key_hash: KeyHash,
     /// How long the lease shall last; without it, as long as the policy says.
     #[serde(rename = "ttl_ms", default, with = "as_optional_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub ttl: Option<Span>,
     /// What will be coordinated, in words; without it, what stands there stays.
     #[serde(default)]
     pub task: Option<String>,
     /// What the agent can do.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "alloc::vec::Vec<crate::schema::Capability>", length(max = MAX_CAPABILITIES)))]
     pub capabilities: BTreeSet<String>,
     /// Limits of its own, beside the policy's.
     #[serde(default)]
@@ -69,6 +72,7 @@ pub struct Acquire {
     pub reason: Option<String>,
     /// How long ago it noticed that the election is free.
     #[serde(rename = "noticed_ms", default, with = "as_optional_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub noticed: Option<Span>,
     /// It asked long ago: it must claim the grant with a renewal before it leads.
     #[serde(skip)]
@@ -77,6 +81,7 @@ pub struct Acquire {
 
 /// Stay the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Renew {
     /// The token that it holds.
@@ -94,6 +99,7 @@ pub struct Renew {
     pub phase: Option<Phase>,
     /// From the grant until it began to work, once known.
     #[serde(rename = "promotion_ms", default, with = "as_optional_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub promotion: Option<Span>,
 }
 
@@ -106,6 +112,7 @@ impl Renew {
 
 /// Stop being the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Release {
     /// The token that it held.
@@ -122,6 +129,7 @@ pub struct Release {
 
 /// Pass the leadership on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Pass {
     /// The token that it held.
@@ -137,6 +145,7 @@ pub struct Pass {
 
 /// Leave something for the successor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WriteCheckpoint {
     /// The token that it holds.
@@ -149,6 +158,7 @@ pub struct WriteCheckpoint {
     pub summary: String,
     /// The state, as JSON text.
     #[serde(with = "crate::raw_json")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::AnyJson"))]
     pub state: String,
     /// Where a larger state lies.
     #[serde(default)]
@@ -157,6 +167,7 @@ pub struct WriteCheckpoint {
 
 /// Take on what the predecessor left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Acknowledge {
     /// The token that it holds.
@@ -169,6 +180,7 @@ pub struct Acknowledge {
 
 /// What a watcher found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
     /// The leader's output failed validation.
@@ -192,6 +204,7 @@ impl Finding {
 
 /// A watcher's word that the leader is not useful.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Report {
     /// The token of the leadership that it speaks of.
@@ -239,6 +252,7 @@ pub struct Decision {
 
 /// The answer to a command that was not refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Answer {
     /// It leads.

@@ -19,6 +19,7 @@ pub const FORMAT: u32 = 1;
 
 /// What an election is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Nobody leads; a candidate may.
@@ -44,6 +45,7 @@ impl fmt::Display for State {
 
 /// How far a leader is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// It leads but has not yet acknowledged what its predecessor left.
@@ -66,6 +68,7 @@ impl fmt::Display for Phase {
 
 /// Why a leadership ended, which is also why the next one began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// There was none before.
@@ -112,6 +115,7 @@ impl fmt::Display for Cause {
 
 /// Who holds the lease, on what terms, and what of them is used up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Leader {
     /// The agent's name.
     pub agent: AgentName,
@@ -125,6 +129,7 @@ pub struct Leader {
     pub granted: Epoch,
     /// How long the lease lasts after the last renewal. Candidates judge by it, never by the policy's.
     #[serde(rename = "ttl_ms", with = "as_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub ttl: Span,
     /// Renewals since the grant.
     pub renewals: u64,
@@ -138,9 +143,11 @@ pub struct Leader {
     pub limits: Limits,
     /// Time as the leader, summed up at renewals; a lower bound.
     #[serde(rename = "held_ms", with = "as_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub held: Span,
     /// Time without progress, summed up at renewals; a lower bound.
     #[serde(rename = "idle_ms", with = "as_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub idle: Span,
     /// Model tokens that it says it has used.
     pub spent_tokens: u64,
@@ -159,11 +166,13 @@ impl Leader {
 
 /// Who may take a vacant election first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reservation {
     /// The agent that it is kept for.
     pub agent: AgentName,
     /// For how long after the vacancy began; without it, until it is taken.
     #[serde(rename = "lasts_ms", with = "as_optional_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub lasts: Option<Span>,
     /// An operator keeps it, so that the agent need not obey the policy's choice.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
@@ -172,6 +181,7 @@ pub struct Reservation {
 
 /// That an operator stopped the election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pause {
     /// The operator.
     pub by: PublicKey,
@@ -183,6 +193,7 @@ pub struct Pause {
 
 /// What the operator is asked to approve.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "what")]
 pub enum Question {
     /// That the leader goes on after this checkpoint.
@@ -196,9 +207,11 @@ pub enum Question {
 
 /// How approval stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Approval {
     /// Time led since the grant or the last approval, summed up at renewals.
     #[serde(rename = "used_ms", with = "as_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub used: Span,
     /// What an operator is asked, if anything.
     pub question: Option<Question>,
@@ -206,6 +219,7 @@ pub struct Approval {
 
 /// What the leader leaves for its successor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Checkpoint {
     /// The epoch in which it was written.
     pub epoch: Epoch,
@@ -219,6 +233,7 @@ pub struct Checkpoint {
     pub summary: String,
     /// The state itself, as JSON text, at most [`crate::command::MAX_CHECKPOINT_BYTES`].
     #[serde(with = "crate::raw_json")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::AnyJson"))]
     pub state: String,
     /// Where a larger state lies, with its hash.
     pub reference: Option<Reference>,
@@ -230,6 +245,7 @@ pub struct Checkpoint {
 
 /// Something that is too large for the document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reference {
     /// Where it lies: a path, a URL, a commit.
     pub location: String,
@@ -239,6 +255,7 @@ pub struct Reference {
 
 /// How a leadership ended, kept until the next one begins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Departure {
     /// Why.
     pub cause: Cause,
@@ -256,16 +273,20 @@ pub struct Departure {
 
 /// How long each phase of a transition took, as far as it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PhaseTimes {
     /// From the end of the former leadership until the successor noticed.
     #[serde(rename = "detection_ms", with = "as_optional_millis", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub detection: Option<Span>,
     /// From noticing until the grant.
     #[serde(rename = "election_ms", with = "as_optional_millis", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub election: Option<Span>,
     /// From the grant until the leader began to work.
     #[serde(rename = "promotion_ms", with = "as_optional_millis", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub promotion: Option<Span>,
     /// From the grant until the predecessor's checkpoint was acknowledged.
     #[serde(
@@ -273,6 +294,7 @@ pub struct PhaseTimes {
         with = "as_optional_millis",
         skip_serializing_if = "Option::is_none"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub synchronisation: Option<Span>,
     /// From the grant until the followers had acknowledged it. Without a server nobody can tell.
     #[serde(
@@ -280,11 +302,13 @@ pub struct PhaseTimes {
         with = "as_optional_millis",
         skip_serializing_if = "Option::is_none"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub notification: Option<Span>,
 }
 
 /// A change of leader. Every one has exactly one of these, known by its epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Transition {
     /// The epoch that began.
     pub epoch: Epoch,
@@ -305,6 +329,7 @@ pub struct Transition {
 
 /// An election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "crate::wire::WireDocument", try_from = "crate::wire::WireDocument")]
 pub struct Document {
     /// The name of the election, so that a record found in the wrong place is noticed.

@@ -25,6 +25,7 @@ pub const LOG_PART: u64 = 256;
 
 /// That a token was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Accepted {
     /// Its number, from 1 on.
     pub seq: u64,
@@ -46,6 +47,7 @@ impl Numbered for Accepted {
 
 /// That a command runs on the resource. It lapses like a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hold {
     /// The run of the command.
     pub incarnation: Incarnation,
@@ -53,11 +55,13 @@ pub struct Hold {
     pub token: Epoch,
     /// How long it lasts after its last beat.
     #[serde(rename = "ttl_ms", with = "as_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub ttl: Span,
 }
 
 /// The fence of one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fence {
     /// The resource.
     pub resource: ResourceName,

@@ -12,6 +12,7 @@ use crate::hex;
 
 /// The number of a leadership, and the fencing token that its leader shows. Rises strictly, is never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
@@ -160,6 +161,7 @@ impl ContentHash {
 
 /// What a holder shows: which life of the agent it is, and the key to its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Credential {
     /// The life of the agent that was granted the lease.
     pub incarnation: Incarnation,

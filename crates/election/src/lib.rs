@@ -23,6 +23,8 @@ pub mod operator;
 pub mod policy;
 mod raw_json;
 mod refusal;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod select;
 mod store_info;
 mod tenure;

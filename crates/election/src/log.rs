@@ -26,6 +26,7 @@ impl Numbered for Transition {
 
 /// Entries in the order of their numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Log<T> {
     /// The oldest first.
     pub entries: Vec<T>,

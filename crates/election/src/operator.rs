@@ -113,6 +113,7 @@ impl OperatorKey {
 
 /// What an operator can do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "act")]
 pub enum Act {
     /// This agent shall lead; whoever else does, stops.
@@ -121,6 +122,7 @@ pub enum Act {
         agent: AgentName,
         /// How long the election is kept for it; without it, until it is taken.
         #[serde(rename = "lasts_ms", with = "as_optional_millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
         lasts: Option<Span>,
         /// Do not wait for the running lease. Safe only behind fences.
         force: bool,
@@ -187,6 +189,7 @@ impl Act {
 
 /// An act, bound to the state of the election that the operator saw.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Order {
     /// The store.
     pub store: StoreId,
@@ -212,6 +215,7 @@ impl Order {
 
 /// A signed order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Signed {
     /// What is ordered.
     pub order: Order,
@@ -219,6 +223,7 @@ pub struct Signed {
     pub by: PublicKey,
     /// The signature over the order.
     #[serde(with = "crate::hex::as_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Signature"))]
     pub signature: [u8; 64],
 }
 
@@ -287,6 +292,7 @@ impl Signed {
 
 /// Who the operators of a store's new elections shall be. It is signed for its number, so that it is not played again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct KeysOrder {
     /// The store.
@@ -307,6 +313,7 @@ impl KeysOrder {
 
 /// The same, signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SignedKeys {
     /// What is ordered.
@@ -315,6 +322,7 @@ pub struct SignedKeys {
     pub by: PublicKey,
     /// The signature over the order.
     #[serde(with = "crate::hex::as_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Signature"))]
     pub signature: [u8; 64],
 }
 
@@ -354,6 +362,7 @@ impl SignedKeys {
 
 /// The last act of an operator that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LastAct {
     /// Its number.
     pub number: u64,

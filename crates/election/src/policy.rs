@@ -24,6 +24,7 @@ pub const MAX_CAPABILITY_BYTES: usize = 64;
 
 /// How one of several candidates is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Select {
     /// Whoever swaps first; nobody enlists.
@@ -84,6 +85,7 @@ impl FromStr for Select {
 
 /// When a person must approve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalMode {
     /// Never.
@@ -119,6 +121,7 @@ impl FromStr for ApprovalMode {
 
 /// What a leadership may use up before it ends. All of it is counted at renewals, never by a wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Time as the leader.
@@ -167,6 +170,7 @@ impl Limits {
 
 /// The rules of one election. Operators set them; agents live by them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// How one of several candidates is chosen.

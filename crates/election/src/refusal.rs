@@ -13,6 +13,7 @@ use crate::time::{Span, WallTime, as_millis, as_optional_millis};
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "code")]
 pub enum Refusal {
     /// Another holds the lease, or held it and its lease may still be running.
@@ -23,6 +24,7 @@ pub enum Refusal {
         epoch: Epoch,
         /// The longest that the lease can still last, as this caller knows.
         #[serde(rename = "remaining_ms", with = "as_millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         remaining: Span,
         /// The leadership has ended; only its lease is waited for.
         ending: Option<Cause>,
@@ -44,6 +46,7 @@ pub enum Refusal {
         why: String,
         /// After what time it may, if time is all it takes.
         #[serde(rename = "retry_in_ms", with = "as_optional_millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
         retry_in: Option<Span>,
     },
     /// An operator paused the election.

@@ -10,6 +10,7 @@ use crate::time::WallTime;
 
 /// The record that is written once, before any election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StoreInfo {
     /// Which store this is.
     pub id: StoreId,

@@ -18,6 +18,7 @@ use crate::time::WallTime;
 
 /// The written form. `coordinator`, `acquired` and `expires` are for people and are not read back.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct WireDocument {
     #[serde(default)]
     coordinator: Option<AgentName>,

@@ -13,12 +13,13 @@ use baton_election::{
 use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
-use super::reply::{Problem, Reply, json as answer, reply};
+use super::reply::{Problem, ProblemShown, Reply, json as answer, reply};
 use super::route::{Ask, decoded};
 use super::{Service, events, openapi};
 
@@ -82,17 +83,18 @@ impl Call<'_> {
 }
 
 /// What a record looks like to who reads it.
-#[derive(Serialize)]
-struct Shown {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Shown {
+    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
     record: Option<Box<RawValue>>,
     version: Option<String>,
     age_ms: Option<u64>,
 }
 
 /// One of many: an election, and one of the others.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Item {
+pub(super) struct Item {
     election: ElectionName,
     acquire: Option<Acquire>,
     renew: Option<Renew>,
@@ -106,9 +108,9 @@ struct Item {
 }
 
 /// Whether a token may act.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Check {
+pub(super) struct Check {
     token: Epoch,
 }
 
@@ -146,16 +148,16 @@ impl Item {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Withdrawal {
+pub(super) struct Withdrawal {
     agent: AgentName,
     credential: Credential,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Admission {
+pub(super) struct Admission {
     token: Epoch,
     election: Option<ElectionName>,
     agent: Option<AgentName>,
@@ -164,23 +166,23 @@ struct Admission {
     hold: Option<HoldFor>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct HoldFor {
+pub(super) struct HoldFor {
     incarnation: Incarnation,
     ttl_ms: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+pub(super) struct Kept {
     election: ElectionName,
     incarnation: Incarnation,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Left {
+pub(super) struct Left {
     incarnation: Incarnation,
 }
 
@@ -206,7 +208,7 @@ impl Service {
             Ask::Withdraw => {
                 let Withdrawal { agent, credential } = call.json()?;
                 let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
-                answer(&json!({ "withdrawn": stood }))
+                answer(&Withdrawn { withdrawn: stood })
             }
             Ask::Elections => self.list(&Prefix::Elections).await,
             Ask::Fences => self.list(&Prefix::Fences).await,
@@ -220,17 +222,17 @@ impl Service {
             Ask::KeepHold => {
                 let Kept { election, incarnation } = call.json()?;
                 self.coordinator.keep_hold(&call.resource()?, &election, incarnation).await?;
-                answer(&json!({}))
+                answer(&Nothing {})
             }
             Ask::LeaveHold => {
                 let Left { incarnation } = call.json()?;
                 self.coordinator.leave_hold(&call.resource()?, incarnation).await?;
-                answer(&json!({}))
+                answer(&Nothing {})
             }
             Ask::Store => self.record(&Key::Store).await,
             Ask::Operators => {
                 self.coordinator.set_operators(&call.json()?).await?;
-                answer(&json!({}))
+                answer(&Nothing {})
             }
             Ask::Health => {
                 Ok(reply(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok\n")))
@@ -292,13 +294,13 @@ impl Service {
         Ok(raw_value(&shown(&self.engine.execute(&election, &command).await?)))
     }
 
-    async fn check(&self, election: &ElectionName, token: Epoch) -> Result<Value, Problem> {
+    async fn check(&self, election: &ElectionName, token: Epoch) -> Result<Checked, Problem> {
         let view = self.engine.view(election).await?;
         match &view.document {
             None => Err(baton_election::Refusal::UnknownElection { election: election.to_string() }.into()),
             Some(document) => {
                 fence::check(token, document, view.age)?;
-                Ok(json!({ "answer": { "outcome": "current", "epoch": token } }))
+                Ok(Checked { answer: Current::Current { epoch: token } })
             }
         }
     }
@@ -317,11 +319,13 @@ impl Service {
         let view = self.engine.view(election).await?;
         let document = view.document.as_ref();
         match document.and_then(|document| document.current_leader(view.age)) {
-            Some(leader) => answer(&json!({
-                "agent": leader.agent,
-                "epoch": leader.epoch,
-                "remaining_ms": document.map_or(Span::ZERO, |document| document.lease_remaining(view.age)).as_millis(),
-            })),
+            Some(leader) => answer(&Leads {
+                agent: &leader.agent,
+                epoch: leader.epoch,
+                remaining_ms: document
+                    .map_or(Span::ZERO, |document| document.lease_remaining(view.age))
+                    .as_millis(),
+            }),
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
                 "no-leader",
@@ -362,7 +366,7 @@ impl Service {
 
     async fn ready(&self) -> Result<Reply, Problem> {
         self.engine.store().read(&Key::Store).await?;
-        answer(&json!({ "ready": true }))
+        answer(&Readiness { ready: true })
     }
 }
 
@@ -376,9 +380,61 @@ fn raw(record: &Record) -> Result<Box<RawValue>, Problem> {
         .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "system", error.to_string(), ""))
 }
 
+/// Who leads.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Leads<'a> {
+    agent: &'a AgentName,
+    epoch: Epoch,
+    remaining_ms: u64,
+}
+
+/// Whether a candidate stood.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Withdrawn {
+    withdrawn: bool,
+}
+
+/// It is done, and there is nothing to tell.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Nothing {}
+
+/// The server can decide and write.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Readiness {
+    ready: bool,
+}
+
+/// What came of one entry of a batch.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only described: each entry is written on its own")]
+pub(super) enum OneOfMany<'a> {
+    Done(Told<'a>),
+    Current(Checked),
+    Failed(ProblemShown<'a>),
+}
+
+/// What came of a check.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Checked {
+    answer: Current,
+}
+
+/// The answer to a check.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub(super) enum Current {
+    /// The token may act.
+    Current {
+        /// Which.
+        epoch: Epoch,
+    },
+}
+
 /// What came of a command.
-#[derive(Serialize)]
-struct Told<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Decided")]
+pub(super) struct Told<'a> {
     answer: &'a Answer,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl_ms: Option<u64>,

@@ -1,20 +1,48 @@
-//! The interface, described for programs: from the table of routes and from what each takes and answers.
+//! The interface, described for programs: OpenAPI 3.1, generated from the table of routes and from the types that are read and written.
+//!
+//! What is read and what is written of one type may differ: a field may be left out that is always shown. Such a type stands twice, the
+//! one that is written with `Answered` behind its name.
 
+use std::collections::BTreeSet;
+
+use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
+use baton_election::document::Transition;
+use baton_election::operator::{Signed, SignedKeys};
+use baton_election::{Candidate, ElectionName, Fence, ResourceName};
 use http::Method;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::calls;
+use super::reply::ProblemShown;
 use super::route::{Ask, ROUTES, Route};
+
+/// Where the types stand.
+const TYPES: &str = "/components/schemas";
+/// What is put behind the name of a type that is written in another way than it is read.
+const ANSWERED: &str = "Answered";
 
 /// OpenAPI 3.1.
 pub(super) fn description() -> Value {
-    let mut paths: Map<String, Value> = Map::new();
-    for route in &ROUTES {
-        let method = if route.method == Method::GET { "get" } else { "post" };
-        let path = paths.entry(route.path).or_insert_with(|| json!({}));
-        if let Value::Object(path) = path {
-            path.insert(method.to_string(), operation(route));
-        }
+    let mut asked = generator(SchemaSettings::draft2020_12().for_deserialize());
+    let mut answered = generator(SchemaSettings::draft2020_12().for_serialize());
+    let operations: Vec<(&Route, Value, Value)> = ROUTES
+        .iter()
+        .map(|route| (route, request(route, &mut asked), responses(route.ask, &mut answered)))
+        .collect();
+    let (mut types, written) = (asked.take_definitions(true), answered.take_definitions(true));
+    let differing = differing(&types, &written);
+    for (name, schema) in written {
+        types.insert(renamed(&name, &differing), repointed(schema, &differing));
     }
+    let mut paths: Map<String, Value> = Map::new();
+    for (route, mut operation, responses) in operations {
+        operation["responses"] = repointed(responses, &differing);
+        let method = if route.method == Method::GET { "get" } else { "post" };
+        paths.entry(route.path).or_insert_with(|| json!({}))[method] = operation;
+    }
+    types.values_mut().for_each(bound);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -24,21 +52,90 @@ pub(super) fn description() -> Value {
             "license": { "name": "Apache-2.0 OR MIT" },
         },
         "paths": paths,
-        "components": { "schemas": schemas() },
+        "components": { "schemas": types },
     })
 }
 
-fn operation(route: &Route) -> Value {
+fn generator(mut settings: SchemaSettings) -> SchemaGenerator {
+    settings.definitions_path = TYPES.into();
+    settings.meta_schema = None;
+    settings.into_generator()
+}
+
+/// The types of both that are not the same, by themselves or by what they refer to.
+fn differing(asked: &Map<String, Value>, answered: &Map<String, Value>) -> BTreeSet<String> {
+    let mut differing: BTreeSet<String> = answered
+        .iter()
+        .filter(|(name, schema)| asked.get(*name).is_some_and(|other| other != *schema))
+        .map(|(name, _)| name.clone())
+        .collect();
+    loop {
+        let reached: Vec<String> = answered
+            .iter()
+            .filter(|(name, _)| asked.contains_key(*name) && !differing.contains(*name))
+            .filter(|(_, schema)| repointed((*schema).clone(), &differing) != **schema)
+            .map(|(name, _)| name.clone())
+            .collect();
+        if reached.is_empty() {
+            return differing;
+        }
+        differing.extend(reached);
+    }
+}
+
+fn renamed(name: &str, differing: &BTreeSet<String>) -> String {
+    if differing.contains(name) { format!("{name}{ANSWERED}") } else { name.to_string() }
+}
+
+/// With every reference to one of these types changed to how it is written.
+fn repointed(mut schema: Value, differing: &BTreeSet<String>) -> Value {
+    match &mut schema {
+        Value::Object(object) => {
+            for (key, value) in object.iter_mut() {
+                let name = value
+                    .as_str()
+                    .and_then(|text| text.strip_prefix('#')?.strip_prefix(TYPES)?.strip_prefix('/'));
+                *value = match name {
+                    Some(name) if key == "$ref" => json!(format!("#{TYPES}/{}", renamed(name, differing))),
+                    _ => repointed(value.take(), differing),
+                };
+            }
+        }
+        Value::Array(array) => array.iter_mut().for_each(|value| *value = repointed(value.take(), differing)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    schema
+}
+
+/// Says how large a number may be.
+fn bound(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            let bounds = match object.get("format").and_then(Value::as_str) {
+                Some("uint64" | "uint") => Some((json!(0), json!(u64::MAX))),
+                Some("uint32") => Some((json!(0), json!(u32::MAX))),
+                Some("int64") => Some((json!(i64::MIN), json!(i64::MAX))),
+                _ => None,
+            };
+            if let Some((least, most)) = bounds {
+                object.insert("minimum".to_string(), least);
+                object.insert("maximum".to_string(), most);
+            }
+            object.values_mut().for_each(bound);
+        }
+        Value::Array(array) => array.iter_mut().for_each(bound),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// What a route takes.
+fn request(route: &Route, types: &mut SchemaGenerator) -> Value {
     let mut operation = json!({
         "operationId": name(route.ask),
         "summary": route.summary,
-        "parameters": parameters(route),
-        "responses": {
-            "200": answer(route.ask),
-            "default": { "description": "Why not", "content": { "application/problem+json": { "schema": of("Problem") } } },
-        },
+        "parameters": parameters(route, types),
     });
-    if let Some(body) = body(route.ask) {
+    if let Some(body) = body(route.ask, types) {
         operation["requestBody"] =
             json!({ "required": true, "content": { "application/json": { "schema": body } } });
     }
@@ -51,52 +148,50 @@ fn name(ask: Ask) -> String {
     name
 }
 
-fn of(schema: &str) -> Value {
-    json!({ "$ref": format!("#/components/schemas/{schema}") })
-}
-
-fn parameters(route: &Route) -> Vec<Value> {
+fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
     let names = route.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     let in_path = names.map(|name| {
-        let schema = if name == "part" { json!({ "type": "integer", "minimum": 0 }) } else { of("Name") };
+        let schema = match name {
+            "election" => types.subschema_for::<ElectionName>(),
+            "resource" => types.subschema_for::<ResourceName>(),
+            "agent" => types.subschema_for::<baton_election::AgentName>(),
+            _ => types.subschema_for::<u64>(),
+        };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
     });
-    let number = |name: &str, description: &str| {
+    let number = |name: &str, most: u64, description: &str| {
         json!({ "name": name, "in": "query", "description": description,
-                "schema": { "type": "integer", "minimum": 0, "maximum": u32::MAX } })
+                "schema": { "type": "integer", "minimum": 0, "maximum": most } })
     };
     let more = match route.ask {
-        Ask::Acquire => vec![number("wait_ms", "How long to wait in line, at most a minute")],
-        Ask::History => vec![number("limit", "How many of the newest")],
+        Ask::Acquire => vec![number("wait_ms", 60_000, "How long to wait in line")],
+        Ask::History => vec![number("limit", u64::from(u32::MAX), "How many of the newest")],
         Ask::Watch => vec![json!({ "name": "Last-Event-ID", "in": "header", "schema": { "type": "string" },
                                    "description": "Go on after this event" })],
         _ => Vec::new(),
     };
-    in_path.chain(more).collect()
+    let mut parameters: Vec<Value> = in_path.chain(more).collect();
+    parameters.iter_mut().for_each(bound);
+    parameters
 }
 
-fn body(ask: Ask) -> Option<Value> {
+fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
     Some(match ask {
-        Ask::Acquire => of("Acquire"),
-        Ask::Renew => of("Renew"),
-        Ask::Release => of("Release"),
-        Ask::Pass => of("Pass"),
-        Ask::Checkpoint => of("Checkpoint"),
-        Ask::Acknowledge => of("Acknowledge"),
-        Ask::Report => of("Report"),
-        Ask::Operate => of("Signed"),
-        Ask::Enlist => of("Candidate"),
-        Ask::Withdraw => {
-            object(&[("agent", of("Name")), ("credential", of("Credential"))], &["agent", "credential"])
-        }
-        Ask::Batch => json!({ "type": "array", "items": of("Item") }),
-        Ask::Admit => of("Admission"),
-        Ask::KeepHold => object(
-            &[("election", of("Name")), ("incarnation", of("Incarnation"))],
-            &["election", "incarnation"],
-        ),
-        Ask::LeaveHold => object(&[("incarnation", of("Incarnation"))], &["incarnation"]),
-        Ask::Operators => of("Signed"),
+        Ask::Acquire => types.subschema_for::<Acquire>(),
+        Ask::Renew => types.subschema_for::<Renew>(),
+        Ask::Release => types.subschema_for::<Release>(),
+        Ask::Pass => types.subschema_for::<Pass>(),
+        Ask::Checkpoint => types.subschema_for::<WriteCheckpoint>(),
+        Ask::Acknowledge => types.subschema_for::<Acknowledge>(),
+        Ask::Report => types.subschema_for::<Report>(),
+        Ask::Operate => types.subschema_for::<Signed>(),
+        Ask::Enlist => types.subschema_for::<Candidate>(),
+        Ask::Withdraw => types.subschema_for::<calls::Withdrawal>(),
+        Ask::Batch => types.subschema_for::<Vec<calls::Item>>(),
+        Ask::Admit => types.subschema_for::<calls::Admission>(),
+        Ask::KeepHold => types.subschema_for::<calls::Kept>(),
+        Ask::LeaveHold => types.subschema_for::<calls::Left>(),
+        Ask::Operators => types.subschema_for::<SignedKeys>(),
         Ask::Store
         | Ask::Elections
         | Ask::Election
@@ -114,8 +209,25 @@ fn body(ask: Ask) -> Option<Value> {
     })
 }
 
-fn answer(ask: Ask) -> Value {
+/// What a route answers.
+fn responses(ask: Ask, types: &mut SchemaGenerator) -> Value {
     let (kind, schema) = match ask {
+        Ask::Watch => ("text/event-stream", types.subschema_for::<String>()),
+        Ask::Health => ("text/plain", types.subschema_for::<String>()),
+        other => ("application/json", answer(other, types)),
+    };
+    let problem = types.subschema_for::<ProblemShown<'_>>();
+    json!({
+        "200": { "description": "Done", "content": { kind: { "schema": schema } } },
+        "default": { "description": "Why not", "content": { "application/problem+json": { "schema": problem } } },
+    })
+}
+
+fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
+    fn of<T: JsonSchema>(types: &mut SchemaGenerator) -> Schema {
+        types.subschema_for::<T>()
+    }
+    match ask {
         Ask::Acquire
         | Ask::Renew
         | Ask::Release
@@ -123,219 +235,70 @@ fn answer(ask: Ask) -> Value {
         | Ask::Checkpoint
         | Ask::Acknowledge
         | Ask::Report
-        | Ask::Operate => ("application/json", of("Decided")),
-        Ask::Batch => (
-            "application/json",
-            json!({ "type": "array", "items": { "anyOf": [of("Decided"), of("Problem")] } }),
-        ),
-        Ask::Store | Ask::Election | Ask::Candidate | Ask::Fence | Ask::FenceLog => {
-            ("application/json", of("Shown"))
+        | Ask::Operate => of::<calls::Told<'_>>(types),
+        Ask::Batch => of::<Vec<calls::OneOfMany<'_>>>(types),
+        Ask::Store | Ask::Election | Ask::Candidate | Ask::Fence | Ask::FenceLog => of::<calls::Shown>(types),
+        Ask::Elections | Ask::Candidates | Ask::Fences => of::<Vec<String>>(types),
+        Ask::Leader => of::<calls::Leads<'_>>(types),
+        Ask::History => of::<Vec<Transition>>(types),
+        Ask::Withdraw => of::<calls::Withdrawn>(types),
+        Ask::Enlist => of::<Candidate>(types),
+        Ask::Admit => of::<Fence>(types),
+        Ask::KeepHold | Ask::LeaveHold | Ask::Operators => of::<calls::Nothing>(types),
+        Ask::Ready => of::<calls::Readiness>(types),
+        Ask::OpenApi => of::<Map<String, Value>>(types),
+        Ask::Watch | Ask::Health => of::<String>(types),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every name that is referred to.
+    fn references(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(object) => {
+                if let Some(Value::String(to)) = object.get("$ref") {
+                    found.insert(to.clone());
+                }
+                object.values().for_each(|value| references(value, found));
+            }
+            Value::Array(array) => array.iter().for_each(|value| references(value, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-        Ask::Elections | Ask::Candidates | Ask::Fences => {
-            ("application/json", json!({ "type": "array", "items": { "type": "string" } }))
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let description = description();
+        let mut found = BTreeSet::new();
+        references(&description, &mut found);
+        assert!(found.len() > 20, "{found:?}");
+        for reference in found {
+            let path = reference.strip_prefix('#').unwrap();
+            assert!(description.pointer(path).is_some(), "{reference}");
         }
-        Ask::Leader => (
-            "application/json",
-            object(
-                &[("agent", of("Name")), ("epoch", of("Epoch")), ("remaining_ms", of("Milliseconds"))],
-                &["agent", "epoch", "remaining_ms"],
-            ),
-        ),
-        Ask::History => ("application/json", json!({ "type": "array", "items": { "type": "object" } })),
-        Ask::Withdraw => {
-            ("application/json", object(&[("withdrawn", json!({ "type": "boolean" }))], &["withdrawn"]))
-        }
-        Ask::Enlist => ("application/json", of("Candidate")),
-        Ask::Admit | Ask::KeepHold | Ask::LeaveHold | Ask::Operators | Ask::Ready | Ask::OpenApi => {
-            ("application/json", json!({ "type": "object" }))
-        }
-        Ask::Watch => ("text/event-stream", json!({ "type": "string" })),
-        Ask::Health => ("text/plain; charset=utf-8", json!({ "type": "string" })),
-    };
-    json!({ "description": "Done", "content": { kind: { "schema": schema } } })
-}
+    }
 
-fn object(fields: &[(&str, Value)], required: &[&str]) -> Value {
-    let properties: Map<String, Value> =
-        fields.iter().map(|(name, schema)| ((*name).to_string(), schema.clone())).collect();
-    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
-}
+    #[test]
+    fn what_is_read_is_told_from_what_is_written() {
+        let description = description();
+        let types = &description["components"]["schemas"];
+        assert_eq!(types["Acquire"]["required"], json!(["agent", "incarnation", "key_hash"]));
+        assert_eq!(types["Acquire"]["additionalProperties"], json!(false));
+        let shown = types["Candidate"]["properties"]["ttl_ms"]["maximum"].as_u64();
+        assert_eq!(shown, Some(u64::MAX));
+        assert!(
+            types["WallTime"]["pattern"].is_string() && types["WallTimeAnswered"]["format"] == "date-time"
+        );
+    }
 
-fn hexadecimal(digits: usize) -> Value {
-    json!({ "type": "string", "pattern": format!("^[0-9a-fA-F]{{{digits}}}$") })
-}
-
-fn or_null(schema: &Value) -> Value {
-    json!({ "anyOf": [schema, { "type": "null" }] })
-}
-
-fn text() -> Value {
-    json!({ "type": "string", "maxLength": 1024 })
-}
-
-fn number() -> Value {
-    json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX })
-}
-
-fn schemas() -> Map<String, Value> {
-    let parts = [plain(), commands(), candidates_and_fences(), answers()];
-    parts
-        .into_iter()
-        .filter_map(|part| if let Value::Object(part) = part { Some(part) } else { None })
-        .flatten()
-        .collect()
-}
-
-fn plain() -> Value {
-    json!({
-        "Name": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Segments of a-z 0-9 . _ - joined by /" },
-        "Epoch": { "type": "integer", "minimum": 0, "maximum": u64::MAX, "description": "The fencing token" },
-        "Milliseconds": number(),
-        "Incarnation": hexadecimal(16),
-        "Credential": object(
-            &[("incarnation", of("Incarnation")), ("key", hexadecimal(32))],
-            &["incarnation", "key"],
-        ),
-        "Limits": object(
-            &[
-                ("time", json!({ "type": "string", "description": "Such as 10m" })),
-                ("tokens", number()),
-                ("renewals", number()),
-                ("stall", json!({ "type": "string", "description": "Such as 10m" })),
-            ],
-            &[],
-        ),
-    })
-}
-
-fn acquire() -> Value {
-    object(
-        &[
-            ("agent", of("Name")),
-            ("incarnation", of("Incarnation")),
-            ("key_hash", hexadecimal(64)),
-            ("ttl_ms", or_null(&of("Milliseconds"))),
-            ("task", or_null(&text())),
-            ("capabilities", json!({ "type": "array", "items": { "type": "string" }, "maxItems": 64 })),
-            ("limits", of("Limits")),
-            ("reason", or_null(&text())),
-            ("noticed_ms", or_null(&of("Milliseconds"))),
-        ],
-        &["agent", "incarnation", "key_hash"],
-    )
-}
-
-fn commands() -> Value {
-    let held = [("epoch", of("Epoch")), ("credential", of("Credential"))];
-    let with = |more: &[(&'static str, Value)]| [&held[..], more].concat();
-    let reference = object(&[("location", text()), ("sha256", hexadecimal(64))], &["location", "sha256"]);
-    json!({
-        "Acquire": acquire(),
-        "Renew": object(
-            &with(&[
-                ("progress", json!({ "type": "boolean" })),
-                ("spent_tokens", or_null(&number())),
-                ("phase", json!({ "enum": ["synchronising", "serving", "draining", null] })),
-                ("promotion_ms", or_null(&of("Milliseconds"))),
-            ]),
-            &["epoch", "credential"],
-        ),
-        "Release": object(
-            &with(&[("reason", or_null(&text())), ("orphaned", json!({ "type": "boolean" }))]),
-            &["epoch", "credential"],
-        ),
-        "Pass": object(&with(&[("to", of("Name")), ("reason", or_null(&text()))]), &["epoch", "credential", "to"]),
-        "Checkpoint": object(
-            &with(&[
-                ("seq", number()),
-                ("summary", text()),
-                ("state", json!({})),
-                ("reference", or_null(&reference)),
-            ]),
-            &["epoch", "credential", "seq", "summary", "state"],
-        ),
-        "Acknowledge": object(&with(&[("hash", hexadecimal(64))]), &["epoch", "credential", "hash"]),
-        "Report": object(
-            &[
-                ("epoch", of("Epoch")),
-                ("finding", json!({ "enum": ["validation", "budget", "stall"] })),
-                ("detail", text()),
-                ("by", of("Name")),
-                ("credential", or_null(&of("Credential"))),
-            ],
-            &["epoch", "finding", "detail", "by"],
-        ),
-        "Signed": {
-            "type": "object",
-            "properties": { "order": { "type": "object" }, "by": hexadecimal(64), "signature": hexadecimal(128) },
-            "required": ["order", "by", "signature"],
-        },
-        "Item": {
-            "type": "object",
-            "description": "The name of an election, and one command under its own name: acquire, renew, release, pass, checkpoint, acknowledge, report, operate, check",
-            "properties": { "election": of("Name") },
-            "required": ["election"],
-        },
-    })
-}
-
-fn candidates_and_fences() -> Value {
-    let hold = object(
-        &[("incarnation", of("Incarnation")), ("ttl_ms", of("Milliseconds"))],
-        &["incarnation", "ttl_ms"],
-    );
-    json!({
-        "Candidate": {
-            "type": "object",
-            "properties": {
-                "election": of("Name"), "agent": of("Name"), "incarnation": of("Incarnation"), "key_hash": hexadecimal(64),
-                "priority": { "type": "integer" }, "score": { "type": "integer" }, "load": number(),
-                "capabilities": { "type": "array", "items": { "type": "string" } },
-                "ttl_ms": of("Milliseconds"), "beat": number(), "withdrawn": { "type": "boolean" },
-                "enlisted": { "type": "string" },
-            },
-            "required": ["election", "agent", "incarnation", "key_hash", "priority", "capabilities", "score", "load",
-                         "ttl_ms", "beat", "withdrawn", "enlisted"],
-        },
-        "Admission": object(
-            &[
-                ("token", of("Epoch")),
-                ("election", or_null(&of("Name"))),
-                ("agent", or_null(&of("Name"))),
-                ("note", text()),
-                ("hold", or_null(&hold)),
-            ],
-            &["token"],
-        ),
-    })
-}
-
-fn answers() -> Value {
-    json!({
-        "Decided": {
-            "type": "object",
-            "properties": {
-                "answer": { "type": "object" }, "ttl_ms": of("Milliseconds"), "document": { "type": "object" },
-            },
-            "required": ["answer"],
-        },
-        "Shown": {
-            "type": "object",
-            "properties": {
-                "record": { "type": ["object", "null"] },
-                "version": { "type": ["string", "null"] },
-                "age_ms": or_null(&of("Milliseconds")),
-            },
-            "required": ["record", "version", "age_ms"],
-        },
-        "Problem": {
-            "type": "object",
-            "properties": {
-                "type": { "type": "string" }, "title": { "type": ["string", "null"] }, "status": { "type": "integer" },
-                "code": { "type": "string", "description": "Stable; the command prints the same" },
-                "detail": { "type": "string" }, "hint": { "type": "string" },
-            },
-            "required": ["type", "title", "status", "code", "detail", "hint"],
-        },
-    })
+    #[test]
+    fn each_route_is_described_once() {
+        let description = description();
+        let paths = description["paths"].as_object().unwrap();
+        let operations: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();
+        assert_eq!(operations, ROUTES.len());
+    }
 }

@@ -9,8 +9,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// A body of any kind.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -25,6 +26,22 @@ pub(crate) struct Problem {
     detail: String,
     hint: String,
     facts: Map<String, Value>,
+}
+
+/// How a problem is shown: RFC 9457.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct ProblemShown<'a> {
+    /// The facts of a refusal. What has the same name below stands in their place.
+    #[serde(flatten)]
+    facts: &'a Map<String, Value>,
+    r#type: &'static str,
+    title: Option<&'static str>,
+    status: u16,
+    /// Stable; the command prints the same.
+    code: &'static str,
+    detail: &'a str,
+    hint: &'a str,
 }
 
 impl Problem {
@@ -44,17 +61,16 @@ impl Problem {
 
     /// As the value that stands in the body.
     pub(crate) fn to_value(&self) -> Value {
-        let mut object = self.facts.clone();
-        let own = [
-            ("type", json!("about:blank")),
-            ("title", json!(self.status.canonical_reason())),
-            ("status", json!(self.status.as_u16())),
-            ("code", json!(self.code)),
-            ("detail", json!(self.detail)),
-            ("hint", json!(self.hint)),
-        ];
-        object.extend(own.map(|(name, value)| (name.to_string(), value)));
-        Value::Object(object)
+        let shown = ProblemShown {
+            facts: &self.facts,
+            r#type: "about:blank",
+            title: self.status.canonical_reason(),
+            status: self.status.as_u16(),
+            code: self.code,
+            detail: &self.detail,
+            hint: &self.hint,
+        };
+        serde_json::to_value(shown).unwrap_or_default()
     }
 
     pub(crate) fn into_reply(self) -> Reply {
@@ -73,7 +89,8 @@ impl From<Refusal> for Problem {
             | Refusal::AwaitingApproval { .. } => StatusCode::CONFLICT,
             Refusal::WrongKey { .. } => StatusCode::FORBIDDEN,
             Refusal::UnknownElection { .. } => StatusCode::NOT_FOUND,
-            Refusal::Invalid { .. } => StatusCode::BAD_REQUEST,
+            // Understood, and against a rule that a schema cannot tell.
+            Refusal::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         };
         let facts = match serde_json::to_value(&refusal) {
             Ok(Value::Object(facts)) => facts,
