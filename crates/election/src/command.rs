@@ -65,7 +65,7 @@ pub struct Acquire {
     #[cfg_attr(feature = "schema", schemars(with = "alloc::vec::Vec<crate::schema::Capability>", length(max = MAX_CAPABILITIES)))]
     pub capabilities: BTreeSet<String>,
     /// Limits of its own, beside the policy's.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::wire::object")]
     pub limits: Limits,
     /// Why the policy chose it, for the transition's entry.
     #[serde(default)]

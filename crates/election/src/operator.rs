@@ -121,7 +121,7 @@ pub enum Act {
         /// Who.
         agent: AgentName,
         /// How long the election is kept for it; without it, until it is taken.
-        #[serde(rename = "lasts_ms", with = "as_optional_millis")]
+        #[serde(rename = "lasts_ms", default, with = "as_optional_millis")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
         lasts: Option<Span>,
         /// Do not wait for the running lease. Safe only behind fences.
@@ -156,6 +156,7 @@ pub enum Act {
     /// These are the rules.
     SetPolicy {
         /// All of them.
+        #[serde(deserialize_with = "crate::wire::object")]
         policy: Policy,
     },
     /// This key is an operator's too.

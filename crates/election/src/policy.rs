@@ -191,6 +191,7 @@ pub struct Policy {
     /// What [`Select::Capable`] asks of a candidate.
     pub needs: Vec<String>,
     /// What every leadership may use up.
+    #[serde(deserialize_with = "crate::wire::object")]
     pub limits: Limits,
     /// Agents, other than the leader itself, whose reports can end a leadership.
     pub watchers: Vec<AgentName>,

@@ -4,7 +4,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::document::{
@@ -15,6 +19,26 @@ use crate::name::{AgentName, ElectionName};
 use crate::operator::{LastAct, PublicKey};
 use crate::policy::Policy;
 use crate::time::WallTime;
+
+/// Reads a structure from an object only. As it comes from serde it could also be an array of its fields in their order, and
+/// one whose fields have defaults could be any array.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+
+    deserializer.deserialize_map(Object(PhantomData))
+}
 
 /// The written form. `coordinator`, `acquired` and `expires` are for people and are not read back.
 #[derive(Serialize, Deserialize)]

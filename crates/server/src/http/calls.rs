@@ -7,7 +7,7 @@ use baton_election::fence::Entry;
 use baton_election::operator::Signed;
 use baton_election::time::Span;
 use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation,
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation, Refusal,
     ResourceName, fence,
 };
 use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
@@ -76,9 +76,34 @@ impl Call<'_> {
         if self.body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
             return Err(Problem::invalid("the body is not an object", "see /openapi.json"));
         }
-        serde_json::from_slice(&self.body).map_err(|error| {
+        parsed(&self.body).map_err(|error| {
             Problem::invalid(format!("the body is not what this takes: {error}"), "see /openapi.json")
         })
+    }
+}
+
+/// What a text says. `1.0` is a whole number in JSON's schemas, and some languages write it so.
+fn parsed<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(text).or_else(|error| {
+        let mut value: Value = serde_json::from_slice(text)?;
+        if make_whole(&mut value) { serde_json::from_value(value) } else { Err(error) }
+    })
+}
+
+/// Writes whole numbers without a fraction. Says whether there were any with one.
+fn make_whole(value: &mut Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|_| number.is_f64()).and_then(|float| {
+                // The decimals of a float that has none are its digits, however large it is.
+                let digits = format!("{float:.0}");
+                if float.fract() == 0.0 { digits.parse::<serde_json::Number>().ok() } else { None }
+            });
+            whole.map(|whole| *number = whole).is_some()
+        }
+        Value::Array(array) => array.iter_mut().fold(false, |made, value| make_whole(value) | made),
+        Value::Object(object) => object.values_mut().fold(false, |made, value| make_whole(value) | made),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
     }
 }
 
@@ -107,6 +132,15 @@ pub(super) struct Item {
     check: Option<Check>,
 }
 
+/// An entry of a batch. What is none is answered as malformed, and the others are carried out.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only described: each entry is read on its own")]
+pub(super) enum AnyItem {
+    Item(Item),
+    Malformed(Value),
+}
+
 /// Whether a token may act.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -121,7 +155,7 @@ enum What {
 
 impl Item {
     fn parse(text: &RawValue) -> Result<(ElectionName, What), Problem> {
-        let item: Item = serde_json::from_str(text.get()).map_err(|error| {
+        let item: Item = parsed(text.get().as_bytes()).map_err(|error| {
             Problem::invalid(format!("the entry is not what this takes: {error}"), "see /openapi.json")
         })?;
         let mut all = [
@@ -297,7 +331,7 @@ impl Service {
     async fn check(&self, election: &ElectionName, token: Epoch) -> Result<Checked, Problem> {
         let view = self.engine.view(election).await?;
         match &view.document {
-            None => Err(baton_election::Refusal::UnknownElection { election: election.to_string() }.into()),
+            None => Err(Refusal::UnknownElection { election: election.to_string() }.into()),
             Some(document) => {
                 fence::check(token, document, view.age)?;
                 Ok(Checked { answer: Current::Current { epoch: token } })
@@ -348,10 +382,11 @@ impl Service {
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let candidate: Candidate = call.json()?;
         if candidate.election != call.election()? {
-            return Err(Problem::invalid(
+            return Err(Refusal::invalid(
                 format!("the candidate stands for `{}`", candidate.election),
                 "send it to that election",
-            ));
+            )
+            .into());
         }
         answer(&self.coordinator.enlist_candidate(&candidate).await?)
     }
@@ -447,5 +482,21 @@ fn shown(decided: &Decided) -> Told<'_> {
         answer: &decided.answer,
         ttl_ms: decided.ttl.map(Span::as_millis),
         document: decided.document.as_deref(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_may_have_a_fraction_of_nothing() {
+        let check: Check = parsed(br#"{"token": 7.0}"#).unwrap();
+        assert_eq!(check.token, Epoch(7));
+        let check: Check = parsed(br#"{"token": 1e3}"#).unwrap();
+        assert_eq!(check.token, Epoch(1_000));
+        for other in [r#"{"token": 7.5}"#, r#"{"token": -7.0}"#, r#"{"token": 1e30}"#, r#"{"token": "7"}"#] {
+            assert!(parsed::<Check>(other.as_bytes()).is_err(), "{other}");
+        }
     }
 }

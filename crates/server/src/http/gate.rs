@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use http::StatusCode;
 use http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
 use http::request::Parts;
-use http::{Method, StatusCode};
 
 use super::reply::Problem;
 
@@ -38,16 +38,21 @@ pub(super) fn admit(parts: &Parts, address: SocketAddr) -> Result<(), Problem> {
     if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
         return Err(foreign());
     }
-    let json = || text(&parts.headers, &CONTENT_TYPE).is_some_and(is_json);
-    if parts.method == Method::POST && !(super::has_body(&parts.headers) && json()) {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "invalid",
-            "the body must be JSON, and say so",
-            "send Content-Type: application/json",
-        ));
-    }
     Ok(())
+}
+
+/// Refuses a body that is not JSON: a form of another site's page could send one.
+pub(super) fn admit_body(parts: &Parts) -> Result<(), Problem> {
+    let json = || text(&parts.headers, &CONTENT_TYPE).is_some_and(is_json);
+    if super::has_body(&parts.headers) && json() {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "invalid",
+        "the body must be JSON, and say so",
+        "send Content-Type: application/json",
+    ))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
@@ -74,15 +79,19 @@ fn same_origin(origin: &str, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
 
     fn asked(method: Method, headers: &[(&str, &str)]) -> Result<(), Problem> {
+        let has_body = method == Method::POST;
         let mut request = http::Request::builder().method(method).uri("/v1/elections");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        admit(&parts, "127.0.0.1:7420".parse().unwrap())
+        admit(&parts, "127.0.0.1:7420".parse().unwrap())?;
+        if has_body { admit_body(&parts) } else { Ok(()) }
     }
 
     #[test]

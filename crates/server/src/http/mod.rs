@@ -131,6 +131,9 @@ impl Service {
                 ));
             }
         };
+        if route.method == Method::POST {
+            gate::admit_body(&parts)?;
+        }
         // A batch is large: few are read at a time, and the others wait before they are.
         let _place = if route.ask == Ask::Batch { self.batches.acquire().await.ok() } else { None };
         let body = match route.method == Method::POST {

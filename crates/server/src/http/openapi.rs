@@ -164,8 +164,8 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
                 "schema": { "type": "integer", "minimum": 0, "maximum": most } })
     };
     let more = match route.ask {
-        Ask::Acquire => vec![number("wait_ms", 60_000, "How long to wait in line")],
-        Ask::History => vec![number("limit", u64::from(u32::MAX), "How many of the newest")],
+        Ask::Acquire => vec![number("wait_ms", u64::MAX, "How long to wait in line; a minute at most")],
+        Ask::History => vec![number("limit", u64::MAX, "How many of the newest")],
         Ask::Watch => vec![json!({ "name": "Last-Event-ID", "in": "header", "schema": { "type": "string" },
                                    "description": "Go on after this event" })],
         _ => Vec::new(),
@@ -187,7 +187,7 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::Operate => types.subschema_for::<Signed>(),
         Ask::Enlist => types.subschema_for::<Candidate>(),
         Ask::Withdraw => types.subschema_for::<calls::Withdrawal>(),
-        Ask::Batch => types.subschema_for::<Vec<calls::Item>>(),
+        Ask::Batch => types.subschema_for::<Vec<calls::AnyItem>>(),
         Ask::Admit => types.subschema_for::<calls::Admission>(),
         Ask::KeepHold => types.subschema_for::<calls::Kept>(),
         Ask::LeaveHold => types.subschema_for::<calls::Left>(),

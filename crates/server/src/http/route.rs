@@ -94,7 +94,7 @@ pub(crate) static ROUTES: [Route; 29] = [
 pub(crate) enum Matched {
     /// This one, with what stands for its names.
     Route(&'static Route, Vec<String>),
-    /// The path is one of another method.
+    /// The path is one of other methods: these.
     OtherMethod(&'static str),
     /// There is none.
     None,
@@ -102,16 +102,22 @@ pub(crate) enum Matched {
 
 /// The route of a request.
 pub(crate) fn find(method: &Method, path: &str) -> Matched {
-    let mut other = None;
+    let (mut takes_get, mut takes_post) = (false, false);
     for route in &ROUTES {
         if let Some(names) = names(route.path, path) {
             if route.method == *method {
                 return Matched::Route(route, names);
             }
-            other = Some(if route.method == Method::GET { "GET" } else { "POST" });
+            takes_get |= route.method == Method::GET;
+            takes_post |= route.method == Method::POST;
         }
     }
-    other.map_or(Matched::None, Matched::OtherMethod)
+    match (takes_get, takes_post) {
+        (true, true) => Matched::OtherMethod("GET, HEAD, POST"),
+        (true, false) => Matched::OtherMethod("GET, HEAD"),
+        (false, true) => Matched::OtherMethod("POST"),
+        (false, false) => Matched::None,
+    }
 }
 
 fn names(pattern: &str, path: &str) -> Option<Vec<String>> {
@@ -173,6 +179,10 @@ mod tests {
             assert_eq!(ask, route.ask, "{}", route.path);
         }
         assert!(matches!(find(&Method::GET, "/v1/batch"), Matched::OtherMethod("POST")));
+        assert!(matches!(
+            find(&Method::PUT, "/v1/elections/e/candidates"),
+            Matched::OtherMethod("GET, HEAD, POST")
+        ));
         assert!(matches!(find(&Method::GET, "/v1/nothing"), Matched::None));
         assert!(
             matches!(find(&Method::GET, "/v1/elections/"), Matched::Route(..)),
