@@ -137,7 +137,7 @@ pub(super) struct Item {
 #[schemars(untagged)]
 #[expect(dead_code, reason = "only described: each entry is read on its own")]
 pub(super) enum AnyItem {
-    Item(Item),
+    Item(Box<Item>),
     Malformed(Value),
 }
 
