@@ -26,7 +26,10 @@ fn message(told: &Value) -> &str {
 
 /// `a` leads `e` with token 1.
 fn led() -> World {
-    let world = World::new();
+    led_in(World::new())
+}
+
+fn led_in(world: World) -> World {
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
     world
 }
@@ -178,7 +181,7 @@ fn call_as_nobody(world: &World, arguments: &[&str]) -> Option<support::Done> {
 #[test]
 fn a_folder_without_permission() {
     // Where another user can come to: the folder for temporary files may be private as a whole.
-    let world = World::below(Path::new("/tmp"));
+    let world = World::folder_below(Path::new("/tmp"));
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
     fs::create_dir(world.file("nobody")).unwrap();
     fs::set_permissions(world.file("nobody"), fs::Permissions::from_mode(0o777)).unwrap();
@@ -224,7 +227,7 @@ fn a_version_that_was_cut_short_or_changed_by_hand() {
     let emptied = |_: &str| String::new();
     let garbage = |_: &str| "\u{0}\u{1}nonsense\n".to_string();
     for spoil in [&cut as &dyn Fn(&str) -> String, &changed, &emptied, &garbage] {
-        let world = led();
+        let world = led_in(World::folder());
         let (path, text) = spoilt(&world, spoil);
         for call in [
             &["status", "e"][..],
@@ -245,7 +248,7 @@ fn a_version_that_was_cut_short_or_changed_by_hand() {
 
 #[test]
 fn a_record_of_a_newer_baton() {
-    let world = led();
+    let world = led_in(World::folder());
     let path = newest(&world.store().join("e"));
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("\"format\""), "records say their format: {text}");
@@ -265,7 +268,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn an_old_copy_of_the_store_that_was_put_back() {
-    let world = led();
+    let world = led_in(World::folder());
     copy(&world.store(), &world.file("backup"));
     for agent in ["b", "c"] {
         let before = if agent == "b" { "a" } else { "b" };
@@ -285,7 +288,7 @@ fn an_old_copy_of_the_store_that_was_put_back() {
 
 #[test]
 fn a_store_that_was_wiped_is_another_store() {
-    let world = World::new();
+    let world = World::folder();
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "2s"]);
     world.ok(&["fence", "db", "--election", "e", "--token", "1"]);
     copy(&world.store().join("fences"), &world.file("fences"));
@@ -302,7 +305,7 @@ fn a_store_that_was_wiped_is_another_store() {
 
 #[test]
 fn the_store_of_another_machine() {
-    let world = led();
+    let world = led_in(World::folder());
     let path = newest(&world.store().join("e"));
     let text = fs::read_to_string(&path).unwrap();
     let (_, rest) = text.split_once("\"machine\":\"").unwrap();

@@ -62,7 +62,7 @@ impl World {
         World::below(&std::env::temp_dir())
     }
 
-    pub(crate) fn below(parent: &Path) -> World {
+    fn below(parent: &Path) -> World {
         let private = fs::Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix("e").permissions(private).tempdir_in(parent).unwrap();
         fs::create_dir(folder.path().join("r")).unwrap();
@@ -75,7 +75,11 @@ impl World {
 
     /// A world whose store is a folder, whatever others have.
     pub(crate) fn folder() -> World {
-        let mut world = World::new();
+        World::folder_below(&std::env::temp_dir())
+    }
+
+    pub(crate) fn folder_below(parent: &Path) -> World {
+        let mut world = World::below(parent);
         (world.elsewhere, world.server) = (None, None);
         world
     }
