@@ -5,10 +5,10 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::hex;
+use crate::{hex, text};
 
 /// The number of a leadership, and the fencing token that its leader shows. Rises strictly, is never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -58,8 +58,7 @@ impl core::error::Error for InvalidId {}
 macro_rules! hex_type {
     ($(#[$doc:meta])* $name:ident, $bytes:literal, $what:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub [u8; $bytes]);
 
         impl fmt::Display for $name {
@@ -85,6 +84,18 @@ macro_rules! hex_type {
         impl From<$name> for String {
             fn from(id: $name) -> String {
                 id.to_string()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&hex::encode(&self.0))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                text::read(deserializer, $what, |text| text.parse::<Self>())
             }
         }
     };

@@ -23,11 +23,13 @@ pub mod operator;
 pub mod policy;
 mod raw_json;
 mod refusal;
+mod running;
 #[cfg(feature = "schema")]
 mod schema;
 pub mod select;
 mod store_info;
 mod tenure;
+mod text;
 pub mod time;
 mod wire;
 
@@ -42,6 +44,7 @@ pub use name::{AgentName, ElectionName, InvalidName, ResourceName};
 pub use observe::Observer;
 pub use policy::Policy;
 pub use refusal::Refusal;
+pub use running::Running;
 pub use store_info::StoreInfo;
 pub use tenure::{Standing, Tenure};
 pub use time::{Moment, Span, WallTime};

@@ -3,10 +3,13 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use core::borrow::Borrow;
 use core::fmt;
 use core::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::text;
 
 /// The longest name, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
@@ -78,8 +81,7 @@ fn check_single(text: &str) -> Result<(), String> {
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $check:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -120,6 +122,25 @@ macro_rules! name_type {
         impl From<$name> for String {
             fn from(name: $name) -> String {
                 name.0.to_string()
+            }
+        }
+
+        /// It is equal, ordered and hashed as its text.
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                text::read(deserializer, "a name", |text| Self::new(text))
             }
         }
     };

@@ -14,7 +14,7 @@ fn assert_happened(tally: &Tally, things: &[&str]) {
     assert!(never.is_empty(), "in no play happened: {never:?}\nwhat happened: {tally:#?}");
 }
 
-const ALWAYS: [&str; 37] = [
+const ALWAYS: [&str; 39] = [
     "granted",
     "offered",
     "granted again",
@@ -37,6 +37,8 @@ const ALWAYS: [&str; 37] = [
     "renewal ended by budget",
     "renewal ended by stall",
     "renewed",
+    "a renewal was plain",
+    "a renewal was left to the decision",
     "released",
     "checkpointed",
     "acknowledged",

@@ -4,6 +4,7 @@
 //! Every start, and every stall of over a second, gives each running lease its full length anew, so that a crash never shortens one.
 //! Does not guarantee that leases end while the server is down: they end later.
 
+mod candidates;
 mod engine;
 mod http;
 mod store;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use baton_store::{Deletion, Store, StoreError};
 use tokio::net::TcpListener;
 
-pub use engine::{Engine, Event, News, Subscription, View};
+pub use engine::{Engine, Event, Leads, News, Subscription, View};
 
 /// A server that listens.
 pub struct Server {

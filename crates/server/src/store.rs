@@ -1,28 +1,29 @@
 //! The engine as a store, for what is not decided by it: fences, candidates, histories, what the store knows of itself.
 //!
-//! Elections are read from memory and are not written through here. Candidates live in memory only: they enlist anew within
-//! seconds of a restart. Everything else goes to the store behind the engine.
+//! Elections are read from memory and are not written through here. Candidates live in memory only. Everything else goes to the store
+//! behind the engine.
 
 use baton_election::ElectionName;
 use baton_election::document::Transition;
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
-    StoreError, Strengths, Swapped, Version, boot,
+    BoxFuture, BoxStream, Change, Clock, Expect, Key, Prefix, Reading, Record, Store, StoreError, Strengths,
+    Swapped, Version, boot,
 };
 
+use crate::candidates::Candidates;
 use crate::engine::{Engine, View};
 
 /// The store that a server's own client sees.
 pub(crate) struct Behind {
     engine: Engine,
-    candidates: MemoryStore,
+    candidates: Candidates,
     /// Who changes what the store knows of itself does so alone.
     info: tokio::sync::Mutex<()>,
 }
 
 impl Behind {
     pub(crate) fn new(engine: Engine) -> Behind {
-        Behind { engine, candidates: MemoryStore::default(), info: tokio::sync::Mutex::default() }
+        Behind { engine, candidates: Candidates::default(), info: tokio::sync::Mutex::default() }
     }
 
     async fn read_election(&self, election: &ElectionName) -> Result<Reading, StoreError> {
@@ -57,7 +58,9 @@ impl Store for Behind {
     fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
         match key {
             Key::Election(election) => Box::pin(self.read_election(election)),
-            Key::Candidate(..) => self.candidates.read(key),
+            Key::Candidate(election, agent) => {
+                Box::pin(async move { Ok(self.candidates.read(election, agent)) })
+            }
             Key::Store | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => self.engine.store().read(key),
         }
     }
@@ -77,7 +80,9 @@ impl Store for Behind {
                     hint: "send it the command".to_string(),
                 })
             }),
-            Key::Candidate(..) => self.candidates.swap(key, expect, next, clock),
+            Key::Candidate(election, agent) => {
+                Box::pin(async move { self.candidates.swap(election, agent, &expect, next, clock) })
+            }
             Key::Store => Box::pin(self.swap_info(expect, next, clock)),
             Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
                 self.engine.store().swap(key, expect, next, clock)
@@ -87,8 +92,24 @@ impl Store for Behind {
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         match prefix {
-            Prefix::Candidates(_) => self.candidates.list(prefix),
+            Prefix::Candidates(election) => {
+                Box::pin(async move { Ok(self.candidates.list(election, None, usize::MAX)) })
+            }
             Prefix::Elections | Prefix::Fences => self.engine.store().list(prefix),
+        }
+    }
+
+    fn list_part<'a>(
+        &'a self,
+        prefix: &'a Prefix,
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        match prefix {
+            Prefix::Candidates(election) => {
+                Box::pin(async move { Ok(self.candidates.list(election, after, limit)) })
+            }
+            Prefix::Elections | Prefix::Fences => self.engine.store().list_part(prefix, after, limit),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is shared between those who ask and the thread that writes, and how it is read.
 
+use std::ops::ControlFlow;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use baton_election::document::Transition;
@@ -100,11 +101,19 @@ impl Shared {
         })
     }
 
-    pub(crate) fn list(&self, prefix: &Prefix) -> Result<Vec<Key>, StoreError> {
+    /// At most so many keys of a kind, in order: the first, or those after this one.
+    pub(crate) fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Key>, StoreError> {
         let mut keys = Vec::new();
-        self.each(prefix, |key, _| {
-            keys.push(key);
-            Ok(())
+        self.each(prefix, after, |key, _| {
+            if keys.len() < limit {
+                keys.push(key);
+            }
+            Ok(if keys.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         Ok(keys)
     }
@@ -116,12 +125,12 @@ impl Shared {
         each: &mut dyn FnMut(Key, Record, Version),
     ) -> Result<u64, StoreError> {
         let mut count = 0;
-        self.each(prefix, |key, value| {
+        self.each(prefix, None, |key, value| {
             let (record, number) =
                 shape::record(&key, value).map_err(|not| self.place.not_a_record(&key, not))?;
             each(key, record, version(number));
             count += 1;
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok(count)
     }
@@ -129,17 +138,24 @@ impl Shared {
     fn each(
         &self,
         prefix: &Prefix,
-        mut each: impl FnMut(Key, &[u8]) -> Result<(), StoreError>,
+        after: Option<&Key>,
+        mut each: impl FnMut(Key, &[u8]) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
         let (from, to) = shape::bounds(prefix);
+        // No key has a zero at its end: this is the first that can come after it.
+        let after = after.map(|after| [shape::key(after), vec![0]].concat()).unwrap_or_default();
+        // What comes after all of them leaves nothing.
+        let from = from.max(after).min(to.clone());
         let looked = self.look(|transaction| {
             for entry in transaction.open_table(RECORDS)?.range(from.as_slice()..to.as_slice())? {
                 let (bytes, value) = entry?;
                 let Some(key) = shape::parse(bytes.value()) else {
                     return Ok(Err(self.place.corrupt("it has a record under a key that is none")));
                 };
-                if let Err(error) = each(key, value.value()) {
-                    return Ok(Err(error));
+                match each(key, value.value()) {
+                    Ok(ControlFlow::Continue(())) => {}
+                    Ok(ControlFlow::Break(())) => break,
+                    Err(error) => return Ok(Err(error)),
                 }
             }
             Ok(Ok(()))

@@ -216,7 +216,17 @@ impl Store for EmbeddedStore {
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         let prefix = prefix.clone();
-        Box::pin(self.looked(move |shared| shared.list(&prefix)))
+        Box::pin(self.looked(move |shared| shared.list(&prefix, None, usize::MAX)))
+    }
+
+    fn list_part<'a>(
+        &'a self,
+        prefix: &'a Prefix,
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        let (prefix, after) = (prefix.clone(), after.cloned());
+        Box::pin(self.looked(move |shared| shared.list(&prefix, after.as_ref(), limit)))
     }
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {

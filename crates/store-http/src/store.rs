@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use baton_election::ElectionName;
 use baton_election::document::Transition;
 use baton_election::time::Span;
+use baton_election::{AgentName, ElectionName, ResourceName};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Decider, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
     Reading, Record, Store, StoreError, StoreUrl, Strengths, Swapped, Upkeep, Version, Watching, boot,
@@ -59,15 +59,52 @@ impl HttpStore {
         Ok(Reading { found, age, trace: None, asked_at, received_at: boot::now() })
     }
 
-    async fn list_now(&self, prefix: &Prefix) -> Result<Vec<Key>, StoreError> {
+    /// At most so many keys of a kind, in order: the first, or those after this one.
+    async fn list_now(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Key>, StoreError> {
         let path = match prefix {
             Prefix::Elections => "/v1/elections".to_string(),
             Prefix::Candidates(election) => format!("/v1/elections/{}/candidates", segment(election)),
             Prefix::Fences => "/v1/fences".to_string(),
         };
-        let names: Vec<String> =
-            self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?;
-        Ok(names.iter().filter_map(|name| Key::parse(name)).filter(|key| prefix.covers(key)).collect())
+        let mut keys: Vec<Key> = Vec::new();
+        while keys.len() < limit {
+            let asked = (limit - keys.len()).min(PAGE);
+            let last = keys.last().or(after).cloned();
+            let after = last.as_ref().map(|last| format!("&after={}", segment(&name_of(last))));
+            let path = format!("{path}?limit={asked}{}", after.unwrap_or_default());
+            let names: Vec<String> =
+                self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?;
+            keys.extend(names.iter().filter_map(|name| key_of(prefix, name)));
+            // A list that does not go on is no reason to ask for ever.
+            if names.len() < asked || keys.last() <= last.as_ref() {
+                break;
+            }
+        }
+        Ok(keys)
+    }
+}
+
+/// The key that a name in a list stands for.
+fn key_of(prefix: &Prefix, name: &str) -> Option<Key> {
+    match prefix {
+        Prefix::Elections => Some(Key::Election(ElectionName::new(name).ok()?)),
+        Prefix::Candidates(of) => Some(Key::Candidate(of.clone(), AgentName::new(name).ok()?)),
+        Prefix::Fences => Some(Key::Fence(ResourceName::new(name).ok()?)),
+    }
+}
+
+/// The name that stands for a key in a list.
+fn name_of(key: &Key) -> &str {
+    match key {
+        Key::Election(name) | Key::History(name) => name.as_str(),
+        Key::Candidate(_, agent) => agent.as_str(),
+        Key::Fence(resource) | Key::FenceLog(resource, _) => resource.as_str(),
+        Key::Store => "",
     }
 }
 
@@ -111,7 +148,16 @@ impl Store for HttpStore {
     }
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-        Box::pin(self.list_now(prefix))
+        Box::pin(self.list_now(prefix, None, usize::MAX))
+    }
+
+    fn list_part<'a>(
+        &'a self,
+        prefix: &'a Prefix,
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        Box::pin(self.list_now(prefix, after, limit))
     }
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
@@ -153,6 +199,9 @@ impl Store for HttpStore {
         })
     }
 }
+
+/// How many names are asked for at once.
+const PAGE: usize = 1_000;
 
 /// No longer than it asks for.
 pub(crate) const AT_ONCE: Duration = Duration::ZERO;

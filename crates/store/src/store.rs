@@ -211,6 +211,21 @@ pub trait Store: Send + Sync {
     /// The keys under a prefix, in order.
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>>;
 
+    /// At most so many of the keys under a prefix, in order: the first, or those after this one.
+    fn list_part<'a>(
+        &'a self,
+        prefix: &'a Prefix,
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        Box::pin(async move {
+            let mut keys = self.list(prefix).await?;
+            keys.sort_unstable();
+            let from = after.map_or(0, |after| keys.partition_point(|key| key <= after));
+            Ok(keys.into_iter().skip(from).take(limit).collect())
+        })
+    }
+
     /// Tells of changes under a key, from the call on. Never ends by itself.
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>>;
 

@@ -182,6 +182,7 @@ impl Play {
         if before.as_ref() != self.document.as_ref() {
             return Err("a decision changed the document that it was given".to_string());
         }
+        self.check_plain(before.as_ref(), &sent.command, &evidence, &decided)?;
         match decided {
             Err(refusal) => {
                 self.count(format!("refused {}", refusal.code()));

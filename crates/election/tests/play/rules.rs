@@ -1,10 +1,11 @@
 //! What the design promises, checked at every commit.
 
 use baton_election::command::Renew;
-use baton_election::document::Cause;
+use baton_election::document::{Cause, Phase};
 use baton_election::operator::Act;
 use baton_election::{
-    Answer, Command, Document, Epoch, Evidence, Incarnation, Span, Standing, WallTime, decide, fence,
+    Answer, Command, Credential, Decision, Document, Epoch, Evidence, Incarnation, LeaseKey, Refusal,
+    Running, Span, Standing, WallTime, decide, fence,
 };
 
 use super::commands::credential;
@@ -14,6 +15,25 @@ use crate::cast;
 /// Says what is broken unless it holds.
 fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), Broken> {
     if holds { Ok(()) } else { Err(what()) }
+}
+
+/// A renewal, and others that differ from it a little.
+fn variants(renew: &Renew) -> Vec<Renew> {
+    let epoch = |by: i64| Epoch(renew.epoch.0.saturating_add_signed(by));
+    let Credential { incarnation, key } = renew.credential;
+    let other_life = Incarnation(incarnation.0.map(|byte| byte ^ 1));
+    let other_key = LeaseKey(key.0.map(|byte| byte ^ 1));
+    vec![
+        renew.clone(),
+        Renew { progress: !renew.progress, ..renew.clone() },
+        Renew { epoch: epoch(1), ..renew.clone() },
+        Renew { epoch: epoch(-1), ..renew.clone() },
+        Renew { spent_tokens: Some(5), ..renew.clone() },
+        Renew { phase: Some(Phase::Draining), ..renew.clone() },
+        Renew { promotion: Some(Span::secs(1)), ..renew.clone() },
+        Renew { credential: Credential { incarnation: other_life, key }, ..renew.clone() },
+        Renew { credential: Credential { incarnation, key: other_key }, ..renew.clone() },
+    ]
 }
 
 impl Play {
@@ -36,6 +56,36 @@ impl Play {
         self.document = Some(next);
         self.follow_leases(sent, beaten)?;
         self.check_tokens()
+    }
+
+    /// A renewal by itself is the decision's own, or none at all.
+    pub(super) fn check_plain(
+        &mut self,
+        before: Option<&Document>,
+        command: &Command,
+        evidence: &Evidence<'_>,
+        decided: &Result<Decision, Refusal>,
+    ) -> Result<(), Broken> {
+        let Some(document) = before else { return Ok(()) };
+        let Some(running) = Running::of(document) else { return Ok(()) };
+        let mut same = document.clone();
+        running.put_into(&mut same);
+        must(same == *document, || "what was taken out of a document is put back otherwise".to_string())?;
+        let Command::Renew(renew) = command else { return Ok(()) };
+        for odd in variants(renew) {
+            if let Some((next, answer)) = running.renewed(&odd, evidence.age, evidence.wall) {
+                next.put_into(&mut same);
+                let plain = Ok(Decision { next: Some(same.clone()), answer });
+                let decided = decide(before, &Command::Renew(odd), evidence);
+                must(plain == decided, || format!("decided otherwise: {plain:?} and {decided:?}"))?;
+                let again = decided.ok().and_then(|decision| Running::of(decision.next.as_ref()?));
+                must(again == Some(next), || "after a plain renewal the next is not".to_string())?;
+            }
+        }
+        let plain = running.renewed(renew, evidence.age, evidence.wall).is_some();
+        must(!plain || decided.is_ok(), || "a renewal that was refused is plain".to_string())?;
+        self.count(if plain { "a renewal was plain" } else { "a renewal was left to the decision" });
+        Ok(())
     }
 
     /// Epoch and beat never fall, and every grant is above all that were given.

@@ -7,22 +7,31 @@ use baton_election::time::Moment;
 use baton_election::{Document, ElectionName};
 use tokio::sync::broadcast;
 
+use super::packed::Packed;
+
 /// How many events are kept for those who were cut off.
 const KEPT: usize = 2_048;
+/// About how many bytes they take at most: a checkpoint can be large.
+const KEPT_BYTES: usize = 4 << 20;
 /// How many events one who is told of them may be behind.
 const BEHIND: usize = 64;
 
 /// A change of an election. Renewals are none.
-#[derive(Debug)]
 pub struct Event {
     /// Rises with every event of this server.
     pub number: u64,
     /// Which election.
     pub election: ElectionName,
-    /// The document after it.
-    pub document: Document,
     /// When its clock was last restarted.
     pub stamp: Moment,
+    packed: Packed,
+}
+
+impl Event {
+    /// The document after it.
+    pub fn document(&self) -> Document {
+        self.packed.document(&self.election)
+    }
 }
 
 #[derive(Default)]
@@ -34,7 +43,19 @@ pub(super) struct Changes {
 struct State {
     number: u64,
     kept: VecDeque<Arc<Event>>,
+    kept_bytes: usize,
     listeners: HashMap<ElectionName, broadcast::Sender<Arc<Event>>>,
+}
+
+impl State {
+    fn keep(&mut self, event: Arc<Event>) {
+        self.kept_bytes += event.packed.weight();
+        self.kept.push_back(event);
+        while self.kept.len() > KEPT || self.kept_bytes > KEPT_BYTES {
+            let Some(oldest) = self.kept.pop_front() else { return };
+            self.kept_bytes -= oldest.packed.weight();
+        }
+    }
 }
 
 /// What one is told.
@@ -50,7 +71,10 @@ pub struct Subscription {
     /// The number of the last event before it.
     pub after: u64,
     missed: VecDeque<News>,
-    events: broadcast::Receiver<Arc<Event>>,
+    /// None only while it is dropped.
+    events: Option<broadcast::Receiver<Arc<Event>>>,
+    election: ElectionName,
+    changes: Arc<Changes>,
 }
 
 impl Changes {
@@ -59,23 +83,19 @@ impl Changes {
     }
 
     /// Tells of a change. Whoever makes several of one election tells of them in their order.
-    pub(super) fn publish(&self, election: &ElectionName, document: &Document, stamp: Moment) {
+    pub(super) fn publish(&self, election: &ElectionName, packed: &Packed, stamp: Moment) {
         let mut state = self.state();
         state.number += 1;
-        let (number, election, document) = (state.number, election.clone(), document.clone());
-        let event = Arc::new(Event { number, election, document, stamp });
-        if state.kept.len() == KEPT {
-            state.kept.pop_front();
+        let (number, election, packed) = (state.number, election.clone(), packed.clone());
+        let event = Arc::new(Event { number, election, stamp, packed });
+        if let Some(listeners) = state.listeners.get(&event.election) {
+            // Who left meanwhile sees to the rest.
+            let _ = listeners.send(Arc::clone(&event));
         }
-        state.kept.push_back(Arc::clone(&event));
-        let heard =
-            state.listeners.get(&event.election).map(|sender| sender.send(Arc::clone(&event)).is_ok());
-        if heard == Some(false) {
-            state.listeners.remove(&event.election);
-        }
+        state.keep(event);
     }
 
-    pub(super) fn subscribe(&self, election: &ElectionName, after: Option<u64>) -> Subscription {
+    pub(super) fn subscribe(self: &Arc<Self>, election: &ElectionName, after: Option<u64>) -> Subscription {
         let mut state = self.state();
         let mut missed = VecDeque::new();
         if let Some(after) = after {
@@ -91,7 +111,25 @@ impl Changes {
         let after = state.number;
         let sender =
             state.listeners.entry(election.clone()).or_insert_with(|| broadcast::Sender::new(BEHIND));
-        Subscription { after, missed, events: sender.subscribe() }
+        let events = Some(sender.subscribe());
+        Subscription { after, missed, events, election: election.clone(), changes: Arc::clone(self) }
+    }
+
+    #[cfg(test)]
+    fn listened_to(&self) -> usize {
+        self.state().listeners.len()
+    }
+}
+
+impl Drop for Subscription {
+    /// What nobody listens to any more is forgotten.
+    fn drop(&mut self) {
+        let mut state = self.changes.state();
+        // Under the lock, so that of two that leave at once the second sees that it is the last.
+        self.events = None;
+        if state.listeners.get(&self.election).is_some_and(|sender| sender.receiver_count() == 0) {
+            state.listeners.remove(&self.election);
+        }
     }
 }
 
@@ -101,10 +139,30 @@ impl Subscription {
         if let Some(missed) = self.missed.pop_front() {
             return Some(missed);
         }
-        match self.events.recv().await {
+        match self.events.as_mut()?.recv().await {
             Ok(event) => Some(News::Event(event)),
             Err(broadcast::error::RecvError::Lagged(_)) => Some(News::Gap),
             Err(broadcast::error::RecvError::Closed) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_nobody_listens_to_is_forgotten() {
+        let changes = Arc::new(Changes::default());
+        let name = |number: u32| ElectionName::new(&format!("e-{number}")).unwrap();
+        for number in 0..1_000 {
+            drop(changes.subscribe(&name(number), None));
+        }
+        assert_eq!(changes.listened_to(), 0);
+        let (first, second) = (changes.subscribe(&name(1), None), changes.subscribe(&name(1), None));
+        drop(first);
+        assert_eq!(changes.listened_to(), 1);
+        drop(second);
+        assert_eq!(changes.listened_to(), 0);
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use baton_election::command::Acquire;
-use baton_election::time::Moment;
 use baton_election::{ElectionName, Incarnation};
 use tokio::sync::oneshot;
 
@@ -36,8 +35,6 @@ impl Waiter {
 #[derive(Default)]
 pub(super) struct Line {
     waiters: VecDeque<Waiter>,
-    /// When the election is looked after next, at the latest.
-    pub(super) due: Option<Moment>,
 }
 
 impl Line {
@@ -84,7 +81,7 @@ pub(super) fn place(shared: Arc<Shared>, election: ElectionName, acquire: Acquir
 impl Place {
     /// What came of it.
     pub(super) async fn settled(&mut self) -> Outcome {
-        (&mut self.outcome).await.unwrap_or_else(|_| Err(self.shared.stopping()))
+        (&mut self.outcome).await.unwrap_or_else(|_| Err(self.shared.broke_off()))
     }
 
     /// Waits no longer. Says whether it did: who did not is being settled.

@@ -5,35 +5,38 @@
 //! election are carried out one after the other; and that a request whose caller has gone is carried
 //! out whole or not at all. Does not guarantee that a lease ends at its end while the server does not run: it ends later.
 
+mod bytes;
 mod changes;
+mod known;
 mod line;
 mod pacemaker;
-mod slot;
+mod packed;
 mod soft;
 mod succession;
 mod timers;
+mod turns;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use baton_election::command::Acquire;
-use baton_election::time::{Moment, Span};
+use baton_election::command::{Acquire, Renew};
+use baton_election::time::Span;
 use baton_election::{
-    Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo, decide,
+    AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
+    decide, fence,
 };
 use baton_store::{Clock, Decided, Expect, Key, Reading, Record, Store, StoreError, Trace, Undecided, boot};
-use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use changes::Changes;
 pub use changes::{Event, News, Subscription};
-use line::Waiter;
+use known::Known;
+pub(crate) use known::Now;
 use pacemaker::Pacemaker;
-use slot::{Known, Slot};
-use soft::is_soft;
+use packed::AllTerms;
 use timers::Timers;
+use turns::Busy;
 
 /// How many parts the elections are kept in, each behind a lock of its own.
 const SHARDS: usize = 64;
@@ -51,6 +54,17 @@ pub struct View {
     pub document: Option<Document>,
     /// A lower bound on the time since its last beat.
     pub age: Span,
+}
+
+/// Who leads an election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leads {
+    /// The leader.
+    pub agent: AgentName,
+    /// Its token.
+    pub epoch: Epoch,
+    /// How long its lease lasts at least.
+    pub remaining: Span,
 }
 
 /// All elections of one store. Clones share it.
@@ -76,62 +90,22 @@ struct Shared {
     hasher: RandomState,
     clock: Pacemaker,
     timers: Timers,
-    changes: Changes,
-    /// Counts the changes of which nobody knows.
-    doubts: AtomicU64,
+    changes: Arc<Changes>,
+    terms: AllTerms,
 }
 
 #[derive(Default)]
 struct Shard {
-    slots: HashMap<ElectionName, Slot>,
-    /// Who waits until an election is not being changed.
-    queues: HashMap<ElectionName, Vec<oneshot::Sender<()>>>,
+    /// What is durable, and the renewals since. What is not here may still be in the store.
+    known: HashMap<ElectionName, Box<Known>>,
+    /// Which are being read or written, and who waits for that.
+    busy: HashMap<ElectionName, Busy>,
+    /// Of which the store did not say what came of a change, with the number of that change.
+    doubtful: HashMap<ElectionName, u64>,
+    /// Counts the changes of which nobody knows.
+    doubts: u64,
     /// Who waits in line for an election.
     lines: HashMap<ElectionName, line::Line>,
-}
-
-/// What came of one try.
-enum Try {
-    Done(Outcome),
-    /// It is being changed: try again after that.
-    Later(oneshot::Receiver<()>),
-    /// It is not known: read it first.
-    Unknown,
-    /// It is being written.
-    Written(oneshot::Receiver<Settled>),
-}
-
-/// What was found in the store.
-enum Loaded {
-    /// An election.
-    Something,
-    /// None; what the store still knows of one that was there.
-    Nothing(Option<Trace>),
-}
-
-/// What came of a write.
-enum Settled {
-    Done(Outcome),
-    /// Nobody knows: try again.
-    Again(StoreError),
-}
-
-/// A change on its way to the store.
-struct Write {
-    election: ElectionName,
-    expect: Expect,
-    next: Document,
-    clock: Clock,
-    /// When its clock was restarted, if this does not restart it.
-    stamp: Option<Moment>,
-    /// Who asked for it, and what is answered once it is durable.
-    asked: Vec<(Asker, Decided)>,
-}
-
-/// Whose command it was.
-enum Asker {
-    Caller(oneshot::Sender<Settled>),
-    InLine(Box<Waiter>),
 }
 
 impl Engine {
@@ -145,8 +119,8 @@ impl Engine {
             hasher: RandomState::new(),
             clock: Pacemaker::start(),
             timers: Timers::default(),
-            changes: Changes::default(),
-            doubts: AtomicU64::new(0),
+            changes: Arc::default(),
+            terms: AllTerms::default(),
         });
         let tasks = [
             tokio::spawn(keep_time(Arc::downgrade(&shared))).abort_handle(),
@@ -172,23 +146,63 @@ impl Engine {
 
     /// An election as it stands.
     pub async fn view(&self, election: &ElectionName) -> Result<View, StoreError> {
-        loop {
-            let later = {
-                let mut shard = self.shared.shard(election);
-                if let Some(known) = shard.slots.get(election).and_then(Slot::known) {
-                    let age = self.shared.clock.age(known.stamp, self.shared.clock.now());
-                    return Ok(View { document: Some(known.document.clone()), age });
-                }
-                shard.later(election)
-            };
-            if let Some(later) = later {
-                let _ = later.await;
-                continue;
-            }
-            if let Loaded::Nothing(_) = self.shared.load(election).await? {
-                return Ok(View { document: None, age: Span::ZERO });
-            }
+        let seen =
+            self.shared.seen(election, |known, age| View { document: Some(known.document(election)), age });
+        match seen {
+            Seen::Known(view) => Ok(view),
+            Seen::Absent => Ok(View { document: None, age: Span::ZERO }),
+            Seen::Unknown(before) => self.shared.read(election, before).await,
         }
+    }
+
+    /// Who leads an election.
+    pub async fn leader(&self, election: &ElectionName) -> Result<Option<Leads>, StoreError> {
+        let seen = self.shared.seen(election, |known, age| {
+            let (agent, running) = known.packed.leader().filter(|(_, running)| age < running.ttl)?;
+            let agent = AgentName::new(agent).ok()?;
+            Some(Leads { agent, epoch: running.epoch, remaining: running.ttl.minus(age) })
+        });
+        if let Seen::Known(Some(leads)) = seen {
+            return Ok(Some(leads));
+        }
+        let View { document, age } = self.view(election).await?;
+        let leader = document.as_ref().and_then(|document| document.current_leader(age));
+        Ok(leader.map(|leader| Leads {
+            agent: leader.agent.clone(),
+            epoch: leader.epoch,
+            remaining: leader.lease().minus(age),
+        }))
+    }
+
+    /// Whether a token may act, as the election stands.
+    pub async fn check(&self, election: &ElectionName, token: Epoch) -> Result<(), Undecided> {
+        let seen = self.shared.seen(election, |known, age| {
+            known.packed.running.is_some_and(|running| running.epoch == token && age < running.ttl)
+        });
+        if let Seen::Known(true) = seen {
+            return Ok(());
+        }
+        let View { document, age } = self.view(election).await?;
+        match &document {
+            None => Err(Refusal::UnknownElection { election: election.to_string() }.into()),
+            Some(document) => Ok(fence::check(token, document, age)?),
+        }
+    }
+
+    /// What the clocks show, for many commands at once.
+    pub(crate) fn now(&self) -> Now {
+        self.shared.now()
+    }
+
+    /// Renews a lease if that takes nothing but memory; otherwise nothing was done.
+    pub(crate) fn renew_at_once(&self, election: &str, renew: &Renew, now: Now) -> Option<(Answer, Span)> {
+        let mut shard = self.shared.shard_of(election);
+        if shard.busy.contains_key(election) {
+            return None;
+        }
+        let known = shard.known.get_mut(election)?;
+        let age = self.shared.clock.age(known.stamp, now.moment);
+        known.renew(renew, age, now)
     }
 
     /// Tells of changes of an election from here on, or after the event of this number.
@@ -245,90 +259,60 @@ impl Engine {
     }
 }
 
+/// What a look into memory shows.
+enum Seen<T> {
+    Known(T),
+    /// There is surely none.
+    Absent,
+    /// It must be read; the number of the change in doubt, if there is one.
+    Unknown(Option<u64>),
+}
+
 impl Shared {
     fn shard(&self, election: &ElectionName) -> MutexGuard<'_, Shard> {
+        self.shard_of(election.as_str())
+    }
+
+    fn shard_of(&self, election: &str) -> MutexGuard<'_, Shard> {
         #[expect(clippy::cast_possible_truncation, reason = "only the lower bits count")]
         let number = self.hasher.hash_one(election) as usize % SHARDS;
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn execute(self: &Arc<Self>, election: &ElectionName, command: &Command) -> Outcome {
-        let mut tries = 0;
-        // What may have been applied once is not said to have failed later.
-        let unless_applied = |tries: usize, error: StoreError| match error {
-            StoreError::Unavailable { location, why, .. } if tries > 0 => {
-                StoreError::Unknown { location, why }
-            }
-            error => error,
-        };
-        loop {
-            match self.attempt(election, command) {
-                Try::Done(outcome) => return outcome,
-                Try::Later(later) => {
-                    let _ = later.await;
-                }
-                Try::Unknown => {
-                    let loaded = self.load(election).await;
-                    match loaded.map_err(|error| unless_applied(tries, error))? {
-                        Loaded::Nothing(trace) => self.create(election, trace),
-                        Loaded::Something => {}
-                    }
-                }
-                Try::Written(settled) => match settled.await {
-                    Ok(Settled::Done(Err(Undecided::Store(error)))) => {
-                        return Err(unless_applied(tries, error).into());
-                    }
-                    Ok(Settled::Done(outcome)) => return outcome,
-                    Ok(Settled::Again(error)) => {
-                        tries += 1;
-                        if tries >= TRIES {
-                            return Err(error.into());
-                        }
-                    }
-                    Err(_) => return Err(self.stopping()),
-                },
-            }
+    fn now(&self) -> Now {
+        Now { moment: self.clock.now(), wall: boot::wall() }
+    }
+
+    /// What is durable, as far as that is in memory: a change that is being written is not.
+    fn seen<T>(&self, election: &ElectionName, see: impl FnOnce(&Known, Span) -> T) -> Seen<T> {
+        let shard = self.shard(election);
+        match (shard.known.get(election), shard.busy.get(election)) {
+            (Some(known), _) => Seen::Known(see(known, self.clock.age(known.stamp, self.clock.now()))),
+            (None, Some(busy)) if !busy.reads => Seen::Absent,
+            (None, Some(_) | None) => Seen::Unknown(shard.doubtful.get(election).copied()),
         }
     }
 
-    /// Decides a command, and begins to write what it changes.
-    fn attempt(self: &Arc<Self>, election: &ElectionName, command: &Command) -> Try {
+    /// Reads an election that is not known, for who only looks. What is not there leaves nothing behind.
+    async fn read(&self, election: &ElectionName, before: Option<u64>) -> Result<View, StoreError> {
+        let key = Key::Election(election.clone());
+        let Reading { found, .. } = self.store.read(&key).await?;
+        let Some((Record::Election(document), version)) = found else {
+            return Ok(View { document: None, age: Span::ZERO });
+        };
         let mut shard = self.shard(election);
-        if let Some(later) = shard.later(election) {
-            return Try::Later(later);
+        let untouched = !shard.known.contains_key(election)
+            && !shard.busy.contains_key(election)
+            && shard.doubtful.get(election).copied() == before;
+        if !untouched {
+            // Its lease is perhaps younger than anything here could tell.
+            return Ok(View { document: Some(*document), age: Span::ZERO });
         }
-        let Some(slot) = shard.slots.get_mut(election) else { return Try::Unknown };
-        let (document, stamp, trace) = match slot {
-            Slot::Absent(trace) => (None, Moment::default(), *trace),
-            Slot::Known(known) => (Some(&known.document), known.stamp, None),
-            Slot::Doubtful(_) => return Try::Unknown,
-            Slot::Writing(_) => unreachable!("whoever comes while it is written waits"),
-        };
-        let now = self.clock.now();
-        let age = document.map_or(Span::ZERO, |_| self.clock.age(stamp, now));
-        let Decision { next, answer } = match self.decide(election, document, command, age, trace) {
-            Ok(decision) => decision,
-            Err(refusal) => {
-                if document.is_none() {
-                    shard.slots.remove(election);
-                }
-                return Try::Done(Err(refusal.into()));
-            }
-        };
-        let Some(next) = next else {
-            return Try::Done(Ok(decided(answer, document, !is_renewal(command))));
-        };
-        if document.is_some_and(|document| is_soft(document, &next)) {
-            let outcome = decided(answer, Some(&next), !is_renewal(command));
-            if let Slot::Known(known) = slot {
-                (known.document, known.stamp) = (next, now);
-            }
-            return Try::Done(Ok(outcome));
-        }
-        let (sender, settled) = oneshot::channel();
-        let outcome = decided(answer, Some(&next), true);
-        self.write(shard, election, next, vec![(Asker::Caller(sender), outcome)]);
-        Try::Written(settled)
+        let stamp = self.stamp_of_unknown(&mut shard, election);
+        let view = View { document: Some((*document).clone()), age: self.clock.age(stamp, self.clock.now()) };
+        let known = Known::new(*document, &self.terms, version, stamp);
+        shard.known.insert(election.clone(), Box::new(known));
+        Ok(view)
     }
 
     fn decide(
@@ -352,186 +336,10 @@ impl Shared {
         decide(document, command, &evidence)
     }
 
-    /// Begins to write a document. If it is free to take, the first in line takes it in the same step.
-    fn write(
-        self: &Arc<Self>,
-        mut shard: MutexGuard<'_, Shard>,
-        election: &ElectionName,
-        next: Document,
-        mut asked: Vec<(Asker, Decided)>,
-    ) {
-        let next = match self.succeed(&mut shard, election, &next, Span::ZERO) {
-            Some((granted, waiter, outcome)) => {
-                asked.push((Asker::InLine(Box::new(waiter)), outcome));
-                granted
-            }
-            None => next,
-        };
-        let Some(slot) = shard.slots.get_mut(election) else { return };
-        let before = match std::mem::replace(slot, Slot::Writing(None)) {
-            Slot::Known(known) => Some(known),
-            Slot::Absent(_) | Slot::Doubtful(_) | Slot::Writing(_) => None,
-        };
-        let (expect, stamp) = match &before {
-            Some(known) => {
-                let keeps = known.document.beat == next.beat;
-                (Expect::Version(known.version.clone()), keeps.then_some(known.stamp))
-            }
-            None => (Expect::Absent, None),
-        };
-        *slot = Slot::Writing(before);
-        drop(shard);
-        let clock = if stamp.is_some() { Clock::Keep } else { Clock::Restart };
-        let write = Write { election: election.clone(), expect, next, clock, stamp, asked };
-        tokio::spawn(Arc::clone(self).carry_out(write));
-    }
-
-    /// Writes, and tells everybody.
-    async fn carry_out(self: Arc<Self>, write: Write) {
-        let Write { election, expect, next, clock, stamp, asked } = write;
-        let key = Key::Election(election.clone());
-        let record = Record::Election(Box::new(next));
-        let swapped = self.store.swap(&key, expect, &record, clock).await;
-        let Record::Election(next) = record else { unreachable!("it is an election") };
-        match swapped {
-            Ok(swapped) => {
-                let stamp = stamp.unwrap_or_else(|| self.clock.now());
-                let known = Known { document: *next, version: swapped.version, stamp };
-                self.settle(&election, known);
-                for (asker, outcome) in asked {
-                    asker.tell(Settled::Done(Ok(outcome)));
-                }
-                self.look_after(&election);
-            }
-            // Nothing was written.
-            Err(error @ (StoreError::Unavailable { .. } | StoreError::Refused { .. })) => {
-                self.undo(&election, false, asked, || Settled::Done(Err(error.clone().into())));
-            }
-            Err(error) => self.undo(&election, true, asked, || Settled::Again(error.clone())),
-        }
-    }
-
-    /// Ends a change: whoever waited for it goes on. It is told of in the order in which it was made.
-    fn settle(&self, election: &ElectionName, known: Known) {
-        let mut shard = self.shard(election);
-        self.changes.publish(election, &known.document, known.stamp);
-        shard.slots.insert(election.clone(), Slot::Known(Box::new(known)));
-        shard.wake(election);
-    }
-
-    /// Ends a change that was not made, or of which nobody knows. Who waits in line goes on waiting, and is looked after soon.
-    fn undo(
-        &self,
-        election: &ElectionName,
-        doubtful: bool,
-        asked: Vec<(Asker, Decided)>,
-        settled: impl Fn() -> Settled,
-    ) {
-        let mut shard = self.shard(election);
-        match shard.slots.remove(election) {
-            _ if doubtful => {
-                let doubt = self.doubts.fetch_add(1, Ordering::Relaxed);
-                shard.slots.insert(election.clone(), Slot::Doubtful(doubt));
-            }
-            Some(Slot::Writing(Some(known))) => {
-                shard.slots.insert(election.clone(), Slot::Known(known));
-            }
-            Some(_) | None => {}
-        }
-        for (asker, _) in asked {
-            match asker {
-                Asker::Caller(caller) => {
-                    let _ = caller.send(settled());
-                }
-                Asker::InLine(waiter) if waiter.waits() => {
-                    shard.lines.entry(election.clone()).or_default().put_back(*waiter);
-                }
-                Asker::InLine(_) => {}
-            }
-        }
-        shard.wake(election);
-        self.arm(&mut shard, election, self.clock.now() + AFTER_A_FAILURE);
-    }
-
-    /// Reads an election that is not known.
-    async fn load(&self, election: &ElectionName) -> Result<Loaded, StoreError> {
-        let doubt = |shard: &Shard| match shard.slots.get(election) {
-            None => Some(None),
-            Some(Slot::Doubtful(doubt)) => Some(Some(*doubt)),
-            Some(_) => None,
-        };
-        let before = doubt(&self.shard(election));
-        let key = Key::Election(election.clone());
-        let Reading { found, trace, .. } = self.store.read(&key).await?;
-        let mut shard = self.shard(election);
-        let stamp = match (before, doubt(&shard)) {
-            // Nothing was done to it since the start.
-            (Some(None), Some(None)) => Moment::default(),
-            // Whatever was done to it, its lease has its full length from here on.
-            (Some(Some(before)), Some(Some(now))) if before == now => self.clock.now(),
-            // Something was done to it while it was read.
-            (_, _) => return Ok(Loaded::Something),
-        };
-        match found {
-            Some((Record::Election(document), version)) => {
-                let known = Known { document: *document, version, stamp };
-                shard.slots.insert(election.clone(), Slot::Known(Box::new(known)));
-                Ok(Loaded::Something)
-            }
-            Some(_) | None => {
-                shard.slots.remove(election);
-                Ok(Loaded::Nothing(trace))
-            }
-        }
-    }
-
-    /// The server ends before it could answer.
-    fn stopping(&self) -> Undecided {
-        StoreError::Unknown { location: self.store.location(), why: "the server is stopping".to_string() }
-            .into()
-    }
-
     /// Whether a policy compares candidates, so that they do not wait in the order in which they came.
     fn compares(&self, election: &ElectionName) -> bool {
         let shard = self.shard(election);
-        shard
-            .slots
-            .get(election)
-            .and_then(Slot::known)
-            .is_some_and(|known| known.document.policy.select.compares())
-    }
-
-    /// Begins an election that is not there.
-    fn create(&self, election: &ElectionName, trace: Option<Trace>) {
-        self.shard(election).slots.entry(election.clone()).or_insert(Slot::Absent(trace));
-    }
-}
-
-impl Shard {
-    /// If an election is being changed, when it no longer is.
-    fn later(&mut self, election: &ElectionName) -> Option<oneshot::Receiver<()>> {
-        let Some(Slot::Writing(_)) = self.slots.get(election) else { return None };
-        let (sender, later) = oneshot::channel();
-        self.queues.entry(election.clone()).or_default().push(sender);
-        Some(later)
-    }
-
-    fn wake(&mut self, election: &ElectionName) {
-        for waiting in self.queues.remove(election).unwrap_or_default() {
-            let _ = waiting.send(());
-        }
-    }
-}
-
-impl Asker {
-    fn tell(self, settled: Settled) {
-        match (self, settled) {
-            (Asker::Caller(caller), settled) => {
-                let _ = caller.send(settled);
-            }
-            (Asker::InLine(waiter), Settled::Done(outcome)) => waiter.tell(outcome),
-            (Asker::InLine(waiter), Settled::Again(error)) => waiter.tell(Err(error.into())),
-        }
+        shard.known.get(election).is_some_and(|known| known.packed.policy().select.compares())
     }
 }
 
@@ -559,7 +367,7 @@ async fn keep_time(shared: std::sync::Weak<Shared>) {
 async fn end_leases(shared: std::sync::Weak<Shared>) {
     while let Some(shared) = shared.upgrade() {
         tokio::select! {
-            (at, election) = shared.timers.next() => shared.fire(at, &election),
+            election = shared.timers.next() => shared.fire_safely(&election),
             () = tokio::time::sleep(std::time::Duration::from_secs(5)) => {}
         }
     }

@@ -1,15 +1,19 @@
 //! Who comes next: the first in line, as soon as the election is free.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use baton_election::command::Acquire;
 use baton_election::time::{Moment, Span};
 use baton_election::{Command, Decision, Document, ElectionName, Refusal};
-use baton_store::Decided;
+use baton_store::{Decided, Trace};
 
 use super::line::{self, Place, Waiter};
-use super::slot::Slot;
-use super::{AFTER_A_FAILURE, Asker, Loaded, Shard, Shared, decided};
+use super::turns::Asker;
+use super::{AFTER_A_FAILURE, Shard, Shared, decided};
+
+/// When an election is looked after again whose look failed by a fault of ours.
+const AFTER_A_FAULT: Span = Span::secs(5);
 
 impl Shared {
     /// Joins the line.
@@ -19,46 +23,31 @@ impl Shared {
         place
     }
 
-    /// Looks after an election at this moment at the latest, if somebody waits for it. A line has one such moment: to have more
-    /// would be to look as often as candidates ask.
+    /// Looks after an election at this moment at the latest, if somebody waits for it.
     pub(super) fn arm(&self, shard: &mut Shard, election: &ElectionName, at: Moment) {
-        let Some(line) = shard.lines.get_mut(election) else { return };
-        if line.due.is_none_or(|due| at < due) {
-            line.due = Some(at);
-            self.timers.set(at, election.clone());
+        if shard.lines.contains_key(election) {
+            self.timers.set(at, election);
         }
     }
 
-    /// A moment has come.
-    pub(super) fn fire(self: &Arc<Self>, at: Moment, election: &ElectionName) {
-        let mut shard = self.shard(election);
-        match shard.lines.get_mut(election) {
-            Some(line) if line.due == Some(at) => line.due = None,
-            // An earlier moment took its place, or nobody waits any more.
-            Some(_) | None => return,
+    /// A moment has come. A fault in what is then done does not end the timers.
+    pub(super) fn fire_safely(self: &Arc<Self>, election: &ElectionName) {
+        if catch_unwind(AssertUnwindSafe(|| self.look_after(election))).is_err() {
+            let mut shard = self.shard(election);
+            self.arm(&mut shard, election, self.clock.now() + AFTER_A_FAULT);
         }
-        drop(shard);
-        self.look_after(election);
     }
 
     /// Sees to it that whoever is first in line gets the election as soon as it is free.
     pub(super) fn look_after(self: &Arc<Self>, election: &ElectionName) {
         let mut shard = self.shard(election);
-        if !shard.lines.contains_key(election) {
+        // What is being read or written is looked after when that is done.
+        if !shard.lines.contains_key(election) || shard.busy.contains_key(election) {
             return;
         }
-        let known = match shard.slots.get(election) {
-            Some(Slot::Known(known)) => known,
-            // It is looked after when that is done.
-            Some(Slot::Writing(_) | Slot::Absent(_)) => return,
-            Some(Slot::Doubtful(_)) | None => {
-                drop(shard);
-                tokio::spawn(Arc::clone(self).find_out(election.clone()));
-                return;
-            }
-        };
+        let Some(known) = shard.known.get(election) else { return self.look(shard, election, None) };
         let now = self.clock.now();
-        let (document, age) = (known.document.clone(), self.clock.age(known.stamp, now));
+        let (document, age) = (known.document(election), self.clock.age(known.stamp, now));
         let remaining = document.lease_remaining(age);
         if document.lease_holder().is_some() && remaining > Span::ZERO {
             self.recognise(&mut shard, election, &document, age);
@@ -83,27 +72,31 @@ impl Shared {
         }
     }
 
-    /// Reads an election that somebody waits for and that is not known, and goes on from there.
-    async fn find_out(self: Arc<Self>, election: ElectionName) {
-        let again = match self.load(&election).await {
-            Ok(Loaded::Something) => return self.look_after(&election),
-            Ok(Loaded::Nothing(Some(trace))) if trace.lease > Span::ZERO => trace.lease,
-            Ok(Loaded::Nothing(_)) => {
-                // There is no election: the first in line begins one.
-                let first = self.shard(&election).lines.get_mut(&election).and_then(line::Line::first);
+    /// Nobody leads an election that is not there: the first in line begins one.
+    pub(super) async fn begin(self: &Arc<Self>, election: &ElectionName, trace: Option<Trace>) {
+        let again = match trace {
+            Some(trace) if trace.lease > Span::ZERO => trace.lease,
+            Some(_) | None => {
+                let first = {
+                    let mut shard = self.shard(election);
+                    // Whoever is at it looks after the line.
+                    if shard.busy.contains_key(election) {
+                        return;
+                    }
+                    shard.lines.get_mut(election).and_then(line::Line::first)
+                };
                 if let Some(waiter) = first {
                     let acquire = Acquire { offer: true, ..waiter.acquire.clone() };
-                    waiter.tell(self.execute(&election, &Command::Acquire(acquire)).await);
+                    waiter.tell(self.execute(election, &Command::Acquire(acquire)).await);
                 }
                 AFTER_A_FAILURE
             }
-            Err(_) => AFTER_A_FAILURE,
         };
-        let mut shard = self.shard(&election);
-        if shard.lines.get(&election).is_some_and(line::Line::is_empty) {
-            shard.lines.remove(&election);
+        let mut shard = self.shard(election);
+        if shard.lines.get(election).is_some_and(line::Line::is_empty) {
+            shard.lines.remove(election);
         }
-        self.arm(&mut shard, &election, self.clock.now() + again);
+        self.arm(&mut shard, election, self.clock.now() + again);
     }
 
     /// Grants a free election to the first in line who is not refused it.

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::fence::Entry;
-use baton_election::operator::Signed;
 use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation, Refusal,
-    ResourceName, fence,
+    ResourceName,
 };
 use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
@@ -19,14 +17,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::reply::{Problem, ProblemShown, Reply, json as answer, reply};
+use super::reply::{Problem, Reply, json as answer, reply};
 use super::route::{Ask, decoded};
 use super::{Service, events, openapi};
+use crate::engine::Leads;
 
-/// The most entries of a batch.
-const MAX_BATCH: usize = 20_000;
-/// After so many entries of a batch others are served.
-const IN_A_ROW: usize = 256;
+/// The most names of one list.
+const MAX_LIST: usize = 10_000;
 /// How many transitions are shown if nobody says.
 const HISTORY: usize = 20;
 /// The longest that one request waits in line.
@@ -83,7 +80,7 @@ impl Call<'_> {
 }
 
 /// What a text says. `1.0` is a whole number in JSON's schemas, and some languages write it so.
-fn parsed<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+pub(super) fn parsed<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(text).or_else(|error| {
         let mut value: Value = serde_json::from_slice(text)?;
         if make_whole(&mut value) { serde_json::from_value(value) } else { Err(error) }
@@ -114,72 +111,6 @@ pub(super) struct Shown {
     record: Option<Box<RawValue>>,
     version: Option<String>,
     age_ms: Option<u64>,
-}
-
-/// One of many: an election, and one of the others.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Item {
-    election: ElectionName,
-    acquire: Option<Acquire>,
-    renew: Option<Renew>,
-    release: Option<Release>,
-    pass: Option<Pass>,
-    checkpoint: Option<WriteCheckpoint>,
-    acknowledge: Option<Acknowledge>,
-    report: Option<Report>,
-    operate: Option<Signed>,
-    check: Option<Check>,
-}
-
-/// An entry of a batch. What is none is answered as malformed, and the others are carried out.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "only described: each entry is read on its own")]
-pub(super) enum AnyItem {
-    Item(Box<Item>),
-    Malformed(Value),
-}
-
-/// Whether a token may act.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Check {
-    token: Epoch,
-}
-
-enum What {
-    Command(Box<Command>),
-    Check(Epoch),
-}
-
-impl Item {
-    fn parse(text: &RawValue) -> Result<(ElectionName, What), Problem> {
-        let item: Item = parsed(text.get().as_bytes()).map_err(|error| {
-            Problem::invalid(format!("the entry is not what this takes: {error}"), "see /openapi.json")
-        })?;
-        let mut all = [
-            item.acquire.map(Command::Acquire),
-            item.renew.map(Command::Renew),
-            item.release.map(Command::Release),
-            item.pass.map(Command::Pass),
-            item.checkpoint.map(Command::Checkpoint),
-            item.acknowledge.map(Command::Acknowledge),
-            item.report.map(Command::Report),
-            item.operate.map(Command::Operate),
-        ]
-        .into_iter()
-        .flatten()
-        .map(|command| What::Command(Box::new(command)))
-        .chain(item.check.map(|check| What::Check(check.token)));
-        match (all.next(), all.next()) {
-            (Some(what), None) => Ok((item.election, what)),
-            (_, _) => Err(Problem::invalid(
-                format!("the entry of `{}` asks for none or for several things", item.election),
-                "write one of acquire, renew, release, pass, checkpoint, acknowledge, report, operate, check",
-            )),
-        }
-    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -236,7 +167,7 @@ impl Service {
             Ask::Leader => self.leader(&call.election()?).await,
             Ask::Watch => events::stream(self, &call.election()?, call.last_event).await,
             Ask::History => self.history(&call).await,
-            Ask::Candidates => self.list(&Prefix::Candidates(call.election()?)).await,
+            Ask::Candidates => self.list(&call, &Prefix::Candidates(call.election()?)).await,
             Ask::Candidate => self.record(&Key::Candidate(call.election()?, call.agent()?)).await,
             Ask::Enlist => self.enlist(&call).await,
             Ask::Withdraw => {
@@ -244,8 +175,8 @@ impl Service {
                 let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
                 answer(&Withdrawn { withdrawn: stood })
             }
-            Ask::Elections => self.list(&Prefix::Elections).await,
-            Ask::Fences => self.list(&Prefix::Fences).await,
+            Ask::Elections => self.list(&call, &Prefix::Elections).await,
+            Ask::Fences => self.list(&call, &Prefix::Fences).await,
             Ask::Fence => self.record(&Key::Fence(call.resource()?)).await,
             Ask::FenceLog => {
                 let part = call.name(1).parse();
@@ -295,50 +226,6 @@ impl Service {
         answer(&shown(&decided))
     }
 
-    /// Each is answered on its own, in the order in which they came.
-    async fn batch(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let items: Vec<&RawValue> = serde_json::from_slice(&call.body).map_err(|error| {
-            Problem::invalid(format!("the body is not an array: {error}"), "see /openapi.json")
-        })?;
-        if items.len() > MAX_BATCH {
-            return Err(Problem::invalid(
-                format!("{} entries are too many", items.len()),
-                format!("send at most {MAX_BATCH} at once"),
-            ));
-        }
-        let mut answers = Vec::with_capacity(items.len());
-        for (number, item) in items.into_iter().enumerate() {
-            if number % IN_A_ROW == IN_A_ROW - 1 {
-                tokio::task::yield_now().await;
-            }
-            let outcome = match Item::parse(item) {
-                Ok((election, what)) => self.one_of_many(election, what).await,
-                Err(problem) => Err(problem),
-            };
-            answers.push(outcome.unwrap_or_else(|problem| raw_value(&problem.to_value())));
-        }
-        answer(&answers)
-    }
-
-    async fn one_of_many(&self, election: ElectionName, what: What) -> Result<Box<RawValue>, Problem> {
-        let command = match what {
-            What::Command(command) => *command,
-            What::Check(token) => return Ok(raw_value(&self.check(&election, token).await?)),
-        };
-        Ok(raw_value(&shown(&self.engine.execute(&election, &command).await?)))
-    }
-
-    async fn check(&self, election: &ElectionName, token: Epoch) -> Result<Checked, Problem> {
-        let view = self.engine.view(election).await?;
-        match &view.document {
-            None => Err(Refusal::UnknownElection { election: election.to_string() }.into()),
-            Some(document) => {
-                fence::check(token, document, view.age)?;
-                Ok(Checked { answer: Current::Current { epoch: token } })
-            }
-        }
-    }
-
     async fn record(&self, key: &Key) -> Result<Reply, Problem> {
         let Reading { found, age, .. } = self.behind.read(key).await?;
         let (record, version) = match found {
@@ -350,16 +237,10 @@ impl Service {
 
     /// For load balancers: the status says it all.
     async fn leader(&self, election: &ElectionName) -> Result<Reply, Problem> {
-        let view = self.engine.view(election).await?;
-        let document = view.document.as_ref();
-        match document.and_then(|document| document.current_leader(view.age)) {
-            Some(leader) => answer(&Leads {
-                agent: &leader.agent,
-                epoch: leader.epoch,
-                remaining_ms: document
-                    .map_or(Span::ZERO, |document| document.lease_remaining(view.age))
-                    .as_millis(),
-            }),
+        match self.engine.leader(election).await? {
+            Some(Leads { agent, epoch, remaining }) => {
+                answer(&LeaderShown { agent, epoch, remaining_ms: remaining.as_millis() })
+            }
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
                 "no-leader",
@@ -374,9 +255,12 @@ impl Service {
         answer(&self.coordinator.history(&call.election()?, limit).await?)
     }
 
-    async fn list(&self, prefix: &Prefix) -> Result<Reply, Problem> {
-        let keys = self.behind.list(prefix).await?;
-        answer(&keys.iter().map(ToString::to_string).collect::<Vec<_>>())
+    /// Names, in order: the first, or those after `after`. Fewer than were asked for are the last.
+    async fn list(&self, call: &Call<'_>, prefix: &Prefix) -> Result<Reply, Problem> {
+        let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_LIST);
+        let after = call.parameter("after").map(|after| key_of(prefix, &after)).transpose()?;
+        let keys = self.behind.list_part(prefix, after.as_ref(), limit.clamp(1, MAX_LIST)).await?;
+        answer(&keys.iter().map(name_of).collect::<Vec<_>>())
     }
 
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
@@ -405,9 +289,24 @@ impl Service {
     }
 }
 
-/// What is answered, as it is written.
-fn raw_value(value: &impl Serialize) -> Box<RawValue> {
-    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+/// The key that a name in a list stands for.
+fn key_of(prefix: &Prefix, name: &str) -> Result<Key, Problem> {
+    let key = match prefix {
+        Prefix::Elections => ElectionName::new(name).map(Key::Election),
+        Prefix::Candidates(of) => AgentName::new(name).map(|agent| Key::Candidate(of.clone(), agent)),
+        Prefix::Fences => ResourceName::new(name).map(Key::Fence),
+    };
+    key.map_err(|error| baton::Error::from(error).into())
+}
+
+/// The name that stands for a key in a list.
+fn name_of(key: &Key) -> String {
+    match key {
+        Key::Election(election) => election.to_string(),
+        Key::Candidate(_, agent) => agent.to_string(),
+        Key::Fence(resource) => resource.to_string(),
+        Key::Store | Key::History(_) | Key::FenceLog(..) => unreachable!("these are in no list"),
+    }
 }
 
 fn raw(record: &Record) -> Result<Box<RawValue>, Problem> {
@@ -417,8 +316,9 @@ fn raw(record: &Record) -> Result<Box<RawValue>, Problem> {
 
 /// Who leads.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Leads<'a> {
-    agent: &'a AgentName,
+#[schemars(rename = "Leads")]
+pub(super) struct LeaderShown {
+    agent: AgentName,
     epoch: Epoch,
     remaining_ms: u64,
 }
@@ -439,64 +339,21 @@ pub(super) struct Readiness {
     ready: bool,
 }
 
-/// What came of one entry of a batch.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "only described: each entry is written on its own")]
-pub(super) enum OneOfMany<'a> {
-    Done(Told<'a>),
-    Current(Checked),
-    Failed(ProblemShown<'a>),
-}
-
-/// What came of a check.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Checked {
-    answer: Current,
-}
-
-/// The answer to a check.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "outcome", rename_all = "kebab-case")]
-pub(super) enum Current {
-    /// The token may act.
-    Current {
-        /// Which.
-        epoch: Epoch,
-    },
-}
-
 /// What came of a command.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Decided")]
 pub(super) struct Told<'a> {
-    answer: &'a Answer,
+    pub(super) answer: &'a Answer,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ttl_ms: Option<u64>,
+    pub(super) ttl_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    document: Option<&'a Document>,
+    pub(super) document: Option<&'a Document>,
 }
 
-fn shown(decided: &Decided) -> Told<'_> {
+pub(super) fn shown(decided: &Decided) -> Told<'_> {
     Told {
         answer: &decided.answer,
         ttl_ms: decided.ttl.map(Span::as_millis),
         document: decided.document.as_deref(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_numbers_may_have_a_fraction_of_nothing() {
-        let check: Check = parsed(br#"{"token": 7.0}"#).unwrap();
-        assert_eq!(check.token, Epoch(7));
-        let check: Check = parsed(br#"{"token": 1e3}"#).unwrap();
-        assert_eq!(check.token, Epoch(1_000));
-        for other in [r#"{"token": 7.5}"#, r#"{"token": -7.0}"#, r#"{"token": 1e30}"#, r#"{"token": "7"}"#] {
-            assert!(parsed::<Check>(other.as_bytes()).is_err(), "{other}");
-        }
     }
 }

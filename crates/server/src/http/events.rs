@@ -72,7 +72,7 @@ impl Told {
         match news {
             Ok(Some(News::Event(change))) => {
                 let age = boot::now().since(change.stamp);
-                Some(event("change", &self.service.id_of(change.number), Some(&change.document), age))
+                Some(event("change", &self.service.id_of(change.number), Some(&change.document()), age))
             }
             Ok(Some(News::Gap)) => {
                 let id = self.service.id_of(self.news.after);

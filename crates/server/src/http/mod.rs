@@ -3,6 +3,7 @@
 //! On a loopback address everybody is an agent. A browser is not fooled into speaking for somebody else: the name in `Host` must be a
 //! loopback one, a page of another origin is refused, and what changes anything is JSON and says so.
 
+mod batch;
 mod calls;
 mod events;
 mod gate;

@@ -8,15 +8,15 @@ use std::collections::BTreeSet;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::document::Transition;
 use baton_election::operator::{Signed, SignedKeys};
-use baton_election::{Candidate, ElectionName, Fence, ResourceName};
+use baton_election::{AgentName, Candidate, ElectionName, Fence, ResourceName};
 use http::Method;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::calls;
 use super::reply::ProblemShown;
 use super::route::{Ask, ROUTES, Route};
+use super::{batch, calls};
 
 /// Where the types stand.
 const TYPES: &str = "/components/schemas";
@@ -154,25 +154,38 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
         let schema = match name {
             "election" => types.subschema_for::<ElectionName>(),
             "resource" => types.subschema_for::<ResourceName>(),
-            "agent" => types.subschema_for::<baton_election::AgentName>(),
+            "agent" => types.subschema_for::<AgentName>(),
             _ => types.subschema_for::<u64>(),
         };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
     });
-    let number = |name: &str, most: u64, description: &str| {
-        json!({ "name": name, "in": "query", "description": description,
-                "schema": { "type": "integer", "minimum": 0, "maximum": most } })
-    };
+    let mut parameters: Vec<Value> = in_path.collect();
     let more = match route.ask {
         Ask::Acquire => vec![number("wait_ms", u64::MAX, "How long to wait in line; a minute at most")],
         Ask::History => vec![number("limit", u64::MAX, "How many of the newest")],
+        Ask::Elections => listed::<ElectionName>(types),
+        Ask::Fences => listed::<ResourceName>(types),
+        Ask::Candidates => listed::<AgentName>(types),
         Ask::Watch => vec![json!({ "name": "Last-Event-ID", "in": "header", "schema": { "type": "string" },
                                    "description": "Go on after this event" })],
         _ => Vec::new(),
     };
-    let mut parameters: Vec<Value> = in_path.chain(more).collect();
+    parameters.extend(more);
     parameters.iter_mut().for_each(bound);
     parameters
+}
+
+fn number(name: &str, most: u64, description: &str) -> Value {
+    json!({ "name": name, "in": "query", "description": description,
+            "schema": { "type": "integer", "minimum": 0, "maximum": most } })
+}
+
+/// How a list of names is asked for in parts.
+fn listed<T: JsonSchema>(types: &mut SchemaGenerator) -> Vec<Value> {
+    let after = json!({ "name": "after", "in": "query", "schema": types.subschema_for::<T>(),
+                        "description": "Only those that come after this one" });
+    let most = "How many of the first, at most 10,000; if fewer are answered, they are the last";
+    vec![after, number("limit", u64::MAX, most)]
 }
 
 fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
@@ -187,7 +200,7 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::Operate => types.subschema_for::<Signed>(),
         Ask::Enlist => types.subschema_for::<Candidate>(),
         Ask::Withdraw => types.subschema_for::<calls::Withdrawal>(),
-        Ask::Batch => types.subschema_for::<Vec<calls::AnyItem>>(),
+        Ask::Batch => types.subschema_for::<Vec<batch::AnyItem>>(),
         Ask::Admit => types.subschema_for::<calls::Admission>(),
         Ask::KeepHold => types.subschema_for::<calls::Kept>(),
         Ask::LeaveHold => types.subschema_for::<calls::Left>(),
@@ -236,10 +249,12 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         | Ask::Acknowledge
         | Ask::Report
         | Ask::Operate => of::<calls::Told<'_>>(types),
-        Ask::Batch => of::<Vec<calls::OneOfMany<'_>>>(types),
+        Ask::Batch => of::<Vec<batch::OneOfMany<'_>>>(types),
         Ask::Store | Ask::Election | Ask::Candidate | Ask::Fence | Ask::FenceLog => of::<calls::Shown>(types),
-        Ask::Elections | Ask::Candidates | Ask::Fences => of::<Vec<String>>(types),
-        Ask::Leader => of::<calls::Leads<'_>>(types),
+        Ask::Elections => of::<Vec<ElectionName>>(types),
+        Ask::Candidates => of::<Vec<AgentName>>(types),
+        Ask::Fences => of::<Vec<ResourceName>>(types),
+        Ask::Leader => of::<calls::LeaderShown>(types),
         Ask::History => of::<Vec<Transition>>(types),
         Ask::Withdraw => of::<calls::Withdrawn>(types),
         Ask::Enlist => of::<Candidate>(types),

@@ -56,9 +56,25 @@ pub(super) async fn lists(open: Open<'_>) {
     wanted.sort();
     let Ok(found) = open().await.list(&Prefix::Elections).await else { panic!("conformance: a list failed") };
     assert!(found.is_sorted(), "lists are in order");
+    let all = found.len();
     let found: Vec<Key> =
         found.into_iter().filter(|key| key.to_string().starts_with(base.as_str())).collect();
     assert_eq!(found, wanted);
+    // In parts it is the same list; others may write elections of theirs meanwhile.
+    let (mut parts, limit): (Vec<Key>, _) = (Vec::new(), all / 3 + 1);
+    loop {
+        let part = store.list_part(&Prefix::Elections, parts.last(), limit).await;
+        let Ok(part) = part else { panic!("conformance: a part of a list failed") };
+        let follows = part.first().is_none_or(|first| parts.last() < Some(first));
+        assert!(part.len() <= limit && part.is_sorted() && follows, "{part:?}");
+        let last = part.len() < limit;
+        parts.extend(part);
+        if last {
+            break;
+        }
+    }
+    parts.retain(|key| key.to_string().starts_with(base.as_str()));
+    assert_eq!(parts, wanted);
     candidates(open, &base).await;
 }
 

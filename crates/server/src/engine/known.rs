@@ -1,0 +1,68 @@
+//! What is known of one election: what is durable, and the renewals since.
+
+use baton_election::command::Renew;
+use baton_election::time::{Moment, Span, WallTime};
+use baton_election::{Answer, Document, ElectionName};
+use baton_store::Version;
+
+use super::packed::{AllTerms, Packed};
+
+/// An election as it stands.
+pub(super) struct Known {
+    pub(super) packed: Packed,
+    /// Of what is durable.
+    version: Mark,
+    /// When its clock was last restarted.
+    pub(super) stamp: Moment,
+}
+
+/// A version, without an allocation of its own if it is a number.
+enum Mark {
+    Number(u64),
+    Text(Version),
+}
+
+/// What the clocks show.
+#[derive(Clone, Copy)]
+pub(crate) struct Now {
+    pub(super) moment: Moment,
+    pub(super) wall: WallTime,
+}
+
+impl Known {
+    pub(super) fn new(document: Document, terms: &AllTerms, version: Version, stamp: Moment) -> Known {
+        let number = version.as_str().parse::<u64>().ok().filter(|n| n.to_string() == version.as_str());
+        let version = number.map_or(Mark::Text(version), Mark::Number);
+        Known { packed: Packed::of(document, terms), version, stamp }
+    }
+
+    pub(super) fn version(&self) -> Version {
+        match &self.version {
+            Mark::Number(number) => Version::new(&number.to_string()),
+            Mark::Text(version) => version.clone(),
+        }
+    }
+
+    pub(super) fn document(&self, election: &ElectionName) -> Document {
+        self.packed.document(election)
+    }
+
+    /// Renews it if that is plain: in memory alone, since a restart gives every lease its full length anyway.
+    pub(super) fn renew(&mut self, renew: &Renew, age: Span, now: Now) -> Option<(Answer, Span)> {
+        let (running, answer) = self.packed.running.as_ref()?.renewed(renew, age, now.wall)?;
+        self.packed.running = Some(running);
+        self.restart(now.moment);
+        Some((answer, running.ttl))
+    }
+
+    /// What may stand in memory alone.
+    pub(super) fn put(&mut self, document: Document, terms: &AllTerms, now: Moment) {
+        self.packed = Packed::of(document, terms);
+        self.restart(now);
+    }
+
+    /// Whoever looked at the clock earlier and comes later does not set it back.
+    fn restart(&mut self, now: Moment) {
+        self.stamp = self.stamp.max(now);
+    }
+}

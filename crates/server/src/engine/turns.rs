@@ -1,0 +1,410 @@
+//! Commands on one election, one after the other, in the order in which they came.
+//!
+//! Whoever comes while an election is being read or written joins its queue; who is at it carries out what is queued
+//! before it lets go. A task that breaks off leaves the election in doubt, to be read again, and never locked.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, MutexGuard};
+
+use baton_election::time::{Moment, Span};
+use baton_election::{Command, Decision, Document, ElectionName};
+use baton_store::{Clock, Decided, Expect, Key, Reading, Record, StoreError, Trace, Undecided};
+use tokio::sync::oneshot;
+
+use super::known::Known;
+use super::line::Waiter;
+use super::soft::is_soft;
+use super::{AFTER_A_FAILURE, Outcome, Shard, Shared, TRIES, decided, is_renewal};
+
+/// Somebody is at an election.
+#[derive(Default)]
+pub(super) struct Busy {
+    /// It is being read: nobody knows yet what there is.
+    pub(super) reads: bool,
+    queue: VecDeque<Asked>,
+}
+
+/// A command whose caller waits.
+pub(super) struct Asked {
+    command: Command,
+    /// How often it was tried without an answer of the store.
+    tries: usize,
+    outcome: oneshot::Sender<Outcome>,
+}
+
+impl Asked {
+    fn new(command: Command) -> (Asked, oneshot::Receiver<Outcome>) {
+        let (outcome, later) = oneshot::channel();
+        (Asked { command, tries: 0, outcome }, later)
+    }
+
+    fn tell(self, outcome: Outcome) {
+        let outcome = match outcome {
+            // What may have been applied once is not said to have failed later.
+            Err(Undecided::Store(StoreError::Unavailable { location, why, .. })) if self.tries > 0 => {
+                Err(StoreError::Unknown { location, why }.into())
+            }
+            outcome => outcome,
+        };
+        let _ = self.outcome.send(outcome);
+    }
+}
+
+/// What came of one try.
+enum Try {
+    Done(Outcome),
+    /// Its turn comes, or it is being written.
+    Later(oneshot::Receiver<Outcome>),
+}
+
+/// What becomes of a command.
+enum Step {
+    Done(Outcome),
+    /// It is answered so once this is durable.
+    Write(Box<Document>, Decided),
+}
+
+/// What was found in the store.
+enum Found {
+    /// An election, or an error.
+    Something,
+    /// None; what the store still knows of one that was there.
+    Nothing(Option<Trace>),
+}
+
+/// A change on its way to the store.
+struct Write {
+    election: ElectionName,
+    expect: Expect,
+    next: Document,
+    clock: Clock,
+    /// When its clock was restarted, if this does not restart it.
+    stamp: Option<Moment>,
+    /// Who asked for it, and what is answered once it is durable.
+    asked: Vec<(Asker, Decided)>,
+}
+
+/// Whose command it was.
+pub(super) enum Asker {
+    Caller(Asked),
+    InLine(Box<Waiter>),
+}
+
+impl Asker {
+    fn tell(self, outcome: Outcome) {
+        match self {
+            Asker::Caller(asked) => asked.tell(outcome),
+            Asker::InLine(waiter) => waiter.tell(outcome),
+        }
+    }
+}
+
+impl Shared {
+    pub(super) async fn execute(self: &Arc<Self>, election: &ElectionName, command: &Command) -> Outcome {
+        match self.attempt(election, command) {
+            Try::Done(outcome) => outcome,
+            Try::Later(outcome) => outcome.await.unwrap_or_else(|_| Err(self.broke_off())),
+        }
+    }
+
+    /// Decides a command, and begins to write what it changes; or queues it.
+    fn attempt(self: &Arc<Self>, election: &ElectionName, command: &Command) -> Try {
+        let mut shard = self.shard(election);
+        if let Some(busy) = shard.busy.get_mut(election) {
+            let (asked, later) = Asked::new(command.clone());
+            busy.queue.push_back(asked);
+            return Try::Later(later);
+        }
+        if !shard.known.contains_key(election) {
+            let (asked, later) = Asked::new(command.clone());
+            self.look(shard, election, Some(asked));
+            return Try::Later(later);
+        }
+        match self.step(&mut shard, election, command, None) {
+            Step::Done(outcome) => Try::Done(outcome),
+            Step::Write(next, decided) => {
+                let (asked, later) = Asked::new(command.clone());
+                self.write(shard, election, *next, vec![(Asker::Caller(asked), decided)]);
+                Try::Later(later)
+            }
+        }
+    }
+
+    /// Decides a command on what is known, or on nothing.
+    fn step(
+        &self,
+        shard: &mut Shard,
+        election: &ElectionName,
+        command: &Command,
+        trace: Option<Trace>,
+    ) -> Step {
+        let mut known = shard.known.get_mut(election);
+        let now = self.now();
+        let age = known.as_ref().map_or(Span::ZERO, |known| self.clock.age(known.stamp, now.moment));
+        if let (Some(known), Command::Renew(renew)) = (&mut known, command)
+            && let Some((answer, ttl)) = known.renew(renew, age, now)
+        {
+            return Step::Done(Ok(Decided { answer, document: None, ttl: Some(ttl) }));
+        }
+        let document = known.as_ref().map(|known| known.document(election));
+        let Decision { next, answer } = match self.decide(election, document.as_ref(), command, age, trace) {
+            Ok(decision) => decision,
+            Err(refusal) => return Step::Done(Err(refusal.into())),
+        };
+        let show = !is_renewal(command);
+        let Some(next) = next else { return Step::Done(Ok(decided(answer, document.as_ref(), show))) };
+        match (known, document) {
+            (Some(known), Some(document)) if is_soft(&document, &next) => {
+                let outcome = decided(answer, Some(&next), show);
+                known.put(next, &self.terms, now.moment);
+                Step::Done(Ok(outcome))
+            }
+            (Some(_) | None, Some(_) | None) => {
+                let outcome = decided(answer, Some(&next), true);
+                Step::Write(Box::new(next), outcome)
+            }
+        }
+    }
+
+    /// Carries out what is queued until something must be written, and lets go.
+    fn proceed(
+        self: &Arc<Self>,
+        mut shard: MutexGuard<'_, Shard>,
+        election: &ElectionName,
+        trace: Option<Trace>,
+    ) {
+        while let Some(asked) = shard.busy.get_mut(election).and_then(|busy| busy.queue.pop_front()) {
+            if asked.outcome.is_closed() {
+                continue;
+            }
+            match self.step(&mut shard, election, &asked.command, trace) {
+                Step::Done(outcome) => asked.tell(outcome),
+                Step::Write(next, decided) => {
+                    return self.write(shard, election, *next, vec![(Asker::Caller(asked), decided)]);
+                }
+            }
+        }
+        shard.busy.remove(election);
+    }
+
+    /// Begins to write a document. If it is free to take, the first in line takes it in the same step.
+    pub(super) fn write(
+        self: &Arc<Self>,
+        mut shard: MutexGuard<'_, Shard>,
+        election: &ElectionName,
+        next: Document,
+        mut asked: Vec<(Asker, Decided)>,
+    ) {
+        let next = match self.succeed(&mut shard, election, &next, Span::ZERO) {
+            Some((granted, waiter, outcome)) => {
+                asked.push((Asker::InLine(Box::new(waiter)), outcome));
+                granted
+            }
+            None => next,
+        };
+        let (expect, stamp) = match shard.known.get(election) {
+            Some(known) => {
+                let keeps = known.packed.beat() == next.beat;
+                (Expect::Version(known.version()), keeps.then_some(known.stamp))
+            }
+            None => (Expect::Absent, None),
+        };
+        shard.busy.entry(election.clone()).or_default().reads = false;
+        drop(shard);
+        let clock = if stamp.is_some() { Clock::Keep } else { Clock::Restart };
+        let write = Write { election: election.clone(), expect, next, clock, stamp, asked };
+        tokio::spawn(Arc::clone(self).carry_out(write));
+    }
+
+    /// Writes, tells everybody, and goes on with what is queued.
+    async fn carry_out(self: Arc<Self>, write: Write) {
+        let Write { election, expect, next, clock, stamp, asked } = write;
+        let work = AtWork::on(&self, &election);
+        let key = Key::Election(election.clone());
+        let record = Record::Election(Box::new(next));
+        let swapped = self.store.swap(&key, expect, &record, clock).await;
+        let Record::Election(next) = record else { unreachable!("it is an election") };
+        match swapped {
+            Ok(swapped) => {
+                let stamp = stamp.unwrap_or_else(|| self.clock.now());
+                let known = Known::new(*next, &self.terms, swapped.version, stamp);
+                let mut shard = self.shard(&election);
+                // It is told of in the order in which it was made.
+                self.changes.publish(&election, &known.packed, stamp);
+                shard.known.insert(election.clone(), Box::new(known));
+                for (asker, outcome) in asked {
+                    asker.tell(Ok(outcome));
+                }
+                self.proceed(shard, &election, None);
+                work.done();
+                self.look_after(&election);
+            }
+            // Nothing was written.
+            Err(error @ (StoreError::Unavailable { .. } | StoreError::Refused { .. })) => {
+                let mut shard = self.shard(&election);
+                for caller in self.put_back(&mut shard, &election, asked) {
+                    caller.tell(Err(error.clone().into()));
+                }
+                self.go_on(shard, &election);
+                work.done();
+            }
+            Err(error) => {
+                let mut shard = self.shard(&election);
+                self.doubt(&mut shard, &election);
+                let again = self.put_back(&mut shard, &election, asked);
+                let busy = shard.busy.entry(election.clone()).or_default();
+                for mut caller in again.into_iter().rev() {
+                    caller.tries += 1;
+                    match caller.tries < TRIES {
+                        true => busy.queue.push_front(caller),
+                        false => caller.tell(Err(error.clone().into())),
+                    }
+                }
+                self.go_on(shard, &election);
+                work.done();
+            }
+        }
+    }
+
+    /// Goes on after a change that was not made, or of which nobody knows. What is not known is read, also if it was just read: only
+    /// the store can tell what it still knows of an election that is not there.
+    fn go_on(self: &Arc<Self>, mut shard: MutexGuard<'_, Shard>, election: &ElectionName) {
+        if shard.known.contains_key(election) {
+            self.proceed(shard, election, None);
+        } else if shard.busy.get(election).is_some_and(|busy| !busy.queue.is_empty()) {
+            self.look(shard, election, None);
+        } else {
+            shard.busy.remove(election);
+        }
+    }
+
+    /// A change was not made, or nobody knows: who waits in line goes on waiting, and is looked after soon. Returns the others.
+    fn put_back(
+        &self,
+        shard: &mut Shard,
+        election: &ElectionName,
+        asked: Vec<(Asker, Decided)>,
+    ) -> Vec<Asked> {
+        let mut callers = Vec::new();
+        for (asker, _) in asked {
+            match asker {
+                Asker::Caller(caller) => callers.push(caller),
+                Asker::InLine(waiter) if waiter.waits() => {
+                    shard.lines.entry(election.clone()).or_default().put_back(*waiter);
+                }
+                Asker::InLine(_) => {}
+            }
+        }
+        self.arm(shard, election, self.clock.now() + AFTER_A_FAILURE);
+        callers
+    }
+
+    /// Nobody knows what is durable: it must be read.
+    fn doubt(&self, shard: &mut Shard, election: &ElectionName) {
+        shard.known.remove(election);
+        shard.doubts += 1;
+        shard.doubtful.insert(election.clone(), shard.doubts);
+    }
+
+    /// Begins to read an election that is not known, for who asks and for who is queued.
+    pub(super) fn look(
+        self: &Arc<Self>,
+        mut shard: MutexGuard<'_, Shard>,
+        election: &ElectionName,
+        asked: Option<Asked>,
+    ) {
+        let busy = shard.busy.entry(election.clone()).or_default();
+        busy.reads = true;
+        busy.queue.extend(asked);
+        drop(shard);
+        tokio::spawn(Arc::clone(self).find_out(election.clone()));
+    }
+
+    async fn find_out(self: Arc<Self>, election: ElectionName) {
+        let work = AtWork::on(&self, &election);
+        let key = Key::Election(election.clone());
+        let read = self.store.read(&key).await;
+        if let Found::Nothing(trace) = self.take_in(&election, read, work) {
+            self.begin(&election, trace).await;
+        }
+    }
+
+    /// Goes on from what was read.
+    fn take_in(
+        self: &Arc<Self>,
+        election: &ElectionName,
+        read: Result<Reading, StoreError>,
+        work: AtWork,
+    ) -> Found {
+        let mut shard = self.shard(election);
+        match read {
+            Err(error) => {
+                for asked in shard.busy.remove(election).unwrap_or_default().queue {
+                    asked.tell(Err(error.clone().into()));
+                }
+                self.arm(&mut shard, election, self.clock.now() + AFTER_A_FAILURE);
+                work.done();
+                Found::Something
+            }
+            Ok(Reading { found: Some((Record::Election(document), version)), .. }) => {
+                let stamp = self.stamp_of_unknown(&mut shard, election);
+                let known = Known::new(*document, &self.terms, version, stamp);
+                shard.known.insert(election.clone(), Box::new(known));
+                self.proceed(shard, election, None);
+                work.done();
+                self.look_after(election);
+                Found::Something
+            }
+            Ok(Reading { trace, .. }) => {
+                shard.doubtful.remove(election);
+                self.proceed(shard, election, trace);
+                work.done();
+                Found::Nothing(trace)
+            }
+        }
+    }
+
+    /// From when on the lease of an election counts that was just read. It is then no longer in doubt.
+    pub(super) fn stamp_of_unknown(&self, shard: &mut Shard, election: &ElectionName) -> Moment {
+        match shard.doubtful.remove(election) {
+            // Nothing was done to it since the start.
+            None => Moment::default(),
+            // Whatever was done to it, its lease has its full length from here on.
+            Some(_) => self.clock.now(),
+        }
+    }
+
+    /// The server ends, or failed, before it could answer.
+    pub(super) fn broke_off(&self) -> Undecided {
+        let why = "the server broke off, most likely because it is stopping".to_string();
+        StoreError::Unknown { location: self.store.location(), why }.into()
+    }
+}
+
+/// Sees to it that a task that breaks off, by a fault or by the server's end, leaves nobody waiting for it.
+struct AtWork {
+    shared: Option<Arc<Shared>>,
+    election: ElectionName,
+}
+
+impl AtWork {
+    fn on(shared: &Arc<Shared>, election: &ElectionName) -> AtWork {
+        AtWork { shared: Some(Arc::clone(shared)), election: election.clone() }
+    }
+
+    /// It did not break off.
+    fn done(mut self) {
+        self.shared = None;
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.take() else { return };
+        let mut shard = shared.shard(&self.election);
+        shared.doubt(&mut shard, &self.election);
+        // Whoever is queued hears that nobody knows.
+        shard.busy.remove(&self.election);
+        shared.arm(&mut shard, &self.election, shared.clock.now() + AFTER_A_FAILURE);
+    }
+}

@@ -1,0 +1,380 @@
+//! Many commands in one message, each answered on its own.
+//!
+//! Those on one election are carried out in their order, those on different elections at the same time: what must be written goes to the disk
+//! together. A plain renewal takes neither a task nor a copy: it is read, decided and answered in place.
+
+use std::collections::HashMap;
+
+use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
+use baton_election::operator::Signed;
+use baton_election::time::Span;
+use baton_election::{Answer, Command, ElectionName, Epoch};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Service;
+use super::calls::{Call, Told, parsed, shown};
+use super::reply::{Problem, ProblemShown, Reply, reply};
+
+/// The most entries of a batch.
+const MAX_BATCH: usize = 20_000;
+/// After so many entries of a batch others are served, and the clock is read again.
+const IN_A_ROW: usize = 256;
+/// How many elections of one batch are being written at once.
+const AT_ONCE: usize = 1_024;
+
+/// One of many: an election, and one of the others.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Item {
+    // Not yet a name: a plain renewal finds its election without one.
+    #[schemars(with = "ElectionName")]
+    election: String,
+    renew: Option<Renew>,
+    check: Option<Check>,
+    acquire: Option<Box<Acquire>>,
+    release: Option<Box<Release>>,
+    pass: Option<Box<Pass>>,
+    checkpoint: Option<Box<WriteCheckpoint>>,
+    acknowledge: Option<Box<Acknowledge>>,
+    report: Option<Box<Report>>,
+    operate: Option<Box<Signed>>,
+}
+
+/// An entry of a batch. What is none is answered as malformed, and the others are carried out.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only described: each entry is read on its own")]
+pub(super) enum AnyItem {
+    Item(Box<Item>),
+    Malformed(Value),
+}
+
+/// Whether a token may act.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Check {
+    token: Epoch,
+}
+
+enum What {
+    Command(Command),
+    Check(Epoch),
+}
+
+impl Item {
+    /// The renewal, if it asks for nothing else.
+    fn renewal(&self) -> Option<&Renew> {
+        let Item {
+            election: _,
+            renew,
+            check,
+            acquire,
+            release,
+            pass,
+            checkpoint,
+            acknowledge,
+            report,
+            operate,
+        } = self;
+        let alone = check.is_none()
+            && acquire.is_none()
+            && release.is_none()
+            && pass.is_none()
+            && checkpoint.is_none()
+            && acknowledge.is_none()
+            && report.is_none()
+            && operate.is_none();
+        renew.as_ref().filter(|_| alone)
+    }
+
+    fn what(self) -> Result<(ElectionName, What), Problem> {
+        let Item { election, renew, check, acquire, release, pass, checkpoint, acknowledge, report, operate } =
+            self;
+        let election = ElectionName::new(&election).map_err(baton::Error::from)?;
+        let mut all = [
+            renew.map(Command::Renew),
+            acquire.map(|acquire| Command::Acquire(*acquire)),
+            release.map(|release| Command::Release(*release)),
+            pass.map(|pass| Command::Pass(*pass)),
+            checkpoint.map(|write| Command::Checkpoint(*write)),
+            acknowledge.map(|acknowledge| Command::Acknowledge(*acknowledge)),
+            report.map(|report| Command::Report(*report)),
+            operate.map(|signed| Command::Operate(*signed)),
+        ]
+        .into_iter()
+        .flatten()
+        .map(What::Command)
+        .chain(check.map(|check| What::Check(check.token)));
+        match (all.next(), all.next()) {
+            (Some(what), None) => Ok((election, what)),
+            (_, _) => Err(Problem::invalid(
+                format!("the entry of `{election}` asks for none or for several things"),
+                "write one of acquire, renew, release, pass, checkpoint, acknowledge, report, operate, check",
+            )),
+        }
+    }
+}
+
+/// An entry as it came.
+enum Entry {
+    Item(Item),
+    Odd(Problem),
+}
+
+/// All entries. One that makes no sense spoils only itself.
+fn parse(body: &[u8]) -> Result<Vec<Entry>, Problem> {
+    let not_an_array =
+        |error| Problem::invalid(format!("the body is not an array: {error}"), "see /openapi.json");
+    let entries: Vec<Entry> = match serde_json::from_slice::<Vec<Item>>(body) {
+        Ok(items) => items.into_iter().map(Entry::Item).collect(),
+        // The slow way, to find the odd ones.
+        Err(_) => {
+            let texts: Vec<&RawValue> = serde_json::from_slice(body).map_err(not_an_array)?;
+            texts.into_iter().map(|text| parse_one(text.get())).collect()
+        }
+    };
+    if entries.len() > MAX_BATCH {
+        return Err(Problem::invalid(
+            format!("{} entries are too many", entries.len()),
+            format!("send at most {MAX_BATCH} at once"),
+        ));
+    }
+    Ok(entries)
+}
+
+fn parse_one(text: &str) -> Entry {
+    match parsed(text.as_bytes()) {
+        Ok(item) => Entry::Item(item),
+        Err(error) => Entry::Odd(Problem::invalid(
+            format!("the entry is not what this takes: {error}"),
+            "see /openapi.json",
+        )),
+    }
+}
+
+/// The answers, in the order of the entries: those that were given at once stand one after the other in one piece of memory.
+#[derive(Default)]
+struct Answers {
+    text: Vec<u8>,
+    /// Where the answer of each entry ends, if it was given at once.
+    ends: Vec<Option<usize>>,
+    late: HashMap<usize, Vec<u8>>,
+}
+
+impl Answers {
+    fn renewed(&mut self, answer: &Answer, ttl: Span) {
+        self.write(&Told { answer, ttl_ms: Some(ttl.as_millis()), document: None });
+    }
+
+    fn write(&mut self, value: &impl Serialize) {
+        write(&mut self.text, value);
+        self.ends.push(Some(self.text.len()));
+    }
+
+    fn later(&mut self) {
+        self.ends.push(None);
+    }
+
+    /// As one array.
+    fn joined(mut self) -> Vec<u8> {
+        let late: usize = self.late.values().map(Vec::len).sum();
+        let mut joined = Vec::with_capacity(self.text.len() + late + self.ends.len() + 2);
+        let mut begin = 0;
+        for (number, end) in self.ends.iter().enumerate() {
+            joined.push(if number == 0 { b'[' } else { b',' });
+            match *end {
+                Some(end) => {
+                    joined.extend_from_slice(&self.text[begin..end]);
+                    begin = end;
+                }
+                None => joined.append(&mut self.late.remove(&number).unwrap_or_else(|| b"null".to_vec())),
+            }
+        }
+        if self.ends.is_empty() {
+            joined.push(b'[');
+        }
+        joined.push(b']');
+        joined
+    }
+}
+
+fn write(text: &mut Vec<u8>, value: &impl Serialize) {
+    let before = text.len();
+    if serde_json::to_writer(&mut *text, value).is_err() {
+        text.truncate(before);
+        text.extend_from_slice(b"null");
+    }
+}
+
+/// What came of one entry of a batch.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only described: each entry is written on its own")]
+pub(super) enum OneOfMany<'a> {
+    Done(Told<'a>),
+    Current(Checked),
+    Failed(ProblemShown<'a>),
+}
+
+/// What came of a check.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Checked {
+    answer: Current,
+}
+
+/// The answer to a check.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub(super) enum Current {
+    /// The token may act.
+    Current {
+        /// Which.
+        epoch: Epoch,
+    },
+}
+
+/// What must be waited for: what the entries ask of each election, in their order, by their numbers.
+#[derive(Default)]
+struct Waiting {
+    elections: HashMap<ElectionName, Vec<(usize, What)>>,
+}
+
+impl Service {
+    /// Each is answered on its own, in the order in which they came.
+    pub(super) async fn batch(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let entries = parse(&call.body)?;
+        let mut answers = Answers::default();
+        let mut waiting = Waiting::default();
+        answers.text.reserve(entries.len() * 112);
+        answers.ends.reserve(entries.len());
+        let mut now = self.engine.now();
+        for (number, entry) in entries.into_iter().enumerate() {
+            if number % IN_A_ROW == IN_A_ROW - 1 {
+                tokio::task::yield_now().await;
+                now = self.engine.now();
+            }
+            let item = match entry {
+                Entry::Item(item) => item,
+                Entry::Odd(problem) => {
+                    answers.write(&problem.to_value());
+                    continue;
+                }
+            };
+            // Whatever was asked of the election before goes first.
+            let free =
+                waiting.elections.is_empty() || !waiting.elections.contains_key(item.election.as_str());
+            if free
+                && let Some(renew) = item.renewal()
+                && let Some((answer, ttl)) = self.engine.renew_at_once(&item.election, renew, now)
+            {
+                answers.renewed(&answer, ttl);
+                continue;
+            }
+            match item.what() {
+                Ok((election, what)) => {
+                    waiting.elections.entry(election).or_default().push((number, what));
+                    answers.later();
+                }
+                Err(problem) => answers.write(&problem.to_value()),
+            }
+        }
+        self.wait_for(waiting, &mut answers).await;
+        Ok(reply(StatusCode::OK, "application/json", answers.joined().into()))
+    }
+
+    /// Carries out what could not be answered at once.
+    async fn wait_for(&self, waiting: Waiting, answers: &mut Answers) {
+        let mut elections = waiting.elections.into_iter();
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while under_way.len() < AT_ONCE
+                && let Some((election, asked)) = elections.next()
+            {
+                under_way.push(self.one_after_the_other(election, asked));
+            }
+            match under_way.next().await {
+                Some(done) => answers.late.extend(done),
+                None => return,
+            }
+        }
+    }
+
+    async fn one_after_the_other(
+        &self,
+        election: ElectionName,
+        asked: Vec<(usize, What)>,
+    ) -> Vec<(usize, Vec<u8>)> {
+        let mut done = Vec::with_capacity(asked.len());
+        for (number, what) in asked {
+            let mut text = Vec::new();
+            if let Err(problem) = self.one_of_many(&election, what, &mut text).await {
+                text.clear();
+                write(&mut text, &problem.to_value());
+            }
+            done.push((number, text));
+        }
+        done
+    }
+
+    async fn one_of_many(
+        &self,
+        election: &ElectionName,
+        what: What,
+        text: &mut Vec<u8>,
+    ) -> Result<(), Problem> {
+        match what {
+            What::Command(command) => {
+                write(text, &shown(&self.engine.execute(election, &command).await?));
+            }
+            What::Check(token) => {
+                self.engine.check(election, token).await?;
+                write(text, &Checked { answer: Current::Current { epoch: token } });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_makes_no_sense_spoils_only_itself() {
+        let body = br#"[{"election":"e","check":{"token":1}},{"election":1},7,{"election":"\u0065","check":{"token":2}}]"#;
+        let entries = parse(body).unwrap_or_else(|_| panic!("it is an array"));
+        let odd: Vec<bool> = entries.iter().map(|entry| matches!(entry, Entry::Odd(_))).collect();
+        assert_eq!(odd, [false, true, true, false]);
+        assert!(parse(b"{}").is_err() && parse(b"[{}").is_err());
+    }
+
+    #[test]
+    fn answers_stand_in_the_order_of_the_entries() {
+        let mut answers = Answers::default();
+        answers.write(&1);
+        answers.later();
+        answers.write(&3);
+        answers.later();
+        answers.late.insert(3, b"4".to_vec());
+        answers.late.insert(1, b"2".to_vec());
+        assert_eq!(answers.joined(), b"[1,2,3,4]");
+        assert_eq!(Answers::default().joined(), b"[]");
+    }
+
+    #[test]
+    fn whole_numbers_may_have_a_fraction_of_nothing() {
+        let check: Check = parsed(br#"{"token": 7.0}"#).unwrap();
+        assert_eq!(check.token, Epoch(7));
+        let check: Check = parsed(br#"{"token": 1e3}"#).unwrap();
+        assert_eq!(check.token, Epoch(1_000));
+        for other in [r#"{"token": 7.5}"#, r#"{"token": -7.0}"#, r#"{"token": 1e30}"#, r#"{"token": "7"}"#] {
+            assert!(parsed::<Check>(other.as_bytes()).is_err(), "{other}");
+        }
+    }
+}
