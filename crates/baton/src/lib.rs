@@ -30,6 +30,7 @@ mod follow;
 mod leadership;
 mod local;
 mod locate;
+mod many;
 mod memory;
 mod native;
 mod operators;

@@ -52,7 +52,7 @@ impl Local {
     }
 
     /// The document after a command. A renewal shows none.
-    fn known_by(
+    pub(crate) fn known_by(
         &self,
         election: &ElectionName,
         store: StoreId,

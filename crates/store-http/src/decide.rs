@@ -7,14 +7,16 @@ use baton_election::fence::{Entry, Fence};
 use baton_election::operator::SignedKeys;
 use baton_election::time::Span;
 use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Incarnation, ResourceName,
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation,
+    ResourceName,
 };
-use baton_store::{Decided, Decider, Decision, Undecided};
+use baton_store::{BoxFuture, Decided, Decider, Decision, Undecided};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::client::segment;
+use crate::many;
 use crate::store::{AT_ONCE, HttpStore};
 
 #[derive(Deserialize)]
@@ -78,6 +80,30 @@ impl Decider for HttpStore {
                 Command::Report(report) => self.command(election, "report", report).await,
                 Command::Operate(signed) => self.command(election, "operate", signed).await,
             }
+        })
+    }
+
+    fn execute_many<'a>(
+        &'a self,
+        commands: &'a [(ElectionName, Command)],
+    ) -> BoxFuture<'a, Vec<Result<Decided, Undecided>>> {
+        Box::pin(async move {
+            let entries: Vec<_> =
+                commands.iter().map(|(election, command)| many::entry(election, command)).collect();
+            let told = self.many::<Told>(&entries).await;
+            told.into_iter().map(|told| told.map(Decided::from)).collect()
+        })
+    }
+
+    fn check_many<'a>(
+        &'a self,
+        tokens: &'a [(ElectionName, Epoch)],
+    ) -> BoxFuture<'a, Vec<Result<(), Undecided>>> {
+        Box::pin(async move {
+            let entries: Vec<_> =
+                tokens.iter().map(|(election, token)| many::check(election, *token)).collect();
+            let told = self.many::<IgnoredAny>(&entries).await;
+            told.into_iter().map(|told| told.map(|_| ())).collect()
         })
     }
 

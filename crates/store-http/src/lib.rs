@@ -7,6 +7,7 @@
 mod client;
 mod decide;
 mod fault;
+mod many;
 mod open;
 mod store;
 mod watch;

@@ -5,7 +5,7 @@ use baton_election::fence::{Entry, Fence};
 use baton_election::operator::SignedKeys;
 use baton_election::time::Span;
 use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Incarnation, Refusal,
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation, Refusal,
     ResourceName,
 };
 
@@ -41,6 +41,19 @@ pub type Decision<'a, T> = BoxFuture<'a, Result<T, Undecided>>;
 pub trait Decider: Send + Sync {
     /// Carries out a command.
     fn execute<'a>(&'a self, election: &'a ElectionName, command: &'a Command) -> Decision<'a, Decided>;
+
+    /// Carries out many commands, each on its own: what comes of one says nothing of the others. Those on one election are carried
+    /// out in their order. There is one outcome for each.
+    fn execute_many<'a>(
+        &'a self,
+        commands: &'a [(ElectionName, Command)],
+    ) -> BoxFuture<'a, Vec<Result<Decided, Undecided>>>;
+
+    /// Whether tokens may act, each as its election stands.
+    fn check_many<'a>(
+        &'a self,
+        tokens: &'a [(ElectionName, Epoch)],
+    ) -> BoxFuture<'a, Vec<Result<(), Undecided>>>;
 
     /// Asks for the lease, and waits in line for it for at most so long. Who has waited is made an offer, which it claims with a
     /// renewal. Where a policy compares candidates there is no line.

@@ -108,6 +108,12 @@ struct Shard {
     lines: HashMap<ElectionName, line::Line>,
 }
 
+impl Shard {
+    fn remembered(&self) -> usize {
+        self.known.len() + self.busy.len() + self.doubtful.len()
+    }
+}
+
 impl Engine {
     /// The elections of a store. The tasks that this starts end with the engine's last clone.
     pub async fn start(store: Arc<dyn Store>) -> Result<Engine, StoreError> {
@@ -187,6 +193,12 @@ impl Engine {
             None => Err(Refusal::UnknownElection { election: election.to_string() }.into()),
             Some(document) => Ok(fence::check(token, document, age)?),
         }
+    }
+
+    /// How many elections are in memory.
+    pub fn remembered(&self) -> usize {
+        let shards = self.shared.shards.iter();
+        shards.map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).remembered()).sum()
     }
 
     /// What the clocks show, for many commands at once.
