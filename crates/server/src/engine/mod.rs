@@ -5,6 +5,7 @@
 //! election are carried out one after the other; and that a request whose caller has gone is carried
 //! out whole or not at all. Does not guarantee that a lease ends at its end while the server does not run: it ends later.
 
+mod at_work;
 mod bytes;
 mod changes;
 mod known;

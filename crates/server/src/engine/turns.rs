@@ -11,6 +11,7 @@ use baton_election::{Command, Decision, Document, ElectionName};
 use baton_store::{Clock, Decided, Expect, Key, Reading, Record, StoreError, Trace, Undecided};
 use tokio::sync::oneshot;
 
+use super::at_work::AtWork;
 use super::known::Known;
 use super::line::Waiter;
 use super::soft::is_soft;
@@ -300,7 +301,7 @@ impl Shared {
     }
 
     /// Nobody knows what is durable: it must be read.
-    fn doubt(&self, shard: &mut Shard, election: &ElectionName) {
+    pub(super) fn doubt(&self, shard: &mut Shard, election: &ElectionName) {
         shard.known.remove(election);
         shard.doubts += 1;
         shard.doubtful.insert(election.clone(), shard.doubts);
@@ -378,33 +379,5 @@ impl Shared {
     pub(super) fn broke_off(&self) -> Undecided {
         let why = "the server broke off, most likely because it is stopping".to_string();
         StoreError::Unknown { location: self.store.location(), why }.into()
-    }
-}
-
-/// Sees to it that a task that breaks off, by a fault or by the server's end, leaves nobody waiting for it.
-struct AtWork {
-    shared: Option<Arc<Shared>>,
-    election: ElectionName,
-}
-
-impl AtWork {
-    fn on(shared: &Arc<Shared>, election: &ElectionName) -> AtWork {
-        AtWork { shared: Some(Arc::clone(shared)), election: election.clone() }
-    }
-
-    /// It did not break off.
-    fn done(mut self) {
-        self.shared = None;
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        let Some(shared) = self.shared.take() else { return };
-        let mut shard = shared.shard(&self.election);
-        shared.doubt(&mut shard, &self.election);
-        // Whoever is queued hears that nobody knows.
-        shard.busy.remove(&self.election);
-        shared.arm(&mut shard, &self.election, shared.clock.now() + AFTER_A_FAILURE);
     }
 }
