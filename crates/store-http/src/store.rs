@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use baton_election::ElectionName;
 use baton_election::document::Transition;
 use baton_election::time::Span;
-use baton_election::{AgentName, ElectionName, ResourceName};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Decider, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
     Reading, Record, Store, StoreError, StoreUrl, Strengths, Swapped, Upkeep, Version, Watching, boot,
@@ -75,36 +75,17 @@ impl HttpStore {
         while keys.len() < limit {
             let asked = (limit - keys.len()).min(PAGE);
             let last = keys.last().or(after).cloned();
-            let after = last.as_ref().map(|last| format!("&after={}", segment(&name_of(last))));
+            let after = last.as_ref().map(|last| format!("&after={}", segment(&last.name())));
             let path = format!("{path}?limit={asked}{}", after.unwrap_or_default());
             let names: Vec<String> =
                 self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?;
-            keys.extend(names.iter().filter_map(|name| key_of(prefix, name)));
+            keys.extend(names.iter().filter_map(|name| prefix.key(name).ok()));
             // A list that does not go on is no reason to ask for ever.
             if names.len() < asked || keys.last() <= last.as_ref() {
                 break;
             }
         }
         Ok(keys)
-    }
-}
-
-/// The key that a name in a list stands for.
-fn key_of(prefix: &Prefix, name: &str) -> Option<Key> {
-    match prefix {
-        Prefix::Elections => Some(Key::Election(ElectionName::new(name).ok()?)),
-        Prefix::Candidates(of) => Some(Key::Candidate(of.clone(), AgentName::new(name).ok()?)),
-        Prefix::Fences => Some(Key::Fence(ResourceName::new(name).ok()?)),
-    }
-}
-
-/// The name that stands for a key in a list.
-fn name_of(key: &Key) -> &str {
-    match key {
-        Key::Election(name) | Key::History(name) => name.as_str(),
-        Key::Candidate(_, agent) => agent.as_str(),
-        Key::Fence(resource) | Key::FenceLog(resource, _) => resource.as_str(),
-        Key::Store => "",
     }
 }
 

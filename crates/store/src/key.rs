@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use baton_election::{AgentName, ElectionName, ResourceName};
+use baton_election::{AgentName, ElectionName, InvalidName, ResourceName};
 
 /// The key of a record. Its text is a path whose segments are `[a-z0-9._-]` (`@store` for the store itself), different for different keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +51,17 @@ impl Prefix {
     }
 }
 
+impl Prefix {
+    /// The key of this kind that a name stands for, as [`Key::name`] shows it.
+    pub fn key(&self, name: &str) -> Result<Key, InvalidName> {
+        match self {
+            Prefix::Elections => ElectionName::new(name).map(Key::Election),
+            Prefix::Candidates(of) => AgentName::new(name).map(|agent| Key::Candidate(of.clone(), agent)),
+            Prefix::Fences => ResourceName::new(name).map(Key::Fence),
+        }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,6 +76,16 @@ impl fmt::Display for Key {
 }
 
 impl Key {
+    /// What tells it from others of its kind, in a list: the name of an election, of a candidate's agent, of a resource.
+    pub fn name(&self) -> &str {
+        match self {
+            Key::Store => "@store",
+            Key::Election(election) | Key::History(election) => election.as_str(),
+            Key::Candidate(_, agent) => agent.as_str(),
+            Key::Fence(resource) | Key::FenceLog(resource, _) => resource.as_str(),
+        }
+    }
+
     /// The key whose text this is, if it is one's.
     pub fn parse(text: &str) -> Option<Key> {
         let election = |text: &str| ElectionName::new(text).ok();
@@ -116,6 +137,12 @@ mod tests {
         ];
         for key in &keys {
             assert_eq!(Key::parse(&key.to_string()).as_ref(), Some(key), "{key}");
+        }
+        for prefix in [Prefix::Elections, Prefix::Candidates(election("a")), Prefix::Fences] {
+            for key in keys.iter().filter(|key| prefix.covers(key)) {
+                assert_eq!(prefix.key(key.name()).as_ref(), Ok(key), "{key}");
+            }
+            assert!(prefix.key("A").is_err());
         }
         for odd in ["", "a/history/b", "fences/a/history/01", "A", "a/candidates/b/c"] {
             assert_eq!(Key::parse(odd), None, "{odd}");

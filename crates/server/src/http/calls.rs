@@ -258,9 +258,10 @@ impl Service {
     /// Names, in order: the first, or those after `after`. Fewer than were asked for are the last.
     async fn list(&self, call: &Call<'_>, prefix: &Prefix) -> Result<Reply, Problem> {
         let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_LIST);
-        let after = call.parameter("after").map(|after| key_of(prefix, &after)).transpose()?;
+        let after = call.parameter("after").map(|after| prefix.key(&after)).transpose();
+        let after = after.map_err(baton::Error::from)?;
         let keys = self.behind.list_part(prefix, after.as_ref(), limit.clamp(1, MAX_LIST)).await?;
-        answer(&keys.iter().map(name_of).collect::<Vec<_>>())
+        answer(&keys.iter().map(Key::name).collect::<Vec<_>>())
     }
 
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
@@ -286,26 +287,6 @@ impl Service {
     async fn ready(&self) -> Result<Reply, Problem> {
         self.engine.store().read(&Key::Store).await?;
         answer(&Readiness { ready: true })
-    }
-}
-
-/// The key that a name in a list stands for.
-fn key_of(prefix: &Prefix, name: &str) -> Result<Key, Problem> {
-    let key = match prefix {
-        Prefix::Elections => ElectionName::new(name).map(Key::Election),
-        Prefix::Candidates(of) => AgentName::new(name).map(|agent| Key::Candidate(of.clone(), agent)),
-        Prefix::Fences => ResourceName::new(name).map(Key::Fence),
-    };
-    key.map_err(|error| baton::Error::from(error).into())
-}
-
-/// The name that stands for a key in a list.
-fn name_of(key: &Key) -> String {
-    match key {
-        Key::Election(election) => election.to_string(),
-        Key::Candidate(_, agent) => agent.to_string(),
-        Key::Fence(resource) => resource.to_string(),
-        Key::Store | Key::History(_) | Key::FenceLog(..) => unreachable!("these are in no list"),
     }
 }
 
