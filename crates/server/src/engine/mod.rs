@@ -14,6 +14,7 @@ mod pacemaker;
 mod packed;
 mod soft;
 mod succession;
+mod tasks;
 mod timers;
 mod turns;
 
@@ -28,7 +29,6 @@ use baton_election::{
     decide, fence,
 };
 use baton_store::{Clock, Decided, Expect, Key, Reading, Record, Store, StoreError, Trace, Undecided, boot};
-use tokio::task::AbortHandle;
 
 use changes::Changes;
 pub use changes::{Event, News, Subscription};
@@ -36,6 +36,7 @@ use known::Known;
 pub(crate) use known::Now;
 use pacemaker::Pacemaker;
 use packed::AllTerms;
+use tasks::Task;
 use timers::Timers;
 use turns::Busy;
 
@@ -72,16 +73,7 @@ pub struct Leads {
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
-    _tasks: Arc<Tasks>,
-}
-
-/// What goes on by itself, as long as somebody has the engine.
-struct Tasks([AbortHandle; 2]);
-
-impl Drop for Tasks {
-    fn drop(&mut self) {
-        self.0.iter().for_each(AbortHandle::abort);
-    }
+    _tasks: Arc<[Task; 2]>,
 }
 
 struct Shared {
@@ -129,11 +121,12 @@ impl Engine {
             changes: Arc::default(),
             terms: AllTerms::default(),
         });
+        let (clock, timers) = (Arc::downgrade(&shared), Arc::downgrade(&shared));
         let tasks = [
-            tokio::spawn(keep_time(Arc::downgrade(&shared))).abort_handle(),
-            tokio::spawn(end_leases(Arc::downgrade(&shared))).abort_handle(),
+            Task::lasting(move || keep_time(clock.clone())),
+            Task::lasting(move || end_leases(timers.clone())),
         ];
-        Ok(Engine { shared, _tasks: Arc::new(Tasks(tasks)) })
+        Ok(Engine { shared, _tasks: Arc::new(tasks) })
     }
 
     /// The store behind it.
