@@ -18,7 +18,7 @@ use crate::peek::Overlay;
 use crate::shape::{FORMAT, META, META_FLOOR, META_FORMAT, META_LEASE, META_SNAPSHOT, META_VERSIONS};
 
 /// What the database keeps in this process's memory; the machine's own cache keeps the rest.
-pub(crate) const CACHE_BYTES: usize = 32 << 20;
+pub(crate) const CACHE_BYTES: usize = 8 << 20;
 
 /// How a database is opened: from its file, or in tests through something that fails.
 pub(crate) type Connect = Arc<dyn Fn(&Builder, &Path) -> Result<Database, DatabaseError> + Send + Sync>;

@@ -12,7 +12,7 @@ use baton_store::{
     Reading, Record, Store, StoreError, Strengths, Swapped, Trace, Upkeep, Version, Watching,
 };
 use redb::WriteTransaction;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::fault::Place;
 use crate::fresh::Fresh;
@@ -21,6 +21,9 @@ use crate::reader::{Disk, Shared, version};
 use crate::restore::copy;
 use crate::shape::{META, META_SNAPSHOT};
 use crate::writer::{Job, Prepared, QUEUE, Writer};
+
+/// How many look at the disk at once. A look is short, and a thread for everybody who looks would take more than it gives.
+const READERS: usize = 8;
 
 /// One of several changes that are made together or not at all.
 #[derive(Clone, Debug)]
@@ -48,6 +51,7 @@ struct Inner {
     /// The way to the thread that writes; none for who only looks.
     queue: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
+    readers: Semaphore,
 }
 
 impl Drop for Inner {
@@ -84,7 +88,8 @@ impl EmbeddedStore {
                 let writer = thread
                     .spawn(move || writer.run())
                     .map_err(|error| shared.place.unavailable(format!("no thread can be had: {error}")))?;
-                let inner = Inner { shared, queue: Some(queue), writer: Some(writer) };
+                let readers = Semaphore::new(READERS);
+                let inner = Inner { shared, queue: Some(queue), writer: Some(writer), readers };
                 Ok(EmbeddedStore { inner: Arc::new(inner) })
             }
             Access::Read => {
@@ -95,7 +100,8 @@ impl EmbeddedStore {
                     (Disk::Absent, None)
                 };
                 let shared = Arc::new(Shared::new(place, disk, meta));
-                Ok(EmbeddedStore { inner: Arc::new(Inner { shared, queue: None, writer: None }) })
+                let readers = Semaphore::new(READERS);
+                Ok(EmbeddedStore { inner: Arc::new(Inner { shared, queue: None, writer: None, readers }) })
             }
         }
     }
@@ -175,6 +181,7 @@ impl EmbeddedStore {
             // Whoever looks, too, makes the store try again.
             self.commit(Vec::new()).await?;
         }
+        let _place = self.inner.readers.acquire().await;
         let shared = Arc::clone(&self.inner.shared);
         match tokio::task::spawn_blocking(move || look(&shared)).await {
             Ok(looked) => looked,
