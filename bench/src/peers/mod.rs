@@ -50,7 +50,10 @@ struct Stage {
 /// Measures these parts, or all, and shows the table.
 pub(crate) fn measure(baton: &Path, parts: &[&str]) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let mut stage = Stage { runtime, baton: baton.to_path_buf(), quiet: Quiet::new(PATIENCE), rows: Vec::new() };
+    // A part is for a quick look.
+    let patience = if parts.is_empty() { PATIENCE } else { 0 };
+    let mut stage =
+        Stage { runtime, baton: baton.to_path_buf(), quiet: Quiet::new(patience), rows: Vec::new() };
     let wanted = |part: &str| parts.is_empty() || parts.contains(&part);
     if wanted("pairs") {
         stage.pairs()?;
