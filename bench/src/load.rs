@@ -119,7 +119,9 @@ impl Quiet {
         let (half, most) = (share(shares.get(shares.len() / 2)), share(shares.last()));
         let busy = match self.busy {
             0 => String::new(),
-            busy => format!(" **{busy} of those that count were above it: this run is not to be relied on.**"),
+            busy => {
+                format!(" **{busy} of those that count were above it: this run is not to be relied on.**")
+            }
         };
         format!(
             "Other processes took {half:.0} % of the cores in the median round and {most:.0} % in the worst of {} that \

@@ -82,7 +82,9 @@ fn beside_peers(names: &[String]) -> std::io::Result<()> {
 
 #[cfg(not(feature = "etcd"))]
 fn beside_peers(_: &[String]) -> std::io::Result<()> {
-    Err(std::io::Error::other("this was built without its feature `etcd`; scripts/bench builds what is needed"))
+    Err(std::io::Error::other(
+        "this was built without its feature `etcd`; scripts/bench builds what is needed",
+    ))
 }
 
 fn baton() -> PathBuf {

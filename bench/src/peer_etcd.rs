@@ -96,7 +96,13 @@ fn beat(line: &str) -> Option<Beat> {
 }
 
 /// The recipe as a process.
-pub(crate) fn elector(program: &str, endpoints: &str, prefix: &str, identity: &str, ttl: Duration) -> Command {
+pub(crate) fn elector(
+    program: &str,
+    endpoints: &str,
+    prefix: &str,
+    identity: &str,
+    ttl: Duration,
+) -> Command {
     let mut command = Command::new(program);
     command.args(["--endpoints", endpoints, "--prefix", prefix]);
     command.args(["--identity", identity, "--ttl", &ttl.as_secs().to_string()]);

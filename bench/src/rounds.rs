@@ -42,7 +42,11 @@ pub(crate) struct Rate {
 }
 
 /// Lets the clients ask for a while, and stops them between two requests.
-pub(crate) async fn load(server: &Process, tally: &Arc<Tally>, mut clients: Clients) -> std::io::Result<Rate> {
+pub(crate) async fn load(
+    server: &Process,
+    tally: &Arc<Tally>,
+    mut clients: Clients,
+) -> std::io::Result<Rate> {
     undisturbed(&mut clients, WARM_UP).await?;
     let (cpu, count, begun) = (server.cpu()?, tally.count.load(Ordering::Relaxed), Instant::now());
     undisturbed(&mut clients, LASTS).await?;

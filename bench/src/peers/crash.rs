@@ -117,7 +117,11 @@ pub(crate) struct Sides<'a> {
 
 impl<'a> Sides<'a> {
     /// Everybody leads or is in line when it returns.
-    pub(crate) fn start(runtime: &'a Runtime, server: &'a Server, etcd: &'a Etcd) -> std::io::Result<Sides<'a>> {
+    pub(crate) fn start(
+        runtime: &'a Runtime,
+        server: &'a Server,
+        etcd: &'a Etcd,
+    ) -> std::io::Result<Sides<'a>> {
         let (mut ours, mut recipe) = (Side::new()?, Side::new()?);
         ours.voices.start(&mut candidate(server)?)?;
         recipe.voices.start(&mut peer(etcd, &recipe)?)?;
@@ -134,7 +138,11 @@ impl<'a> Sides<'a> {
     pub(crate) fn round(&mut self) -> std::io::Result<(Crashes, Crashes)> {
         let (mut mine, mut theirs) = (Crashes::default(), Crashes::default());
         let (runtime, address) = (self.runtime, &self.server.address);
-        self.ours.crash(&mut candidate(self.server)?, |_| runtime.block_on(lease_ends(address)), &mut mine)?;
+        self.ours.crash(
+            &mut candidate(self.server)?,
+            |_| runtime.block_on(lease_ends(address)),
+            &mut mine,
+        )?;
         let next = &mut peer(self.etcd, &self.recipe)?;
         let kept = |side: &mut Side| {
             let ends = (0..ELECTIONS).map(|number| side.kept.get(&(side.holder, number)).copied());
@@ -168,7 +176,8 @@ async fn lease_ends(address: &str) -> std::io::Result<Vec<u64>> {
         let asked = boot::now().as_nanos();
         let told: serde_json::Value = serde_json::from_slice(line.done(&request).await?)?;
         let remaining = told["remaining_ms"].as_u64();
-        let remaining = remaining.ok_or_else(|| std::io::Error::other("the server does not say what is left"))?;
+        let remaining =
+            remaining.ok_or_else(|| std::io::Error::other("the server does not say what is left"))?;
         ends.push(asked + nanos(Duration::from_millis(remaining)));
     }
     Ok(ends)

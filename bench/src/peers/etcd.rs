@@ -201,8 +201,7 @@ async fn keep_alive(
     for request in next.by_ref().take(under_way) {
         sender.send(request).await.map_err(std::io::Error::other)?;
     }
-    let mut answers =
-        client.lease_keep_alive(requests).await.map_err(std::io::Error::other)?.into_inner();
+    let mut answers = client.lease_keep_alive(requests).await.map_err(std::io::Error::other)?.into_inner();
     while let Some(answer) = answers.message().await.map_err(std::io::Error::other)? {
         if answer.ttl <= 0 {
             return Err(std::io::Error::other("a lease of etcd's is gone"));

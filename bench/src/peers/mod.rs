@@ -99,7 +99,12 @@ impl Stage {
             let bars = if many { (4.0, Some(1.0)) } else { (1.5, None) };
             self.rows.push(Row::times(&work, ours, ("etcd", each), Some(bars.0)));
             self.rows.push(Row::times(&work, ours, ("Redis", redis), bars.1));
-            self.rows.push(Row::times(&format!("{work}, etcd with a kept session"), ours, ("etcd", kept), None));
+            self.rows.push(Row::times(
+                &format!("{work}, etcd with a kept session"),
+                ours,
+                ("etcd", kept),
+                None,
+            ));
         }
         Ok(())
     }
@@ -195,7 +200,12 @@ impl Stage {
         let (mut mine, mut theirs): (Vec<_>, Vec<_>) =
             rounds.iter().map(|(ours, recipe)| (ours.took, *recipe)).unzip();
         let [ours, recipes] = [&mut mine, &mut theirs].map(|side| percentile(side, 0.5));
-        self.rows.push(Row::part_of("1,000 waiting candidates, leader resigns, all know", ours, recipes, 1.0));
+        self.rows.push(Row::part_of(
+            "1,000 waiting candidates, leader resigns, all know",
+            ours,
+            recipes,
+            1.0,
+        ));
         let failed = rounds.iter().map(|(ours, _)| ours.failed).sum();
         self.rows.push(Row::never("the same, attempts that failed", failed));
         Ok(())

@@ -113,7 +113,8 @@ impl Connection {
                 break;
             }
         }
-        let text = std::str::from_utf8(&self.buffer).map_err(|_| std::io::Error::from(ErrorKind::InvalidData))?;
+        let text =
+            std::str::from_utf8(&self.buffer).map_err(|_| std::io::Error::from(ErrorKind::InvalidData))?;
         text.trim_end().rsplit("\r\n").next().ok_or_else(|| ErrorKind::InvalidData.into())
     }
 }

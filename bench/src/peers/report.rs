@@ -38,8 +38,7 @@ impl Row {
         let (name, theirs) = peer;
         let ratio = ours.per_second / theirs.per_second;
         let cpu = format!("{} · {name} {}", short(ours.cpu), short(theirs.cpu));
-        let figures =
-            [rate(ours), format!("{name} {}", rate(theirs)), format!("{ratio:.2} ×"), cpu];
+        let figures = [rate(ours), format!("{name} {}", rate(theirs)), format!("{ratio:.2} ×"), cpu];
         let words = bar.map_or(String::new(), |bar| format!("≥ {bar} × {name}"));
         Row::new(work, words, bar.map(|bar| ratio >= bar), figures)
     }
@@ -123,9 +122,11 @@ pub(crate) fn account(baton: &Path, quiet: &Quiet) -> std::io::Result<String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("", |it| it.1);
+    let model =
+        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("", |it| it.1);
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kilobytes = memory.lines().next().and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+    let kilobytes =
+        memory.lines().next().and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
     let etcd = version(Command::new(told("BATON_TEST_ETCD_SERVER")?).arg("--version"), "etcd Version: ")?;
     let redis = version(redis::program()?.arg("--version"), "Redis server v=")?;
     let own = version(Command::new(baton).arg("--version"), "baton ")?;
@@ -151,5 +152,10 @@ pub(crate) fn write(table: &str, account: &str) -> std::io::Result<()> {
     let before = fs::read_to_string(PAGE).unwrap_or_default();
     let kept = before.split_once(BY_HAND).map_or("\n", |(_, kept)| kept);
     let how = include_str!("how.md");
-    fs::write(PAGE, format!("# Speed, beside the peers\n\n`scripts/bench peers` measures this and writes this page.\n\n{account}\n{table}\n{how}\n{BY_HAND}{kept}"))
+    fs::write(
+        PAGE,
+        format!(
+            "# Speed, beside the peers\n\n`scripts/bench peers` measures this and writes this page.\n\n{account}\n{table}\n{how}\n{BY_HAND}{kept}"
+        ),
+    )
 }
