@@ -145,6 +145,19 @@ impl Crashes {
         self.values.push(Duration::from_nanos(overhead.leads.saturating_sub(overhead.lease_end)));
     }
 
+    /// Those of another round too.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn extend(&mut self, other: Crashes) {
+        self.early += other.early;
+        self.values.extend(other.values);
+    }
+
+    /// How many successors were early.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn early(&self) -> usize {
+        self.early
+    }
+
     /// The spread, in words.
     pub(crate) fn spread(&mut self) -> String {
         let early = if self.early > 0 { format!(", {} EARLY", self.early) } else { String::new() };

@@ -4,17 +4,24 @@
 //! Nothing here fails on a slow machine: the table says what was met.
 //!
 //! `etcd` and `kubernetes`, which need servers and minutes, are measured only if they are named: [`peer_etcd`],
-//! [`peer_kubernetes`]; so is Baton's own [`server`].
+//! [`peer_kubernetes`]; so are Baton's own [`server`], and `peers`, which is that beside etcd and Redis and has a table of its own.
 
 mod calibrate;
+#[cfg(feature = "etcd")]
+mod candidates;
 mod command;
 mod core;
 mod crashes;
 mod figures;
 mod handover;
+mod line;
 mod load;
 mod peer_etcd;
 mod peer_kubernetes;
+#[cfg(feature = "etcd")]
+mod peers;
+mod process;
+mod rounds;
 mod runs;
 mod server;
 mod takeover;
@@ -27,14 +34,19 @@ use figures::{Figure, table};
 /// What is measured if nothing is named.
 const ALWAYS: [&str; 5] = ["decide", "ensure", "status", "handover", "takeover"];
 /// What is measured only if it is named.
-const ON_REQUEST: [&str; 3] = ["etcd", "kubernetes", "server"];
+const ON_REQUEST: [&str; 4] = ["etcd", "kubernetes", "server", "peers"];
 
 fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some("--stamp") => return runs::stamp(&arguments[1..]),
         Some("--take-turns") => return handover::take_turns(&arguments[1..]),
+        #[cfg(feature = "etcd")]
+        Some("--candidates") => return candidates::campaign(&arguments[1..]),
         Some(_) | None => {}
+    }
+    if arguments.first().is_some_and(|name| name.starts_with("peers")) {
+        return beside_peers(&arguments);
     }
     let known = |name: &str| ALWAYS.contains(&name) || ON_REQUEST.contains(&name);
     if let Some(unknown) = arguments.iter().find(|name| !known(name)) {
@@ -54,9 +66,33 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
+/// `peers`, or parts of it: `peers:NAME`.
+#[cfg(feature = "etcd")]
+fn beside_peers(names: &[String]) -> std::io::Result<()> {
+    let parts: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix("peers:")).collect();
+    let known = |name: &String| {
+        name == "peers" || name.strip_prefix("peers:").is_some_and(|part| peers::PARTS.contains(&part))
+    };
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        let parts = peers::PARTS.map(|part| format!("peers:{part}")).join(" ");
+        return Err(std::io::Error::other(format!("`{unknown}` is not measured beside: peers {parts}")));
+    }
+    peers::measure(&baton(), &parts)
+}
+
+#[cfg(not(feature = "etcd"))]
+fn beside_peers(_: &[String]) -> std::io::Result<()> {
+    Err(std::io::Error::other(
+        "this was built without its feature `etcd`; scripts/bench builds what is needed",
+    ))
+}
+
+fn baton() -> PathBuf {
+    PathBuf::from(std::env::var("BATON_BIN").unwrap_or_else(|_| "target/release/baton".to_string()))
+}
+
 fn measure(names: &[String]) -> std::io::Result<Vec<Figure>> {
-    let baton =
-        PathBuf::from(std::env::var("BATON_BIN").unwrap_or_else(|_| "target/release/baton".to_string()));
+    let baton = baton();
     let named = |name: &str| names.iter().any(|wanted| wanted == name);
     let wanted = |name: &str| names.is_empty() || named(name);
     let mut figures: Vec<Figure> = Vec::new();

@@ -72,10 +72,7 @@ impl Etcd {
 
     /// The recipe as a process.
     fn elector(&self, place: &str, identity: &str) -> Command {
-        let mut command = Command::new(&self.elector);
-        command.args(["--endpoints", &self.endpoints, "--prefix", &format!("{}/{place}", self.prefix)]);
-        command.args(["--identity", identity, "--ttl", &TTL.as_secs().to_string()]);
-        command
+        elector(&self.elector, &self.endpoints, &format!("{}/{place}", self.prefix), identity, TTL)
     }
 
     fn renewals(&self, place: &str) -> std::io::Result<Renewals> {
@@ -96,6 +93,20 @@ fn beat(line: &str) -> Option<Beat> {
     let document: serde_json::Value = serde_json::from_str(&value).ok()?;
     let leader = document.get("leader")?;
     Some((leader.get("epoch")?.to_string(), leader.get("renewals")?.to_string()))
+}
+
+/// The recipe as a process.
+pub(crate) fn elector(
+    program: &str,
+    endpoints: &str,
+    prefix: &str,
+    identity: &str,
+    ttl: Duration,
+) -> Command {
+    let mut command = Command::new(program);
+    command.args(["--endpoints", endpoints, "--prefix", prefix]);
+    command.args(["--identity", identity, "--ttl", &ttl.as_secs().to_string()]);
+    command
 }
 
 /// All of it.
@@ -217,7 +228,8 @@ fn hand_overs(baton: &Path, etcd: &Etcd) -> std::io::Result<Vec<Figure>> {
         library.extend(busy.during(|| library_block(&etcd.store(&format!("library-{block}"))))?);
         let joined = format!("{}?election=etcd", etcd.store(&format!("native-{block}")));
         native.extend(busy.during(|| library_block(&joined))?);
-        recipe.extend(busy.during(|| recipe_block(etcd, &format!("peer-{block}")))?);
+        let place = format!("peer-{block}");
+        recipe.extend(busy.during(|| recipe_block(&|identity| Ok(etcd.elector(&place, identity))))?);
         command.extend(busy.during(|| command_block(baton, &etcd.store(&format!("command-{block}"))))?);
     }
     let theirs = percentile(&mut recipe, 0.5);
@@ -234,7 +246,8 @@ fn hand_overs(baton: &Path, etcd: &Etcd) -> std::io::Result<Vec<Figure>> {
     ])
 }
 
-fn library_block(store: &str) -> std::io::Result<Vec<Duration>> {
+/// Two processes of Baton's take turns.
+pub(crate) fn library_block(store: &str) -> std::io::Result<Vec<Duration>> {
     let mut voices = Voices::new()?;
     for agent in ["agent-a", "agent-b"] {
         let mut command = Command::new(std::env::current_exe()?);
@@ -249,10 +262,13 @@ fn library_block(store: &str) -> std::io::Result<Vec<Duration>> {
     Ok(counted(handover::gaps(turns)))
 }
 
-fn recipe_block(etcd: &Etcd, place: &str) -> std::io::Result<Vec<Duration>> {
+/// Two processes of the recipe's take turns.
+pub(crate) fn recipe_block(
+    elector: &dyn Fn(&str) -> std::io::Result<Command>,
+) -> std::io::Result<Vec<Duration>> {
     let mut voices = Voices::new()?;
     for identity in ["peer-a", "peer-b"] {
-        let mut command = etcd.elector(place, identity);
+        let mut command = elector(identity)?;
         let [hold, rest] = [HOLD, REST].map(|pause| format!("{}ms", pause.as_millis()));
         command.args(["--loop", "--hold", &hold, "--rest", &rest]);
         voices.start(&mut command)?;

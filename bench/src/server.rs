@@ -1,284 +1,249 @@
 //! The server under load: what it does in a second, and what CPU each operation costs it.
 //!
 //! The load comes from this process, which shares the cores with the server: rates are lower than they would be with clients
-//! elsewhere, and the CPU of the server beside them is the steadier figure.
+//! elsewhere, and the CPU of the server beside them is the steadier figure. [`crate::peers`] measures the same beside others.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton_election::{Credential, Incarnation, LeaseKey};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::calibrate;
 use crate::figures::{Figure, short};
+use crate::line::{Line, get, post};
+use crate::process::Process;
+use crate::rounds::{Clients, Rate, Tally, load};
 
-/// How long each kind of load lasts.
-const LASTS: Duration = Duration::from_secs(3);
 /// Clients at the same time.
-const CLIENTS: usize = 64;
+pub(crate) const CLIENTS: usize = 64;
 /// Leases that are renewed.
-const LEASES: usize = 10_000;
+pub(crate) const LEASES: usize = 10_000;
+/// Renewals that are under way on one connection.
+pub(crate) const UNDER_WAY: usize = 16;
 /// Entries of a batch.
-const BATCH: usize = 1_000;
+pub(crate) const BATCH: usize = 1_000;
+/// Connections that send batches.
+const BATCHERS: usize = 4;
+/// Connections that take leases: the more there are, the more of them share a sync.
+const FILLERS: usize = 512;
+/// So long that no lease ends while it is measured.
+const TTL_MS: u64 = 7_200_000;
 
 /// A server of our own.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) address: String,
 }
 
 impl Server {
-    fn start(baton: &Path, folder: &Path) -> std::io::Result<Server> {
+    /// Starts one with nothing in it.
+    pub(crate) fn start(baton: &Path, folder: &Path) -> std::io::Result<Server> {
         let announced = folder.join("address");
         let store = format!("embedded:{}", folder.join("server.redb").display());
         let mut command = Command::new(baton);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--store", &store, "--address-file"])
             .arg(&announced);
-        let child = command.stdout(Stdio::null()).spawn()?;
-        let mut server = Server { child, address: String::new() };
-        let begun = Instant::now();
-        while server.address.is_empty() {
-            if begun.elapsed() > Duration::from_secs(20) {
-                return Err(std::io::Error::other("the server does not start"));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-            server.address = std::fs::read_to_string(&announced).unwrap_or_default().trim().to_string();
+        let mut process = Process::start(&mut command, &folder.join("server.log"))?;
+        let address = process.await_for("the server", || {
+            let text = std::fs::read_to_string(&announced).ok()?;
+            Some(text.trim().to_string()).filter(|address| !address.is_empty())
+        })?;
+        Ok(Server { process, address })
+    }
+
+    /// As a store's URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// So many clients, each of which takes an election of its own and gives it back.
+    pub(crate) async fn pairs(&self, clients: usize) -> std::io::Result<Rate> {
+        let (tally, mut tasks) = (Arc::<Tally>::default(), Clients::new());
+        for client in 0..clients {
+            tasks.spawn(take_and_give_back(client, Line::open(&self.address).await?, Arc::clone(&tally)));
         }
-        Ok(server)
+        load(&self.process, &tally, tasks).await
     }
 
-    /// What CPU it has used.
-    fn cpu(&self) -> std::io::Result<Duration> {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks: u64 = [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum();
-        Ok(Duration::from_millis(ticks * 10))
+    /// Renewals of [`LEASES`] that were taken before, one per message, so many under way on each connection.
+    pub(crate) async fn renewals(&self, under_way: usize) -> std::io::Result<Rate> {
+        let (tally, mut tasks) = (Arc::<Tally>::default(), Clients::new());
+        for client in 0..CLIENTS {
+            let mut line = Line::open(&self.address).await?;
+            let tally = Arc::clone(&tally);
+            let requests: Vec<Vec<u8>> = (client..LEASES).step_by(CLIENTS).map(renewal).collect();
+            tasks.spawn(async move {
+                let mut next = requests.iter().cycle();
+                let mut sent = Vec::new();
+                let mut room = under_way;
+                loop {
+                    sent.clear();
+                    next.by_ref().take(room).for_each(|request| sent.extend_from_slice(request));
+                    line.send(&sent).await?;
+                    room = line.answers().await?;
+                    if !tally.add(room as u64) {
+                        return Ok(());
+                    }
+                }
+            });
+        }
+        load(&self.process, &tally, tasks).await
     }
 
-    /// What memory it has, in bytes.
-    fn memory(&self) -> std::io::Result<u64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
-        Ok(kilobytes.unwrap_or(0) * 1024)
+    /// The same renewals, many per message.
+    pub(crate) async fn batches(&self) -> std::io::Result<Rate> {
+        let (tally, mut tasks) = (Arc::<Tally>::default(), Clients::new());
+        let requests: Arc<Vec<Vec<u8>>> = Arc::new((0..LEASES / BATCH).map(batch).collect());
+        for client in 0..BATCHERS {
+            let mut line = Line::open(&self.address).await?;
+            let (tally, requests) = (Arc::clone(&tally), Arc::clone(&requests));
+            tasks.spawn(async move {
+                for number in client.. {
+                    let answers = line.done(&requests[number % requests.len()]).await?;
+                    if answers.windows(8).filter(|part| part == b"\"renewed").count() != BATCH {
+                        return Err(std::io::Error::other("not all of a batch were renewed"));
+                    }
+                    if !tally.add(BATCH as u64) {
+                        break;
+                    }
+                }
+                Ok(())
+            });
+        }
+        load(&self.process, &tally, tasks).await
+    }
+
+    /// Who leads.
+    pub(crate) async fn reads(&self) -> std::io::Result<Rate> {
+        let (tally, mut tasks) = (Arc::<Tally>::default(), Clients::new());
+        for client in 0..CLIENTS {
+            let mut line = Line::open(&self.address).await?;
+            let tally = Arc::clone(&tally);
+            let request = get(&format!("/v1/elections/lease-{client}/leader"));
+            tasks.spawn(async move {
+                loop {
+                    line.done(&request).await?;
+                    if !tally.add(1) {
+                        return Ok(());
+                    }
+                }
+            });
+        }
+        load(&self.process, &tally, tasks).await
+    }
+
+    /// Takes so many leases.
+    pub(crate) async fn fill(&self, leases: std::ops::Range<usize>) -> std::io::Result<()> {
+        let next = Arc::new(AtomicUsize::new(leases.start));
+        let mut tasks = Clients::new();
+        for _ in 0..FILLERS {
+            let (next, end) = (Arc::clone(&next), leases.end);
+            let mut line = Line::open(&self.address).await?;
+            tasks.spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= end {
+                        return Ok(());
+                    }
+                    line.done(&acquire(&format!("lease-{number}"), number, TTL_MS, 0)).await?;
+                }
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended.map_err(std::io::Error::other)??;
+        }
+        Ok(())
     }
 }
 
-/// One connection, one request at a time.
-struct Line {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-}
-
-impl Line {
-    async fn open(address: &str) -> std::io::Result<Line> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        Ok(Line { stream, buffer: Vec::with_capacity(64 * 1024) })
-    }
-
-    async fn post(&mut self, path: &str, body: &str) -> std::io::Result<(u16, &[u8])> {
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        self.ask(&[head.as_bytes(), body.as_bytes()].concat()).await
-    }
-
-    async fn get(&mut self, path: &str) -> std::io::Result<(u16, &[u8])> {
-        self.ask(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).await
-    }
-
-    async fn ask(&mut self, request: &[u8]) -> std::io::Result<(u16, &[u8])> {
-        self.stream.write_all(request).await?;
-        self.buffer.clear();
-        let mut end = None;
-        loop {
-            if self.stream.read_buf(&mut self.buffer).await? == 0 {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            if end.is_none() {
-                end = self.buffer.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
-            }
-            let Some(end) = end else { continue };
-            let head = String::from_utf8_lossy(&self.buffer[..end]).to_ascii_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            let length: usize = length.and_then(|length| length.trim().parse().ok()).unwrap_or(0);
-            if self.buffer.len() >= end + length {
-                let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-                return Ok((status, &self.buffer[end..]));
-            }
+async fn take_and_give_back(client: usize, mut line: Line, tally: Arc<Tally>) -> std::io::Result<()> {
+    let name = format!("pair-{client}");
+    // Each time a new life: the same one is not granted twice what it gave back.
+    for number in (10_000_000 * (client + 1)).. {
+        let epoch = epoch(line.done(&acquire(&name, number, TTL_MS, 0)).await?)?;
+        line.done(&release(&name, number, epoch)).await?;
+        if !tally.add(1) {
+            break;
         }
     }
+    Ok(())
 }
 
-fn credential(number: usize) -> Credential {
+/// Who the holder of this number is.
+pub(crate) fn credential(number: usize) -> Credential {
     let mut key = [7; 16];
     key[..8].copy_from_slice(&(number as u64).to_le_bytes());
     Credential { incarnation: Incarnation((number as u64 + 1).to_le_bytes()), key: LeaseKey(key) }
 }
 
-fn acquire(number: usize) -> Value {
+/// Asks for an election, and waits in line for it for so long.
+pub(crate) fn acquire(election: &str, number: usize, ttl_ms: u64, wait_ms: u64) -> Vec<u8> {
     let credential = credential(number);
-    json!({ "agent": format!("agent-{number}"), "incarnation": credential.incarnation,
-            "key_hash": credential.key.hash(), "ttl_ms": 600_000 })
+    let body = json!({ "agent": format!("agent-{number}"), "incarnation": credential.incarnation,
+                       "key_hash": credential.key.hash(), "ttl_ms": ttl_ms });
+    let query = if wait_ms > 0 { format!("?wait_ms={wait_ms}") } else { String::new() };
+    post(&format!("/v1/elections/{election}/acquire{query}"), &body.to_string())
 }
 
-/// What came of a load.
-struct Rate {
-    count: u64,
-    took: Duration,
-    cpu: Duration,
+/// Gives an election back.
+pub(crate) fn release(election: &str, number: usize, epoch: u64) -> Vec<u8> {
+    let body = json!({ "epoch": epoch, "credential": credential(number) });
+    post(&format!("/v1/elections/{election}/release"), &body.to_string())
 }
 
-impl Rate {
-    fn figure(&self, what: &str) -> Figure {
-        let each = self.cpu.div_f64((self.count as f64).max(1.0));
-        let rate = self.count as f64 / self.took.as_secs_f64();
-        Figure::note(what, format!("{rate:.0}/s, {} of the server's CPU each", short(each)))
-    }
+/// Renews an election, or claims what was offered.
+pub(crate) fn renew(election: &str, number: usize, epoch: u64) -> Vec<u8> {
+    let body = json!({ "epoch": epoch, "credential": credential(number) });
+    post(&format!("/v1/elections/{election}/renew"), &body.to_string())
 }
 
-/// Lets so many clients ask until the time is over. Each counts what it got done.
-async fn load<F>(
-    server: &Server,
-    clients: usize,
-    work: impl Fn(usize, Line, Arc<AtomicU64>) -> F,
-) -> std::io::Result<Rate>
-where
-    F: Future<Output = std::io::Result<()>> + Send + 'static,
-{
-    let done = Arc::new(AtomicU64::new(0));
-    let mut tasks = tokio::task::JoinSet::new();
-    for client in 0..clients {
-        tasks.spawn(work(client, Line::open(&server.address).await?, Arc::clone(&done)));
-    }
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let (cpu, count, begun) = (server.cpu()?, done.load(Ordering::Relaxed), Instant::now());
-    tokio::time::sleep(LASTS).await;
-    let rate = Rate {
-        count: done.load(Ordering::Relaxed) - count,
-        took: begun.elapsed(),
-        cpu: server.cpu()?.saturating_sub(cpu),
-    };
-    tasks.shutdown().await;
-    Ok(rate)
+fn renewal(number: usize) -> Vec<u8> {
+    renew(&format!("lease-{number}"), number, 1)
 }
 
-fn expect(answer: (u16, &[u8])) -> std::io::Result<&[u8]> {
-    match answer {
-        (200, body) => Ok(body),
-        (status, body) => Err(std::io::Error::other(format!("{status}: {}", String::from_utf8_lossy(body)))),
-    }
+fn batch(number: usize) -> Vec<u8> {
+    let item = |number: usize| json!({ "election": format!("lease-{number}"), "renew": { "epoch": 1, "credential": credential(number) } });
+    let items = (number * BATCH..(number + 1) * BATCH).map(item).collect();
+    post("/v1/batch", &Value::Array(items).to_string())
 }
 
-fn epoch(body: &[u8]) -> Value {
-    let told: Value = serde_json::from_slice(body).unwrap_or_default();
-    told["answer"]["epoch"].clone()
+/// The token that was granted: the first epoch that stands in an answer.
+pub(crate) fn epoch(body: &[u8]) -> std::io::Result<u64> {
+    const NAME: &[u8] = b"\"epoch\":";
+    let at = body.windows(NAME.len()).position(|part| part == NAME).map(|at| at + NAME.len());
+    let digits = at.map(|at| body[at..].iter().take_while(|byte| byte.is_ascii_digit()));
+    let digits: String = digits.into_iter().flatten().map(|byte| char::from(*byte)).collect();
+    digits.parse().map_err(|_| {
+        std::io::Error::other(format!("an answer without an epoch: {}", String::from_utf8_lossy(body)))
+    })
 }
 
-async fn acquire_and_release(client: usize, mut line: Line, done: Arc<AtomicU64>) -> std::io::Result<()> {
-    let path = format!("/v1/elections/pair-{client}");
-    // Each time a new life: the same one is not granted twice what it gave back.
-    for number in (1_000_000 * (client + 1)).. {
-        let body = expect(line.post(&format!("{path}/acquire"), &acquire(number).to_string()).await?)?;
-        let epoch = epoch(body);
-        let release = json!({ "epoch": epoch, "credential": credential(number) }).to_string();
-        expect(line.post(&format!("{path}/release"), &release).await?)?;
-        done.fetch_add(1, Ordering::Relaxed);
-    }
-    Ok(())
-}
-
-/// All of it.
+/// All of it, once.
 pub(crate) fn measure(baton: &Path) -> std::io::Result<Vec<Figure>> {
     let folder = calibrate::scratch()?;
     let server = Server::start(baton, folder.path())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut figures = Vec::new();
-        let many = load(&server, CLIENTS, acquire_and_release).await?;
-        figures.push(many.figure("server: durable acquire + release, 64 clients"));
-        let one = load(&server, 1, acquire_and_release).await?;
-        figures.push(one.figure("server: durable acquire + release, 1 client"));
-        fill(&server, 0..LEASES).await?;
-        let next = Arc::new(AtomicUsize::new(0));
-        let renewals = load(&server, CLIENTS, |_, mut line, done| {
-            let next = Arc::clone(&next);
-            async move {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed) % LEASES;
-                    let body = json!({ "epoch": 1, "credential": credential(number) }).to_string();
-                    expect(line.post(&format!("/v1/elections/lease-{number}/renew"), &body).await?)?;
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        });
-        figures.push(renewals.await?.figure("server: renewals, one per message, 10,000 leases"));
-        let batches: Arc<Vec<String>> = Arc::new((0..LEASES / BATCH).map(batch).collect());
-        let batched = load(&server, 4, |client, mut line, done| {
-            let batches = Arc::clone(&batches);
-            async move {
-                for number in client.. {
-                    expect(line.post("/v1/batch", &batches[number % batches.len()]).await?)?;
-                    done.fetch_add(BATCH as u64, Ordering::Relaxed);
-                }
-                Ok(())
-            }
-        });
-        figures.push(batched.await?.figure("server: renewals, 1,000 per message"));
-        let leaders = load(&server, CLIENTS, |client, mut line, done| async move {
-            loop {
-                expect(line.get(&format!("/v1/elections/lease-{client}/leader")).await?)?;
-                done.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        figures.push(leaders.await?.figure("server: who leads"));
-        fill(&server, LEASES..100_000).await?;
-        let megabytes = server.memory()? as f64 / 1e6;
+        let mut note = |what: &str, rate: Rate| {
+            let cpu = short(rate.cpu);
+            let beside = format!("{:.0}/s, {cpu} of the server's CPU each", rate.per_second);
+            figures.push(Figure::note(what, beside));
+        };
+        note("server: durable acquire + release, 64 clients", server.pairs(CLIENTS).await?);
+        note("server: durable acquire + release, 1 client", server.pairs(1).await?);
+        server.fill(0..LEASES).await?;
+        note("server: renewals, one per message, 16 under way", server.renewals(UNDER_WAY).await?);
+        note("server: renewals, one per message, 1 under way", server.renewals(1).await?);
+        note("server: renewals, 1,000 per message", server.batches().await?);
+        note("server: who leads", server.reads().await?);
+        server.fill(LEASES..100_000).await?;
+        let megabytes = server.process.memory()? as f64 / 1e6;
         figures.push(Figure::note("server: memory at 100,000 leases", format!("{megabytes:.0} MB")));
         Ok(figures)
     })
-}
-
-fn batch(number: usize) -> String {
-    let item = |number: usize| json!({ "election": format!("lease-{number}"), "renew": { "epoch": 1, "credential": credential(number) } });
-    Value::Array((number * BATCH..(number + 1) * BATCH).map(item).collect()).to_string()
-}
-
-/// Takes so many leases.
-async fn fill(server: &Server, leases: std::ops::Range<usize>) -> std::io::Result<()> {
-    let next = Arc::new(AtomicUsize::new(leases.start));
-    let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..CLIENTS {
-        let (next, end) = (Arc::clone(&next), leases.end);
-        let mut line = Line::open(&server.address).await?;
-        tasks.spawn(async move {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= end {
-                    return Ok::<_, std::io::Error>(());
-                }
-                let body = acquire(number).to_string();
-                expect(line.post(&format!("/v1/elections/lease-{number}/acquire"), &body).await?)?;
-            }
-        });
-    }
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(std::io::Error::other)??;
-    }
-    Ok(())
 }

@@ -35,6 +35,9 @@ in_go() {
 # go_build BINARY PACKAGE [LINKER-FLAGS]: into the folder that `once` keeps.
 go_build() { in_go build -trimpath -ldflags "-s -w ${3:-}" -o "$work/out/$1" "$2"; }
 
+# shellcheck disable=SC2034 # used in the other parts
+release=$(sed -nE 's/^(ID|VERSION_ID)="?([^"]*)"?$/\2/p' /etc/os-release 2>/dev/null | sort -r | tr -d '\n' || true)
+
 # debian_packages PACKAGE...: unpacks them, and what they need and the system has not, without installing them: so no
 # service is enabled, no cluster is made, and root is not needed.
 debian_packages() {

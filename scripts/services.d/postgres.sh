@@ -1,9 +1,8 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # cache, run, home: scripts/services
+# shellcheck disable=SC2154 # cache, run, home, release: scripts/services
 # PostgreSQL, and PgBouncer in front of it. Uses what the system has; otherwise the packages of its own release (15 and
 # 1.18 in Debian 12), unpacked into the cache.
 
-release=$(sed -nE 's/^(ID|VERSION_ID)="?([^"]*)"?$/\2/p' /etc/os-release 2>/dev/null | sort -r | tr -d '\n' || true)
 postgres_cache=postgresql-$release
 pgbouncer_cache=pgbouncer-$release
 

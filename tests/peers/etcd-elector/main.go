@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strings"
@@ -28,6 +29,7 @@ type options struct {
 	ttl                           int
 	hold, rest                    time.Duration
 	loop, kept                    bool
+	elections, crowd              int
 	log                           string
 }
 
@@ -44,6 +46,9 @@ func main() {
 	flag.DurationVar(&o.rest, "rest", 0, "with --loop, pause before campaigning again")
 	flag.BoolVar(&o.loop, "loop", false, "campaign again after each loss or resignation")
 	flag.BoolVar(&o.kept, "kept", false, "log 'kept IDENTITY NS TTL-S' too, at each answer to a keep-alive of the lease")
+	flag.IntVar(&o.elections, "elections", 1, "campaign for so many: PREFIX-0, PREFIX-1, … as IDENTITY-0, IDENTITY-1, …")
+	flag.IntVar(&o.crowd, "crowd", 0, "let so many wait for one election whose leader resigns, log 'crowd IDENTITY NS' "+
+		"when all know of the next, NS after the resignation, and end")
 	flag.StringVar(&o.log, "log", "", "append 'start IDENTITY NS' and 'stop IDENTITY NS' here; empty: standard output")
 	flag.Parse()
 	if err := run(o); err != nil {
@@ -56,10 +61,6 @@ func run(o options) error {
 	if o.prefix == "" || o.identity == "" || flag.NArg() > 0 {
 		return errors.New("--prefix and --identity are needed, and nothing but flags is taken")
 	}
-	log, err := journal.Open(o.log, o.identity)
-	if err != nil {
-		return err
-	}
 	client, err := connect(o)
 	if err != nil {
 		return err
@@ -67,6 +68,37 @@ func run(o options) error {
 	defer client.Close()
 	ending, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if o.crowd > 0 {
+		return crowd(ending, o, client)
+	}
+	if o.elections == 1 {
+		return repeat(ending, o, client)
+	}
+	done := make(chan error)
+	for number := range o.elections {
+		one := o
+		one.prefix = fmt.Sprintf("%s-%d", o.prefix, number)
+		one.identity = fmt.Sprintf("%s-%d", o.identity, number)
+		go func() {
+			// Apart, so that not all leases are renewed at the same moments.
+			time.Sleep(time.Duration(rand.Int64N(int64(time.Duration(o.ttl) * time.Second / 3))))
+			done <- repeat(ending, one, client)
+		}()
+	}
+	for range o.elections {
+		if err := <-done; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repeat campaigns once, or with --loop until the process is to end.
+func repeat(ending context.Context, o options, client *clientv3.Client) error {
+	log, err := journal.Open(o.log, o.identity)
+	if err != nil {
+		return err
+	}
 	for {
 		pause := o.rest
 		if err := campaign(ending, o, client, log); err != nil && ending.Err() == nil {

@@ -1,0 +1,89 @@
+//! A server that was started for a measurement, and what it uses.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take until it answers.
+const START: Duration = Duration::from_secs(30);
+
+/// A server of our own. It is killed when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    /// Starts it; what it says goes to a file.
+    pub(crate) fn start(command: &mut Command, log: &Path) -> std::io::Result<Process> {
+        let log = std::fs::File::create(log)?;
+        let command = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Ok(Process { child: command.spawn()? })
+    }
+
+    /// Waits until something is there, as long as the server runs.
+    pub(crate) fn await_for<T>(
+        &mut self,
+        what: &str,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> std::io::Result<T> {
+        let begun = Instant::now();
+        loop {
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            if let Some(status) = self.child.try_wait()? {
+                return Err(std::io::Error::other(format!("{what} has ended: {status}")));
+            }
+            if begun.elapsed() > START {
+                return Err(std::io::Error::other(format!("{what} does not answer")));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What CPU it has used, in itself and for itself in the kernel.
+    pub(crate) fn cpu(&self) -> std::io::Result<Duration> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        Ok(Duration::from_millis(stat(&text).map_or(0, |stat| stat.own) * 10))
+    }
+
+    /// What memory it has, in bytes.
+    pub(crate) fn memory(&self) -> std::io::Result<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
+        kilobytes
+            .map(|kilobytes| kilobytes * 1024)
+            .ok_or_else(|| std::io::Error::other("the server has no memory"))
+    }
+}
+
+/// What the kernel says of a process, in ticks of 10 ms.
+pub(crate) struct Stat {
+    pub(crate) session: u64,
+    /// Its own.
+    pub(crate) own: u64,
+    /// That of its children that have ended.
+    pub(crate) children: u64,
+}
+
+/// A line of `/proc/PID/stat`, taken apart.
+pub(crate) fn stat(text: &str) -> Option<Stat> {
+    // The name may hold spaces and parentheses; fields count from behind the last one.
+    let fields: Vec<&str> = text.rsplit(')').next()?.split_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some(Stat { session: number(3)?, own: number(11)? + number(12)?, children: number(13)? + number(14)? })
+}
+
+/// A port that nobody listens at.
+pub(crate) fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
