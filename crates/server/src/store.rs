@@ -3,6 +3,8 @@
 //! Elections are read from memory and are not written through here. Candidates live in memory only: they enlist anew within
 //! seconds of a restart. Everything else goes to the store behind the engine.
 
+use std::sync::Arc;
+
 use baton_election::ElectionName;
 use baton_election::document::Transition;
 use baton_store::{
@@ -11,18 +13,22 @@ use baton_store::{
 };
 
 use crate::engine::{Engine, View};
+use crate::http::Register;
+use crate::tokens;
 
 /// The store that a server's own client sees.
 pub(crate) struct Behind {
     engine: Engine,
     candidates: MemoryStore,
+    register: Arc<Register>,
     /// Who changes what the store knows of itself does so alone.
     info: tokio::sync::Mutex<()>,
 }
 
 impl Behind {
-    pub(crate) fn new(engine: Engine) -> Behind {
-        Behind { engine, candidates: MemoryStore::default(), info: tokio::sync::Mutex::default() }
+    pub(crate) fn new(engine: Engine, register: Arc<Register>) -> Behind {
+        let info = tokio::sync::Mutex::default();
+        Behind { engine, candidates: MemoryStore::default(), register, info }
     }
 
     async fn read_election(&self, election: &ElectionName) -> Result<Reading, StoreError> {
@@ -47,6 +53,14 @@ impl Behind {
         }
         swapped
     }
+
+    /// Whatever came of it, those are let in whom the store knows.
+    async fn swap_tokens(&self, expect: Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
+        let _alone = self.info.lock().await;
+        let swapped = self.engine.store().swap(&Key::Tokens, expect, next, clock).await;
+        tokens::refresh(&**self.engine.store(), &self.register).await?;
+        swapped
+    }
 }
 
 impl Store for Behind {
@@ -58,7 +72,9 @@ impl Store for Behind {
         match key {
             Key::Election(election) => Box::pin(self.read_election(election)),
             Key::Candidate(..) => self.candidates.read(key),
-            Key::Store | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => self.engine.store().read(key),
+            Key::Store | Key::Tokens | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
+                self.engine.store().read(key)
+            }
         }
     }
 
@@ -79,6 +95,7 @@ impl Store for Behind {
             }),
             Key::Candidate(..) => self.candidates.swap(key, expect, next, clock),
             Key::Store => Box::pin(self.swap_info(expect, next, clock)),
+            Key::Tokens => Box::pin(self.swap_tokens(expect, next, clock)),
             Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
                 self.engine.store().swap(key, expect, next, clock)
             }

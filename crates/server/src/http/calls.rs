@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
-use baton_election::fence::Entry;
 use baton_election::operator::Signed;
 use baton_election::time::Span;
 use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation, Refusal,
-    ResourceName, fence,
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
+    fence,
 };
 use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
@@ -19,7 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::identity::Who;
+use super::limits::Says;
 use super::reply::{Problem, ProblemShown, Reply, json as answer, reply};
+use super::right::Right;
 use super::route::{Ask, decoded};
 use super::{Service, events, openapi};
 
@@ -34,6 +36,7 @@ const MAX_WAIT: Span = Span::secs(60);
 
 /// A request, taken apart.
 pub(super) struct Call<'a> {
+    pub(super) who: &'a Who,
     pub(super) names: Vec<String>,
     pub(super) query: Option<&'a str>,
     /// What the client was told last of a stream.
@@ -42,7 +45,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn name(&self, place: usize) -> &str {
+    pub(super) fn name(&self, place: usize) -> &str {
         self.names.get(place).map_or("", String::as_str)
     }
 
@@ -50,7 +53,7 @@ impl Call<'_> {
         ElectionName::new(self.name(0)).map_err(|error| baton::Error::from(error).into())
     }
 
-    fn resource(&self) -> Result<ResourceName, Problem> {
+    pub(super) fn resource(&self) -> Result<ResourceName, Problem> {
         ResourceName::new(self.name(0)).map_err(|error| baton::Error::from(error).into())
     }
 
@@ -71,7 +74,7 @@ impl Call<'_> {
         self.parameter(name).map(parse).transpose()
     }
 
-    fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         // An array would be taken for an object whose fields come in their order.
         if self.body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
             return Err(Problem::invalid("the body is not an object", "see /openapi.json"));
@@ -189,37 +192,6 @@ pub(super) struct Withdrawal {
     credential: Credential,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Admission {
-    token: Epoch,
-    election: Option<ElectionName>,
-    agent: Option<AgentName>,
-    #[serde(default)]
-    note: String,
-    hold: Option<HoldFor>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HoldFor {
-    incarnation: Incarnation,
-    ttl_ms: u64,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Kept {
-    election: ElectionName,
-    incarnation: Incarnation,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Left {
-    incarnation: Incarnation,
-}
-
 impl Service {
     pub(super) async fn call(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
         match ask {
@@ -241,50 +213,75 @@ impl Service {
             Ask::Enlist => self.enlist(&call).await,
             Ask::Withdraw => {
                 let Withdrawal { agent, credential } = call.json()?;
+                call.who.identity.check_agent(&agent)?;
+                self.throttle.take(call.who, Says::Agent(&agent))?;
                 let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
                 answer(&Withdrawn { withdrawn: stood })
             }
-            Ask::Elections => self.list(&Prefix::Elections).await,
-            Ask::Fences => self.list(&Prefix::Fences).await,
-            Ask::Fence => self.record(&Key::Fence(call.resource()?)).await,
-            Ask::FenceLog => {
-                let part = call.name(1).parse();
-                let part = part.map_err(|_| Problem::invalid("a part has a number", "begin with 0"))?;
-                self.record(&Key::FenceLog(call.resource()?, part)).await
-            }
+            Ask::Elections => self.elections(&call).await,
+            Ask::Fences => self.fences(&call).await,
+            Ask::Fence => self.fence(&call).await,
+            Ask::FenceLog => self.fence_log(&call).await,
             Ask::Admit => self.admit(&call).await,
-            Ask::KeepHold => {
-                let Kept { election, incarnation } = call.json()?;
-                self.coordinator.keep_hold(&call.resource()?, &election, incarnation).await?;
-                answer(&Nothing {})
-            }
-            Ask::LeaveHold => {
-                let Left { incarnation } = call.json()?;
-                self.coordinator.leave_hold(&call.resource()?, incarnation).await?;
-                answer(&Nothing {})
-            }
+            Ask::KeepHold => self.keep_hold(&call).await,
+            Ask::LeaveHold => self.leave_hold(&call).await,
             Ask::Store => self.record(&Key::Store).await,
             Ask::Operators => {
+                self.throttle.take(call.who, Says::Nothing)?;
                 self.coordinator.set_operators(&call.json()?).await?;
+                answer(&Nothing {})
+            }
+            Ask::Tokens => self.tokens().await,
+            Ask::OrderTokens => {
+                self.throttle.take(call.who, Says::Nothing)?;
+                self.coordinator.order_tokens(&call.json()?).await?;
                 answer(&Nothing {})
             }
             Ask::Health => {
                 Ok(reply(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok\n")))
             }
             Ask::Ready => self.ready().await,
-            Ask::OpenApi => answer(&openapi::description()),
+            Ask::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
         }
     }
 
     async fn execute(&self, call: &Call<'_>, command: Command) -> Result<Reply, Problem> {
+        self.allow(call.who, &command)?;
         let decided = self.engine.execute(&call.election()?, &command).await?;
         answer(&shown(&decided))
+    }
+
+    /// Refuses a command that its sender may not give, or not so many of.
+    fn allow(&self, who: &Who, command: &Command) -> Result<(), Problem> {
+        who.identity.check(Right::of_command(command))?;
+        let says = match command {
+            Command::Acquire(acquire) => return self.allow_acquire(who, acquire),
+            Command::Report(report) => {
+                who.identity.check_agent(&report.by)?;
+                Says::Agent(&report.by)
+            }
+            // It is not written, and who is kept from it loses its lease.
+            Command::Renew(_) => return Ok(()),
+            Command::Release(release) => Says::Lease(release.credential.incarnation),
+            Command::Pass(pass) => Says::Lease(pass.credential.incarnation),
+            Command::Checkpoint(write) => Says::Lease(write.credential.incarnation),
+            Command::Acknowledge(acknowledge) => Says::Lease(acknowledge.credential.incarnation),
+            Command::Operate(_) => Says::Nothing,
+        };
+        self.throttle.take(who, says)
+    }
+
+    fn allow_acquire(&self, who: &Who, acquire: &Acquire) -> Result<(), Problem> {
+        who.identity.check_agent(&acquire.agent)?;
+        self.throttle.take(who, Says::Agent(&acquire.agent))
     }
 
     async fn acquire(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let wait = call.number("wait_ms")?.map_or(Span::ZERO, Span::millis).min(MAX_WAIT);
         let election = call.election()?;
-        let acquired = self.engine.acquire(&election, call.json()?, wait);
+        let acquire: Acquire = call.json()?;
+        self.allow_acquire(call.who, &acquire)?;
+        let acquired = self.engine.acquire(&election, acquire, wait);
         let decided = tokio::select! {
             acquired = acquired => acquired?,
             () = self.stops(), if wait > Span::ZERO => {
@@ -312,7 +309,7 @@ impl Service {
                 tokio::task::yield_now().await;
             }
             let outcome = match Item::parse(item) {
-                Ok((election, what)) => self.one_of_many(election, what).await,
+                Ok((election, what)) => self.one_of_many(call.who, election, what).await,
                 Err(problem) => Err(problem),
             };
             answers.push(outcome.unwrap_or_else(|problem| raw_value(&problem.to_value())));
@@ -320,11 +317,18 @@ impl Service {
         answer(&answers)
     }
 
-    async fn one_of_many(&self, election: ElectionName, what: What) -> Result<Box<RawValue>, Problem> {
+    async fn one_of_many(
+        &self,
+        who: &Who,
+        election: ElectionName,
+        what: What,
+    ) -> Result<Box<RawValue>, Problem> {
+        who.identity.check_election(&election)?;
         let command = match what {
             What::Command(command) => *command,
             What::Check(token) => return Ok(raw_value(&self.check(&election, token).await?)),
         };
+        self.allow(who, &command)?;
         Ok(raw_value(&shown(&self.engine.execute(&election, &command).await?)))
     }
 
@@ -339,7 +343,7 @@ impl Service {
         }
     }
 
-    async fn record(&self, key: &Key) -> Result<Reply, Problem> {
+    pub(super) async fn record(&self, key: &Key) -> Result<Reply, Problem> {
         let Reading { found, age, .. } = self.behind.read(key).await?;
         let (record, version) = match found {
             Some((record, version)) => (Some(raw(&record)?), Some(version.as_str().to_string())),
@@ -379,8 +383,22 @@ impl Service {
         answer(&keys.iter().map(ToString::to_string).collect::<Vec<_>>())
     }
 
+    async fn elections(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let keys = self.behind.list(&Prefix::Elections).await?;
+        let names = keys.iter().map(ToString::to_string);
+        answer(&names.filter(|name| call.who.identity.sees(name)).collect::<Vec<_>>())
+    }
+
+    async fn tokens(&self) -> Result<Reply, Problem> {
+        let tokens = self.coordinator.tokens().await?;
+        let (record, version) = (raw(&Record::Tokens(tokens.shown()))?, tokens.orders.to_string());
+        answer(&Shown { record: Some(record), version: Some(version), age_ms: None })
+    }
+
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let candidate: Candidate = call.json()?;
+        call.who.identity.check_agent(&candidate.agent)?;
+        self.throttle.take(call.who, Says::Agent(&candidate.agent))?;
         if candidate.election != call.election()? {
             return Err(Refusal::invalid(
                 format!("the candidate stands for `{}`", candidate.election),
@@ -389,14 +407,6 @@ impl Service {
             .into());
         }
         answer(&self.coordinator.enlist_candidate(&candidate).await?)
-    }
-
-    async fn admit(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Admission { token, election, agent, note, hold } = call.json()?;
-        let resource = call.resource()?;
-        let hold = hold.map(|hold| (hold.incarnation, Span::millis(hold.ttl_ms)));
-        let entry = Entry { resource: &resource, token, agent: agent.as_ref(), note: &note, hold };
-        answer(&self.coordinator.admit(&entry, election.as_ref()).await?)
     }
 
     async fn ready(&self) -> Result<Reply, Problem> {
