@@ -17,7 +17,7 @@ use crate::output::{Failure, Outcome, table};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton token create --role operator --store embedded:baton.redb         the first one, while no server runs
+  baton token create --role operator --store embedded:baton.redb         the first, without a server
   baton token create --role agent --agent 'ci-*' --elections 'fleet/*'   through the server
   baton token list
   baton token revoke 4b9884b1a0c2

@@ -86,7 +86,7 @@ async fn pages_of_other_sites_and_bound_names_are_refused_with_any_token() {
     assert_eq!(ask("Host: localhost\r\nSec-Fetch-Site: cross-site").await.code(), "cross-site");
     let body = acquire("a", 1).to_string();
     let form = format!(
-        "POST /v1/elections/e/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /v1/elections/e/acquire HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     assert_eq!(send(setting.address, &form).await.status, 415);

@@ -108,7 +108,7 @@ async fn an_order_that_was_signed_once_is_carried_out_once() {
     assert_eq!(count, tokens.tokens.len() + 1);
     setting.store.revoke_token(&setting.operator, entry.id).await.unwrap();
     let replayed = post(at, path, Some(&operator), &create).await;
-    assert_eq!((replayed.status, replayed.code().as_str()), (400, "invalid"), "{replayed:?}");
+    assert_eq!((replayed.status, replayed.code().as_str()), (422, "invalid"), "{replayed:?}");
     assert_eq!(get(at, "/v1/elections", Some(secret.reveal())).await.status, 401);
     // An order that nobody signed.
     let mut forged = order;
