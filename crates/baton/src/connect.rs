@@ -12,11 +12,12 @@ use crate::error::Error;
 const ALWAYS: [&str; 3] = ["file", "git", "mem"];
 
 /// The stores that are built in on request: scheme, feature, whether this build has it.
-const ON_REQUEST: [(&str, &str, bool); 8] = [
+const ON_REQUEST: [(&str, &str, bool); 9] = [
     ("embedded", "embedded", cfg!(feature = "embedded")),
     ("etcd", "etcd", cfg!(feature = "etcd")),
     ("firestore", "firestore", cfg!(feature = "firestore")),
     ("http", "http", cfg!(feature = "http")),
+    ("https", "http", cfg!(feature = "http")),
     ("k8s", "kubernetes", cfg!(feature = "kubernetes")),
     ("postgres", "postgres", cfg!(feature = "postgres")),
     ("postgresql", "postgres", cfg!(feature = "postgres")),
@@ -57,7 +58,7 @@ pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store
             Ok(Arc::new(opened.await.map_err(std::io::Error::other)??))
         }
         #[cfg(feature = "http")]
-        "http" => Ok(baton_store_http::open(url).await?),
+        "http" | "https" => Ok(baton_store_http::open(url).await?),
         "git" => Ok(Arc::new(GitStore::open(url)?)),
         "mem" => {
             url.only(&[])?;

@@ -38,6 +38,7 @@ mod renewer;
 mod settle;
 mod stand;
 mod there;
+mod tokens;
 
 pub use backoff::Patience;
 pub use baton_election as election;
@@ -55,3 +56,4 @@ pub use leadership::{Leadership, Status, Terms};
 pub use locate::{default_store, locate};
 pub use memory::Memory;
 pub use operators::Spread;
+pub use tokens::NewToken;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 35] = [
     "run",
     "acquire",
     "renew",
@@ -28,6 +28,10 @@ const COMMANDS: [&str; 31] = [
     "operator",
     "operator add",
     "operator remove",
+    "token",
+    "token create",
+    "token list",
+    "token revoke",
     "appoint",
     "depose",
     "pause",

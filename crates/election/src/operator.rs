@@ -34,6 +34,12 @@ impl PublicKey {
     pub fn is_usable(&self) -> bool {
         VerifyingKey::from_bytes(&self.0).is_ok_and(|key| !key.is_weak())
     }
+
+    /// Whether it was the secret key of this one that signed.
+    pub(crate) fn signed(&self, bytes: &[u8], signature: &[u8; 64]) -> bool {
+        VerifyingKey::from_bytes(&self.0)
+            .is_ok_and(|key| key.verify_strict(bytes, &Signature::from_bytes(signature)).is_ok())
+    }
 }
 
 impl fmt::Display for PublicKey {
@@ -90,10 +96,15 @@ impl OperatorKey {
         PublicKey(self.0.verifying_key().to_bytes())
     }
 
+    /// Signs whatever it is.
+    pub(crate) fn sign_bytes(&self, bytes: &[u8]) -> [u8; 64] {
+        self.0.sign(bytes).to_bytes()
+    }
+
     /// Signs who the operators of a store's new elections shall be.
     pub fn sign_keys(&self, info: &StoreInfo, after: Vec<PublicKey>) -> SignedKeys {
         let order = KeysOrder { store: info.id, number: info.orders + 1, after };
-        let signature = self.0.sign(&order.signed_bytes()).to_bytes();
+        let signature = self.sign_bytes(&order.signed_bytes());
         SignedKeys { order, by: self.public(), signature }
     }
 
@@ -106,7 +117,7 @@ impl OperatorKey {
             number: document.acts + 1,
             act,
         };
-        let signature = self.0.sign(&order.signed_bytes()).to_bytes();
+        let signature = self.sign_bytes(&order.signed_bytes());
         Signed { order, by: self.public(), signature }
     }
 }
@@ -280,10 +291,7 @@ impl Signed {
                 why: "the election changed since the order was signed".to_string(),
             });
         }
-        let valid = VerifyingKey::from_bytes(&self.by.0).is_ok_and(|key| {
-            key.verify_strict(&order.signed_bytes(), &Signature::from_bytes(&self.signature)).is_ok()
-        });
-        if valid {
+        if self.by.signed(&order.signed_bytes(), &self.signature) {
             Ok(())
         } else {
             Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() })
@@ -351,10 +359,7 @@ impl SignedKeys {
                 "copy what `baton operator key` prints",
             ));
         }
-        let valid = VerifyingKey::from_bytes(&self.by.0).is_ok_and(|key| {
-            key.verify_strict(&self.order.signed_bytes(), &Signature::from_bytes(&self.signature)).is_ok()
-        });
-        if !valid {
+        if !self.by.signed(&self.order.signed_bytes(), &self.signature) {
             return Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() });
         }
         Ok(StoreInfo { operator_keys: after.clone(), orders: *number, ..info.clone() })

@@ -7,11 +7,12 @@ use alloc::format;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::id::{ContentHash, Incarnation, KeyHash, LeaseKey, StoreId};
+use crate::id::{ContentHash, Incarnation, KeyHash, LeaseKey, StoreId, TokenId};
 use crate::name::{AgentName, ElectionName, MAX_NAME_BYTES, ResourceName};
 use crate::operator::PublicKey;
 use crate::policy::MAX_CAPABILITY_BYTES;
 use crate::time::{Span, WallTime};
+use crate::tokens::Pattern;
 
 /// One segment of a name: no `..`, nothing before or after which a `.` would stand alone, no `-` in front.
 const SEGMENT: &str = r"[a-z0-9_]([a-z0-9_-]|\.[a-z0-9_-])*";
@@ -62,6 +63,8 @@ texts! {
     LeaseKey, "LeaseKey", "The secret that proves to be the holder of a lease", hexadecimal(16);
     KeyHash, "KeyHash", "SHA-256 of the bytes of a lease key", hexadecimal(32);
     StoreId, "StoreId", "Which store this is", hexadecimal(8);
+    TokenId, "TokenId", "By what an access token is known", hexadecimal(6);
+    Pattern, "Pattern", "A name, in which * stands for any characters", name("^[a-z0-9._/*-]+$");
     ContentHash, "ContentHash", "A SHA-256", hexadecimal(32);
     PublicKey, "PublicKey", "An operator's Ed25519 key", hexadecimal(32);
     Signature, "Signature", "An Ed25519 signature", hexadecimal(64);

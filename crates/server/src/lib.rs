@@ -7,7 +7,10 @@
 mod candidates;
 mod engine;
 mod http;
+mod options;
 mod store;
+mod tls;
+mod tokens;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +19,8 @@ use baton_store::{Deletion, Store, StoreError};
 use tokio::net::TcpListener;
 
 pub use engine::{Engine, Event, Leads, News, Subscription, View};
+pub use options::{Limits, Options};
+pub use tls::{Tls, TlsError};
 
 /// A server that listens.
 pub struct Server {
@@ -41,30 +46,48 @@ pub enum StartError {
     /// Others than this server could write the store.
     #[error("{0} can be written by others, and a server must be alone with its elections")]
     Shared(String),
-    /// Others than this machine's users could reach it.
-    #[error("{0} can be reached from other machines, and this server knows neither tokens nor TLS yet")]
-    NotLoopback(SocketAddr),
+    /// Others than this machine's users could reach it, and read what is sent.
+    #[error("{0} can be reached from other machines, and there is no TLS")]
+    NoTls(SocketAddr),
+    /// Everybody must show a token, and there is none.
+    #[error("everybody must show a token, and {0} has none")]
+    NoTokens(String),
 }
 
 impl Server {
-    /// Takes a loopback address, before anything else is done.
-    pub async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
-        if !address.ip().is_loopback() {
-            return Err(StartError::NotLoopback(address));
+    /// Takes an address, before anything else is done. One that is not a loopback one takes TLS.
+    pub async fn listen(address: SocketAddr, options: &Options) -> Result<TcpListener, StartError> {
+        if !address.ip().is_loopback() && options.tls.is_none() {
+            return Err(StartError::NoTls(address));
         }
         TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
     }
 
     /// Serves elections in a store that nobody else can write meanwhile.
-    pub async fn start(listener: TcpListener, store: Arc<dyn Store>) -> Result<Server, StartError> {
+    ///
+    /// Everybody must show a token, unless it listens at a loopback address, without TLS, and was not told to ask for one.
+    pub async fn start(
+        listener: TcpListener,
+        store: Arc<dyn Store>,
+        options: Options,
+    ) -> Result<Server, StartError> {
         if store.decider().is_some() || store.strengths().deletion != Deletion::Impossible {
             return Err(StartError::Shared(store.location()));
         }
         let unbound = SocketAddr::from(([127, 0, 0, 1], 0));
         let address =
             listener.local_addr().map_err(|error| StartError::Listen { address: unbound, error })?;
+        if !address.ip().is_loopback() && options.tls.is_none() {
+            return Err(StartError::NoTls(address));
+        }
+        let needed = options.needs_tokens(address);
+        let register = Arc::new(http::Register::new(&tokens::read(&*store).await?, needed));
+        if needed && register.is_empty() {
+            return Err(StartError::NoTokens(store.location()));
+        }
         let engine = Engine::start(store).await?;
-        Ok(Server { listener, service: Arc::new(http::Service::new(engine, address)), address })
+        let service = Arc::new(http::Service::new(engine, address, register, options));
+        Ok(Server { listener, service, address })
     }
 
     /// Where it listens.

@@ -3,6 +3,8 @@
 //! Elections are read from memory and are not written through here. Candidates live in memory only. Everything else goes to the store
 //! behind the engine.
 
+use std::sync::Arc;
+
 use baton_election::ElectionName;
 use baton_election::document::Transition;
 use baton_store::{
@@ -12,18 +14,22 @@ use baton_store::{
 
 use crate::candidates::Candidates;
 use crate::engine::{Engine, View};
+use crate::http::Register;
+use crate::tokens;
 
 /// The store that a server's own client sees.
 pub(crate) struct Behind {
     engine: Engine,
     candidates: Candidates,
+    register: Arc<Register>,
     /// Who changes what the store knows of itself does so alone.
     info: tokio::sync::Mutex<()>,
 }
 
 impl Behind {
-    pub(crate) fn new(engine: Engine) -> Behind {
-        Behind { engine, candidates: Candidates::default(), info: tokio::sync::Mutex::default() }
+    pub(crate) fn new(engine: Engine, register: Arc<Register>) -> Behind {
+        let info = tokio::sync::Mutex::default();
+        Behind { engine, candidates: Candidates::default(), register, info }
     }
 
     async fn read_election(&self, election: &ElectionName) -> Result<Reading, StoreError> {
@@ -48,6 +54,14 @@ impl Behind {
         }
         swapped
     }
+
+    /// Whatever came of it, those are let in whom the store knows.
+    async fn swap_tokens(&self, expect: Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
+        let _alone = self.info.lock().await;
+        let swapped = self.engine.store().swap(&Key::Tokens, expect, next, clock).await;
+        tokens::refresh(&**self.engine.store(), &self.register).await?;
+        swapped
+    }
 }
 
 impl Store for Behind {
@@ -61,7 +75,9 @@ impl Store for Behind {
             Key::Candidate(election, agent) => {
                 Box::pin(async move { Ok(self.candidates.read(election, agent)) })
             }
-            Key::Store | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => self.engine.store().read(key),
+            Key::Store | Key::Tokens | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
+                self.engine.store().read(key)
+            }
         }
     }
 
@@ -84,6 +100,7 @@ impl Store for Behind {
                 Box::pin(async move { self.candidates.swap(election, agent, &expect, next, clock) })
             }
             Key::Store => Box::pin(self.swap_info(expect, next, clock)),
+            Key::Tokens => Box::pin(self.swap_tokens(expect, next, clock)),
             Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
                 self.engine.store().swap(key, expect, next, clock)
             }

@@ -14,7 +14,7 @@ use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Command, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
 };
-use baton_server::{Engine, Server, StartError};
+use baton_server::{Engine, Options, Server, StartError};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Decided, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
     StoreError, Strengths, Swapped, Undecided, boot,
@@ -367,9 +367,9 @@ async fn a_succession_whose_answer_was_lost_is_found_out() {
 async fn a_store_that_others_can_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = baton_store::FileStore::open(&folder.path().join("s"), baton_store::Access::Write).unwrap();
-    let listener = Server::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let refused = Server::start(listener, Arc::new(store)).await.err();
+    let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
+    let refused = Server::start(listener, Arc::new(store), Options::default()).await.err();
     assert!(matches!(refused, Some(StartError::Shared(_))), "{refused:?}");
-    let refused = Server::listen("0.0.0.0:0".parse().unwrap()).await.err();
-    assert!(matches!(refused, Some(StartError::NotLoopback(_))), "{refused:?}");
+    let refused = Server::listen("0.0.0.0:0".parse().unwrap(), &Options::default()).await.err();
+    assert!(matches!(refused, Some(StartError::NoTls(_))), "{refused:?}");
 }

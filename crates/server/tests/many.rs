@@ -14,7 +14,7 @@ use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Command, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
 };
-use baton_server::{Engine, Server};
+use baton_server::{Engine, Options, Server};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
     StoreError, Strengths, Swapped, Undecided,
@@ -105,8 +105,8 @@ fn release(number: u8, epoch: Epoch) -> Release {
 
 /// A server on a store, at an address of its own, until the test ends.
 async fn served(store: &Slow) -> String {
-    let listener = Server::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let server = Server::start(listener, Arc::new(store.clone())).await.unwrap();
+    let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
+    let server = Server::start(listener, Arc::new(store.clone()), Options::default()).await.unwrap();
     let address = server.address().to_string();
     tokio::spawn(server.serve(std::future::pending()));
     address

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use baton_election::document::{Approval, Cause, Departure, Leader, Phase};
 use baton_election::id::{Incarnation, KeyHash, StoreId};
 use baton_election::policy::Limits;
-use baton_election::{AgentName, Document, Epoch, Span, State, WallTime};
-use baton_store::{Record, StoreError, boot};
+use baton_election::{AgentName, Document, Epoch, Span, State, Tokens, WallTime};
+use baton_store::{Key, Record, StoreError, boot};
 use redb::{Error, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
 
 use crate::fault::Place;
@@ -71,13 +71,15 @@ pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
         floor: Epoch(highest.0.saturating_add(GAP)),
         leases: restore.leases.unwrap_or(leases).max(leases),
         wall: boot::wall(),
+        tokens: former.as_ref().and_then(|former| former.tokens.clone()).or(known.tokens),
+        version: meta.versions.saturating_add(GAP),
     };
     let fresh = Fresh::make(&to, |into| {
         copy(&from, &transaction, into)?;
         plan.carry_out(&from, &transaction, into)?;
         let number = || -> Result<(), Error> {
             let mut table = into.open_table(META)?;
-            table.insert(META_VERSIONS, meta.versions.saturating_add(GAP))?;
+            table.insert(META_VERSIONS, plan.version)?;
             table.insert(META_FLOOR, plan.floor.0)?;
             table.insert(META_LEASE, plan.leases.as_millis())?;
             Ok(())
@@ -125,12 +127,14 @@ struct Known {
     /// The longest lease that was given or may be asked for, as far as can be seen.
     leases: Span,
     elections: u64,
+    /// The access tokens.
+    tokens: Option<Tokens>,
 }
 
 impl Known {
     fn of(place: &Place, transaction: &ReadTransaction) -> Result<Known, StoreError> {
         let leases = baton_election::Policy::default().ttl;
-        let mut known = Known { store: None, highest: Epoch(0), leases, elections: 0 };
+        let mut known = Known { store: None, highest: Epoch(0), leases, elections: 0, tokens: None };
         each(place, transaction, |_, record, _| {
             match record {
                 Record::Store(info) => known.store = Some(info.id),
@@ -142,6 +146,7 @@ impl Known {
                     known.leases = known.leases.max(held).max(allowed).max(document.policy.ttl);
                 }
                 Record::Fence(fence) => known.highest = known.highest.max(fence.highest),
+                Record::Tokens(tokens) => known.tokens = Some(tokens),
                 Record::Candidate(_) | Record::History(_) | Record::FenceLog(_) => {}
             }
             Ok(())
@@ -178,6 +183,8 @@ struct Former {
     highest: Epoch,
     /// The longest lease that may be running by it.
     leases: Span,
+    /// Its access tokens.
+    tokens: Option<Tokens>,
     /// It stays locked as long as this.
     _database: Option<redb::Database>,
 }
@@ -197,10 +204,10 @@ fn former(to: &Place, known: &Known) -> Result<Former, StoreError> {
         }
         Ok((database, former, meta)) => {
             let (highest, leases) = (former.highest.max(meta.floor), former.leases.max(meta.lease));
-            Ok(Former { highest, leases, _database: Some(database) })
+            Ok(Former { highest, leases, tokens: former.tokens, _database: Some(database) })
         }
         Err(StoreError::Corrupt { .. }) => {
-            Ok(Former { highest: Epoch(0), leases: Span::ZERO, _database: None })
+            Ok(Former { highest: Epoch(0), leases: Span::ZERO, tokens: None, _database: None })
         }
         Err(error) => Err(error),
     }
@@ -225,6 +232,10 @@ struct Plan {
     floor: Epoch,
     leases: Span,
     wall: WallTime,
+    /// The access tokens of the former store, if they can be read: what was revoked there stays so. Else the snapshot's.
+    tokens: Option<Tokens>,
+    /// The highest version that was given by then.
+    version: u64,
 }
 
 impl Plan {
@@ -245,15 +256,25 @@ impl Plan {
                     fence.highest = self.floor;
                     Record::Fence(fence)
                 }
-                Record::Store(_) | Record::Candidate(_) | Record::History(_) | Record::FenceLog(_) => {
-                    return Ok(());
-                }
+                Record::Store(_)
+                | Record::Tokens(_)
+                | Record::Candidate(_)
+                | Record::History(_)
+                | Record::FenceLog(_) => return Ok(()),
             };
             let mut value = shape::value(&next.to_compact_json());
             shape::number(&mut value, version);
             let inserted = table.insert(bytes, value.as_slice());
             inserted.map(drop).map_err(|error| place.unavailable(error))
-        })
+        })?;
+        let Some(tokens) = self.tokens.clone() else { return Ok(()) };
+        // Orders that were signed since the snapshot do not come again.
+        let orders = tokens.orders.saturating_add(GAP);
+        let next = Record::Tokens(Tokens { orders, last: None, ..tokens });
+        let mut value = shape::value(&next.to_compact_json());
+        shape::number(&mut value, self.version);
+        let inserted = table.insert(shape::key(&Key::Tokens).as_slice(), value.as_slice());
+        inserted.map(drop).map_err(|error| place.unavailable(error))
     }
 
     /// Whoever leads, known or not, is ended as if from outside: no token passes, and the longest lease is waited for.

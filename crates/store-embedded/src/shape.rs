@@ -43,6 +43,7 @@ const CANDIDATE: u8 = 3;
 const BESIDE: u8 = 4;
 const FENCE: u8 = 5;
 const FENCE_LOG: u8 = 6;
+const TOKENS: u8 = 7;
 
 fn joined(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = vec![kind];
@@ -54,6 +55,7 @@ fn joined(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
 pub(crate) fn key(key: &Key) -> Vec<u8> {
     match key {
         Key::Store => joined(STORE, &[]),
+        Key::Tokens => joined(TOKENS, &[]),
         Key::Election(election) => joined(ELECTION, &[election.as_str().as_bytes()]),
         Key::Candidate(election, agent) => {
             joined(CANDIDATE, &[election.as_str().as_bytes(), agent.as_str().as_bytes()])
@@ -78,6 +80,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Key> {
     };
     match *kind {
         STORE => rest.is_empty().then_some(Key::Store),
+        TOKENS => rest.is_empty().then_some(Key::Tokens),
         ELECTION => Some(Key::Election(election(rest)?)),
         CANDIDATE => {
             let (name, agent) = halves()?;
@@ -170,7 +173,8 @@ mod tests {
         let election = |text| ElectionName::new(text).unwrap();
         let resource = |text| ResourceName::new(text).unwrap();
         let agent = |text| AgentName::new(text).unwrap();
-        let mut keys = vec![Key::Store, Key::FenceLog(resource("a"), 2), Key::FenceLog(resource("a"), 256)];
+        let mut keys =
+            vec![Key::Store, Key::Tokens, Key::FenceLog(resource("a"), 2), Key::FenceLog(resource("a"), 256)];
         for name in ["a", "a-b", "a.b", "a/b", "ab", "b"] {
             keys.extend([
                 Key::Election(election(name)),

@@ -64,6 +64,7 @@ impl Prepared {
             transition: match &write.next {
                 Record::Election(document) => history::Entry::of(document),
                 Record::Store(_)
+                | Record::Tokens(_)
                 | Record::Candidate(_)
                 | Record::History(_)
                 | Record::Fence(_)

@@ -70,9 +70,15 @@ impl EtcdStore {
                 Ok(Reading { found, age: None, trace: None, asked_at, received_at: boot::now() })
             }
             (None, Key::Election(_)) => self.read_alone(key, &text, asked_at).await,
-            (None, Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..)) => {
-                Ok(absent(shape::revision(answer.header.as_ref()), asked_at))
-            }
+            (
+                None,
+                Key::Store
+                | Key::Tokens
+                | Key::Candidate(..)
+                | Key::History(_)
+                | Key::Fence(_)
+                | Key::FenceLog(..),
+            ) => Ok(absent(shape::revision(answer.header.as_ref()), asked_at)),
         }
     }
 
@@ -118,7 +124,10 @@ impl EtcdStore {
                 request.failure =
                     vec![shape::look(Area::only(&text).keys(1)), shape::look(below.keys(GLANCE))];
             }
-            (Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..), Expect::Absent)
+            (
+                Key::Tokens | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..),
+                Expect::Absent,
+            )
             | (_, Expect::Version(_)) => {}
         }
         let answer = self.client.txn(Effect::Once, &request).await;

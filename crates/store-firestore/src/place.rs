@@ -27,9 +27,12 @@ impl Place {
     pub(crate) fn document(&self, key: &Key) -> String {
         let collection = match key {
             Key::Election(_) => self.elections(),
-            Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
-                self.records()
-            }
+            Key::Store
+            | Key::Tokens
+            | Key::Candidate(..)
+            | Key::History(_)
+            | Key::Fence(_)
+            | Key::FenceLog(..) => self.records(),
         };
         format!("{}/{collection}/{}", self.root(), id(&key.to_string()))
     }
@@ -123,6 +126,7 @@ mod tests {
         let agent = AgentName::new("__x__").unwrap();
         let keys = [
             Key::Store,
+            Key::Tokens,
             Key::Election(election("a/b")),
             Key::Election(election("a-b")),
             Key::Election(election("__a__")),

@@ -113,6 +113,7 @@ fn told(key: &Key, record: &Record) -> Vec<(&'static str, api::Value)> {
             ("state", text(&document.state.to_string())),
         ],
         Record::Store(_)
+        | Record::Tokens(_)
         | Record::Candidate(_)
         | Record::History(_)
         | Record::Fence(_)

@@ -67,7 +67,12 @@ impl Inner {
         let asked_at = boot::now();
         let read = match key {
             Key::Election(election) => self.read_election(key, election, asked_at).await?,
-            Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
+            Key::Store
+            | Key::Tokens
+            | Key::Candidate(..)
+            | Key::History(_)
+            | Key::Fence(_)
+            | Key::FenceLog(..) => {
                 let snapshot = self.get(vec![self.place.document(key)]).await?;
                 let trace = Trace { epoch: Epoch(0), lease: Span::ZERO };
                 Read { found: self.found(key, &snapshot)?, trace, read_time: snapshot.read_time }

@@ -49,9 +49,16 @@ pub(crate) fn compare(seen: &Tip, tip: &Tip) -> Judgement {
                 before.highest, after.highest
             ))
         }
+        (Record::Tokens(before), Record::Tokens(after)) if after.orders < before.orders => {
+            Judgement::WentBack(format!(
+                "the count of orders on tokens went back from {} to {}",
+                before.orders, after.orders
+            ))
+        }
         // Nothing hangs on the order of the others' states.
         (
             Record::Store(_)
+            | Record::Tokens(_)
             | Record::Election(_)
             | Record::Candidate(_)
             | Record::History(_)
@@ -91,7 +98,7 @@ fn store_of(record: &Record) -> Option<StoreId> {
         Record::Store(info) => Some(info.id),
         Record::Election(document) => Some(document.store),
         Record::Fence(fence) => Some(fence.store),
-        Record::Candidate(_) | Record::History(_) | Record::FenceLog(_) => None,
+        Record::Tokens(_) | Record::Candidate(_) | Record::History(_) | Record::FenceLog(_) => None,
     }
 }
 

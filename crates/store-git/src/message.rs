@@ -16,6 +16,7 @@ pub(crate) fn of(record: &Record, settled: bool, term: &str, change: &str) -> St
     let mut text = match record {
         Record::Election(document) => election(document, settled),
         Record::Store(info) => format!("store {}\n", info.id),
+        Record::Tokens(tokens) => format!("{} access tokens\n", tokens.tokens.len()),
         Record::Candidate(candidate) if candidate.withdrawn => {
             format!("{} no longer stands for {}\n", candidate.agent, candidate.election)
         }

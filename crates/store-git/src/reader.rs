@@ -162,7 +162,9 @@ impl Inner {
     /// A record that was seen is not there: the owner wiped the store, or somebody deleted the ref.
     async fn vanished(&self, key: &Key, seen: &Tip) -> Result<Option<Tip>, StoreError> {
         match key {
-            Key::Store | Key::Candidate(..) | Key::History(_) | Key::FenceLog(..) => return Ok(None),
+            Key::Store | Key::Tokens | Key::Candidate(..) | Key::History(_) | Key::FenceLog(..) => {
+                return Ok(None);
+            }
             Key::Election(_) | Key::Fence(_) => {}
         }
         let founded = self.seen(&Key::Store).await;

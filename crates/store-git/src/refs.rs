@@ -93,6 +93,7 @@ mod tests {
         let election = |text| ElectionName::new(text).unwrap();
         let keys = [
             Key::Store,
+            Key::Tokens,
             Key::Election(election("a")),
             Key::Election(election("a/b")),
             Key::Candidate(election("a"), AgentName::new("b").unwrap()),

@@ -72,6 +72,7 @@ impl Tip {
         match &self.record {
             Record::Election(document) => Some(document),
             Record::Store(_)
+            | Record::Tokens(_)
             | Record::Candidate(_)
             | Record::History(_)
             | Record::Fence(_)
@@ -84,6 +85,7 @@ impl Tip {
 pub(crate) fn file_name(key: &Key) -> &'static str {
     match key {
         Key::Store => "store.json",
+        Key::Tokens => "tokens.json",
         Key::Election(_) => "coordinator.json",
         Key::Candidate(..) => "candidate.json",
         Key::History(_) => "history.json",

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use baton_store::StoreError;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
@@ -14,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
 use crate::open::Settings;
+use crate::{tls, token};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -23,21 +26,30 @@ const IDLE: Duration = Duration::from_secs(8);
 /// A way to the server. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct Client {
-    inner: hyper_util::client::legacy::Client<HttpConnector, Full<Bytes>>,
+    inner: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     pub(crate) base: String,
+    /// What shows who asks.
+    token: Option<HeaderValue>,
     limit: Duration,
 }
 
 impl Client {
-    pub(crate) fn of(settings: &Settings) -> Client {
+    pub(crate) fn of(settings: &Settings) -> Result<Client, StoreError> {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT));
         connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls::config(settings)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         let inner = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_timer(TokioTimer::new())
             .build(connector);
-        Client { inner, base: settings.base.clone(), limit: settings.limit }
+        let token = token::header(settings)?;
+        Ok(Client { inner, base: settings.base.clone(), token, limit: settings.limit })
     }
 
     /// What is at a path.
@@ -79,7 +91,11 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> Result<http::request::Builder, Fault> {
-        Ok(Request::builder().method(method).uri(format!("{}{path}", self.base)))
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        Ok(request)
     }
 
     async fn send(&self, request: http::Result<Request<Full<Bytes>>>) -> Result<Response<Incoming>, Fault> {

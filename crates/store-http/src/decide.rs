@@ -6,6 +6,7 @@ use baton_election::command::Acquire;
 use baton_election::fence::{Entry, Fence};
 use baton_election::operator::SignedKeys;
 use baton_election::time::Span;
+use baton_election::tokens::SignedTokenOrder;
 use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation,
     ResourceName,
@@ -175,5 +176,9 @@ impl Decider for HttpStore {
         Box::pin(
             async move { self.send::<IgnoredAny>("/v1/store/operators", order, AT_ONCE).await.map(|_| ()) },
         )
+    }
+
+    fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, ()> {
+        Box::pin(async move { self.send::<IgnoredAny>("/v1/tokens", order, AT_ONCE).await.map(|_| ()) })
     }
 }

@@ -49,6 +49,14 @@ impl Fault {
         if error.is_connect() { Fault::NotSent(why) } else { Fault::NoAnswer(why) }
     }
 
+    /// Whether the server does not let this client in.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Fault::Said(said) => matches!(said.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN),
+            Fault::NotSent(_) | Fault::NoAnswer(_) => false,
+        }
+    }
+
     /// An answer that is none.
     pub(crate) fn said(status: StatusCode, body: &[u8]) -> Fault {
         let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
@@ -89,9 +97,12 @@ impl Fault {
                 Said { code, detail, .. } if code == "unknown" => {
                     StoreError::Unknown { location: location.to_string(), why: detail }
                 }
-                Said { status: StatusCode::SERVICE_UNAVAILABLE, detail, hint, .. } => {
-                    StoreError::Unavailable { location: location.to_string(), why: detail, hint }
-                }
+                Said {
+                    status: StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS,
+                    detail,
+                    hint,
+                    ..
+                } => StoreError::Unavailable { location: location.to_string(), why: detail, hint },
                 Said { detail, hint, .. } => {
                     StoreError::Refused { place: location.to_string(), why: detail, hint }
                 }
@@ -102,11 +113,15 @@ impl Fault {
 }
 
 fn unavailable(location: &str, why: String) -> StoreError {
-    StoreError::Unavailable {
-        location: location.to_string(),
-        why,
-        hint: "see whether the server runs: baton serve".to_string(),
-    }
+    let hint = match (why.contains("certificate"), location.starts_with("http://")) {
+        (true, _) => {
+            "name the authority that signed it, and the host by a name that stands in it: https://HOST?ca=FILE"
+        }
+        // What a server that speaks TLS answers is not HTTP.
+        (false, true) if why.contains("HTTP version") => "perhaps it speaks TLS: https://HOST:PORT",
+        (false, _) => "see whether the server runs: baton serve",
+    };
+    StoreError::Unavailable { location: location.to_string(), why, hint: hint.to_string() }
 }
 
 #[cfg(test)]

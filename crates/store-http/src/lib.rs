@@ -1,7 +1,7 @@
-//! Elections that a Baton server decides: `http://HOST:PORT`.
+//! Elections that a Baton server decides: `http://HOST:PORT`, `https://HOST:PORT?ca=FILE`.
 //!
 //! Commands are sent to the server, which decides and writes; records are read from it. Assumes that the server is who it says it is: over
-//! plain HTTP that is so on a loopback address only. Guarantees that a command whose answer was lost is said to be unknown, never to
+//! plain HTTP that is so on a loopback address only, over TLS its certificate says so. Shows the token of `$BATON_HTTP_TOKEN`. Guarantees that a command whose answer was lost is said to be unknown, never to
 //! have failed; every command may then be sent again. Does not decide anything here.
 
 mod client;
@@ -10,6 +10,8 @@ mod fault;
 mod many;
 mod open;
 mod store;
+mod tls;
+mod token;
 mod watch;
 
 use std::sync::Arc;

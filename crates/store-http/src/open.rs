@@ -1,5 +1,7 @@
 //! From a URL to a server.
 
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use baton_store::{StoreError, StoreUrl};
@@ -12,8 +14,12 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Which server, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// `http://HOST:PORT`, without a slash at its end.
+    /// `http://HOST:PORT` or `https://HOST:PORT`, without a slash at its end.
     pub(crate) base: String,
+    /// Whether it is a loopback address or `localhost`, where nobody listens in.
+    pub(crate) loopback: bool,
+    /// Whose word on certificates is believed, instead of the system's.
+    pub(crate) authority: Option<PathBuf>,
     pub(crate) limit: Duration,
 }
 
@@ -25,24 +31,46 @@ impl Settings {
             hint: hint.to_string(),
         };
         let rest = url.rest.strip_prefix("//").unwrap_or(&url.rest).trim_end_matches('/');
+        let secure = url.scheme == "https";
+        let form = if secure { "write https://HOST:PORT" } else { "write http://HOST:PORT" };
         if rest.contains('@') {
-            return Err(refused("a name or password has no place in the URL", "write http://HOST:PORT"));
+            let hint = "write the URL without it, and the token into $BATON_HTTP_TOKEN";
+            return Err(refused("a name or password has no place in the URL", hint));
         }
         if rest.contains('/') || rest.contains('#') || rest.is_empty() {
-            return Err(refused("it names no server", "write http://HOST:PORT"));
+            return Err(refused("it names no server", form));
         }
-        if let Some((name, _)) = url.parameters.iter().next() {
-            return Err(refused(
-                &format!("the parameter `{}` means nothing here", name.escape_debug()),
-                "write http://HOST:PORT",
-            ));
+        if let Some(name) = url.parameters.keys().find(|name| !(secure && *name == "ca")) {
+            let why = format!("the parameter `{}` means nothing here", name.escape_debug());
+            let hint = match (secure, name.as_str()) {
+                (false, "ca") => "only https:// has certificates",
+                (_, "token") => "a URL is seen by everybody: write the token into $BATON_HTTP_TOKEN",
+                (_, _) => form,
+            };
+            return Err(refused(&why, hint));
         }
         let address = if has_port(rest) { rest.to_string() } else { format!("{rest}:{PORT}") };
         if address.parse::<http::uri::Authority>().is_err() {
-            return Err(refused("it names no host and port", "write http://HOST:PORT"));
+            return Err(refused("it names no host and port", form));
         }
-        Ok(Settings { base: format!("{}://{address}", url.scheme), limit: LIMIT })
+        Ok(Settings {
+            base: format!("{}://{address}", url.scheme),
+            loopback: is_loopback(&address),
+            authority: url.parameters.get("ca").map(PathBuf::from),
+            limit: LIMIT,
+        })
     }
+
+    /// Whether what is sent can be read on its way.
+    pub(crate) fn is_open(&self) -> bool {
+        self.base.starts_with("http://") && !self.loopback
+    }
+}
+
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 fn has_port(address: &str) -> bool {
@@ -64,6 +92,25 @@ mod tests {
         assert_eq!(base("http://localhost/").unwrap(), "http://localhost:7420");
         assert_eq!(base("http://[::1]").unwrap(), "http://[::1]:7420");
         assert_eq!(base("http://[::1]:9").unwrap(), "http://[::1]:9");
+    }
+
+    #[test]
+    fn https_may_name_its_authority_and_only_it() {
+        let settings = |url: &str| Settings::of(&url.parse().unwrap());
+        let secure = settings("https://baton.example?ca=/etc/ca.pem").unwrap();
+        assert_eq!(secure.base, "https://baton.example:7420");
+        assert_eq!(secure.authority, Some(PathBuf::from("/etc/ca.pem")));
+        assert!(!secure.is_open() && !secure.loopback);
+        for url in ["http://127.0.0.1?ca=x", "https://h?token=baton_1_2"] {
+            let error = settings(url).unwrap_err();
+            assert!(!format!("{error} {}", error.hint()).contains("baton_1_2"), "{url}");
+        }
+        for (url, open) in [("http://h", true), ("http://10.0.0.1", true), ("http://[::2]:1", true)]
+            .into_iter()
+            .chain([("http://127.0.0.9", false), ("http://[::1]", false), ("http://localhost:1", false)])
+        {
+            assert_eq!(settings(url).unwrap().is_open(), open, "{url}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ struct Shown {
 impl HttpStore {
     /// The server that `http://HOST:PORT` names. Asks nothing of it.
     pub fn open(url: &StoreUrl) -> Result<HttpStore, StoreError> {
-        Ok(HttpStore { client: Client::of(&Settings::of(url)?) })
+        Ok(HttpStore { client: Client::of(&Settings::of(url)?)? })
     }
 
     async fn read_now(&self, key: &Key) -> Result<Reading, StoreError> {
@@ -93,6 +93,7 @@ impl HttpStore {
 fn path(key: &Key) -> Option<String> {
     Some(match key {
         Key::Store => "/v1/store".to_string(),
+        Key::Tokens => "/v1/tokens".to_string(),
         Key::Election(election) => format!("/v1/elections/{}", segment(election)),
         Key::Candidate(election, agent) => {
             format!("/v1/elections/{}/candidates/{}", segment(election), segment(agent))
@@ -145,9 +146,12 @@ impl Store for HttpStore {
         Box::pin(async move {
             match key {
                 Key::Election(election) => watch::watch(&self.client, election).await,
-                Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
-                    Ok(watch::polled())
-                }
+                Key::Store
+                | Key::Tokens
+                | Key::Candidate(..)
+                | Key::History(_)
+                | Key::Fence(_)
+                | Key::FenceLog(..) => Ok(watch::polled()),
             }
         })
     }

@@ -28,6 +28,8 @@ struct Line {
     /// The id of the last event.
     last: Option<String>,
     failures: u32,
+    /// The server does not let it in: whoever looks itself is told why.
+    refused: bool,
 }
 
 /// Tells of changes from here on.
@@ -41,6 +43,7 @@ pub(crate) async fn watch(client: &Client, election: &ElectionName) -> Result<Bo
         text: Vec::new(),
         last: None,
         failures: 0,
+        refused: false,
     };
     // The first event says how it stands: whatever changes is told after it.
     line.next_event().await;
@@ -65,7 +68,7 @@ impl Line {
                     None => self.events = None,
                 }
             }
-            if self.connect().await && self.last.is_none() {
+            if self.connect().await && self.last.is_none() || std::mem::take(&mut self.refused) {
                 return Change::Gap;
             }
         }
@@ -85,7 +88,10 @@ impl Line {
                 self.events = Some(events);
                 true
             }
-            Err(_) => false,
+            Err(fault) => {
+                self.refused = fault.is_refusal();
+                false
+            }
         }
     }
 

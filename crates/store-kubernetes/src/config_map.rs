@@ -20,6 +20,7 @@ pub(crate) const ENTRY: &str = "record.json";
 pub(crate) fn kind(key: &Key) -> &'static str {
     match key {
         Key::Store => "store",
+        Key::Tokens => "tokens",
         Key::Election(_) => "election",
         Key::Candidate(..) => "candidate",
         Key::History(_) => "history",
@@ -37,7 +38,7 @@ pub(crate) fn label(election: &ElectionName) -> String {
 pub(crate) fn belongs_to(key: &Key) -> Option<&ElectionName> {
     match key {
         Key::Election(election) | Key::Candidate(election, _) | Key::History(election) => Some(election),
-        Key::Store | Key::Fence(_) | Key::FenceLog(..) => None,
+        Key::Store | Key::Tokens | Key::Fence(_) | Key::FenceLog(..) => None,
     }
 }
 

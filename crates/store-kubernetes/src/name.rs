@@ -17,6 +17,8 @@ const HASHED: &str = "baton-hash-";
 const MARK: &str = "baton-mark-";
 /// The name of what the store knows of itself.
 const STORE: &str = "baton-store";
+/// The name of the access tokens of the store's server.
+const TOKENS: &str = "baton-tokens";
 /// The longest name of an object.
 const MAX_BYTES: usize = 253;
 
@@ -43,8 +45,10 @@ pub(crate) fn election(lease_name: &str) -> Option<ElectionName> {
 
 /// The name of the ConfigMap of a record that is not an election.
 pub(crate) fn config_map(key: &Key) -> String {
-    if *key == Key::Store {
-        return STORE.to_string();
+    match key {
+        Key::Store => return STORE.to_string(),
+        Key::Tokens => return TOKENS.to_string(),
+        Key::Election(_) | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {}
     }
     let text = key.to_string();
     let name = format!("{ESCAPED}{}", escaped(&text));
@@ -176,6 +180,7 @@ mod tests {
         let resource = |text: &str| ResourceName::new(text).unwrap();
         let keys = [
             Key::Store,
+            Key::Tokens,
             Key::Candidate(named(&long), agent(&long)),
             Key::Candidate(named(&long), agent(&"_x".repeat(32))),
             Key::Candidate(named("a"), agent("b")),

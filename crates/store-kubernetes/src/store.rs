@@ -194,7 +194,7 @@ impl Inner {
         let (found, trace) = match key {
             Key::Election(election) => self.read_election(election).await?,
             Key::Fence(_) => (self.fence(key).await?, None),
-            Key::Store | Key::Candidate(..) | Key::History(_) | Key::FenceLog(..) => {
+            Key::Store | Key::Tokens | Key::Candidate(..) | Key::History(_) | Key::FenceLog(..) => {
                 (self.config_map(key, name::config_map(key)).await?, None)
             }
         };
@@ -360,9 +360,12 @@ impl Inner {
     async fn watch(&self, key: &Key) -> Result<BoxStream<Change>, StoreError> {
         match key {
             Key::Election(election) => self.watch_object(self.leases(), name::lease(election)).await,
-            Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
-                self.watch_object(self.config_maps(), name::config_map(key)).await
-            }
+            Key::Store
+            | Key::Tokens
+            | Key::Candidate(..)
+            | Key::History(_)
+            | Key::Fence(_)
+            | Key::FenceLog(..) => self.watch_object(self.config_maps(), name::config_map(key)).await,
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) fn columns(key: &Key, record: &Record) -> Option<Columns> {
         Key::Election(election) | Key::Candidate(election, _) | Key::History(election) => {
             Some(election.to_string())
         }
-        Key::Store | Key::Fence(_) | Key::FenceLog(..) => None,
+        Key::Store | Key::Tokens | Key::Fence(_) | Key::FenceLog(..) => None,
     };
     let plain = Columns { kind, election, ..Columns::default() };
     Some(match record {
@@ -44,7 +44,7 @@ pub(crate) fn columns(key: &Key, record: &Record) -> Option<Columns> {
             ..plain
         },
         Record::Store(info) => Columns { store: Some(info.id.to_string()), ..plain },
-        Record::History(_) | Record::FenceLog(_) => plain,
+        Record::Tokens(_) | Record::History(_) | Record::FenceLog(_) => plain,
     })
 }
 
@@ -68,6 +68,7 @@ fn of_election(document: &Document, plain: Columns) -> Option<Columns> {
 pub(crate) fn kind(key: &Key) -> &'static str {
     match key {
         Key::Store => "store",
+        Key::Tokens => "tokens",
         Key::Election(_) => "election",
         Key::Candidate(..) => "candidate",
         Key::History(_) => "history",

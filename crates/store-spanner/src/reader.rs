@@ -15,9 +15,12 @@ fn place(client: &Client, key: &Key) -> String {
     let tables = &client.settings.tables;
     let table = match key {
         Key::Election(_) => &tables.elections,
-        Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
-            &tables.records
-        }
+        Key::Store
+        | Key::Tokens
+        | Key::Candidate(..)
+        | Key::History(_)
+        | Key::Fence(_)
+        | Key::FenceLog(..) => &tables.records,
     };
     format!("the row `{key}` of `{table}` in {}", client.location())
 }
@@ -27,9 +30,12 @@ pub(crate) async fn read(client: &Client, key: &Key) -> Result<Reading, StoreErr
     let asked_at = boot::now();
     let (found, trace) = match key {
         Key::Election(_) => election(client, key).await?,
-        Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
-            other(client, key).await?
-        }
+        Key::Store
+        | Key::Tokens
+        | Key::Candidate(..)
+        | Key::History(_)
+        | Key::Fence(_)
+        | Key::FenceLog(..) => other(client, key).await?,
     };
     let age = found.as_ref().map(|intact| intact.age);
     let found = found.map(|intact| (intact.record, intact.version));

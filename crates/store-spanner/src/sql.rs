@@ -69,7 +69,12 @@ pub(crate) fn read_record(tables: &Tables, key: &Key) -> Statement {
 pub(crate) fn read_version(tables: &Tables, key: &Key) -> Statement {
     let sql = match key {
         Key::Election(_) => format!("SELECT version FROM `{}` WHERE cluster_id = @key", tables.elections),
-        Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
+        Key::Store
+        | Key::Tokens
+        | Key::Candidate(..)
+        | Key::History(_)
+        | Key::Fence(_)
+        | Key::FenceLog(..) => {
             format!("SELECT version FROM `{}` WHERE record_key = @key", tables.records)
         }
     };

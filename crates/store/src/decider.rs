@@ -4,6 +4,7 @@ use baton_election::command::Acquire;
 use baton_election::fence::{Entry, Fence};
 use baton_election::operator::SignedKeys;
 use baton_election::time::Span;
+use baton_election::tokens::SignedTokenOrder;
 use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation, Refusal,
     ResourceName,
@@ -91,4 +92,7 @@ pub trait Decider: Send + Sync {
 
     /// Changes who the operators of the store's new elections are.
     fn set_operators<'a>(&'a self, order: &'a SignedKeys) -> Decision<'a, ()>;
+
+    /// Creates or revokes an access token.
+    fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, ()>;
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use baton_election::{AgentName, ElectionName, InvalidName, ResourceName};
 
-/// The key of a record. Its text is a path whose segments are `[a-z0-9._-]` (`@store` for the store itself), different for different keys.
+/// The key of a record. Its text is a path whose segments are `[a-z0-9._-]` (`@store` and `@tokens` for the store itself), different for different keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// What the store knows of itself.
@@ -19,6 +19,8 @@ pub enum Key {
     Fence(ResourceName),
     /// A part of what a fence accepted.
     FenceLog(ResourceName, u64),
+    /// The access tokens of the store's server.
+    Tokens,
 }
 
 /// The keys of a kind.
@@ -41,6 +43,7 @@ impl Prefix {
             (
                 Prefix::Elections | Prefix::Fences | Prefix::Candidates(_),
                 Key::Store
+                | Key::Tokens
                 | Key::Election(_)
                 | Key::Candidate(..)
                 | Key::History(_)
@@ -66,6 +69,7 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::Store => f.write_str("@store"),
+            Key::Tokens => f.write_str("@tokens"),
             Key::Election(election) => write!(f, "{election}"),
             Key::Candidate(election, agent) => write!(f, "{election}/candidates/{agent}"),
             Key::History(election) => write!(f, "{election}/history"),
@@ -80,6 +84,7 @@ impl Key {
     pub fn name(&self) -> &str {
         match self {
             Key::Store => "@store",
+            Key::Tokens => "@tokens",
             Key::Election(election) | Key::History(election) => election.as_str(),
             Key::Candidate(_, agent) => agent.as_str(),
             Key::Fence(resource) | Key::FenceLog(resource, _) => resource.as_str(),
@@ -91,6 +96,9 @@ impl Key {
         let election = |text: &str| ElectionName::new(text).ok();
         if text == "@store" {
             return Some(Key::Store);
+        }
+        if text == "@tokens" {
+            return Some(Key::Tokens);
         }
         if let Some(rest) = text.strip_prefix("fences/") {
             return match rest.rsplit_once("/history/") {
@@ -123,6 +131,7 @@ mod tests {
         let agent = |text| AgentName::new(text).unwrap();
         let keys = [
             Key::Store,
+            Key::Tokens,
             Key::Election(election("a")),
             Key::Election(election("a/b")),
             Key::Candidate(election("a"), agent("b")),

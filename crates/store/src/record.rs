@@ -3,7 +3,7 @@
 use baton_election::document::{FORMAT, Pulse, Transition};
 use baton_election::fence::Accepted;
 use baton_election::log::Log;
-use baton_election::{Candidate, Document, Fence, StoreInfo};
+use baton_election::{Candidate, Document, Fence, StoreInfo, Tokens};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::key::Key;
@@ -13,6 +13,8 @@ use crate::key::Key;
 pub enum Record {
     /// What the store knows of itself.
     Store(StoreInfo),
+    /// The access tokens of the store's server.
+    Tokens(Tokens),
     /// An election.
     Election(Box<Document>),
     /// A candidate.
@@ -53,6 +55,7 @@ impl Serialize for Form<'_> {
         }
         match self.0 {
             Record::Store(info) => framed(info, serializer),
+            Record::Tokens(tokens) => framed(tokens, serializer),
             Record::Election(document) => document.serialize(serializer),
             Record::Candidate(candidate) => framed(candidate, serializer),
             Record::History(log) => framed(log, serializer),
@@ -85,6 +88,7 @@ impl Record {
         refuse_newer(text)?;
         let record = match key {
             Key::Store => framed(text).map(Record::Store),
+            Key::Tokens => framed(text).map(Record::Tokens),
             Key::Election(_) => serde_json::from_str(text).map(Record::Election),
             Key::Candidate(..) => framed(text).map(Record::Candidate),
             Key::History(_) => framed(text).map(Record::History),
@@ -109,7 +113,7 @@ impl Record {
             Record::Election(document) => Some(document.pulse()),
             Record::Candidate(candidate) => Some(candidate.pulse()),
             Record::Fence(fence) => Some(fence.pulse()),
-            Record::Store(_) | Record::History(_) | Record::FenceLog(_) => None,
+            Record::Store(_) | Record::Tokens(_) | Record::History(_) | Record::FenceLog(_) => None,
         }
     }
 
@@ -122,16 +126,19 @@ impl Record {
             }
             (Record::Fence(fence), Key::Fence(resource)) => fence.resource == *resource,
             (Record::Store(_), Key::Store)
+            | (Record::Tokens(_), Key::Tokens)
             | (Record::History(_), Key::History(_))
             | (Record::FenceLog(_), Key::FenceLog(..)) => true,
             (
                 Record::Store(_)
+                | Record::Tokens(_)
                 | Record::Election(_)
                 | Record::Candidate(_)
                 | Record::History(_)
                 | Record::Fence(_)
                 | Record::FenceLog(_),
                 Key::Store
+                | Key::Tokens
                 | Key::Election(_)
                 | Key::Candidate(..)
                 | Key::History(_)

@@ -6,6 +6,8 @@ mod checkpoint;
 mod completions;
 mod demo;
 mod doctor;
+#[cfg(feature = "server")]
+mod doors;
 mod enlist;
 mod fence;
 mod handover;
@@ -26,6 +28,7 @@ mod run;
 mod serve;
 mod show;
 mod status;
+mod token;
 mod watch;
 mod withdraw;
 
@@ -74,6 +77,8 @@ pub(crate) enum Command {
     Init(init::Init),
     /// Who the operators are; operator: add and remove one
     Operator(operators::Operator),
+    /// Who may reach a server; operator: make and revoke tokens
+    Token(token::Token),
     /// Operator: this agent shall lead
     Appoint(operator::Appoint),
     /// Operator: whoever leads, stops
@@ -132,6 +137,7 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Fence(command) => command.perform(&global).await,
         Command::Init(command) => command.perform(&global).await,
         Command::Operator(command) => command.perform(&global).await,
+        Command::Token(command) => command.perform(&global).await,
         Command::Appoint(command) => command.perform(&global).await,
         Command::Depose(command) => command.perform(&global).await,
         Command::Pause(command) => command.perform(&global).await,

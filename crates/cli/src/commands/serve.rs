@@ -13,6 +13,7 @@ use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::doors::{self, Doors};
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, Output};
@@ -34,7 +35,7 @@ Example:
 Elections are kept in the file of --store embedded:FILE [default: embedded:baton.redb]; $BATON_STORE is for clients.")]
 pub(crate) struct Serve {
     /// Where to listen
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420", value_parser = doors::address)]
     listen: SocketAddr,
     /// Write the address that it listens at into this file, once it does
     #[arg(long, value_name = "FILE")]
@@ -42,37 +43,48 @@ pub(crate) struct Serve {
     /// How often to write a snapshot into FILE.snapshots, of which the last 24 are kept; 0s for never
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     snapshot_every: Span,
+    #[command(flatten)]
+    doors: Doors,
 }
 
 impl Serve {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
-        allow_many_descriptors();
+        let options = self.doors.options()?;
         let url = global.store.as_deref().unwrap_or(STORE);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
         let Some(file) = baton::embedded_file(url).map_err(fail)? else {
-            return Err(self.failed(StartError::Shared(url.to_string())));
+            return Err(self.failed(StartError::Shared(url.to_string()), url));
         };
         // Before anything is made: an address that cannot be had leaves nothing behind.
-        let listener = Server::listen(self.listen).await.map_err(|error| self.failed(error))?;
+        let listener =
+            Server::listen(self.listen, &options).await.map_err(|error| self.failed(error, url))?;
+        if options.needs_tokens(self.listen) && !file.exists() {
+            return Err(self.failed(StartError::NoTokens(url.to_string()), url));
+        }
         let store = EmbeddedStore::open(&file, Access::Write).map_err(|error| fail(error.into()))?;
         let snapshots = (self.snapshot_every > Span::ZERO)
             .then(|| tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output)));
         let location = store.location();
-        let server = Server::start(listener, Arc::new(store)).await.map_err(|error| self.failed(error))?;
+        let server = Server::start(listener, Arc::new(store), options.clone());
+        let server = server.await.map_err(|error| self.failed(error, url))?;
         let address = server.address();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         if let Some(file) = &self.address_file {
             std::fs::write(file, format!("{address}\n"))?;
         }
-        let text = format!("serving {location} at http://{address}");
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let text = format!("serving {location} at {scheme}://{address}");
         output
             .say(&json!({"outcome": "serving", "address": address.to_string(), "store": location}), &text)?;
         let asked = async {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                Err(error) = doors::reload(options, output) => {
+                    output.talk(&format!("baton: cannot listen for SIGHUP: {error}"));
+                }
             }
         };
         server.serve(asked).await;
@@ -85,7 +97,7 @@ impl Serve {
         Ok(Exit::Done)
     }
 
-    fn failed(&self, error: StartError) -> Failure {
+    fn failed(&self, error: StartError, store: &str) -> Failure {
         match error {
             StartError::Store(error) => Failure::from_error(&error.into(), Speaker::Guard),
             StartError::Listen { .. } => Failure::new(
@@ -97,22 +109,9 @@ impl Serve {
             StartError::Shared(_) => {
                 Failure::usage(error.to_string(), "give it a file of its own: --store embedded:FILE")
             }
-            StartError::NotLoopback(_) => Failure::usage(
-                error.to_string(),
-                format!(
-                    "listen at 127.0.0.1:{}, and let others in through a tunnel of yours",
-                    self.listen.port()
-                ),
-            ),
+            StartError::NoTls(_) | StartError::NoTokens(_) => doors::closed(&error, store, self.listen),
         }
     }
-}
-
-/// Every connection and everybody in line takes one. Best effort: without, fewer are served.
-fn allow_many_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 /// Writes snapshots for ever. One that fails is told of, and the next is tried at its time.

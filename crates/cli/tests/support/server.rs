@@ -16,6 +16,13 @@ pub(crate) struct Server {
     child: Child,
     database: PathBuf,
     address: String,
+    /// `https` if it was given a certificate.
+    scheme: &'static str,
+}
+
+/// Where what a server says is kept.
+pub(crate) fn said(database: &Path) -> PathBuf {
+    database.with_extension("said")
 }
 
 impl Server {
@@ -39,8 +46,10 @@ impl Server {
             .args(["--store", &format!("embedded:{}", database.display())])
             .args(more)
             .stdin(Stdio::null())
-            .stdout(Stdio::null());
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::options().create(true).append(true).open(said(database)).unwrap());
         let child = command.spawn().unwrap();
+        let scheme = if more.contains(&"--tls-cert") { "https" } else { "http" };
         let begun = Instant::now();
         let address = loop {
             match std::fs::read_to_string(&announced) {
@@ -49,11 +58,16 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        Server { child, database: database.to_path_buf(), address }
+        Server { child, database: database.to_path_buf(), address, scheme }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Asks it to stop, and waits until it has.

@@ -19,7 +19,9 @@ use serde_json::value::RawValue;
 
 use super::Service;
 use super::calls::{Call, Told, parsed, shown};
+use super::identity::Who;
 use super::reply::{Problem, ProblemShown, Reply, reply};
+use super::right::Right;
 
 /// The most entries of a batch.
 const MAX_BATCH: usize = 20_000;
@@ -254,6 +256,7 @@ impl Service {
         answers.text.reserve(entries.len() * 112);
         answers.ends.reserve(entries.len());
         let mut now = self.engine.now();
+        let may_act = call.who.identity.check(Right::Act).is_ok();
         for (number, entry) in entries.into_iter().enumerate() {
             if number % IN_A_ROW == IN_A_ROW - 1 {
                 tokio::task::yield_now().await;
@@ -266,10 +269,15 @@ impl Service {
                     continue;
                 }
             };
+            if let Err(problem) = call.who.identity.check_election_name(&item.election) {
+                answers.write(&problem.to_value());
+                continue;
+            }
             // Whatever was asked of the election before goes first.
             let free =
                 waiting.elections.is_empty() || !waiting.elections.contains_key(item.election.as_str());
             if free
+                && may_act
                 && let Some(renew) = item.renewal()
                 && let Some((answer, ttl)) = self.engine.renew_at_once(&item.election, renew, now)
             {
@@ -284,19 +292,19 @@ impl Service {
                 Err(problem) => answers.write(&problem.to_value()),
             }
         }
-        self.wait_for(waiting, &mut answers).await;
+        self.wait_for(call.who, waiting, &mut answers).await;
         Ok(reply(StatusCode::OK, "application/json", answers.joined().into()))
     }
 
     /// Carries out what could not be answered at once.
-    async fn wait_for(&self, waiting: Waiting, answers: &mut Answers) {
+    async fn wait_for(&self, who: &Who, waiting: Waiting, answers: &mut Answers) {
         let mut elections = waiting.elections.into_iter();
         let mut under_way = FuturesUnordered::new();
         loop {
             while under_way.len() < AT_ONCE
                 && let Some((election, asked)) = elections.next()
             {
-                under_way.push(self.one_after_the_other(election, asked));
+                under_way.push(self.one_after_the_other(who, election, asked));
             }
             match under_way.next().await {
                 Some(done) => answers.late.extend(done),
@@ -307,13 +315,14 @@ impl Service {
 
     async fn one_after_the_other(
         &self,
+        who: &Who,
         election: ElectionName,
         asked: Vec<(usize, What)>,
     ) -> Vec<(usize, Vec<u8>)> {
         let mut done = Vec::with_capacity(asked.len());
         for (number, what) in asked {
             let mut text = Vec::new();
-            if let Err(problem) = self.one_of_many(&election, what, &mut text).await {
+            if let Err(problem) = self.one_of_many(who, &election, what, &mut text).await {
                 text.clear();
                 write(&mut text, &problem.to_value());
             }
@@ -324,12 +333,14 @@ impl Service {
 
     async fn one_of_many(
         &self,
+        who: &Who,
         election: &ElectionName,
         what: What,
         text: &mut Vec<u8>,
     ) -> Result<(), Problem> {
         match what {
             What::Command(command) => {
+                self.allow(who, &command)?;
                 write(text, &shown(&self.engine.execute(election, &command).await?));
             }
             What::Check(token) => {

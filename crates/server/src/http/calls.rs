@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_election::fence::Entry;
+use baton_election::command::Acquire;
 use baton_election::time::Span;
 use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation, Refusal,
-    ResourceName,
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
 };
 use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
@@ -17,7 +16,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::identity::Who;
+use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer, reply};
+use super::right::Right;
 use super::route::{Ask, decoded};
 use super::{Service, events, openapi};
 use crate::engine::Leads;
@@ -31,6 +33,7 @@ const MAX_WAIT: Span = Span::secs(60);
 
 /// A request, taken apart.
 pub(super) struct Call<'a> {
+    pub(super) who: &'a Who,
     pub(super) names: Vec<String>,
     pub(super) query: Option<&'a str>,
     /// What the client was told last of a stream.
@@ -39,7 +42,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn name(&self, place: usize) -> &str {
+    pub(super) fn name(&self, place: usize) -> &str {
         self.names.get(place).map_or("", String::as_str)
     }
 
@@ -47,7 +50,7 @@ impl Call<'_> {
         ElectionName::new(self.name(0)).map_err(|error| baton::Error::from(error).into())
     }
 
-    fn resource(&self) -> Result<ResourceName, Problem> {
+    pub(super) fn resource(&self) -> Result<ResourceName, Problem> {
         ResourceName::new(self.name(0)).map_err(|error| baton::Error::from(error).into())
     }
 
@@ -68,7 +71,7 @@ impl Call<'_> {
         self.parameter(name).map(parse).transpose()
     }
 
-    fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         // An array would be taken for an object whose fields come in their order.
         if self.body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
             return Err(Problem::invalid("the body is not an object", "see /openapi.json"));
@@ -120,37 +123,6 @@ pub(super) struct Withdrawal {
     credential: Credential,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Admission {
-    token: Epoch,
-    election: Option<ElectionName>,
-    agent: Option<AgentName>,
-    #[serde(default)]
-    note: String,
-    hold: Option<HoldFor>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HoldFor {
-    incarnation: Incarnation,
-    ttl_ms: u64,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Kept {
-    election: ElectionName,
-    incarnation: Incarnation,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Left {
-    incarnation: Incarnation,
-}
-
 impl Service {
     pub(super) async fn call(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
         match ask {
@@ -172,50 +144,75 @@ impl Service {
             Ask::Enlist => self.enlist(&call).await,
             Ask::Withdraw => {
                 let Withdrawal { agent, credential } = call.json()?;
+                call.who.identity.check_agent(&agent)?;
+                self.throttle.take(call.who, Says::Agent(&agent))?;
                 let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
                 answer(&Withdrawn { withdrawn: stood })
             }
             Ask::Elections => self.list(&call, &Prefix::Elections).await,
             Ask::Fences => self.list(&call, &Prefix::Fences).await,
-            Ask::Fence => self.record(&Key::Fence(call.resource()?)).await,
-            Ask::FenceLog => {
-                let part = call.name(1).parse();
-                let part = part.map_err(|_| Problem::invalid("a part has a number", "begin with 0"))?;
-                self.record(&Key::FenceLog(call.resource()?, part)).await
-            }
+            Ask::Fence => self.fence(&call).await,
+            Ask::FenceLog => self.fence_log(&call).await,
             Ask::Admit => self.admit(&call).await,
-            Ask::KeepHold => {
-                let Kept { election, incarnation } = call.json()?;
-                self.coordinator.keep_hold(&call.resource()?, &election, incarnation).await?;
-                answer(&Nothing {})
-            }
-            Ask::LeaveHold => {
-                let Left { incarnation } = call.json()?;
-                self.coordinator.leave_hold(&call.resource()?, incarnation).await?;
-                answer(&Nothing {})
-            }
+            Ask::KeepHold => self.keep_hold(&call).await,
+            Ask::LeaveHold => self.leave_hold(&call).await,
             Ask::Store => self.record(&Key::Store).await,
             Ask::Operators => {
+                self.throttle.take(call.who, Says::Nothing)?;
                 self.coordinator.set_operators(&call.json()?).await?;
+                answer(&Nothing {})
+            }
+            Ask::Tokens => self.tokens().await,
+            Ask::OrderTokens => {
+                self.throttle.take(call.who, Says::Nothing)?;
+                self.coordinator.order_tokens(&call.json()?).await?;
                 answer(&Nothing {})
             }
             Ask::Health => {
                 Ok(reply(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok\n")))
             }
             Ask::Ready => self.ready().await,
-            Ask::OpenApi => answer(&openapi::description()),
+            Ask::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
         }
     }
 
     async fn execute(&self, call: &Call<'_>, command: Command) -> Result<Reply, Problem> {
+        self.allow(call.who, &command)?;
         let decided = self.engine.execute(&call.election()?, &command).await?;
         answer(&shown(&decided))
+    }
+
+    /// Refuses a command that its sender may not give, or not so many of.
+    pub(super) fn allow(&self, who: &Who, command: &Command) -> Result<(), Problem> {
+        who.identity.check(Right::of_command(command))?;
+        let says = match command {
+            Command::Acquire(acquire) => return self.allow_acquire(who, acquire),
+            Command::Report(report) => {
+                who.identity.check_agent(&report.by)?;
+                Says::Agent(&report.by)
+            }
+            // It is not written, and who is kept from it loses its lease.
+            Command::Renew(_) => return Ok(()),
+            Command::Release(release) => Says::Lease(release.credential.incarnation),
+            Command::Pass(pass) => Says::Lease(pass.credential.incarnation),
+            Command::Checkpoint(write) => Says::Lease(write.credential.incarnation),
+            Command::Acknowledge(acknowledge) => Says::Lease(acknowledge.credential.incarnation),
+            Command::Operate(_) => Says::Nothing,
+        };
+        self.throttle.take(who, says)
+    }
+
+    fn allow_acquire(&self, who: &Who, acquire: &Acquire) -> Result<(), Problem> {
+        who.identity.check_agent(&acquire.agent)?;
+        self.throttle.take(who, Says::Agent(&acquire.agent))
     }
 
     async fn acquire(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let wait = call.number("wait_ms")?.map_or(Span::ZERO, Span::millis).min(MAX_WAIT);
         let election = call.election()?;
-        let acquired = self.engine.acquire(&election, call.json()?, wait);
+        let acquire: Acquire = call.json()?;
+        self.allow_acquire(call.who, &acquire)?;
+        let acquired = self.engine.acquire(&election, acquire, wait);
         let decided = tokio::select! {
             acquired = acquired => acquired?,
             () = self.stops(), if wait > Span::ZERO => {
@@ -226,7 +223,7 @@ impl Service {
         answer(&shown(&decided))
     }
 
-    async fn record(&self, key: &Key) -> Result<Reply, Problem> {
+    pub(super) async fn record(&self, key: &Key) -> Result<Reply, Problem> {
         let Reading { found, age, .. } = self.behind.read(key).await?;
         let (record, version) = match found {
             Some((record, version)) => (Some(raw(&record)?), Some(version.as_str().to_string())),
@@ -255,17 +252,49 @@ impl Service {
         answer(&self.coordinator.history(&call.election()?, limit).await?)
     }
 
-    /// Names, in order: the first, or those after `after`. Fewer than were asked for are the last.
+    /// Names, in order: the first that this one may see, or those after `after`. Fewer than were asked for are the last.
     async fn list(&self, call: &Call<'_>, prefix: &Prefix) -> Result<Reply, Problem> {
         let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_LIST);
+        let limit = limit.clamp(1, MAX_LIST);
         let after = call.parameter("after").map(|after| prefix.key(&after)).transpose();
-        let after = after.map_err(baton::Error::from)?;
-        let keys = self.behind.list_part(prefix, after.as_ref(), limit.clamp(1, MAX_LIST)).await?;
-        answer(&keys.iter().map(Key::name).collect::<Vec<_>>())
+        let mut after = after.map_err(baton::Error::from)?;
+        let mut names = Vec::new();
+        loop {
+            let part = self.behind.list_part(prefix, after.as_ref(), limit).await?;
+            let is_last = part.len() < limit;
+            for key in &part {
+                if names.len() < limit && self.sees(call, key).await? {
+                    names.push(key.name().to_string());
+                }
+            }
+            if is_last || names.len() == limit {
+                return answer(&names);
+            }
+            after = part.last().cloned();
+        }
+    }
+
+    /// Whether who asks may know of it.
+    async fn sees(&self, call: &Call<'_>, key: &Key) -> Result<bool, Problem> {
+        match key {
+            Key::Election(election) => Ok(call.who.identity.sees(election.as_str())),
+            Key::Fence(resource) => self.sees_fence(call, resource).await,
+            // Who may not know of its election has been refused.
+            Key::Candidate(..) => Ok(true),
+            Key::Store | Key::Tokens | Key::History(_) | Key::FenceLog(..) => Ok(false),
+        }
+    }
+
+    async fn tokens(&self) -> Result<Reply, Problem> {
+        let tokens = self.coordinator.tokens().await?;
+        let (record, version) = (raw(&Record::Tokens(tokens.shown()))?, tokens.orders.to_string());
+        answer(&Shown { record: Some(record), version: Some(version), age_ms: None })
     }
 
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let candidate: Candidate = call.json()?;
+        call.who.identity.check_agent(&candidate.agent)?;
+        self.throttle.take(call.who, Says::Agent(&candidate.agent))?;
         if candidate.election != call.election()? {
             return Err(Refusal::invalid(
                 format!("the candidate stands for `{}`", candidate.election),
@@ -274,14 +303,6 @@ impl Service {
             .into());
         }
         answer(&self.coordinator.enlist_candidate(&candidate).await?)
-    }
-
-    async fn admit(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Admission { token, election, agent, note, hold } = call.json()?;
-        let resource = call.resource()?;
-        let hold = hold.map(|hold| (hold.incarnation, Span::millis(hold.ttl_ms)));
-        let entry = Entry { resource: &resource, token, agent: agent.as_ref(), note: &note, hold };
-        answer(&self.coordinator.admit(&entry, election.as_ref()).await?)
     }
 
     async fn ready(&self) -> Result<Reply, Problem> {

@@ -1,26 +1,46 @@
 //! Who is not let in, whatever it asks for: browsers that speak for another site.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
 use http::request::Parts;
 
 use super::reply::Problem;
+use super::right::Right;
+use crate::tls::Tls;
 
-/// Refuses what a page of another site could have sent.
-pub(super) fn admit(parts: &Parts, address: SocketAddr) -> Result<(), Problem> {
+/// By what names the server is called. Loopback names nobody can bind to another address.
+pub(super) struct Names {
+    /// In lower case.
+    pub(super) given: Vec<String>,
+    /// Those in its certificate.
+    pub(super) tls: Option<Arc<Tls>>,
+}
+
+impl Names {
+    fn include(&self, host: &str) -> bool {
+        let name = name_in(host);
+        is_loopback(name)
+            || self.given.iter().any(|given| given.eq_ignore_ascii_case(name))
+            || self.tls.as_ref().is_some_and(|tls| tls.names(name))
+    }
+}
+
+/// Refuses what a page of another site could have sent. What is public may be asked by any name.
+pub(super) fn admit(parts: &Parts, names: &Names, right: Right) -> Result<(), Problem> {
     let host =
         text(&parts.headers, &HOST).or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
     let Some(host) = host else {
         return Err(Problem::invalid("the request names no host", "send the header Host"));
     };
-    if address.ip().is_loopback() && !is_loopback(host) {
+    if right > Right::Public && !names.include(host) {
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "wrong-host",
             "this server is not called by that name",
-            "use 127.0.0.1, localhost or [::1]",
+            "use 127.0.0.1, localhost or [::1], a name in its certificate, or one that it was given: baton serve --name HOST",
         ));
     }
     let foreign = || {
@@ -64,11 +84,15 @@ fn is_json(kind: &str) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
+/// A host without its port.
+fn name_in(host: &str) -> &str {
+    match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
-    };
+    }
+}
+
+fn is_loopback(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
@@ -90,14 +114,23 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        admit(&parts, "127.0.0.1:7420".parse().unwrap())?;
+        let names = Names { given: vec!["baton.example".to_string()], tls: None };
+        admit(&parts, &names, Right::Read)?;
         if has_body { admit_body(&parts) } else { Ok(()) }
     }
 
     #[test]
     fn loopback_names_are_let_in() {
-        for host in ["localhost", "localhost:7420", "127.0.0.1:7420", "127.1.2.3", "[::1]:7420", "LOCALHOST"]
-        {
+        for host in [
+            "baton.example",
+            "Baton.Example:7420",
+            "localhost",
+            "localhost:7420",
+            "127.0.0.1:7420",
+            "127.1.2.3",
+            "[::1]:7420",
+            "LOCALHOST",
+        ] {
             assert!(asked(Method::GET, &[("host", host)]).is_ok(), "{host}");
         }
     }

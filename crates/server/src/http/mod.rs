@@ -1,38 +1,49 @@
 //! The doors: HTTP/1.1 with JSON.
 //!
-//! On a loopback address everybody is an agent. A browser is not fooled into speaking for somebody else: the name in `Host` must be a
-//! loopback one, a page of another origin is refused, and what changes anything is JSON and says so.
+//! Who shows no token is an agent on a plain loopback address, and nobody elsewhere. A browser is not fooled into speaking for somebody
+//! else: the name in `Host` must be the server's, a page of another origin is refused, and what changes anything is JSON and says so.
+//! What a request needs stands in `right.rs`, who asks in `identity.rs`, how much one may have in `limits.rs`.
 
 mod batch;
 mod calls;
+mod connection;
 mod events;
+mod fences;
 mod gate;
+mod identity;
+mod limits;
 mod openapi;
+mod patient;
 mod reply;
+mod right;
 mod route;
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton::{Coordinator, Memory};
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_LENGTH};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
 
 use self::calls::Call;
+pub(crate) use self::identity::Register;
+use self::identity::{Identity, Who};
+use self::limits::{Peers, Streams, Throttle};
 use self::reply::{Problem, Reply};
-use self::route::{Ask, Matched};
+use self::right::Right;
+use self::route::{Ask, Matched, Route};
 use crate::engine::Engine;
+use crate::options::{Limits, Options};
 use crate::store::Behind;
+use crate::tls::Tls;
+use crate::tokens;
 
 /// The largest body of a single command: a checkpoint of 64 KiB, written as JSON, and room.
 const MAX_BODY: usize = 256 * 1024;
@@ -42,8 +53,8 @@ const MAX_BATCH_BODY: usize = 8 * 1024 * 1024;
 const BATCHES: usize = 4;
 /// How long a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
-/// How many connections are served at once.
-const MAX_CONNECTIONS: usize = 16_384;
+/// How many at once are told that they have too many connections.
+const TOLD: usize = 64;
 /// How long requests that are under way may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -56,14 +67,39 @@ pub(crate) struct Service {
     run: String,
     /// Whom it listens as.
     address: SocketAddr,
+    /// Who is let in.
+    register: Arc<Register>,
+    /// Keeps the register as the store has it.
+    follower: AbortHandle,
+    names: gate::Names,
+    tls: Option<Arc<Tls>>,
+    limits: Limits,
+    throttle: Throttle,
+    streams: Streams,
+    peers: Peers,
+    /// Who has too many connections, and is told so.
+    told: Semaphore,
     batches: Semaphore,
     /// Becomes true when the server is to stop.
     stopping: watch::Sender<bool>,
 }
 
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.follower.abort();
+    }
+}
+
 impl Service {
-    pub(crate) fn new(engine: Engine, address: SocketAddr) -> Service {
-        let behind = Arc::new(Behind::new(engine.clone()));
+    pub(crate) fn new(
+        engine: Engine,
+        address: SocketAddr,
+        register: Arc<Register>,
+        options: Options,
+    ) -> Service {
+        let behind = Arc::new(Behind::new(engine.clone(), Arc::clone(&register)));
+        let following = tokens::follow(Arc::clone(engine.store()), Arc::clone(&register));
+        let Options { tls, names, limits, require_tokens: _ } = options;
         let coordinator = Coordinator::with_store(behind.clone(), Memory::new());
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
@@ -73,6 +109,15 @@ impl Service {
             coordinator,
             run,
             address,
+            register,
+            follower: tokio::spawn(following).abort_handle(),
+            names: gate::Names { given: names, tls: tls.clone() },
+            tls,
+            throttle: Throttle::new(limits.commands),
+            streams: Streams::new(limits.streams),
+            peers: Peers::new(limits.peer_connections),
+            told: Semaphore::new(TOLD),
+            limits,
             batches: Semaphore::new(BATCHES),
             stopping: watch::Sender::new(false),
         }
@@ -94,9 +139,9 @@ impl Service {
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>, peer: IpAddr) -> Reply {
         let head = *request.method() == Method::HEAD;
-        match self.answer_or_fail(request).await {
+        match self.answer_or_fail(request, peer).await {
             Ok(mut reply) if head => {
                 *reply.body_mut() = reply::empty();
                 reply
@@ -106,11 +151,17 @@ impl Service {
         }
     }
 
-    async fn answer_or_fail(self: &Arc<Self>, request: Request<Incoming>) -> Result<Reply, Problem> {
+    async fn answer_or_fail(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        peer: IpAddr,
+    ) -> Result<Reply, Problem> {
         let (parts, body) = request.into_parts();
-        gate::admit(&parts, self.address)?;
         let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
-        let (route, names) = match route::find(method, parts.uri.path()) {
+        let matched = route::find(method, parts.uri.path());
+        let right = if let Matched::Route(route, _) = &matched { route.ask.right() } else { Right::Read };
+        gate::admit(&parts, &self.names, right)?;
+        let (route, names) = match matched {
             Matched::Route(route, names) => (route, names),
             Matched::OtherMethod(allowed) => {
                 let mut reply = Problem::new(
@@ -132,6 +183,8 @@ impl Service {
                 ));
             }
         };
+        let who = Who { identity: self.let_in(&parts.headers, route, &names)?, peer };
+        refuse_odd_query(route.ask, parts.uri.query())?;
         if route.method == Method::POST {
             gate::admit_body(&parts)?;
         }
@@ -142,8 +195,57 @@ impl Service {
             false => Bytes::new(),
         };
         let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
-        self.call(route.ask, Call { names, query: parts.uri.query(), last_event, body }).await
+        let call = Call { who: &who, names, query: parts.uri.query(), last_event, body };
+        // Who is let go of while it waits gets nothing.
+        if route.ask == Ask::Acquire && call.query.is_some() && matches!(who.identity, Identity::Bearer(_)) {
+            return tokio::select! {
+                reply = self.call(route.ask, call) => reply,
+                () = self.register.ended(&who.identity) => Err(identity::unauthorized("the token was revoked")),
+            };
+        }
+        let reply = self.call(route.ask, call).await?;
+        if reply.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream") {
+            return connection::while_let_in(self, who.identity, reply);
+        }
+        Ok(reply)
     }
+
+    /// Who asks, if it may ask this at all, and of this election.
+    fn let_in(&self, headers: &HeaderMap, route: &Route, names: &[String]) -> Result<Identity, Problem> {
+        let right = route.ask.right();
+        if right == Right::Public {
+            return Ok(Identity::Anybody);
+        }
+        let identity = self.register.identify(headers)?;
+        identity.check(right)?;
+        if route.ask.is_of_the_store() {
+            identity.check_store()?;
+        }
+        if let (Some(election), true) = (names.first(), route.path.contains("{election}")) {
+            identity.check_election_name(election)?;
+        }
+        Ok(identity)
+    }
+}
+
+/// What is not understood is not passed over in silence.
+fn refuse_odd_query(ask: Ask, query: Option<&str>) -> Result<(), Problem> {
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        let name = pair.split('=').next().unwrap_or_default();
+        if !ask.query().iter().any(|(known, ..)| *known == name) {
+            let known: Vec<&str> = ask.query().iter().map(|(known, ..)| *known).collect();
+            let hint = match known.is_empty() {
+                true => "this takes none; see /openapi.json".to_string(),
+                false => format!("this takes {}", known.join(", ")),
+            };
+            let shown: String = name.chars().take(64).collect();
+            return Err(Problem::invalid(
+                format!("the parameter `{}` is not known", shown.escape_debug()),
+                hint,
+            ));
+        }
+    }
+    Ok(())
 }
 
 async fn read(body: Incoming, limit: usize) -> Result<Bytes, Problem> {
@@ -167,7 +269,7 @@ async fn read(body: Incoming, limit: usize) -> Result<Bytes, Problem> {
 
 /// Serves until it is to stop, then lets what is under way end.
 pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: impl Future<Output = ()>) {
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Arc::new(Semaphore::new(service.limits.connections));
     let mut served = tokio::task::JoinSet::new();
     let mut until = std::pin::pin!(until);
     loop {
@@ -179,34 +281,15 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: i
             accepted = accepted => accepted,
             () = until.as_mut() => break,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             // Out of descriptors, most likely: those that are served end some time.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (service, mut stop) = (Arc::clone(&service), service.stopping.subscribe());
+        let conversation = connection::converse(Arc::clone(&service), stream, peer.ip());
         served.spawn(async move {
-            let answer = service_fn(move |request| {
-                let service = Arc::clone(&service);
-                async move { Ok::<_, Infallible>(service.answer(request).await) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(ARRIVAL)
-                .max_headers(64)
-                .max_buf_size(64 * 1024)
-                .serve_connection(TokioIo::new(stream), answer);
-            let mut connection = std::pin::pin!(connection);
-            let stopping = async { stop.wait_for(|stop| *stop).await.is_ok() };
-            let stopped = tokio::select! {
-                _ = connection.as_mut() => false,
-                _ = stopping => true,
-            };
-            if stopped {
-                connection.as_mut().graceful_shutdown();
-                let _ = tokio::time::timeout(DRAIN, connection).await;
-            }
+            conversation.await;
             drop(permit);
         });
         while served.try_join_next().is_some() {}

@@ -4,27 +4,37 @@
 //! one that is written with `Answered` behind its name.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::document::Transition;
 use baton_election::operator::{Signed, SignedKeys};
+use baton_election::tokens::SignedTokenOrder;
 use baton_election::{AgentName, Candidate, ElectionName, Fence, ResourceName};
+use bytes::Bytes;
 use http::Method;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::reply::ProblemShown;
-use super::route::{Ask, ROUTES, Route};
-use super::{batch, calls};
+use super::right::Right;
+use super::route::{Ask, Given, ROUTES, Route};
+use super::{batch, calls, fences};
 
 /// Where the types stand.
 const TYPES: &str = "/components/schemas";
 /// What is put behind the name of a type that is written in another way than it is read.
 const ANSWERED: &str = "Answered";
 
+/// The text of it, written once: everybody may ask for it.
+pub(super) fn written() -> Bytes {
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| description().to_string().into());
+    TEXT.clone()
+}
+
 /// OpenAPI 3.1.
-pub(super) fn description() -> Value {
+fn description() -> Value {
     let mut asked = generator(SchemaSettings::draft2020_12().for_deserialize());
     let mut answered = generator(SchemaSettings::draft2020_12().for_serialize());
     let operations: Vec<(&Route, Value, Value)> = ROUTES
@@ -52,7 +62,12 @@ pub(super) fn description() -> Value {
             "license": { "name": "Apache-2.0 OR MIT" },
         },
         "paths": paths,
-        "components": { "schemas": types },
+        "components": {
+            "schemas": types,
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer", "description": "An access token: baton token create" },
+            },
+        },
     })
 }
 
@@ -135,6 +150,10 @@ fn request(route: &Route, types: &mut SchemaGenerator) -> Value {
         "summary": route.summary,
         "parameters": parameters(route, types),
     });
+    let right = route.ask.right();
+    operation["x-right"] = json!(right.name());
+    // Where no token is needed, none is what everybody shows.
+    operation["security"] = if right == Right::Public { json!([]) } else { json!([{}, { "token": [] }]) };
     if let Some(body) = body(route.ask, types) {
         operation["requestBody"] =
             json!({ "required": true, "content": { "application/json": { "schema": body } } });
@@ -160,12 +179,16 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
     });
     let mut parameters: Vec<Value> = in_path.collect();
+    for (name, value, description) in route.ask.query() {
+        let schema = match (value, route.ask) {
+            (Given::Number, _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+            (Given::Name, Ask::Candidates) => json!(types.subschema_for::<AgentName>()),
+            (Given::Name, Ask::Fences) => json!(types.subschema_for::<ResourceName>()),
+            (Given::Name, _) => json!(types.subschema_for::<ElectionName>()),
+        };
+        parameters.push(json!({ "name": name, "in": "query", "description": description, "schema": schema }));
+    }
     let more = match route.ask {
-        Ask::Acquire => vec![number("wait_ms", u64::MAX, "How long to wait in line; a minute at most")],
-        Ask::History => vec![number("limit", u64::MAX, "How many of the newest")],
-        Ask::Elections => listed::<ElectionName>(types),
-        Ask::Fences => listed::<ResourceName>(types),
-        Ask::Candidates => listed::<AgentName>(types),
         Ask::Watch => vec![json!({ "name": "Last-Event-ID", "in": "header", "schema": { "type": "string" },
                                    "description": "Go on after this event" })],
         _ => Vec::new(),
@@ -173,19 +196,6 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
     parameters.extend(more);
     parameters.iter_mut().for_each(bound);
     parameters
-}
-
-fn number(name: &str, most: u64, description: &str) -> Value {
-    json!({ "name": name, "in": "query", "description": description,
-            "schema": { "type": "integer", "minimum": 0, "maximum": most } })
-}
-
-/// How a list of names is asked for in parts.
-fn listed<T: JsonSchema>(types: &mut SchemaGenerator) -> Vec<Value> {
-    let after = json!({ "name": "after", "in": "query", "schema": types.subschema_for::<T>(),
-                        "description": "Only those that come after this one" });
-    let most = "How many of the first, at most 10,000; if fewer are answered, they are the last";
-    vec![after, number("limit", u64::MAX, most)]
 }
 
 fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
@@ -201,11 +211,13 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::Enlist => types.subschema_for::<Candidate>(),
         Ask::Withdraw => types.subschema_for::<calls::Withdrawal>(),
         Ask::Batch => types.subschema_for::<Vec<batch::AnyItem>>(),
-        Ask::Admit => types.subschema_for::<calls::Admission>(),
-        Ask::KeepHold => types.subschema_for::<calls::Kept>(),
-        Ask::LeaveHold => types.subschema_for::<calls::Left>(),
+        Ask::Admit => types.subschema_for::<fences::Admission>(),
+        Ask::KeepHold => types.subschema_for::<fences::Kept>(),
+        Ask::LeaveHold => types.subschema_for::<fences::Left>(),
         Ask::Operators => types.subschema_for::<SignedKeys>(),
+        Ask::OrderTokens => types.subschema_for::<SignedTokenOrder>(),
         Ask::Store
+        | Ask::Tokens
         | Ask::Elections
         | Ask::Election
         | Ask::Leader
@@ -250,7 +262,9 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         | Ask::Report
         | Ask::Operate => of::<calls::Told<'_>>(types),
         Ask::Batch => of::<Vec<batch::OneOfMany<'_>>>(types),
-        Ask::Store | Ask::Election | Ask::Candidate | Ask::Fence | Ask::FenceLog => of::<calls::Shown>(types),
+        Ask::Store | Ask::Tokens | Ask::Election | Ask::Candidate | Ask::Fence | Ask::FenceLog => {
+            of::<calls::Shown>(types)
+        }
         Ask::Elections => of::<Vec<ElectionName>>(types),
         Ask::Candidates => of::<Vec<AgentName>>(types),
         Ask::Fences => of::<Vec<ResourceName>>(types),
@@ -259,7 +273,7 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         Ask::Withdraw => of::<calls::Withdrawn>(types),
         Ask::Enlist => of::<Candidate>(types),
         Ask::Admit => of::<Fence>(types),
-        Ask::KeepHold | Ask::LeaveHold | Ask::Operators => of::<calls::Nothing>(types),
+        Ask::KeepHold | Ask::LeaveHold | Ask::Operators | Ask::OrderTokens => of::<calls::Nothing>(types),
         Ask::Ready => of::<calls::Readiness>(types),
         Ask::OpenApi => of::<Map<String, Value>>(types),
         Ask::Watch | Ask::Health => of::<String>(types),

@@ -1,11 +1,12 @@
 //! What is answered, and how failures look: `application/problem+json` with the command's own stable codes.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use baton_election::Refusal;
 use baton_store::{StoreError, Undecided};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -26,6 +27,8 @@ pub(crate) struct Problem {
     detail: String,
     hint: String,
     facts: Map<String, Value>,
+    /// What is said in a header besides.
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 /// How a problem is shown: RFC 9457.
@@ -51,12 +54,34 @@ impl Problem {
         detail: impl Into<String>,
         hint: impl Into<String>,
     ) -> Problem {
-        Problem { status, code, detail: detail.into(), hint: hint.into(), facts: Map::new() }
+        Problem { status, code, detail: detail.into(), hint: hint.into(), facts: Map::new(), header: None }
     }
 
     /// The request makes no sense.
     pub(crate) fn invalid(detail: impl Into<String>, hint: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "invalid", detail, hint)
+    }
+
+    /// Nobody knows who asks.
+    pub(crate) fn unauthorized(detail: &str, hint: &str) -> Problem {
+        let scheme = HeaderValue::from_static("Bearer realm=\"baton\"");
+        Problem {
+            header: Some((WWW_AUTHENTICATE, scheme)),
+            ..Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail, hint)
+        }
+    }
+
+    /// One has had enough for now. Nothing was done.
+    pub(crate) fn too_many(detail: &str, wait: Duration) -> Problem {
+        let (seconds, millis) = (wait.as_secs().saturating_add(1), wait.as_millis());
+        let hint = format!("try again in {millis} ms; nothing was done");
+        let wait = Value::from(u64::try_from(millis).unwrap_or(u64::MAX));
+        let facts = Map::from_iter([("retry_in_ms".to_string(), wait)]);
+        Problem {
+            facts,
+            header: Some((RETRY_AFTER, HeaderValue::from(seconds))),
+            ..Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many", detail, hint)
+        }
     }
 
     /// As the value that stands in the body.
@@ -75,7 +100,11 @@ impl Problem {
 
     pub(crate) fn into_reply(self) -> Reply {
         let body = serde_json::to_vec(&self.to_value()).unwrap_or_default();
-        reply(self.status, "application/problem+json", body.into())
+        let mut reply = reply(self.status, "application/problem+json", body.into());
+        if let Some((name, value)) = self.header {
+            reply.headers_mut().insert(name, value);
+        }
+        reply
     }
 }
 

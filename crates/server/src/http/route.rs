@@ -7,6 +7,8 @@ use http::Method;
 pub(crate) enum Ask {
     Store,
     Operators,
+    Tokens,
+    OrderTokens,
     Elections,
     Election,
     Leader,
@@ -54,7 +56,7 @@ const fn post(path: &'static str, ask: Ask, summary: &'static str) -> Route {
 }
 
 /// All of them. The busiest stand first.
-pub(crate) static ROUTES: [Route; 29] = [
+pub(crate) static ROUTES: [Route; 31] = [
     post("/v1/elections/{election}/renew", Ask::Renew, "Stay the leader"),
     post("/v1/elections/{election}/acquire", Ask::Acquire, "Become the leader, or wait in line"),
     post("/v1/elections/{election}/release", Ask::Release, "Stop being the leader; the work has stopped"),
@@ -85,10 +87,38 @@ pub(crate) static ROUTES: [Route; 29] = [
     post("/v1/fences/{resource}/leave", Ask::LeaveHold, "End a hold on a resource"),
     get("/v1/store", Ask::Store, "What the store knows of itself"),
     post("/v1/store/operators", Ask::Operators, "Change who the operators of new elections are"),
+    get("/v1/tokens", Ask::Tokens, "The access tokens, without their hashes"),
+    post("/v1/tokens", Ask::OrderTokens, "Create or revoke an access token, by an operator's signed order"),
     get("/healthz", Ask::Health, "Whether the server runs"),
     get("/readyz", Ask::Ready, "Whether the server can decide and write"),
     get("/openapi.json", Ask::OpenApi, "This interface, described"),
 ];
+
+impl Ask {
+    /// What may stand in the query, each with what it means; there is nothing else.
+    pub(crate) fn query(self) -> &'static [(&'static str, Given, &'static str)] {
+        match self {
+            Ask::Acquire => &[("wait_ms", Given::Number, "How long to wait in line; a minute at most")],
+            Ask::History => &[("limit", Given::Number, "How many of the newest")],
+            Ask::Elections | Ask::Candidates | Ask::Fences => &[
+                ("after", Given::Name, "Only those that come after this one"),
+                (
+                    "limit",
+                    Given::Number,
+                    "How many of the first, at most 10,000; if fewer are answered, they are the last",
+                ),
+            ],
+            _ => &[],
+        }
+    }
+}
+
+/// What stands for something in the query.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Given {
+    Number,
+    Name,
+}
 
 /// What came of looking for a route.
 pub(crate) enum Matched {

@@ -50,9 +50,12 @@ impl Store for NativeStore {
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
         match key {
             Key::Election(election) => self.elections.watch(election),
-            Key::Store | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
-                self.no_records()
-            }
+            Key::Store
+            | Key::Tokens
+            | Key::Candidate(..)
+            | Key::History(_)
+            | Key::Fence(_)
+            | Key::FenceLog(..) => self.no_records(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::key::{Key, Prefix};
 const VERSIONS: &str = "versions";
 /// The view of an election, for people.
 const VIEW: &str = "coordinator.json";
-/// The folder of the marks. No key's folder begins with an `@` but the store's own.
+/// The folder of the marks. No key's folder begins with an `@` but the store's own two.
 const MARKS: &str = "@marks";
 /// How temporary files begin.
 const TEMPORARY: &str = ".tmp-";
@@ -231,6 +231,7 @@ mod tests {
         let layout = Layout::new(PathBuf::from("/s"));
         let keys = [
             Key::Store,
+            Key::Tokens,
             Key::Election(election("a")),
             Key::Election(election("a/versions")),
             Key::Election(election("a/coordinator.json")),

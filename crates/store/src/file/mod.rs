@@ -439,6 +439,7 @@ fn changes_hands(previous: Option<&VersionFile>, next: &Record) -> bool {
     let holder = |record: &Record| match record {
         Record::Election(document) => document.leader.as_ref().map(|leader| leader.incarnation),
         Record::Store(_)
+        | Record::Tokens(_)
         | Record::Candidate(_)
         | Record::History(_)
         | Record::Fence(_)

@@ -1,0 +1,133 @@
+//! Who reaches a server of `baton serve`, and how.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_server::{Limits, Options, StartError, Tls};
+use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::output::{Failure, Output};
+
+/// Descriptors that are not for connections: the store, snapshots, standard streams.
+const OWN_DESCRIPTORS: u64 = 128;
+
+#[derive(Args, Debug)]
+pub(crate) struct Doors {
+    /// Speak TLS with this certificate chain (PEM); tokens are needed then. SIGHUP reads it again
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Who may")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Who may")]
+    tls_key: Option<PathBuf>,
+    /// Let nobody in without a token, not even on a loopback address
+    #[arg(long, help_heading = "Who may")]
+    require_tokens: bool,
+    /// A name that the server is called by, beside localhost and those in its certificate; may be repeated
+    #[arg(long, value_name = "HOST", help_heading = "Who may")]
+    name: Vec<String>,
+    /// The most durable commands of one identity in a second, after as many at once; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = Limits::default().commands, help_heading = "Who may")]
+    limit_commands: u32,
+    /// The most streams of one token at once
+    #[arg(long, value_name = "N", default_value_t = Limits::default().streams, help_heading = "Who may")]
+    limit_streams: usize,
+    /// The most connections of one address at once, unless it is a loopback one
+    #[arg(long, value_name = "N", default_value_t = Limits::default().peer_connections, help_heading = "Who may")]
+    limit_connections: usize,
+}
+
+impl Doors {
+    /// What the server is told.
+    pub(super) fn options(&self) -> Result<Options, Failure> {
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let tls = Tls::load(certificate, key);
+                Some(Arc::new(tls.map_err(|error| Failure::usage(error.to_string(), error.hint))?))
+            }
+            (_, _) => None,
+        };
+        let limits = Limits {
+            commands: self.limit_commands,
+            streams: self.limit_streams,
+            peer_connections: self.limit_connections,
+            connections: descriptors(),
+            ..Limits::default()
+        };
+        Ok(Options { tls, require_tokens: self.require_tokens, names: self.name.clone(), limits })
+    }
+}
+
+/// Where to listen: an address and a port, or `localhost`.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    match text.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
+        Some((host, Ok(port))) if host.eq_ignore_ascii_case("localhost") => {
+            Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        }
+        Some((_, Ok(port))) => {
+            Err(format!("a server listens at an address, not at a name; write 127.0.0.1:{port}"))
+        }
+        Some((_, Err(_))) | None => Err("write ADDRESS:PORT, such as 127.0.0.1:7420".to_string()),
+    }
+}
+
+/// Why a server that others could reach did not start, and the commands that mend it.
+pub(super) fn closed(error: &StartError, store: &str, listen: SocketAddr) -> Failure {
+    let serve =
+        format!("baton serve --store {store} --listen {listen} --tls-cert CERT.pem --tls-key KEY.pem");
+    let create = format!("baton init --store {store} && baton token create --role operator --store {store}");
+    let hint = match error {
+        StartError::NoTokens(_) => format!("make the first one while no server runs: {create}"),
+        _ => format!(
+            "{create}, then {serve}; or listen at 127.0.0.1:{}, and let others in through a tunnel of yours",
+            listen.port()
+        ),
+    };
+    Failure::usage(error.to_string(), hint)
+}
+
+/// Reads the certificate again whenever it is told to, for ever. Without TLS the signal keeps its meaning.
+pub(super) async fn reload(options: Options, output: Output) -> std::io::Result<()> {
+    let Some(tls) = options.tls else { return std::future::pending().await };
+    let mut told = signal(SignalKind::hangup())?;
+    while told.recv().await.is_some() {
+        match tls.reload() {
+            Ok(()) => output.talk("baton: the certificate was read again"),
+            Err(error) => output.talk(&format!("baton: the former certificate stays in use: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// How many connections there can be at once: each, and everybody in line, takes a descriptor. As many as this process can
+/// have are asked for.
+fn descriptors() -> usize {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let most = Limits::default().connections;
+    let Rlimit { current, .. } = getrlimit(Resource::Nofile);
+    current.map_or(most, |current| {
+        usize::try_from(current.saturating_sub(OWN_DESCRIPTORS)).unwrap_or(most).clamp(16, most)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_to_listen_at_is_an_address_or_localhost() {
+        assert_eq!(address("localhost:7420"), Ok("127.0.0.1:7420".parse().unwrap()));
+        assert_eq!(address("LocalHost:0"), Ok("127.0.0.1:0".parse().unwrap()));
+        assert_eq!(address("[::1]:7"), Ok("[::1]:7".parse().unwrap()));
+        assert!(address("example.com:7420").unwrap_err().contains("127.0.0.1:7420"));
+        for odd in ["7420", ":x", "localhost", "1.2.3.4", "localhost:99999"] {
+            assert!(address(odd).unwrap_err().contains("ADDRESS:PORT"), "{odd}");
+        }
+    }
+}

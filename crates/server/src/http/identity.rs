@@ -1,0 +1,214 @@
+//! Who asks, by the token that it shows, and whether it may.
+//!
+//! Whether a token is needed is decided when the server is started, never by what stands in the store: the first token that is created
+//! locks nobody out, and the last one that is revoked lets nobody in. Who shows a token is bound by it wherever it asks. A token is
+//! known by one SHA-256 and a look into a table; nothing is asked of the store.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_election::tokens::{TokenEntry, TokenSecret};
+use baton_election::{AgentName, ContentHash, ElectionName, TokenId, Tokens};
+use baton_store::boot;
+use http::StatusCode;
+use http::header::{AUTHORIZATION, HeaderMap};
+use tokio::sync::watch;
+
+use super::reply::Problem;
+use super::right::Right;
+
+/// How often a token that will expire is looked at: wall clocks are set.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Who {
+    pub(crate) identity: Identity,
+    pub(crate) peer: IpAddr,
+}
+
+/// What is known of who asks.
+#[derive(Clone, Debug)]
+pub(crate) enum Identity {
+    /// Somebody who showed no token, where none is needed.
+    Anybody,
+    /// Who bears this one.
+    Bearer(Arc<TokenEntry>),
+}
+
+/// The tokens that are in force.
+pub(crate) struct Register {
+    known: watch::Sender<Arc<Known>>,
+    needed: bool,
+}
+
+type Known = HashMap<TokenId, Arc<TokenEntry>>;
+
+impl Register {
+    pub(crate) fn new(tokens: &Tokens, needed: bool) -> Register {
+        Register { known: watch::Sender::new(Arc::new(table(tokens))), needed }
+    }
+
+    /// Takes in what the store has.
+    pub(crate) fn set(&self, tokens: &Tokens) {
+        let table = table(tokens);
+        self.known.send_if_modified(|known| {
+            let differs = **known != table;
+            if differs {
+                *known = Arc::new(table);
+            }
+            differs
+        });
+    }
+
+    /// Whether nobody could get in.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.borrow().is_empty()
+    }
+
+    /// Who asks, by the headers of the request.
+    pub(super) fn identify(&self, headers: &HeaderMap) -> Result<Identity, Problem> {
+        let Some(header) = headers.get(AUTHORIZATION) else {
+            return match self.needed {
+                true => Err(unauthorized("no token was shown")),
+                false => Ok(Identity::Anybody),
+            };
+        };
+        let shown = header.to_str().ok().and_then(|text| text.split_once(' '));
+        let Some((_, text)) = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
+            return Err(unauthorized("the header Authorization is not `Bearer TOKEN`"));
+        };
+        let text = text.trim();
+        let hash = ContentHash::of(text.as_bytes());
+        let entry = TokenId::shown_in(text).and_then(|id| self.known.borrow().get(&id).cloned());
+        match entry.filter(|entry| entry.opens(&hash)) {
+            Some(entry) if entry.is_expired(boot::wall()) => Err(unauthorized("the token has expired")),
+            Some(entry) => Ok(Identity::Bearer(entry)),
+            None => Err(unauthorized(match TokenSecret::parse(text) {
+                Ok(_) => "the token is not known here: it was revoked, or is another store's",
+                Err(why) => why,
+            })),
+        }
+    }
+
+    /// Waits until what this one shows opens nothing any more.
+    pub(super) async fn ended(&self, identity: &Identity) {
+        let Identity::Bearer(entry) = identity else { return std::future::pending().await };
+        let mut changes = self.known.subscribe();
+        loop {
+            let known = changes.borrow_and_update().get(&entry.id).is_some_and(|known| known == entry);
+            if !known || entry.is_expired(boot::wall()) {
+                return;
+            }
+            let left = entry.expires.map(|expires| {
+                let left = expires.as_unix_millis().saturating_sub(boot::wall().as_unix_millis());
+                Duration::from_millis(left + 1).min(LOOK)
+            });
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {}
+            }
+        }
+    }
+}
+
+fn table(tokens: &Tokens) -> Known {
+    tokens.tokens.iter().map(|entry| (entry.id, Arc::new(entry.clone()))).collect()
+}
+
+/// Nobody who may ask at all.
+pub(super) fn unauthorized(why: &str) -> Problem {
+    Problem::unauthorized(
+        why,
+        "send Authorization: Bearer TOKEN (the command takes it from $BATON_HTTP_TOKEN); an operator makes one with `baton token create`",
+    )
+}
+
+fn forbidden(why: String, hint: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", why, hint)
+}
+
+impl Identity {
+    /// Refuses what its role does not do.
+    pub(super) fn check(&self, right: Right) -> Result<(), Problem> {
+        match self {
+            Identity::Bearer(entry) if Right::of_role(entry.role) < right => Err(forbidden(
+                format!("the token {} is of the role {}", entry.id, entry.role),
+                format!("this takes the role {}", right.least_role()),
+            )),
+            Identity::Bearer(_) | Identity::Anybody => Ok(()),
+        }
+    }
+
+    /// Whether it speaks of this election.
+    pub(super) fn sees(&self, election: &str) -> bool {
+        match self {
+            Identity::Bearer(entry) => entry.covers_election(election),
+            Identity::Anybody => true,
+        }
+    }
+
+    /// Whether it speaks of all elections.
+    pub(super) fn sees_all(&self) -> bool {
+        match self {
+            Identity::Bearer(entry) => entry.elections.is_empty(),
+            Identity::Anybody => true,
+        }
+    }
+
+    /// Refuses an election that it does not speak of.
+    pub(super) fn check_election(&self, election: &ElectionName) -> Result<(), Problem> {
+        self.check_election_name(election.as_str())
+    }
+
+    /// The same of what may not even be a name.
+    pub(super) fn check_election_name(&self, election: &str) -> Result<(), Problem> {
+        match self {
+            Identity::Bearer(entry) if !entry.covers_election(election) => Err(forbidden(
+                format!("the token {} is not for this election", entry.id),
+                "an operator makes one that is: baton token create --elections …",
+            )),
+            Identity::Bearer(_) | Identity::Anybody => Ok(()),
+        }
+    }
+
+    /// Refuses what concerns the whole store to who speaks of some elections only.
+    pub(super) fn check_store(&self) -> Result<(), Problem> {
+        match self {
+            Identity::Bearer(entry) if !entry.elections.is_empty() => Err(forbidden(
+                format!("the token {} is for some elections only", entry.id),
+                "this takes an operator's token without --elections",
+            )),
+            Identity::Bearer(_) | Identity::Anybody => Ok(()),
+        }
+    }
+
+    /// Refuses an agent as which it may not act.
+    pub(super) fn check_agent(&self, agent: &AgentName) -> Result<(), Problem> {
+        match self {
+            Identity::Bearer(entry) if !entry.covers_agent(agent.as_str()) => Err(forbidden(
+                format!("the token {} is not for the agent `{agent}`", entry.id),
+                "an operator makes one that is: baton token create --agent …",
+            )),
+            Identity::Bearer(_) | Identity::Anybody => Ok(()),
+        }
+    }
+
+    /// The same where nobody may be named: who may act as some agents only must say as which.
+    pub(super) fn check_some_agent(&self, agent: Option<&AgentName>) -> Result<(), Problem> {
+        match (self, agent) {
+            (_, Some(agent)) => self.check_agent(agent),
+            (Identity::Bearer(entry), None) if !entry.agents.is_empty() => Err(forbidden(
+                format!("the token {} is for some agents only, and none is known here", entry.id),
+                "name the agent",
+            )),
+            (Identity::Bearer(_) | Identity::Anybody, None) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "identity_tests.rs"]
+mod tests;

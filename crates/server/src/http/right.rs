@@ -1,0 +1,103 @@
+//! What a request must be allowed to do, by what it asks for. A route without a right does not compile.
+
+use baton_election::Command;
+use baton_election::tokens::Role;
+
+use super::route::Ask;
+
+/// What is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Right {
+    /// Nothing: not even a token.
+    Public,
+    /// To see.
+    Read,
+    /// To take part.
+    Act,
+    /// To hand in what an operator's key has signed.
+    Operate,
+}
+
+impl Right {
+    /// The word for it, as the description of the interface has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Right::Public => "public",
+            Right::Read => "read",
+            Right::Act => "act",
+            Right::Operate => "operate",
+        }
+    }
+
+    /// The least role that has it.
+    pub(crate) fn least_role(self) -> Role {
+        match self {
+            Right::Public | Right::Read => Role::Observer,
+            Right::Act => Role::Agent,
+            Right::Operate => Role::Operator,
+        }
+    }
+
+    /// The most that a role may.
+    pub(crate) fn of_role(role: Role) -> Right {
+        match role {
+            Role::Observer => Right::Read,
+            Role::Agent => Right::Act,
+            Role::Operator => Right::Operate,
+        }
+    }
+
+    /// What a command needs, wherever it comes from.
+    pub(crate) fn of_command(command: &Command) -> Right {
+        match command {
+            Command::Acquire(_)
+            | Command::Renew(_)
+            | Command::Release(_)
+            | Command::Pass(_)
+            | Command::Checkpoint(_)
+            | Command::Acknowledge(_)
+            | Command::Report(_) => Right::Act,
+            Command::Operate(_) => Right::Operate,
+        }
+    }
+}
+
+impl Ask {
+    /// What is needed to ask for this.
+    pub(crate) fn right(self) -> Right {
+        match self {
+            Ask::Health | Ask::Ready | Ask::OpenApi => Right::Public,
+            Ask::Store
+            | Ask::Elections
+            | Ask::Election
+            | Ask::Leader
+            | Ask::History
+            | Ask::Watch
+            | Ask::Candidates
+            | Ask::Candidate
+            | Ask::Fences
+            | Ask::Fence
+            | Ask::FenceLog => Right::Read,
+            // Each entry of a batch needs what it needs by itself.
+            Ask::Batch => Right::Read,
+            Ask::Enlist
+            | Ask::Withdraw
+            | Ask::Acquire
+            | Ask::Renew
+            | Ask::Release
+            | Ask::Pass
+            | Ask::Checkpoint
+            | Ask::Acknowledge
+            | Ask::Report
+            | Ask::Admit
+            | Ask::KeepHold
+            | Ask::LeaveHold => Right::Act,
+            Ask::Operate | Ask::Operators | Ask::Tokens | Ask::OrderTokens => Right::Operate,
+        }
+    }
+
+    /// Whether it concerns the store as a whole: a token for some elections only is not enough.
+    pub(crate) fn is_of_the_store(self) -> bool {
+        matches!(self, Ask::Operators | Ask::Tokens | Ask::OrderTokens)
+    }
+}

@@ -1,0 +1,132 @@
+//! One identity that wants too much, and the others.
+
+use std::time::Duration;
+
+use baton_election::tokens::Role;
+use baton_server::{Limits, Options};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::client::{HANG, get, post, receive, request};
+use super::setting::{Setting, acquire, credential};
+
+fn options(limits: Limits) -> Options {
+    Options { require_tokens: true, limits, ..Options::default() }
+}
+
+/// Ten thousand acquires, each of another election.
+fn flood() -> Value {
+    let entry = |number: usize| json!({ "election": format!("e-{number}"), "acquire": acquire("greedy", 1) });
+    Value::Array((0..10_000).map(entry).collect())
+}
+
+fn count(answers: &Value, code: &str) -> usize {
+    answers.as_array().unwrap().iter().filter(|answer| answer["code"] == code).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_acquires_of_one_leave_another_served() {
+    let setting = Setting::new(options(Limits { commands: 500, ..Limits::default() })).await;
+    let (greedy, modest) = (setting.token(Role::Agent).await, setting.token(Role::Agent).await);
+    let at = setting.address;
+    assert_eq!(
+        post(at, "/v1/elections/mine/acquire", Some(&greedy), &acquire("greedy", 1)).await.status,
+        200
+    );
+    let begun = std::time::Instant::now();
+    let floods: Vec<_> = (0..2)
+        .map(|_| {
+            let greedy = greedy.clone();
+            tokio::spawn(async move { post(at, "/v1/batch", Some(&greedy), &flood()).await })
+        })
+        .collect();
+    // Meanwhile and afterwards.
+    for number in 0..20 {
+        let path = format!("/v1/elections/modest-{number}/acquire");
+        let served = post(at, &path, Some(&modest), &acquire("modest", 2)).await;
+        assert_eq!(served.status, 200, "{served:?}");
+    }
+    let mut refused = 0;
+    for flood in floods {
+        let answers = tokio::time::timeout(HANG, flood).await.unwrap().unwrap().json();
+        refused += count(&answers, "too-many");
+    }
+    // A second's worth at once, and then as many as time goes by.
+    let most = 500.0 * (1.0 + begun.elapsed().as_secs_f64()) + 1.0;
+    let let_through = 20_000 - refused;
+    assert!(let_through as f64 <= most, "{let_through} of 20000 in {:?}", begun.elapsed());
+    // Its leases are not lost for it.
+    let renew = json!({ "epoch": 1, "credential": credential(1) });
+    assert_eq!(post(at, "/v1/elections/mine/renew", Some(&greedy), &renew).await.status, 200);
+}
+
+#[tokio::test]
+async fn who_sent_too_many_is_told_when_to_come_again() {
+    let setting = Setting::new(options(Limits { commands: 1, ..Limits::default() })).await;
+    let (one, other) = (setting.token(Role::Agent).await, setting.token(Role::Agent).await);
+    let at = setting.address;
+    let mut answers = Vec::new();
+    for number in 0..20 {
+        let path = format!("/v1/elections/e-{number}/acquire");
+        answers.push(post(at, &path, Some(&one), &acquire("a", 1)).await);
+    }
+    let refused = answers.iter().find(|answer| answer.status == 429).unwrap();
+    assert_eq!(refused.code(), "too-many");
+    assert!(refused.head.contains("retry-after: "), "{refused:?}");
+    assert!(refused.json()["retry_in_ms"].as_u64().unwrap() <= 1_000, "{refused:?}");
+    assert_eq!(get(at, "/v1/elections", Some(&one)).await.status, 200, "looking is not counted");
+    assert_eq!(post(at, "/v1/elections/x/acquire", Some(&other), &acquire("a", 1)).await.status, 200);
+}
+
+#[tokio::test]
+async fn without_tokens_it_is_the_agent_that_is_counted() {
+    let limits = Limits { commands: 1, ..Limits::default() };
+    let setting = Setting::new(Options { limits, ..Options::default() }).await;
+    let at = setting.address;
+    let mut statuses = Vec::new();
+    for number in 0..20 {
+        let path = format!("/v1/elections/e-{number}/acquire");
+        statuses.push(post(at, &path, None, &acquire("greedy", 1)).await.status);
+    }
+    assert!(statuses.contains(&429), "{statuses:?}");
+    assert_eq!(post(at, "/v1/elections/x/acquire", None, &acquire("modest", 2)).await.status, 200);
+}
+
+#[tokio::test]
+async fn one_token_has_so_many_streams() {
+    let setting = Setting::new(options(Limits { streams: 2, ..Limits::default() })).await;
+    let (one, other) = (setting.token(Role::Observer).await, setting.token(Role::Observer).await);
+    let open = async |token: &str| {
+        let mut stream = TcpStream::connect(setting.address).await.unwrap();
+        let watch = request("GET", "/v1/elections/e/watch", Some(token), None);
+        stream.write_all(watch.as_bytes()).await.unwrap();
+        let answer = tokio::time::timeout(HANG, receive(&mut stream)).await.unwrap();
+        (stream, answer)
+    };
+    let (first, answer) = open(&one).await;
+    assert_eq!(answer.status, 200);
+    let (_second, _) = open(&one).await;
+    let (_, refused) = open(&one).await;
+    assert_eq!((refused.status, refused.code().as_str()), (429, "too-many"), "{refused:?}");
+    assert_eq!(open(&other).await.1.status, 200);
+    drop(first);
+    let again = async {
+        while open(&one).await.1.status == 429 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(HANG, again).await.expect("the place of one that has gone is free again");
+}
+
+#[tokio::test]
+async fn who_does_not_read_is_cut_off() {
+    let limits = Limits { unread: Duration::from_millis(300), ..Limits::default() };
+    let setting = Setting::new(options(limits)).await;
+    let mut stream = TcpStream::connect(setting.address).await.unwrap();
+    let requests = request("GET", "/openapi.json", None, None).repeat(100);
+    // Nothing is read. When the buffers between the two are full, the server waits for a while and no longer.
+    let cut_off = async { while stream.write_all(requests.as_bytes()).await.is_ok() {} };
+    tokio::time::timeout(HANG, cut_off).await.expect("the connection ends");
+    assert_eq!(get(setting.address, "/healthz", None).await.status, 200);
+}

@@ -1,0 +1,10 @@
+//! Who may what, over HTTP: every route by every role, tokens that expired, were forged, revoked or replayed, limits, odd requests.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
+
+mod client;
+mod limits;
+mod matrix;
+mod odd;
+mod setting;
+mod tokens;

@@ -1,0 +1,253 @@
+//! Every route by every role. What is expected comes from the right that the route says it needs; whoever adds a route that takes
+//! a body, or a name that is not known here, decides in this file what it is asked with.
+
+use baton::NewToken;
+use baton_election::TokenId;
+use baton_election::operator::Act;
+use baton_election::tokens::{Role, TokenChange};
+use baton_store::Key;
+use serde_json::{Value, json};
+
+use super::client::{Answer, get, post, send};
+use super::setting::{Setting, acquire, credential, election, token};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Asker {
+    None,
+    Agent,
+    OtherAgent,
+    Observer,
+    Operator,
+}
+
+/// What is sent to a route that takes a body: what `alice` would send, of the election `mine`.
+async fn body(setting: &Setting, operation: &str) -> Value {
+    let held = json!({ "epoch": 1, "credential": credential(1) });
+    let with = |more: Value| {
+        let (mut all, more) = (held.as_object().unwrap().clone(), more.as_object().unwrap().clone());
+        all.extend(more);
+        Value::Object(all)
+    };
+    let incarnation = credential(9).incarnation;
+    match operation {
+        "acquire" => acquire("alice", 1),
+        "renew" | "release" => held,
+        "pass" => with(json!({ "to": "alice" })),
+        "checkpoint" => with(json!({ "seq": 1, "summary": "s", "state": {} })),
+        "acknowledge" => with(json!({ "hash": "00".repeat(32) })),
+        "report" => json!({ "epoch": 1, "finding": "stall", "detail": "d", "by": "alice" }),
+        "operate" => {
+            let document = setting.store.view(&election("mine")).await.unwrap().document.unwrap();
+            json!(setting.operator.sign(&document, Act::Pause { reason: "r".to_string() }))
+        }
+        "enlist" => candidate(),
+        "withdraw" => json!({ "agent": "alice", "credential": credential(1) }),
+        "batch" => json!([{ "election": "mine", "acquire": acquire("alice", 1) },
+                          { "election": "mine", "check": { "token": 1 } },
+                          { "election": "mine", "operate": body_of_operate(setting).await }]),
+        "admit" => json!({ "token": 1, "election": "mine", "agent": "alice",
+                           "hold": { "incarnation": incarnation, "ttl_ms": 60_000 } }),
+        "keepHold" => json!({ "election": "mine", "incarnation": incarnation }),
+        "leaveHold" => json!({ "incarnation": incarnation }),
+        "operators" => {
+            let info = setting.store.info().await.unwrap();
+            json!(setting.operator.sign_keys(&info, vec![setting.operator.public()]))
+        }
+        "orderTokens" => {
+            let (info, tokens) = (setting.store.info().await.unwrap(), setting.store.tokens().await.unwrap());
+            let change = TokenChange::Revoke { id: TokenId([0; 6]) };
+            json!(setting.operator.sign_tokens(info.id, &tokens, change))
+        }
+        other => panic!("decide what `{other}` is asked with, and who may ask it"),
+    }
+}
+
+async fn body_of_operate(setting: &Setting) -> Value {
+    let document = setting.store.view(&election("mine")).await.unwrap().document.unwrap();
+    json!(setting.operator.sign(&document, Act::Resume))
+}
+
+fn candidate() -> Value {
+    json!({ "election": "mine", "agent": "alice", "incarnation": credential(1).incarnation,
+            "key_hash": credential(1).key.hash(), "priority": 0, "capabilities": [], "score": 0, "load": 0,
+            "ttl_ms": 30_000, "beat": 0, "withdrawn": false, "enlisted": "2026-01-01T00:00:00.000Z" })
+}
+
+/// A path with names in it.
+fn named(path: &str) -> String {
+    let names = [("{election}", "mine"), ("{agent}", "alice"), ("{resource}", "res"), ("{part}", "0")];
+    let path = names.iter().fold(path.to_string(), |path, (name, with)| path.replace(name, with));
+    assert!(!path.contains('{'), "decide what stands for the name in {path}");
+    path
+}
+
+/// Whether it may, by what the route needs.
+fn expected(asker: Asker, right: &str, path: &str) -> Result<(), &'static str> {
+    let may = match (asker, right) {
+        (_, "public") | (Asker::Operator, _) => Ok(()),
+        (Asker::None, _) => Err("unauthorized"),
+        (Asker::Agent | Asker::OtherAgent, "read" | "act") | (Asker::Observer, "read") => Ok(()),
+        (Asker::Agent | Asker::OtherAgent, "operate") | (Asker::Observer, "act" | "operate") => {
+            Err("forbidden")
+        }
+        (_, other) => panic!("`{other}` is not a right"),
+    };
+    // It has a token for another election than this, and for that of the fence.
+    let concerns_mine = path.contains("{election}") || path.contains("{resource}");
+    if asker == Asker::OtherAgent && concerns_mine { Err("forbidden") } else { may }
+}
+
+fn refusal(answer: &Answer) -> Result<(), String> {
+    match answer.code().as_str() {
+        code @ ("unauthorized" | "forbidden" | "cross-site" | "wrong-host" | "too-many") => {
+            Err(code.to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[tokio::test]
+async fn every_route_lets_in_whom_it_says_and_nobody_else() {
+    let setting = Setting::guarded().await;
+    let operator = setting.token(Role::Operator).await;
+    let of = |agent: &str, election: &str| NewToken {
+        agents: vec![agent.parse().unwrap()],
+        elections: vec![election.parse().unwrap()],
+        ..token(Role::Agent)
+    };
+    let (mine, _) = setting.create(&of("alice", "mine")).await;
+    let (others, _) = setting.create(&of("bob", "other")).await;
+    let observer = setting.token(Role::Observer).await;
+    let acquired =
+        post(setting.address, "/v1/elections/mine/acquire", Some(&mine), &acquire("alice", 1)).await;
+    assert_eq!(acquired.status, 200, "{acquired:?}");
+    let admit = body(&setting, "admit").await;
+    let admitted = post(setting.address, "/v1/fences/res/admit", Some(&mine), &admit).await;
+    assert_eq!(admitted.status, 200, "{admitted:?}");
+    let described = get(setting.address, "/openapi.json", None).await.json();
+    let mut seen = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let right = operation["x-right"].as_str().unwrap();
+            let id = operation["operationId"].as_str().unwrap();
+            let askers = [Asker::None, Asker::OtherAgent, Asker::Observer, Asker::Agent, Asker::Operator];
+            for asker in askers {
+                let token = match asker {
+                    Asker::None => None,
+                    Asker::Agent => Some(mine.as_str()),
+                    Asker::OtherAgent => Some(others.as_str()),
+                    Asker::Observer => Some(observer.as_str()),
+                    Asker::Operator => Some(operator.as_str()),
+                };
+                let answer = match method.as_str() {
+                    "get" => get(setting.address, &named(path), token).await,
+                    _ => post(setting.address, &named(path), token, &body(&setting, id).await).await,
+                };
+                let (wanted, got) = (expected(asker, right, path), refusal(&answer));
+                assert_eq!(got, wanted.map_err(ToString::to_string), "{id} by {asker:?}: {answer:?}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 5 * 31, "{seen}");
+}
+
+#[tokio::test]
+async fn a_batch_is_not_a_way_around() {
+    let setting = Setting::guarded().await;
+    let operator = setting.token(Role::Operator).await;
+    let observer = setting.token(Role::Observer).await;
+    post(setting.address, "/v1/elections/mine/acquire", Some(&operator), &acquire("alice", 1)).await;
+    let (other, _) =
+        setting.create(&NewToken { elections: vec!["other".parse().unwrap()], ..token(Role::Agent) }).await;
+    let entries = body(&setting, "batch").await;
+    let codes = async |token: &str| -> Vec<String> {
+        let answers = post(setting.address, "/v1/batch", Some(token), &entries).await.json();
+        let code = |entry: &Value| entry["code"].as_str().unwrap_or("done").to_string();
+        answers.as_array().unwrap().iter().map(code).collect()
+    };
+    assert_eq!(codes(&observer).await, ["forbidden", "done", "forbidden"]);
+    assert_eq!(codes(&other).await, ["forbidden"; 3]);
+    let all = codes(&operator).await;
+    assert!(!all.contains(&"forbidden".to_string()), "{all:?}");
+}
+
+#[tokio::test]
+async fn who_is_for_some_agents_acts_as_no_other() {
+    let setting = Setting::guarded().await;
+    let (alice, _) =
+        setting.create(&NewToken { agents: vec!["alice".parse().unwrap()], ..token(Role::Agent) }).await;
+    let (bob, _) =
+        setting.create(&NewToken { agents: vec!["bob".parse().unwrap()], ..token(Role::Agent) }).await;
+    let at = setting.address;
+    let refused = post(at, "/v1/elections/mine/acquire", Some(&bob), &acquire("alice", 1)).await;
+    assert_eq!((refused.status, refused.code().as_str()), (403, "forbidden"), "{refused:?}");
+    assert!(setting.store.view(&election("mine")).await.unwrap().document.is_none(), "nothing was done");
+    assert_eq!(post(at, "/v1/elections/mine/acquire", Some(&alice), &acquire("alice", 1)).await.status, 200);
+    let report = body(&setting, "report").await;
+    assert_eq!(post(at, "/v1/elections/mine/report", Some(&bob), &report).await.status, 403);
+    assert_eq!(post(at, "/v1/elections/mine/candidates", Some(&bob), &candidate()).await.status, 403);
+    let admit = body(&setting, "admit").await;
+    assert_eq!(post(at, "/v1/fences/res/admit", Some(&bob), &admit).await.status, 403);
+    assert_eq!(post(at, "/v1/fences/res/admit", Some(&alice), &admit).await.status, 200);
+    // Everybody can see by what a hold is known, and only its agent ends it.
+    let leave = body(&setting, "leaveHold").await;
+    assert_eq!(post(at, "/v1/fences/res/leave", Some(&bob), &leave).await.status, 403);
+    let held = |answer: Answer| answer.json()["record"]["hold"].is_object();
+    assert!(held(get(at, "/v1/fences/res", Some(&bob)).await));
+    assert_eq!(post(at, "/v1/fences/res/leave", Some(&alice), &leave).await.status, 200);
+    assert!(!held(get(at, "/v1/fences/res", Some(&bob)).await));
+}
+
+#[tokio::test]
+async fn lists_show_what_a_token_is_for() {
+    let setting = Setting::guarded().await;
+    let operator = setting.token(Role::Operator).await;
+    let at = setting.address;
+    for (name, resource) in [("fleet/eu", "res/eu"), ("fleet/us", "res/us"), ("deploy", "res/deploy")] {
+        let path = format!("/v1/elections/{}/acquire", name.replace('/', "%2F"));
+        assert_eq!(post(at, &path, Some(&operator), &acquire("alice", 1)).await.status, 200);
+        let path = format!("/v1/fences/{}/admit", resource.replace('/', "%2F"));
+        let admit = json!({ "token": 1, "election": name });
+        assert_eq!(post(at, &path, Some(&operator), &admit).await.status, 200);
+    }
+    let (fleet, _) = setting
+        .create(&NewToken { elections: vec!["fleet/*".parse().unwrap()], ..token(Role::Observer) })
+        .await;
+    assert_eq!(get(at, "/v1/elections", Some(&fleet)).await.json(), json!(["fleet/eu", "fleet/us"]));
+    assert_eq!(get(at, "/v1/fences", Some(&fleet)).await.json(), json!(["res/eu", "res/us"]));
+    assert_eq!(get(at, "/v1/elections", Some(&operator)).await.json().as_array().unwrap().len(), 3);
+    assert_eq!(get(at, "/v1/elections/deploy", Some(&fleet)).await.status, 403);
+    assert_eq!(get(at, "/v1/elections/deploy/leader", Some(&fleet)).await.status, 403);
+    assert_eq!(get(at, "/v1/fences/res%2Fdeploy", Some(&fleet)).await.status, 403);
+    assert_eq!(get(at, "/v1/elections/fleet%2Feu", Some(&fleet)).await.status, 200);
+    // A restricted operator does not speak for the store.
+    let (some, _) = setting
+        .create(&NewToken { elections: vec!["fleet/*".parse().unwrap()], ..token(Role::Operator) })
+        .await;
+    assert_eq!(get(at, "/v1/tokens", Some(&some)).await.status, 403);
+}
+
+#[tokio::test]
+async fn without_tokens_a_loopback_address_is_open_and_operators_sign() {
+    let setting = Setting::new(baton_server::Options::default()).await;
+    let at = setting.address;
+    assert_eq!(post(at, "/v1/elections/mine/acquire", None, &acquire("alice", 1)).await.status, 200);
+    assert_eq!(get(at, "/v1/tokens", None).await.status, 200);
+    let document = setting.store.view(&election("mine")).await.unwrap().document.unwrap();
+    let stranger = baton_election::operator::OperatorKey::from_seed([9; 32]);
+    let forged = json!(stranger.sign(&document, Act::Pause { reason: String::new() }));
+    let refused = post(at, "/v1/elections/mine/operate", None, &forged).await;
+    assert_eq!((refused.status, refused.code().as_str()), (403, "wrong-key"), "{refused:?}");
+    let signed = json!(setting.operator.sign(&document, Act::Pause { reason: String::new() }));
+    assert_eq!(post(at, "/v1/elections/mine/operate", None, &signed).await.status, 200);
+    // Who shows a token is bound by it all the same.
+    let observer = setting.token(Role::Observer).await;
+    assert_eq!(post(at, "/v1/elections/x/acquire", Some(&observer), &acquire("a", 2)).await.status, 403);
+    assert_eq!(
+        send(at, &super::client::request("GET", "/v1/store", Some("baton_x"), None)).await.status,
+        401
+    );
+    assert!(setting.store.store().read(&Key::Tokens).await.unwrap().found.is_some());
+}

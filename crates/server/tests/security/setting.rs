@@ -1,0 +1,78 @@
+//! A server with an operator and as many tokens as a test wants.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use baton::{Coordinator, Memory, NewToken};
+use baton_election::operator::OperatorKey;
+use baton_election::time::Span;
+use baton_election::tokens::{Role, TokenEntry};
+use baton_election::{Credential, ElectionName, Incarnation, LeaseKey};
+use baton_server::{Options, Server};
+use baton_store::MemoryStore;
+use serde_json::{Value, json};
+
+/// A server, and the store behind it.
+pub(crate) struct Setting {
+    pub(crate) address: SocketAddr,
+    pub(crate) operator: OperatorKey,
+    /// Goes to the store itself, as an operator does while no server runs, and as another server would.
+    pub(crate) store: Coordinator,
+}
+
+/// A token of a role, and what it is for.
+pub(crate) fn token(role: Role) -> NewToken {
+    NewToken { role, agents: Vec::new(), elections: Vec::new(), note: String::new(), expires: None }
+}
+
+impl Setting {
+    /// One where everybody must show a token.
+    pub(crate) async fn guarded() -> Setting {
+        Setting::new(Options { require_tokens: true, ..Options::default() }).await
+    }
+
+    pub(crate) async fn new(options: Options) -> Setting {
+        let store = MemoryStore::default();
+        let coordinator = Coordinator::with_store(Arc::new(store.clone()), Memory::new());
+        let operator = OperatorKey::from_seed([7; 32]);
+        coordinator.enrol(&operator).await.unwrap();
+        coordinator.create_token(&operator, &token(Role::Operator)).await.unwrap();
+        let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
+        let server = Server::start(listener, Arc::new(store), options).await.unwrap();
+        let address = server.address();
+        tokio::spawn(server.serve(std::future::pending()));
+        Setting { address, operator, store: coordinator }
+    }
+
+    pub(crate) async fn create(&self, new: &NewToken) -> (String, TokenEntry) {
+        let (secret, entry) = self.store.create_token(&self.operator, new).await.unwrap();
+        // The server hears of it from the store.
+        let text = secret.reveal().to_string();
+        let mut tries = 0;
+        while super::client::get(self.address, "/v1/store", Some(&text)).await.status == 401 {
+            tries += 1;
+            assert!(tries < 1_000, "the server does not hear of the token");
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        (text, entry)
+    }
+
+    pub(crate) async fn token(&self, role: Role) -> String {
+        self.create(&token(role)).await.0
+    }
+}
+
+pub(crate) fn credential(number: u8) -> Credential {
+    Credential { incarnation: Incarnation([number; 8]), key: LeaseKey([number; 16]) }
+}
+
+/// The body of a request for the lease.
+pub(crate) fn acquire(agent: &str, number: u8) -> Value {
+    let credential = credential(number);
+    json!({ "agent": agent, "incarnation": credential.incarnation, "key_hash": credential.key.hash(),
+            "ttl_ms": Span::secs(60).as_millis() })
+}
+
+pub(crate) fn election(name: &str) -> ElectionName {
+    ElectionName::new(name).unwrap()
+}
