@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use baton_election::ElectionName;
 use baton_election::document::Transition;
 use baton_election::time::Span;
+use baton_election::{AgentName, ElectionName, ResourceName};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Decider, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
     Reading, Record, Store, StoreError, StoreUrl, Strengths, Swapped, Upkeep, Version, Watching, boot,
@@ -67,7 +67,15 @@ impl HttpStore {
         };
         let names: Vec<String> =
             self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?;
-        Ok(names.iter().filter_map(|name| Key::parse(name)).filter(|key| prefix.covers(key)).collect())
+        // A name that a newer server knows and this client does not is passed over.
+        let key = |name: &String| match prefix {
+            Prefix::Elections => Some(Key::Election(ElectionName::new(name).ok()?)),
+            Prefix::Candidates(election) => {
+                Some(Key::Candidate(election.clone(), AgentName::new(name).ok()?))
+            }
+            Prefix::Fences => Some(Key::Fence(ResourceName::new(name).ok()?)),
+        };
+        Ok(names.iter().filter_map(key).collect())
     }
 }
 

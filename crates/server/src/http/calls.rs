@@ -208,7 +208,7 @@ impl Service {
             Ask::Leader => self.leader(&call.election()?).await,
             Ask::Watch => events::stream(self, &call.election()?, call.last_event).await,
             Ask::History => self.history(&call).await,
-            Ask::Candidates => self.list(&Prefix::Candidates(call.election()?)).await,
+            Ask::Candidates => self.candidates(&call).await,
             Ask::Candidate => self.record(&Key::Candidate(call.election()?, call.agent()?)).await,
             Ask::Enlist => self.enlist(&call).await,
             Ask::Withdraw => {
@@ -378,9 +378,10 @@ impl Service {
         answer(&self.coordinator.history(&call.election()?, limit).await?)
     }
 
-    async fn list(&self, prefix: &Prefix) -> Result<Reply, Problem> {
-        let keys = self.behind.list(prefix).await?;
-        answer(&keys.iter().map(ToString::to_string).collect::<Vec<_>>())
+    async fn candidates(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let keys = self.behind.list(&Prefix::Candidates(call.election()?)).await?;
+        let name = |key| if let Key::Candidate(_, agent) = key { Some(agent) } else { None };
+        answer(&keys.into_iter().filter_map(name).collect::<Vec<AgentName>>())
     }
 
     async fn elections(&self, call: &Call<'_>) -> Result<Reply, Problem> {

@@ -48,16 +48,13 @@ impl Service {
         let identity = &call.who.identity;
         let mut names = Vec::new();
         for key in self.behind.list(&Prefix::Fences).await? {
-            let shown = match (&key, identity.sees_all()) {
-                (_, true) => true,
-                (Key::Fence(resource), false) => {
-                    let fence = self.known_fence(resource).await?;
-                    fence.is_some_and(|fence| identity.sees(fence.election.as_str()))
-                }
-                (_, false) => false,
+            let Key::Fence(resource) = key else { continue };
+            let shown = identity.sees_all() || {
+                let fence = self.known_fence(&resource).await?;
+                fence.is_some_and(|fence| identity.sees(fence.election.as_str()))
             };
             if shown {
-                names.push(key.to_string());
+                names.push(resource);
             }
         }
         answer(&names)

@@ -10,7 +10,7 @@ use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report
 use baton_election::document::Transition;
 use baton_election::operator::{Signed, SignedKeys};
 use baton_election::tokens::SignedTokenOrder;
-use baton_election::{Candidate, ElectionName, Fence, ResourceName};
+use baton_election::{AgentName, Candidate, ElectionName, Fence, ResourceName};
 use bytes::Bytes;
 use http::Method;
 use schemars::generate::SchemaSettings;
@@ -173,7 +173,7 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
         let schema = match name {
             "election" => types.subschema_for::<ElectionName>(),
             "resource" => types.subschema_for::<ResourceName>(),
-            "agent" => types.subschema_for::<baton_election::AgentName>(),
+            "agent" => types.subschema_for::<AgentName>(),
             _ => types.subschema_for::<u64>(),
         };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
@@ -259,7 +259,9 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         Ask::Store | Ask::Tokens | Ask::Election | Ask::Candidate | Ask::Fence | Ask::FenceLog => {
             of::<calls::Shown>(types)
         }
-        Ask::Elections | Ask::Candidates | Ask::Fences => of::<Vec<String>>(types),
+        Ask::Elections => of::<Vec<ElectionName>>(types),
+        Ask::Candidates => of::<Vec<AgentName>>(types),
+        Ask::Fences => of::<Vec<ResourceName>>(types),
         Ask::Leader => of::<calls::Leads<'_>>(types),
         Ask::History => of::<Vec<Transition>>(types),
         Ask::Withdraw => of::<calls::Withdrawn>(types),

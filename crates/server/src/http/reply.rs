@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_election::Refusal;
 use baton_store::{StoreError, Undecided};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -27,8 +27,16 @@ pub(crate) struct Problem {
     detail: String,
     hint: String,
     facts: Map<String, Value>,
-    /// What is said in a header besides.
-    header: Option<(HeaderName, HeaderValue)>,
+    header: Option<Header>,
+}
+
+/// What is said in a header besides.
+#[derive(Clone, Copy, Debug)]
+enum Header {
+    /// How to show who asks.
+    Challenge,
+    /// In how many seconds to come again.
+    RetryAfter(u64),
 }
 
 /// How a problem is shown: RFC 9457.
@@ -64,9 +72,8 @@ impl Problem {
 
     /// Nobody knows who asks.
     pub(crate) fn unauthorized(detail: &str, hint: &str) -> Problem {
-        let scheme = HeaderValue::from_static("Bearer realm=\"baton\"");
         Problem {
-            header: Some((WWW_AUTHENTICATE, scheme)),
+            header: Some(Header::Challenge),
             ..Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail, hint)
         }
     }
@@ -79,7 +86,7 @@ impl Problem {
         let facts = Map::from_iter([("retry_in_ms".to_string(), wait)]);
         Problem {
             facts,
-            header: Some((RETRY_AFTER, HeaderValue::from(seconds))),
+            header: Some(Header::RetryAfter(seconds)),
             ..Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many", detail, hint)
         }
     }
@@ -101,8 +108,15 @@ impl Problem {
     pub(crate) fn into_reply(self) -> Reply {
         let body = serde_json::to_vec(&self.to_value()).unwrap_or_default();
         let mut reply = reply(self.status, "application/problem+json", body.into());
-        if let Some((name, value)) = self.header {
-            reply.headers_mut().insert(name, value);
+        match self.header {
+            None => {}
+            Some(Header::Challenge) => {
+                let scheme = HeaderValue::from_static("Bearer realm=\"baton\"");
+                reply.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+            }
+            Some(Header::RetryAfter(seconds)) => {
+                reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            }
         }
         reply
     }

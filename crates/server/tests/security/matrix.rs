@@ -216,7 +216,7 @@ async fn lists_show_what_a_token_is_for() {
         .create(&NewToken { elections: vec!["fleet/*".parse().unwrap()], ..token(Role::Observer) })
         .await;
     assert_eq!(get(at, "/v1/elections", Some(&fleet)).await.json(), json!(["fleet/eu", "fleet/us"]));
-    assert_eq!(get(at, "/v1/fences", Some(&fleet)).await.json(), json!(["fences/res/eu", "fences/res/us"]));
+    assert_eq!(get(at, "/v1/fences", Some(&fleet)).await.json(), json!(["res/eu", "res/us"]));
     assert_eq!(get(at, "/v1/elections", Some(&operator)).await.json().as_array().unwrap().len(), 3);
     assert_eq!(get(at, "/v1/elections/deploy", Some(&fleet)).await.status, 403);
     assert_eq!(get(at, "/v1/elections/deploy/leader", Some(&fleet)).await.status, 403);
