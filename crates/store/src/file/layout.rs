@@ -94,7 +94,7 @@ fn encode(segment: &str) -> String {
 
 fn decode(name: &str) -> Option<&str> {
     match name.strip_prefix('@') {
-        Some("store") => Some(name),
+        Some("store" | "tokens") => Some(name),
         Some(marked) if [VERSIONS, VIEW].contains(&marked) => Some(marked),
         Some(_) => None,
         None => Some(name),
