@@ -71,6 +71,7 @@ impl Line {
     }
 
     /// Waits until a stream has said this since it was last asked.
+    #[cfg(feature = "etcd")]
     pub(crate) async fn hears(&mut self, text: &[u8]) -> std::io::Result<()> {
         loop {
             let said = &self.buffer[self.taken..];

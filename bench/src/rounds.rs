@@ -77,16 +77,3 @@ async fn undisturbed(clients: &mut Clients, span: Duration) -> std::io::Result<(
         Ok(None) => Err(std::io::Error::other("there is no client")),
     }
 }
-
-/// The medians of several.
-pub(crate) fn median(rates: impl IntoIterator<Item = Rate>) -> Rate {
-    let (mut per_second, mut cpu): (Vec<f64>, Vec<Duration>) =
-        rates.into_iter().map(|rate| (rate.per_second, rate.cpu)).unzip();
-    per_second.sort_unstable_by(f64::total_cmp);
-    cpu.sort_unstable();
-    let middle = per_second.len() / 2;
-    Rate {
-        per_second: per_second.get(middle).copied().unwrap_or_default(),
-        cpu: cpu.get(middle).copied().unwrap_or_default(),
-    }
-}

@@ -55,11 +55,6 @@ impl Server {
         Ok(Server { process, address })
     }
 
-    /// As a store's URL.
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
     /// So many clients, each of which takes an election of its own and gives it back.
     pub(crate) async fn pairs(&self, clients: usize) -> std::io::Result<Rate> {
         let (tally, mut tasks) = (Arc::<Tally>::default(), Clients::new());

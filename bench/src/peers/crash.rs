@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use baton_store::boot;
 use tokio::runtime::Runtime;
 
-use super::elector;
 use super::etcd::Etcd;
+use super::{elector, url};
 use crate::candidates;
 use crate::crashes::{Crashes, Overhead, nanos};
 use crate::line::{Line, get};
@@ -156,7 +156,7 @@ impl<'a> Sides<'a> {
 fn candidate(server: &Server) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     let (ttl, count) = (TTL.as_millis().to_string(), ELECTIONS.to_string());
-    command.args(["--candidates", &server.url(), "agent", &ttl, &count]);
+    command.args(["--candidates", &url(server), "agent", &ttl, &count]);
     Ok(command)
 }
 

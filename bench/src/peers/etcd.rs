@@ -19,8 +19,9 @@ use self::etcdserverpb::{
     Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest,
     RangeRequest, RequestOp, TxnRequest,
 };
+use super::free_port;
 use crate::crashes::told;
-use crate::process::{Process, free_port};
+use crate::process::Process;
 use crate::rounds::{Clients, Rate, Tally, load};
 use crate::server::{CLIENTS, LEASES};
 

@@ -5,6 +5,7 @@
 mod crash;
 mod crowd;
 mod etcd;
+mod quiet;
 mod redis;
 mod report;
 
@@ -15,14 +16,14 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use self::etcd::{Etcd, Session};
+use self::quiet::Quiet;
 use self::redis::Redis;
 use self::report::Row;
 use crate::calibrate;
 use crate::crashes::{Crashes, told};
 use crate::figures::{self, percentile};
-use crate::load::Quiet;
 use crate::peer_etcd::{self, library_block, recipe_block};
-use crate::rounds::{Rate, median};
+use crate::rounds::Rate;
 use crate::server::{CLIENTS, LEASES, Server, UNDER_WAY};
 
 /// Rounds of each measurement.
@@ -175,7 +176,7 @@ impl Stage {
 
         let rounds = self.quiet.rounds(ROUNDS, |round| {
             let place = format!("hand-over-{round}");
-            let ours = library_block(&server.url())?;
+            let ours = library_block(&url(&server))?;
             Ok((ours, recipe_block(&|identity| elector(&etcd.address, &place, identity, TTL))?))
         })?;
         let (mut mine, mut theirs) = (Vec::new(), Vec::new());
@@ -231,4 +232,27 @@ fn medians<const N: usize>(rounds: &[[Rate; N]]) -> [Rate; N] {
 fn elector(address: &str, place: &str, identity: &str, ttl: Duration) -> std::io::Result<Command> {
     let program = told("BATON_TEST_ETCD_ELECTOR")?;
     Ok(peer_etcd::elector(&program, address, place, identity, ttl))
+}
+
+/// A server of ours as a store.
+fn url(server: &Server) -> String {
+    format!("http://{}", server.address)
+}
+
+/// A port that nobody listens at.
+fn free_port() -> std::io::Result<u16> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// The medians of several rates.
+fn median(rates: impl IntoIterator<Item = Rate>) -> Rate {
+    let (mut per_second, mut cpu): (Vec<f64>, Vec<Duration>) =
+        rates.into_iter().map(|rate| (rate.per_second, rate.cpu)).unzip();
+    per_second.sort_unstable_by(f64::total_cmp);
+    cpu.sort_unstable();
+    let middle = per_second.len() / 2;
+    Rate {
+        per_second: per_second.get(middle).copied().unwrap_or_default(),
+        cpu: cpu.get(middle).copied().unwrap_or_default(),
+    }
 }

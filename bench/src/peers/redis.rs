@@ -11,8 +11,9 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::free_port;
 use crate::crashes::told;
-use crate::process::{Process, free_port};
+use crate::process::Process;
 use crate::rounds::{Clients, Rate, Tally, load};
 
 const GIVE_BACK: &str =

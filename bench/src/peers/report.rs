@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use baton_store::boot;
 
+use super::quiet::Quiet;
 use super::redis;
 use crate::crashes::told;
 use crate::figures::short;
-use crate::load::Quiet;
 use crate::rounds::Rate;
 
 /// Where it is written.

@@ -129,12 +129,19 @@ impl EmbeddedStore {
         if changes.iter().map(|change| &change.key).collect::<BTreeSet<_>>().len() < changes.len() {
             return Err(place.refused("a commit changes one record twice", "this is a fault in the program"));
         }
+        let prepare = |write: &Write| Prepared::new(&write.key, &write.expect, &write.next, write.clock);
+        self.hand_over(changes.iter().map(prepare).collect()).await
+    }
+
+    /// Has the thread that writes make changes, and waits for what comes of them.
+    async fn hand_over(&self, changes: Vec<Prepared>) -> Result<Vec<Swapped>, StoreError> {
+        let place = &self.inner.shared.place;
         let Some(queue) = &self.inner.queue else {
             return Err(place
                 .refused("it was opened for reading only", "this is a fault in the program that opened it"));
         };
         let (answer, answered) = oneshot::channel();
-        let job = Job { changes: changes.iter().map(Prepared::new).collect(), answer };
+        let job = Job { changes, answer };
         if queue.send(job).await.is_err() {
             return Err(place.unavailable("the thread that writes has ended"));
         }
@@ -214,9 +221,8 @@ impl Store for EmbeddedStore {
         next: &'a Record,
         clock: Clock,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
-        let write = Write { key: key.clone(), expect, next: next.clone(), clock };
         Box::pin(async move {
-            let given = self.commit(vec![write]).await?;
+            let given = self.hand_over(vec![Prepared::new(key, &expect, next, clock)]).await?;
             given.into_iter().next().ok_or_else(|| self.inner.shared.place.unknown("no version was given"))
         })
     }

@@ -13,7 +13,6 @@ use crate::history;
 use crate::open::{self, Connect, Meta};
 use crate::reader::{Disk, Shared};
 use crate::shape::{self, HISTORY, META, META_LEASE, META_VERSIONS, RECORDS, Rows};
-use crate::store::Write;
 
 /// The most requests that wait; more wait to wait.
 pub(crate) const QUEUE: usize = 4_096;
@@ -49,19 +48,19 @@ enum Expected {
 }
 
 impl Prepared {
-    pub(crate) fn new(write: &Write) -> Prepared {
+    pub(crate) fn new(key: &Key, expect: &Expect, next: &Record, clock: Clock) -> Prepared {
         Prepared {
-            bytes: shape::key(&write.key),
-            key: write.key.clone(),
-            expect: match &write.expect {
+            bytes: shape::key(key),
+            key: key.clone(),
+            expect: match expect {
                 Expect::Absent => Expected::Absent,
                 Expect::Version(version) => {
                     version.as_str().parse().map_or(Expected::Never, Expected::Version)
                 }
             },
-            clock: write.clock,
-            value: shape::value(&write.next.to_compact_json()),
-            transition: match &write.next {
+            clock,
+            value: shape::value(&next.to_compact_json()),
+            transition: match next {
                 Record::Election(document) => history::Entry::of(document),
                 Record::Store(_)
                 | Record::Tokens(_)
