@@ -285,7 +285,7 @@ impl Service {
     }
 
     async fn ready(&self) -> Result<Reply, Problem> {
-        self.engine.store().read(&Key::Store).await?;
+        self.engine.ready().await?;
         answer(&Readiness { ready: true })
     }
 }
