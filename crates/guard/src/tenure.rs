@@ -100,5 +100,6 @@ mod tests {
         tenure.order(Order::Cut);
         tenure.order(Order::Hurry);
         place.told(Order::Cut).await;
+        assert_eq!(*tenure.order.borrow(), Order::Cut);
     }
 }

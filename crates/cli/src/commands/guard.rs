@@ -20,8 +20,8 @@ use crate::output::{Failure, Outcome};
 #[command(after_help = "\
 Example:
   baton guard --listen 127.0.0.1:8080 --upstream http://127.0.0.1:9000 --election refactor-auth &
-  curl http://127.0.0.1:8080/orders                                        reads pass
-  curl -X PUT -H \"Baton-Token: $BATON_TOKEN\" http://127.0.0.1:8080/orders/1 …   409 if the token is stale
+  curl http://127.0.0.1:8080/orders                                      reads pass
+  curl -X PUT -H \"Baton-Token: $BATON_TOKEN\" http://127.0.0.1:8080/o/1   409 if it is stale
 
 GET, HEAD and OPTIONS pass. All else needs the header Baton-Token with the token of whoever leads. What is under way for one \
 leader ends before anything is passed on for the next. Without the store writes are refused (503).")]
