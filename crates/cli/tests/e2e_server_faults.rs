@@ -183,6 +183,9 @@ fn a_second_server_on_the_same_file_refuses_to_start() {
     assert_eq!(server.ask("GET", "/readyz").0, 200, "the first goes on");
 }
 
+/// What is done to the bytes of a file.
+type Damage = fn(&mut Vec<u8>);
+
 #[test]
 fn a_damaged_file_is_refused_by_name_with_the_way_back_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,14 +200,11 @@ fn a_damaged_file_is_refused_by_name_with_the_way_back_and_left_as_it_is() {
     }
     server.stop();
     let whole = fs::read(&database).unwrap();
-    let damages: [(&str, Box<dyn Fn(&mut Vec<u8>)>); 4] = [
-        (
-            "a page",
-            Box::new(|bytes| bytes.iter_mut().skip(4_096).take(200_000).for_each(|byte| *byte ^= 0x55)),
-        ),
-        ("the head", Box::new(|bytes| bytes[..64].fill(0))),
-        ("its end", Box::new(|bytes| bytes.truncate(bytes.len() / 3))),
-        ("everything", Box::new(Vec::clear)),
+    let damages: [(&str, Damage); 4] = [
+        ("a page", |bytes| bytes.iter_mut().skip(4_096).take(200_000).for_each(|byte| *byte ^= 0x55)),
+        ("the head", |bytes| bytes[..64].fill(0)),
+        ("its end", |bytes| bytes.truncate(bytes.len() / 3)),
+        ("everything", Vec::clear),
     ];
     for (what, damage) in damages {
         let mut damaged = whole.clone();

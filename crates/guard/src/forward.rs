@@ -54,7 +54,7 @@ pub(crate) async fn write(
     let arrived = Arc::new(AtomicBool::new(false));
     let upload = Upload::new(body, Arc::clone(&arrived)).boxed_unsync();
     let (sender, head) = oneshot::channel();
-    let mut client = Waiting::ForHead(sender);
+    let mut client = Audience::Head(sender);
     tokio::spawn(async move {
         let failed = tokio::select! {
             outcome = tokio::time::timeout(
@@ -81,22 +81,22 @@ pub(crate) async fn write(
     head.await.unwrap_or_else(|_| Err(gone()))
 }
 
-/// What the client waits for.
-enum Waiting {
-    ForHead(oneshot::Sender<Result<Response<Body>, Problem>>),
-    ForBody(Sender<Bytes, Broken>),
-    ForNothing,
+/// Who waits for the answer, and for what of it.
+enum Audience {
+    Head(oneshot::Sender<Result<Response<Body>, Problem>>),
+    Body(Sender<Bytes, Broken>),
+    Nobody,
 }
 
-impl Waiting {
+impl Audience {
     /// Tells the client that it went wrong: by an answer, or by breaking off what it is told.
     fn fail(self, problem: Problem) {
         match self {
-            Waiting::ForHead(head) => {
+            Audience::Head(head) => {
                 let _ = head.send(Err(problem));
             }
-            Waiting::ForBody(body) => body.abort("the answer broke off".into()),
-            Waiting::ForNothing => {}
+            Audience::Body(body) => body.abort("the answer broke off".into()),
+            Audience::Nobody => {}
         }
     }
 }
@@ -105,28 +105,28 @@ impl Waiting {
 async fn relay(
     upstream: &Upstream,
     request: Request<Body>,
-    client: &mut Waiting,
+    client: &mut Audience,
     place: &Place,
 ) -> Result<(), Problem> {
     let response = upstream.send(request).await?;
     let (parts, mut answer) = response.into_parts();
     let (sender, body) = Channel::new(PIECES);
-    if let Waiting::ForHead(head) = std::mem::replace(client, Waiting::ForBody(sender)) {
+    if let Audience::Head(head) = std::mem::replace(client, Audience::Body(sender)) {
         let _ = head.send(Ok(Response::from_parts(parts, body.boxed_unsync())));
     }
     while let Some(frame) = answer.frame().await {
         let frame = frame.map_err(|error| broke_off(&error))?;
-        let (Ok(piece), Waiting::ForBody(body)) = (frame.into_data(), &mut *client) else { continue };
+        let (Ok(piece), Audience::Body(body)) = (frame.into_data(), &mut *client) else { continue };
         let taken = tokio::select! {
             biased;
             sent = body.send_data(piece) => sent.is_ok(),
             () = place.told(Order::Hurry) => false,
         };
         if !taken {
-            std::mem::replace(client, Waiting::ForNothing).fail(late(Duration::ZERO));
+            std::mem::replace(client, Audience::Nobody).fail(late(Duration::ZERO));
         }
     }
-    *client = Waiting::ForNothing;
+    *client = Audience::Nobody;
     Ok(())
 }
 

@@ -47,7 +47,7 @@ async fn keep(gate: &Gate, tenure: &Arc<Tenure>) {
         let asked_at = boot::now();
         match before(until, gate.coordinator.keep_hold(&gate.resource, &gate.election, gate.run)).await {
             Some(Ok(())) => gate.kept(tenure, Margins::STANDARD.deadline(asked_at, HOLD)),
-            Some(Err(Error::Refused(refusal))) => {
+            Some(Err(Error::Refused(refusal))) if boot::now() < until => {
                 gate.learn(&refusal);
                 gate.close(tenure);
             }

@@ -1,6 +1,6 @@
 //! Tells other programs of changes of leader, by a signed POST to each.
 //!
-//! Assumes that a receiver tells repeated deliveries by `server` and `number`. Guarantees that while the server lives each change of leader
+//! Assumes that a receiver knows a change by its election and epoch: it may be told twice. Guarantees that while the server lives each change of leader
 //! is delivered to each receiver at least once, those of one election in their order, unless a receiver fails for an hour
 //! or falls more than 1,024 behind: then the oldest are dropped, and the next delivery says how many (`missed`). An election waits for no
 //! receiver, and no receiver for another. Does not guarantee anything over a restart: what was not delivered then is lost without
