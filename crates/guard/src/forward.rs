@@ -19,8 +19,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
+use crate::cohort::{Order, Place};
 use crate::problem::Problem;
-use crate::tenure::{Order, Place};
 use crate::upstream::Upstream;
 
 /// Why a body broke off.

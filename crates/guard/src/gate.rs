@@ -26,9 +26,9 @@ use baton::{Coordinator, Error, Follower};
 use tokio::sync::Semaphore;
 use tokio::time::{Duration, Instant, timeout_at};
 
+use crate::cohort::{Cohort, Order, Place};
 use crate::keeper;
 use crate::problem::Problem;
-use crate::tenure::{Order, Place, Tenure};
 
 /// How long a hold lasts after it was last kept: how long others wait if this guard is killed.
 pub(crate) const HOLD: Span = Span::secs(5);
@@ -59,12 +59,12 @@ struct State {
     known: Epoch,
     open: Option<Open>,
     /// Those that no more requests join, with some under way.
-    leaving: Vec<Arc<Tenure>>,
+    leaving: Vec<Arc<Cohort>>,
 }
 
 /// The token that is let in without asking.
 struct Open {
-    tenure: Arc<Tenure>,
+    cohort: Arc<Cohort>,
     /// The end of the hold, by this machine's clock.
     until: Moment,
     used: Moment,
@@ -72,8 +72,8 @@ struct Open {
 
 impl State {
     /// Those with requests under way that no more join, of other tokens than this.
-    fn others(&self, token: Epoch) -> impl Iterator<Item = &Arc<Tenure>> {
-        self.leaving.iter().filter(move |tenure| tenure.token != token && tenure.under_way() > 0)
+    fn others(&self, token: Epoch) -> impl Iterator<Item = &Arc<Cohort>> {
+        self.leaving.iter().filter(move |cohort| cohort.token != token && cohort.under_way() > 0)
     }
 }
 
@@ -173,15 +173,15 @@ impl Gate {
         if state.others(token).next().is_some() {
             return None;
         }
-        let open = state.open.as_mut().filter(|open| open.tenure.token == token && now < open.until)?;
+        let open = state.open.as_mut().filter(|open| open.cohort.token == token && now < open.until)?;
         open.used = now;
-        Some(Ok(Place::new(&open.tenure)))
+        Some(Ok(Place::new(&open.cohort)))
     }
 
     /// Whether the fence has let this token in, and this guard has its hold.
     fn is_open_for(&self, token: Epoch) -> bool {
         let state = self.state();
-        state.open.as_ref().is_some_and(|open| open.tenure.token == token && boot::now() < open.until)
+        state.open.as_ref().is_some_and(|open| open.cohort.token == token && boot::now() < open.until)
     }
 
     /// Whether a token is current, as the store says.
@@ -202,16 +202,16 @@ impl Gate {
 
     /// Waits for the requests of other tokens.
     async fn drained(&self, token: Epoch, until: Instant) -> Result<(), Problem> {
-        let others: Vec<Arc<Tenure>> = self.state().others(token).cloned().collect();
-        for tenure in &others {
-            tenure.order(Order::Hurry);
+        let others: Vec<Arc<Cohort>> = self.state().others(token).cloned().collect();
+        for cohort in &others {
+            cohort.order(Order::Hurry);
         }
-        for tenure in &others {
-            if timeout_at(until, tenure.empty()).await.is_err() {
-                others.iter().for_each(|tenure| tenure.order(Order::Cut));
+        for cohort in &others {
+            if timeout_at(until, cohort.empty()).await.is_err() {
+                others.iter().for_each(|cohort| cohort.order(Order::Cut));
                 return Err(Problem::not_now(
                     "draining",
-                    format!("{} requests with token {} are under way", tenure.under_way(), tenure.token),
+                    format!("{} requests with token {} are under way", cohort.under_way(), cohort.token),
                     "try again: they are waited for until they end",
                 ));
             }
@@ -234,8 +234,8 @@ impl Gate {
             let asked_at = boot::now();
             match timeout_at(until, self.coordinator.admit(&entry, Some(&self.election))).await {
                 Ok(Ok(_)) => {
-                    let tenure = self.open(token, Margins::STANDARD.deadline(asked_at, HOLD));
-                    keeper::start(self, tenure);
+                    let cohort = self.open(token, Margins::STANDARD.deadline(asked_at, HOLD));
+                    keeper::start(self, cohort);
                     return Ok(());
                 }
                 Ok(Err(Error::Refused(refusal @ Refusal::Held { .. }))) => {
@@ -254,13 +254,13 @@ impl Gate {
         }
     }
 
-    fn open(&self, token: Epoch, until: Moment) -> Arc<Tenure> {
+    fn open(&self, token: Epoch, until: Moment) -> Arc<Cohort> {
         let mut state = self.state();
         close(&mut state, |_| true);
-        let tenure = Tenure::new(token);
+        let cohort = Cohort::new(token);
         state.known = state.known.max(token);
-        state.open = Some(Open { tenure: Arc::clone(&tenure), until, used: boot::now() });
-        tenure
+        state.open = Some(Open { cohort: Arc::clone(&cohort), until, used: boot::now() });
+        cohort
     }
 
     /// The token of whoever leads, as far as that is known.
@@ -280,31 +280,31 @@ impl Gate {
     }
 
     /// Lets nobody else in without asking the fence anew.
-    pub(crate) fn close(&self, tenure: &Arc<Tenure>) {
-        close(&mut self.state(), |open| Arc::ptr_eq(open, tenure));
+    pub(crate) fn close(&self, cohort: &Arc<Cohort>) {
+        close(&mut self.state(), |open| Arc::ptr_eq(open, cohort));
     }
 
     /// The end of the hold, if this is the token that is let in.
-    pub(crate) fn open_until(&self, tenure: &Arc<Tenure>) -> Option<Moment> {
+    pub(crate) fn open_until(&self, cohort: &Arc<Cohort>) -> Option<Moment> {
         let state = self.state();
-        state.open.as_ref().filter(|open| Arc::ptr_eq(&open.tenure, tenure)).map(|open| open.until)
+        state.open.as_ref().filter(|open| Arc::ptr_eq(&open.cohort, cohort)).map(|open| open.until)
     }
 
     /// The hold was kept.
-    pub(crate) fn kept(&self, tenure: &Arc<Tenure>, until: Moment) {
+    pub(crate) fn kept(&self, cohort: &Arc<Cohort>, until: Moment) {
         let mut state = self.state();
-        if let Some(open) = state.open.as_mut().filter(|open| Arc::ptr_eq(&open.tenure, tenure)) {
+        if let Some(open) = state.open.as_mut().filter(|open| Arc::ptr_eq(&open.cohort, cohort)) {
             open.until = until;
         }
     }
 
     /// Closes if nobody has come for so long and nobody is there.
-    pub(crate) fn close_if_idle(&self, tenure: &Arc<Tenure>, idle: Span) -> bool {
+    pub(crate) fn close_if_idle(&self, cohort: &Arc<Cohort>, idle: Span) -> bool {
         let mut state = self.state();
-        let is_idle = state.others(tenure.token).next().is_none()
+        let is_idle = state.others(cohort.token).next().is_none()
             && state.open.as_ref().is_some_and(|open| {
-                Arc::ptr_eq(&open.tenure, tenure)
-                    && tenure.under_way() == 0
+                Arc::ptr_eq(&open.cohort, cohort)
+                    && cohort.under_way() == 0
                     && boot::now().since(open.used) > idle
             });
         if is_idle {
@@ -321,7 +321,7 @@ impl Gate {
     /// Whether, besides, nothing is under way.
     pub(crate) fn is_at_rest(&self) -> bool {
         let state = self.state();
-        state.open.is_none() && state.leaving.iter().all(|tenure| tenure.under_way() == 0)
+        state.open.is_none() && state.leaving.iter().all(|cohort| cohort.under_way() == 0)
     }
 
     /// Lets nobody in any more, waits for those under way, and gives the hold back.
@@ -331,9 +331,9 @@ impl Gate {
             close(&mut state, |_| true);
             state.leaving.clone()
         };
-        for tenure in &leaving {
-            tenure.order(Order::Hurry);
-            let _ = timeout_at(until, tenure.empty()).await;
+        for cohort in &leaving {
+            cohort.order(Order::Hurry);
+            let _ = timeout_at(until, cohort.empty()).await;
         }
         keeper::give_back(self).await;
     }
@@ -351,11 +351,11 @@ impl Gate {
 }
 
 /// Ends the joining of requests, if this is to be closed. Those under way are remembered.
-fn close(state: &mut State, wanted: impl Fn(&Arc<Tenure>) -> bool) {
-    state.leaving.retain(|tenure| tenure.under_way() > 0);
-    if let Some(open) = state.open.take_if(|open| wanted(&open.tenure))
-        && open.tenure.under_way() > 0
+fn close(state: &mut State, wanted: impl Fn(&Arc<Cohort>) -> bool) {
+    state.leaving.retain(|cohort| cohort.under_way() > 0);
+    if let Some(open) = state.open.take_if(|open| wanted(&open.cohort))
+        && open.cohort.under_way() > 0
     {
-        state.leaving.push(open.tenure);
+        state.leaving.push(open.cohort);
     }
 }

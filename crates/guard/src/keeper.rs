@@ -9,8 +9,8 @@ use baton::election::time::{Moment, Span};
 use baton::store::boot;
 use tokio::time::{Duration, Instant};
 
+use crate::cohort::{Cohort, Order};
 use crate::gate::{Gate, HOLD};
-use crate::tenure::{Order, Tenure};
 
 /// How often the hold is kept.
 const BEAT: Span = Span::secs(1);
@@ -21,42 +21,42 @@ const GIVING_BACK: Duration = Duration::from_secs(2);
 /// How long passing on may take, and how often it is tried.
 const PASSING_ON: Duration = Duration::from_millis(500);
 
-/// Keeps the hold of a tenure in the background.
-pub(crate) fn start(gate: &Arc<Gate>, tenure: Arc<Tenure>) {
+/// Keeps the hold of a cohort in the background.
+pub(crate) fn start(gate: &Arc<Gate>, cohort: Arc<Cohort>) {
     let gate = Arc::clone(gate);
     let kept: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-        keep(&gate, &tenure).await;
-        pass_on(&gate, &tenure).await;
+        keep(&gate, &cohort).await;
+        pass_on(&gate, &cohort).await;
         give_back(&gate).await;
     });
     tokio::spawn(kept);
 }
 
-/// Goes on while the token of the tenure is let in.
-async fn keep(gate: &Gate, tenure: &Arc<Tenure>) {
-    while let Some(until) = gate.open_until(tenure) {
+/// Goes on while the token of the cohort is let in.
+async fn keep(gate: &Gate, cohort: &Arc<Cohort>) {
+    while let Some(until) = gate.open_until(cohort) {
         let next = (boot::now() + BEAT).min(until);
         if boot::sleep_until(next).await.is_err() {
             // There is no timer to be had: nothing is let in that could overstay.
-            return gate.close(tenure);
+            return gate.close(cohort);
         }
         // Another token may have been let in meanwhile: the hold is that token's.
-        if gate.open_until(tenure).is_none() || gate.close_if_idle(tenure, IDLE) {
+        if gate.open_until(cohort).is_none() || gate.close_if_idle(cohort, IDLE) {
             return;
         }
         let asked_at = boot::now();
         match before(until, gate.coordinator.keep_hold(&gate.resource, &gate.election, gate.run)).await {
-            Some(Ok(())) => gate.kept(tenure, Margins::STANDARD.deadline(asked_at, HOLD)),
+            Some(Ok(())) => gate.kept(cohort, Margins::STANDARD.deadline(asked_at, HOLD)),
             Some(Err(Error::Refused(refusal))) if boot::now() < until => {
                 gate.learn(&refusal);
-                gate.close(tenure);
+                gate.close(cohort);
             }
             // The next beat tries again.
             Some(Err(_)) if boot::now() < until => {}
             Some(Err(_)) | None => {
                 // Another guard may let a token in from here on: what has not arrived whole does not arrive.
-                tenure.order(Order::Cut);
-                gate.close(tenure);
+                cohort.order(Order::Cut);
+                gate.close(cohort);
             }
         }
     }
@@ -64,20 +64,20 @@ async fn keep(gate: &Gate, tenure: &Arc<Tenure>) {
 
 /// While requests of an ended leadership are under way, the hold is kept in the name of whoever leads, if somebody does: through
 /// another guard, too, nobody writes beside them.
-async fn pass_on(gate: &Arc<Gate>, tenure: &Tenure) {
-    while tenure.under_way() > 0 {
+async fn pass_on(gate: &Arc<Gate>, cohort: &Cohort) {
+    while cohort.under_way() > 0 {
         {
             let _alone = gate.turn.lock().await;
             if !gate.is_closed() {
                 return;
             }
-            if let Some(token) = gate.leading().filter(|token| *token > tenure.token)
+            if let Some(token) = gate.leading().filter(|token| *token > cohort.token)
                 && gate.admit(token, Instant::now() + PASSING_ON).await.is_ok()
             {
                 return;
             }
         }
-        let _ = tokio::time::timeout(PASSING_ON, tenure.empty()).await;
+        let _ = tokio::time::timeout(PASSING_ON, cohort.empty()).await;
     }
 }
 

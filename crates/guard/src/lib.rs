@@ -5,6 +5,7 @@
 //! leader has ended before anything is for the next. Does not guarantee who shows a token: it is a number, and no secret. A
 //! guard keeps out a leader that does not know that it is past, not one that lies.
 
+mod cohort;
 mod forward;
 mod gate;
 mod keeper;
@@ -12,7 +13,6 @@ mod pace;
 mod problem;
 mod request;
 mod serve;
-mod tenure;
 mod upstream;
 
 use std::net::SocketAddr;

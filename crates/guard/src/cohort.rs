@@ -18,15 +18,15 @@ pub(crate) enum Order {
 
 /// The requests of one token.
 #[derive(Debug)]
-pub(crate) struct Tenure {
+pub(crate) struct Cohort {
     pub(crate) token: Epoch,
     under_way: watch::Sender<usize>,
     order: watch::Sender<Order>,
 }
 
-impl Tenure {
-    pub(crate) fn new(token: Epoch) -> Arc<Tenure> {
-        Arc::new(Tenure { token, under_way: watch::Sender::new(0), order: watch::Sender::new(Order::AtEase) })
+impl Cohort {
+    pub(crate) fn new(token: Epoch) -> Arc<Cohort> {
+        Arc::new(Cohort { token, under_way: watch::Sender::new(0), order: watch::Sender::new(Order::AtEase) })
     }
 
     pub(crate) fn under_way(&self) -> usize {
@@ -51,24 +51,24 @@ impl Tenure {
 /// One request under way. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
-    tenure: Arc<Tenure>,
+    cohort: Arc<Cohort>,
 }
 
 impl Place {
-    pub(crate) fn new(tenure: &Arc<Tenure>) -> Place {
-        tenure.under_way.send_modify(|count| *count += 1);
-        Place { tenure: Arc::clone(tenure) }
+    pub(crate) fn new(cohort: &Arc<Cohort>) -> Place {
+        cohort.under_way.send_modify(|count| *count += 1);
+        Place { cohort: Arc::clone(cohort) }
     }
 
     /// Waits for an order at least as strict.
     pub(crate) async fn told(&self, order: Order) {
-        let _ = self.tenure.order.subscribe().wait_for(|standing| *standing >= order).await;
+        let _ = self.cohort.order.subscribe().wait_for(|standing| *standing >= order).await;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.tenure.under_way.send_modify(|count| *count -= 1);
+        self.cohort.under_way.send_modify(|count| *count -= 1);
     }
 }
 
@@ -78,14 +78,14 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_empty_when_the_last_has_ended() {
-        let tenure = Tenure::new(Epoch(1));
-        tenure.empty().await;
-        let (first, second) = (Place::new(&tenure), Place::new(&tenure));
+        let cohort = Cohort::new(Epoch(1));
+        cohort.empty().await;
+        let (first, second) = (Place::new(&cohort), Place::new(&cohort));
         drop(first);
-        assert_eq!(tenure.under_way(), 1);
+        assert_eq!(cohort.under_way(), 1);
         let waiting = tokio::spawn({
-            let tenure = Arc::clone(&tenure);
-            async move { tenure.empty().await }
+            let cohort = Arc::clone(&cohort);
+            async move { cohort.empty().await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
@@ -95,11 +95,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_order_is_not_taken_back() {
-        let tenure = Tenure::new(Epoch(1));
-        let place = Place::new(&tenure);
-        tenure.order(Order::Cut);
-        tenure.order(Order::Hurry);
+        let cohort = Cohort::new(Epoch(1));
+        let place = Place::new(&cohort);
+        cohort.order(Order::Cut);
+        cohort.order(Order::Hurry);
         place.told(Order::Cut).await;
-        assert_eq!(*tenure.order.borrow(), Order::Cut);
+        assert_eq!(*cohort.order.borrow(), Order::Cut);
     }
 }
