@@ -4,7 +4,7 @@
 //!
 //! - A token is let in first by the [fence](baton::election::fence) of the resource, in the store: it was current then, and not below
 //!   any that the fence let in before, through whichever guard and in whichever run of it.
-//! - From then on the guard has a *hold* on the fence, which it keeps every second and by its own clock never overstays, and lets the
+//! - From then on the guard has a *hold* on the fence, which it keeps and by its own clock never overstays, and lets the
 //!   same token in without asking. While it has the hold, no other guard and no `baton fence` lets any token in.
 //! - A lower token is refused from the moment at which a higher one was let in. Before that a token whose leadership has
 //!   ended is let in for as long as it takes to hear of the end: pushed by the store, at the latest with the next keeping of the hold.
@@ -42,8 +42,6 @@ pub(crate) struct Gate {
     pub(crate) coordinator: Coordinator,
     pub(crate) election: ElectionName,
     pub(crate) resource: ResourceName,
-    /// What tells this run of the guard from others.
-    pub(crate) run: Incarnation,
     follower: Follower,
     /// How long a higher token waits for the requests of lower ones.
     drain: Duration,
@@ -53,8 +51,9 @@ pub(crate) struct Gate {
     checks: Semaphore,
 }
 
-#[derive(Default)]
 struct State {
+    /// Whose the hold is. Another once it was given back: what was sent late to give back one hold must not end the next.
+    holder: Incarnation,
     /// The highest epoch that is known of.
     known: Epoch,
     open: Option<Open>,
@@ -92,7 +91,7 @@ impl Gate {
         coordinator: Coordinator,
         election: ElectionName,
         resource: ResourceName,
-        run: Incarnation,
+        holder: Incarnation,
         drain: Duration,
     ) -> Gate {
         let follower = coordinator.follow(&election).await;
@@ -100,10 +99,9 @@ impl Gate {
             coordinator,
             election,
             resource,
-            run,
             follower,
             drain,
-            state: Mutex::default(),
+            state: Mutex::new(State { holder, known: Epoch(0), open: None, leaving: Vec::new() }),
             turn: tokio::sync::Mutex::default(),
             checks: Semaphore::new(CHECKS),
         }
@@ -129,6 +127,9 @@ impl Gate {
             let Ok(_alone) = timeout_at(until, self.turn.lock()).await else {
                 return Err(Problem::not_now("busy", "others are being let in", "try again"));
             };
+            if let Some(answer) = self.at_once(token) {
+                return answer;
+            }
             if !self.is_open_for(token) {
                 self.admit(token, until).await?;
             }
@@ -228,7 +229,7 @@ impl Gate {
             token,
             agent: view.agent.as_ref().filter(|_| view.token == token),
             note: "baton guard",
-            hold: Some((self.run, HOLD)),
+            hold: Some((self.holder(), HOLD)),
         };
         loop {
             let asked_at = boot::now();
@@ -311,6 +312,16 @@ impl Gate {
             close(&mut state, |_| true);
         }
         is_idle
+    }
+
+    /// Whose the hold is.
+    pub(crate) fn holder(&self) -> Incarnation {
+        self.state().holder
+    }
+
+    /// Whose the next hold is. Whoever calls this has the turn.
+    pub(crate) fn next_holder(&self, holder: Incarnation) {
+        self.state().holder = holder;
     }
 
     /// Whether no token is let in without asking.

@@ -12,8 +12,8 @@ use tokio::time::{Duration, Instant};
 use crate::cohort::{Cohort, Order};
 use crate::gate::{Gate, HOLD};
 
-/// How often the hold is kept.
-const BEAT: Span = Span::secs(1);
+/// How often the hold is kept: early enough for a second try.
+const BEAT: Span = Span::millis(1_600);
 /// A gate that nobody has gone through for so long gives its hold back: others may want it.
 const IDLE: Span = Span::secs(3);
 /// How long giving back may take.
@@ -45,7 +45,7 @@ async fn keep(gate: &Gate, cohort: &Arc<Cohort>) {
             return;
         }
         let asked_at = boot::now();
-        match before(until, gate.coordinator.keep_hold(&gate.resource, &gate.election, gate.run)).await {
+        match before(until, gate.coordinator.keep_hold(&gate.resource, &gate.election, gate.holder())).await {
             Some(Ok(())) => gate.kept(cohort, Margins::STANDARD.deadline(asked_at, HOLD)),
             Some(Err(Error::Refused(refusal))) if boot::now() < until => {
                 gate.learn(&refusal);
@@ -84,8 +84,10 @@ async fn pass_on(gate: &Arc<Gate>, cohort: &Cohort) {
 /// Gives the hold back, if nothing is under way under it. If that fails, it lapses.
 pub(crate) async fn give_back(gate: &Gate) {
     let _alone = gate.turn.lock().await;
-    if gate.is_at_rest() {
-        let given = gate.coordinator.leave_hold(&gate.resource, gate.run);
+    if let (true, Ok(next)) = (gate.is_at_rest(), baton::mint_credential()) {
+        let holder = gate.holder();
+        gate.next_holder(next.incarnation);
+        let given = gate.coordinator.leave_hold(&gate.resource, holder);
         let _ = tokio::time::timeout(GIVING_BACK, given).await;
     }
 }

@@ -248,6 +248,26 @@ async fn a_guard_that_stops_gives_its_hold_back_and_one_that_was_killed_is_waite
 }
 
 #[tokio::test]
+async fn an_idle_guard_gives_its_hold_back_and_the_next_is_another() {
+    let (store, _, guard) = guarded(LONG).await;
+    lead(&store, "a", Span::secs(600)).await;
+    let resource = ResourceName::new("orders").unwrap();
+    let hold = async || coordinator(&store).fence(&resource).await.unwrap().unwrap().fence.hold;
+    assert_eq!(guard.put("/1", 1).await.status, 200);
+    let first = hold().await.unwrap().incarnation;
+    let given_back = async {
+        while hold().await.is_some() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(HANG, given_back).await.expect("it is kept for ever");
+    assert_eq!(guard.put("/2", 1).await.status, 200);
+    // A word that was sent to end the first, and comes late.
+    coordinator(&store).leave_hold(&resource, first).await.unwrap();
+    assert_ne!(hold().await.expect("it ended another").incarnation, first);
+}
+
+#[tokio::test]
 async fn a_resource_of_another_election_is_refused_at_the_start() {
     let (store, upstream, guard) = guarded(LONG).await;
     lead(&store, "a", Span::secs(600)).await;

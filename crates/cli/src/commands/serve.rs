@@ -72,7 +72,12 @@ impl Serve {
         let (location, closed) = (store.location(), store.closed());
         let server = Server::start(listener, Arc::new(store)).await.map_err(|error| self.failed(error))?;
         let deliveries = webhooks.map(|(receivers, secret)| {
-            let tell: Tell = Arc::new(move |text| output.talk(&format!("baton: {text}")));
+            let tell: Tell = Arc::new(move |text| {
+                output.talk(&format!("baton: {text}"));
+                if output.json {
+                    output.event(&json!({"event": "webhook", "message": text}));
+                }
+            });
             server.tell(receivers, &secret, &tell)
         });
         let address = server.address();
