@@ -1,7 +1,7 @@
 //! A reverse proxy in front of something that only a leader may change: reads pass, writes need a current token.
 //!
 //! Assumes that the upstream is reached through guards only, and that whatever it changes on a read (GET, HEAD, OPTIONS) matters to
-//! nobody. Guarantees that writes reach the upstream in the order of their tokens, as [`gate`] says precisely: what is passed on for one
+//! nobody. Guarantees that writes reach the upstream in the order of their tokens, as the module `gate` says precisely: what is passed on for one
 //! leader has ended before anything is for the next. Does not guarantee who shows a token: it is a number, and no secret. A
 //! guard keeps out a leader that does not know that it is past, not one that lies.
 
