@@ -46,10 +46,11 @@ pub const TABLE: &[Row] = &[
         dev: &[],
     },
     Row { from: "baton-model", to: &["baton-election"], dev: &[] },
+    Row { from: "baton-guard", to: &["baton"], dev: &[] },
     Row { from: "baton-server", to: &["baton", "baton-store", "baton-election"], dev: &[] },
     Row {
         from: "baton-cli",
-        to: &["baton", "baton-server", "baton-warden", "baton-store", "baton-election"],
+        to: &["baton", "baton-guard", "baton-server", "baton-warden", "baton-store", "baton-election"],
         dev: &[],
     },
     Row { from: "baton-bench", to: &["baton", "baton-store", "baton-election"], dev: &[] },

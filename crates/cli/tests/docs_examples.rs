@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,9 +36,16 @@ fn steps(text: &str) -> Vec<Step> {
             "```console" if marked => inside = true,
             "```" => (marked, inside) = (false, false),
             _ if !inside => {}
-            _ => match line.strip_prefix("$ ") {
-                Some(command) => steps.push(Step { command: command.to_string(), prints: Vec::new() }),
-                None => steps.last_mut().expect("output follows a command").prints.push(line.to_string()),
+            _ => match (line.strip_prefix("$ "), line.strip_prefix("> ")) {
+                (Some(command), _) => steps.push(Step { command: command.to_string(), prints: Vec::new() }),
+                (None, Some(more)) => {
+                    let step = steps.last_mut().expect("what goes on has begun");
+                    step.command.push('\n');
+                    step.command.push_str(more);
+                }
+                (None, None) => {
+                    steps.last_mut().expect("output follows a command").prints.push(line.to_string());
+                }
             },
         }
     }
@@ -56,10 +65,22 @@ fn plain(text: &str) -> Vec<String> {
     text.lines().map(squeeze).filter(|line| !line.is_empty()).collect()
 }
 
+/// Ends what an example has left running, if it failed before it did so itself.
+struct Leftovers(String);
+
+impl Drop for Leftovers {
+    fn drop(&mut self) {
+        for process in support::processes::of_world(&self.0) {
+            process.signal(rustix::process::Signal::KILL);
+        }
+    }
+}
+
 /// Runs the examples of one document in one folder; variables that are exported stay.
 fn run(document: &Path) -> usize {
     let steps = steps(&std::fs::read_to_string(document).unwrap());
     let folder = tempfile::tempdir().unwrap();
+    let leftovers = Leftovers(folder.path().display().to_string());
     let bin = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut exported = String::new();
@@ -75,6 +96,7 @@ fn run(document: &Path) -> usize {
             .env("BATON_STATE_DIR", folder.path().join("state"))
             .env("BATON_CONFIG_DIR", folder.path().join("config"))
             .env("XDG_RUNTIME_DIR", folder.path())
+            .env(support::MARK, &leftovers.0)
             .env_remove("BATON_STORE")
             .env_remove("BATON_AGENT")
             .output()

@@ -138,7 +138,7 @@ fn a_fleet_over_tls_with_tokens() {
     assert!(revoked.stderr.contains("revoked"), "{}", revoked.stderr);
     // Another certificate comes into use while the server runs.
     Certificate::write(world.path());
-    support::processes::signal(server.id(), rustix::process::Signal::HUP);
+    support::processes::signal(server.pid(), rustix::process::Signal::HUP);
     until("the new certificate is shown", || {
         with_token(&world, &operator, &["status", "--store", &url]).code == 0
     });

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 35] = [
+const COMMANDS: [&str; 36] = [
     "run",
     "acquire",
     "renew",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 35] = [
     "check",
     "history",
     "fence",
+    "guard",
     "init",
     "operator",
     "operator add",

@@ -11,6 +11,7 @@ mod options;
 mod store;
 mod tls;
 mod tokens;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tokio::net::TcpListener;
 pub use engine::{Engine, Event, Leads, News, Subscription, View};
 pub use options::{Limits, Options};
 pub use tls::{Tls, TlsError};
+pub use webhooks::{Deliveries, Receiver, Secret, Tell};
 
 /// A server that listens.
 pub struct Server {
@@ -93,6 +95,11 @@ impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Tells others of every change of leader, until what is returned is dropped.
+    pub fn tell(&self, receivers: Vec<Receiver>, secret: &Secret, tell: &Tell) -> Deliveries {
+        Deliveries::start(&self.service.engine, self.service.run(), receivers, secret, tell)
     }
 
     /// Answers requests until it is to stop; those under way are answered first, and who waits or watches is let go.

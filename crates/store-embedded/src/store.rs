@@ -12,7 +12,7 @@ use baton_store::{
     Reading, Record, Store, StoreError, Strengths, Swapped, Trace, Upkeep, Version, Watching,
 };
 use redb::WriteTransaction;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::fault::Place;
 use crate::fresh::Fresh;
@@ -52,6 +52,8 @@ struct Inner {
     queue: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
     readers: Semaphore,
+    /// Goes last: whoever listens to it hears that the file is closed.
+    open: watch::Sender<()>,
 }
 
 impl Drop for Inner {
@@ -88,8 +90,8 @@ impl EmbeddedStore {
                 let writer = thread
                     .spawn(move || writer.run())
                     .map_err(|error| shared.place.unavailable(format!("no thread can be had: {error}")))?;
-                let readers = Semaphore::new(READERS);
-                let inner = Inner { shared, queue: Some(queue), writer: Some(writer), readers };
+                let (queue, writer, readers) = (Some(queue), Some(writer), Semaphore::new(READERS));
+                let inner = Inner { shared, queue, writer, readers, open: watch::Sender::new(()) };
                 Ok(EmbeddedStore { inner: Arc::new(inner) })
             }
             Access::Read => {
@@ -100,10 +102,17 @@ impl EmbeddedStore {
                     (Disk::Absent, None)
                 };
                 let shared = Arc::new(Shared::new(place, disk, meta));
-                let readers = Semaphore::new(READERS);
-                Ok(EmbeddedStore { inner: Arc::new(Inner { shared, queue: None, writer: None, readers }) })
+                let (queue, writer, readers) = (None, None, Semaphore::new(READERS));
+                let inner = Inner { shared, queue, writer, readers, open: watch::Sender::new(()) };
+                Ok(EmbeddedStore { inner: Arc::new(inner) })
             }
         }
+    }
+
+    /// Waits until the file is closed, which it is with the last clone. To wait does not keep it open.
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut open = self.inner.open.subscribe();
+        async move { while open.changed().await.is_ok() {} }
     }
 
     /// The file.

@@ -10,6 +10,8 @@ mod doctor;
 mod doors;
 mod enlist;
 mod fence;
+#[cfg(feature = "guard")]
+mod guard;
 mod handover;
 mod history;
 mod init;
@@ -73,6 +75,9 @@ pub(crate) enum Command {
     History(history::History),
     /// Touch a resource only with a current token
     Fence(fence::Fence),
+    /// Let writes through to a service only with a current token
+    #[cfg(feature = "guard")]
+    Guard(guard::Guard),
     /// Make a store, and make this user its operator
     Init(init::Init),
     /// Who the operators are; operator: add and remove one
@@ -111,9 +116,14 @@ impl Command {
     /// Whether it serves many at once, and so wants all cores.
     pub(crate) fn serves(&self) -> bool {
         #[cfg(feature = "server")]
-        return matches!(self, Command::Serve(_));
-        #[cfg(not(feature = "server"))]
-        return false;
+        if matches!(self, Command::Serve(_)) {
+            return true;
+        }
+        #[cfg(feature = "guard")]
+        if matches!(self, Command::Guard(_)) {
+            return true;
+        }
+        false
     }
 }
 
@@ -135,6 +145,8 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Check(command) => command.perform(&global).await,
         Command::History(command) => command.perform(&global).await,
         Command::Fence(command) => command.perform(&global).await,
+        #[cfg(feature = "guard")]
+        Command::Guard(command) => command.perform(&global).await,
         Command::Init(command) => command.perform(&global).await,
         Command::Operator(command) => command.perform(&global).await,
         Command::Token(command) => command.perform(&global).await,

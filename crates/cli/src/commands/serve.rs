@@ -8,7 +8,7 @@ use std::time::Duration;
 use baton::election::time::Span;
 use baton::embedded::EmbeddedStore;
 use baton::store::{Access, Store, boot};
-use baton_server::{Server, StartError};
+use baton_server::{Receiver, Secret, Server, StartError, Tell};
 use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,8 +21,12 @@ use crate::output::{Failure, Outcome, Output};
 /// Where a server keeps its elections if nobody says.
 pub(super) const STORE: &str = "embedded:baton.redb";
 
-/// How long the last tasks take to end.
-const CLOSING: Duration = Duration::from_millis(50);
+/// How long the file may take to be closed, once nobody is served any more: a snapshot that is being written is finished.
+const CLOSING: Duration = Duration::from_secs(10);
+/// How long webhooks that are still to be delivered are waited for at the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// The most webhooks.
+const MAX_WEBHOOKS: usize = 16;
 /// How many snapshots are kept.
 const SNAPSHOTS: usize = 24;
 
@@ -45,6 +49,12 @@ pub(crate) struct Serve {
     snapshot_every: Span,
     #[command(flatten)]
     doors: Doors,
+    /// Tell this URL of every change of leader, by a signed POST; may be given several times
+    #[arg(long, value_name = "URL", requires = "webhook_secret_file")]
+    webhook: Vec<String>,
+    /// The file with the secret that webhooks are signed with
+    #[arg(long, value_name = "FILE", requires = "webhook")]
+    webhook_secret_file: Option<PathBuf>,
 }
 
 impl Serve {
@@ -56,6 +66,7 @@ impl Serve {
         let Some(file) = baton::embedded_file(url).map_err(fail)? else {
             return Err(self.failed(StartError::Shared(url.to_string()), url));
         };
+        let webhooks = self.webhooks()?;
         // Before anything is made: an address that cannot be had leaves nothing behind.
         let listener =
             Server::listen(self.listen, &options).await.map_err(|error| self.failed(error, url))?;
@@ -65,9 +76,18 @@ impl Serve {
         let store = EmbeddedStore::open(&file, Access::Write).map_err(|error| fail(error.into()))?;
         let snapshots = (self.snapshot_every > Span::ZERO)
             .then(|| tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output)));
-        let location = store.location();
+        let (location, closed) = (store.location(), store.closed());
         let server = Server::start(listener, Arc::new(store), options.clone());
         let server = server.await.map_err(|error| self.failed(error, url))?;
+        let deliveries = webhooks.map(|(receivers, secret)| {
+            let tell: Tell = Arc::new(move |text| {
+                output.talk(&format!("baton: {text}"));
+                if output.json {
+                    output.event(&json!({"event": "webhook", "message": text}));
+                }
+            });
+            server.tell(receivers, &secret, &tell)
+        });
         let address = server.address();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -91,10 +111,53 @@ impl Serve {
         if let Some(snapshots) = snapshots {
             snapshots.abort();
         }
+        if let Some(deliveries) = deliveries {
+            deliveries.finish(LAST_WORDS).await;
+        }
         // The file is closed when all that had to do with it has ended.
-        tokio::time::sleep(CLOSING).await;
+        if tokio::time::timeout(CLOSING, closed).await.is_err() {
+            output.talk(
+                "baton: the file could not be closed in time; nothing is lost, and the next start checks it",
+            );
+        }
         output.talk("stopped");
         Ok(Exit::Done)
+    }
+
+    /// Who is told of changes of leader, and how that is signed.
+    fn webhooks(&self) -> Result<Option<(Vec<Receiver>, Secret)>, Failure> {
+        let Some(file) = &self.webhook_secret_file else { return Ok(None) };
+        if self.webhook.len() > MAX_WEBHOOKS {
+            return Err(Failure::usage(
+                format!("{} webhooks are too many", self.webhook.len()),
+                format!("give at most {MAX_WEBHOOKS}, and let one of them tell the others"),
+            ));
+        }
+        let mut receivers = Vec::new();
+        for (number, url) in self.webhook.iter().enumerate() {
+            // A URL may hold a secret: it is not repeated.
+            let wrong = |why| {
+                Failure::usage(
+                    format!("--webhook number {} cannot be used: {why}", number + 1),
+                    "such as --webhook https://example.org/baton",
+                )
+            };
+            receivers.push(Receiver::new(url).map_err(wrong)?);
+        }
+        let unreadable = |error: std::io::Error| {
+            Failure::usage(
+                format!("{} cannot be read: {error}", file.display()),
+                "name a file with the secret",
+            )
+        };
+        let text = std::fs::read_to_string(file).map_err(unreadable)?;
+        let Some(secret) = Secret::new(&text) else {
+            return Err(Failure::usage(
+                format!("the secret in {} is shorter than 16 bytes", file.display()),
+                "make one: openssl rand -hex 32 > FILE",
+            ));
+        };
+        Ok(Some((receivers, secret)))
     }
 
     fn failed(&self, error: StartError, store: &str) -> Failure {

@@ -1,5 +1,7 @@
 //! A Baton server of a test's own. With `E2E_STORE=http` every world that is not told otherwise has one instead of a folder.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -37,6 +39,20 @@ impl Server {
     }
 
     fn at(database: &Path, address: &str, more: &[&str]) -> Server {
+        Server::adapted(database, address, more, |command| command)
+    }
+
+    /// The same, on any free port, by another command than the plain one.
+    pub(crate) fn start_by(database: &Path, adapt: impl FnOnce(Command) -> Command) -> Server {
+        Server::adapted(database, "127.0.0.1:0", &[], adapt)
+    }
+
+    fn adapted(
+        database: &Path,
+        address: &str,
+        more: &[&str],
+        adapt: impl FnOnce(Command) -> Command,
+    ) -> Server {
         let announced = database.with_extension("address");
         let _ = std::fs::remove_file(&announced);
         let mut command: Command = baton();
@@ -48,7 +64,7 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(std::fs::File::options().create(true).append(true).open(said(database)).unwrap());
-        let child = command.spawn().unwrap();
+        let child = adapt(command).spawn().unwrap();
         let scheme = if more.contains(&"--tls-cert") { "https" } else { "http" };
         let begun = Instant::now();
         let address = loop {
@@ -65,9 +81,20 @@ impl Server {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// Its number.
-    pub(crate) fn id(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The status and the body of an answer.
+    pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_string())
     }
 
     /// Asks it to stop, and waits until it has.

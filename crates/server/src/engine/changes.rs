@@ -1,7 +1,7 @@
 //! Who is told of changes, with numbers by which one who was cut off can go on where it was.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use baton_election::time::Moment;
 use baton_election::{Document, ElectionName};
@@ -27,16 +27,30 @@ pub struct Event {
     packed: Packed,
 }
 
+/// Is told of each change of leader, at once and in order. It must not wait for anything.
+pub(crate) type Herald = Box<dyn Fn(&Arc<Event>) + Send + Sync>;
+
 impl Event {
     /// The document after it.
     pub fn document(&self) -> Document {
         self.packed.document(&self.election)
+    }
+
+    /// One of which only the number matters.
+    #[cfg(test)]
+    pub(crate) fn numbered(number: u64) -> Arc<Event> {
+        use baton_election::{Epoch, StoreId};
+        let election = ElectionName::new("e").unwrap();
+        let document = Document::new(election.clone(), StoreId([1; 8]), Epoch(0), &[]);
+        let packed = Packed::of(document, &super::AllTerms::default());
+        Arc::new(Event { number, election, stamp: Moment::default(), packed })
     }
 }
 
 #[derive(Default)]
 pub(super) struct Changes {
     state: Mutex<State>,
+    heralds: RwLock<Vec<Herald>>,
 }
 
 #[derive(Default)]
@@ -82,8 +96,8 @@ impl Changes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of a change. Whoever makes several of one election tells of them in their order.
-    pub(super) fn publish(&self, election: &ElectionName, packed: &Packed, stamp: Moment) {
+    /// Tells of a change, and whether it is one of leader. Whoever makes several of one election tells of them in their order.
+    pub(super) fn publish(&self, election: &ElectionName, packed: &Packed, stamp: Moment, transition: bool) {
         let mut state = self.state();
         state.number += 1;
         let (number, election, packed) = (state.number, election.clone(), packed.clone());
@@ -92,7 +106,16 @@ impl Changes {
             // Who left meanwhile sees to the rest.
             let _ = listeners.send(Arc::clone(&event));
         }
+        if transition {
+            self.heralds.read().unwrap_or_else(PoisonError::into_inner).iter().for_each(|tell| tell(&event));
+        }
         state.keep(event);
+    }
+
+    /// Has somebody told of the changes of leader of all elections, for as long as the engine runs. After an outcome that nobody knew
+    /// one may be told of twice.
+    pub(super) fn tell_of_leaders(&self, herald: Herald) {
+        self.heralds.write().unwrap_or_else(PoisonError::into_inner).push(herald);
     }
 
     pub(super) fn subscribe(self: &Arc<Self>, election: &ElectionName, after: Option<u64>) -> Subscription {

@@ -8,6 +8,7 @@
 mod at_work;
 mod bytes;
 mod changes;
+mod health;
 mod known;
 mod line;
 mod pacemaker;
@@ -31,7 +32,9 @@ use baton_election::{
 use baton_store::{Clock, Decided, Expect, Key, Reading, Record, Store, StoreError, Trace, Undecided, boot};
 
 use changes::Changes;
+pub(crate) use changes::Herald;
 pub use changes::{Event, News, Subscription};
+use health::Health;
 use known::Known;
 pub(crate) use known::Now;
 use pacemaker::Pacemaker;
@@ -84,6 +87,7 @@ struct Shared {
     clock: Pacemaker,
     timers: Timers,
     changes: Arc<Changes>,
+    health: Health,
     terms: AllTerms,
 }
 
@@ -119,6 +123,7 @@ impl Engine {
             clock: Pacemaker::start(),
             timers: Timers::default(),
             changes: Arc::default(),
+            health: Health::default(),
             terms: AllTerms::default(),
         });
         let (clock, timers) = (Arc::downgrade(&shared), Arc::downgrade(&shared));
@@ -214,6 +219,16 @@ impl Engine {
     /// Tells of changes of an election from here on, or after the event of this number.
     pub fn subscribe(&self, election: &ElectionName, after: Option<u64>) -> Subscription {
         self.shared.changes.subscribe(election, after)
+    }
+
+    /// Fails if the store cannot be read or, as the last write showed, cannot be written.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        self.shared.health.check(&*self.shared.store).await
+    }
+
+    /// Has somebody told of the changes of leader of all elections.
+    pub(crate) fn tell_of_leaders(&self, herald: Herald) {
+        self.shared.changes.tell_of_leaders(herald);
     }
 
     /// Carries out a command.
@@ -314,11 +329,8 @@ impl Shared {
             // Its lease is perhaps younger than anything here could tell.
             return Ok(View { document: Some(*document), age: Span::ZERO });
         }
-        let stamp = self.stamp_of_unknown(&mut shard, election);
-        let view = View { document: Some((*document).clone()), age: self.clock.age(stamp, self.clock.now()) };
-        let known = Known::new(*document, &self.terms, version, stamp);
-        shard.known.insert(election.clone(), Box::new(known));
-        Ok(view)
+        let stamp = self.take_up(&mut shard, election, (*document).clone(), version);
+        Ok(View { document: Some(*document), age: self.clock.age(stamp, self.clock.now()) })
     }
 
     fn decide(

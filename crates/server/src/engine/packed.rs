@@ -189,6 +189,14 @@ impl Packed {
         &self.terms.policy
     }
 
+    /// The highest epoch given.
+    pub(super) fn epoch(&self) -> Epoch {
+        match &self.running {
+            Some(running) => running.epoch,
+            None => Epoch(Reader::new(&self.rest).number()),
+        }
+    }
+
     /// The count of beats.
     pub(super) fn beat(&self) -> u64 {
         match &self.running {

@@ -8,7 +8,7 @@ use std::sync::{Arc, MutexGuard};
 
 use baton_election::time::{Moment, Span};
 use baton_election::{Command, Decision, Document, ElectionName};
-use baton_store::{Clock, Decided, Expect, Key, Reading, Record, StoreError, Trace, Undecided};
+use baton_store::{Clock, Decided, Expect, Key, Reading, Record, StoreError, Trace, Undecided, Version};
 use tokio::sync::oneshot;
 
 use super::at_work::AtWork;
@@ -81,6 +81,8 @@ struct Write {
     clock: Clock,
     /// When its clock was restarted, if this does not restart it.
     stamp: Option<Moment>,
+    /// That it is a change of leader.
+    transition: bool,
     /// Who asked for it, and what is answered once it is durable.
     asked: Vec<(Asker, Decided)>,
 }
@@ -210,28 +212,31 @@ impl Shared {
             }
             None => (Expect::Absent, None),
         };
+        let before = shard.known.get(election).map(|known| known.packed.epoch());
+        let transition = next.last_transition.as_ref().map(|last| last.epoch) > before;
         shard.busy.entry(election.clone()).or_default().reads = false;
         drop(shard);
         let clock = if stamp.is_some() { Clock::Keep } else { Clock::Restart };
-        let write = Write { election: election.clone(), expect, next, clock, stamp, asked };
+        let write = Write { election: election.clone(), expect, next, clock, stamp, transition, asked };
         tokio::spawn(Arc::clone(self).carry_out(write));
     }
 
     /// Writes, tells everybody, and goes on with what is queued.
     async fn carry_out(self: Arc<Self>, write: Write) {
-        let Write { election, expect, next, clock, stamp, asked } = write;
+        let Write { election, expect, next, clock, stamp, transition, asked } = write;
         let work = AtWork::on(&self, &election);
         let key = Key::Election(election.clone());
         let record = Record::Election(Box::new(next));
         let swapped = self.store.swap(&key, expect, &record, clock).await;
         let Record::Election(next) = record else { unreachable!("it is an election") };
+        self.health.note(swapped.as_ref().err());
         match swapped {
             Ok(swapped) => {
                 let stamp = stamp.unwrap_or_else(|| self.clock.now());
                 let known = Known::new(*next, &self.terms, swapped.version, stamp);
                 let mut shard = self.shard(&election);
                 // It is told of in the order in which it was made.
-                self.changes.publish(&election, &known.packed, stamp);
+                self.changes.publish(&election, &known.packed, stamp, transition);
                 shard.known.insert(election.clone(), Box::new(known));
                 for (asker, outcome) in asked {
                     asker.tell(Ok(outcome));
@@ -348,9 +353,7 @@ impl Shared {
                 Found::Something
             }
             Ok(Reading { found: Some((Record::Election(document), version)), .. }) => {
-                let stamp = self.stamp_of_unknown(&mut shard, election);
-                let known = Known::new(*document, &self.terms, version, stamp);
-                shard.known.insert(election.clone(), Box::new(known));
+                self.take_up(&mut shard, election, *document, version);
                 self.proceed(shard, election, None);
                 work.done();
                 self.look_after(election);
@@ -365,14 +368,25 @@ impl Shared {
         }
     }
 
-    /// From when on the lease of an election counts that was just read. It is then no longer in doubt.
-    pub(super) fn stamp_of_unknown(&self, shard: &mut Shard, election: &ElectionName) -> Moment {
-        match shard.doubtful.remove(election) {
-            // Nothing was done to it since the start.
-            None => Moment::default(),
-            // Whatever was done to it, its lease has its full length from here on.
-            Some(_) => self.clock.now(),
+    /// Takes up what was read of an election that was not known, which is then no longer in doubt. Returns from when on its lease counts.
+    pub(super) fn take_up(
+        &self,
+        shard: &mut Shard,
+        election: &ElectionName,
+        document: Document,
+        version: Version,
+    ) -> Moment {
+        let doubtful = shard.doubtful.remove(election).is_some();
+        // Nothing was done to it since the start; or whatever was done to it, its lease has its full length from here on.
+        let stamp = if doubtful { self.clock.now() } else { Moment::default() };
+        let led = document.last_transition.is_some();
+        let known = Known::new(document, &self.terms, version, stamp);
+        if doubtful {
+            // Whatever was done to it, nobody was told.
+            self.changes.publish(election, &known.packed, stamp, led);
         }
+        shard.known.insert(election.clone(), Box::new(known));
+        stamp
     }
 
     /// The server ends, or failed, before it could answer.

@@ -156,7 +156,7 @@ impl Service {
             Ask::Admit => self.admit(&call).await,
             Ask::KeepHold => self.keep_hold(&call).await,
             Ask::LeaveHold => self.leave_hold(&call).await,
-            Ask::Store => self.record(&Key::Store).await,
+            Ask::Store => self.info(),
             Ask::Operators => {
                 self.throttle.take(call.who, Says::Nothing)?;
                 self.coordinator.set_operators(&call.json()?).await?;
@@ -230,6 +230,12 @@ impl Service {
             None => (None, None),
         };
         answer(&Shown { record, version, age_ms: age.map(Span::as_millis) })
+    }
+
+    /// From memory: leases can be renewed by who begins while the disk fails.
+    fn info(&self) -> Result<Reply, Problem> {
+        let record = raw(&Record::Store((*self.engine.info()).clone()))?;
+        answer(&Shown { record: Some(record), version: Some("memory".to_string()), age_ms: Some(0) })
     }
 
     /// For load balancers: the status says it all.
@@ -306,7 +312,7 @@ impl Service {
     }
 
     async fn ready(&self) -> Result<Reply, Problem> {
-        self.engine.store().read(&Key::Store).await?;
+        self.engine.ready().await?;
         answer(&Readiness { ready: true })
     }
 }

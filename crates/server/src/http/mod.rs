@@ -123,6 +123,11 @@ impl Service {
         }
     }
 
+    /// What tells this run of the server from others.
+    pub(crate) fn run(&self) -> &str {
+        &self.run
+    }
+
     /// By what an event of this run is known.
     fn id_of(&self, number: u64) -> String {
         format!("{}-{number}", self.run)

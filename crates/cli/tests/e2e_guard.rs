@@ -1,0 +1,244 @@
+//! `baton guard`: leaders of `baton run` write to a slow upstream, one of them stopped past its lease.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use support::{HANG, World, exit_code, processes, until};
+
+/// A line of what the upstream did: which token's request began or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Did {
+    Begin(u64),
+    End(u64),
+}
+
+/// An upstream that takes a moment for each request, and goes on with it whoever has hung up.
+struct Upstream {
+    address: SocketAddr,
+    log: Arc<Mutex<Vec<Did>>>,
+}
+
+impl Upstream {
+    fn start(takes: Duration) -> Upstream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let upstream = Upstream { address: listener.local_addr().unwrap(), log: Arc::default() };
+        let log = Arc::clone(&upstream.log);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let log = Arc::clone(&log);
+                std::thread::spawn(move || converse(stream.unwrap(), takes, &log));
+            }
+        });
+        upstream
+    }
+
+    fn log(&self) -> Vec<Did> {
+        self.log.lock().unwrap().clone()
+    }
+
+    fn ended(&self, token: u64) -> usize {
+        self.log().iter().filter(|did| **did == Did::End(token)).count()
+    }
+}
+
+fn converse(mut stream: TcpStream, takes: Duration, log: &Mutex<Vec<Did>>) {
+    while let Some(head) = head(&mut stream) {
+        let header = |name: &str| {
+            let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+            lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_string())
+        };
+        let length: usize = header("content-length").map_or(0, |length| length.parse().unwrap());
+        if stream.read_exact(&mut vec![0; length]).is_err() {
+            return;
+        }
+        if let Some(token) = header("baton-token") {
+            let token = token.parse().unwrap();
+            log.lock().unwrap().push(Did::Begin(token));
+            std::thread::sleep(takes);
+            log.lock().unwrap().push(Did::End(token));
+        }
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    }
+}
+
+fn head(stream: &mut TcpStream) -> Option<String> {
+    let (mut bytes, mut byte) = (Vec::new(), [0]);
+    while !bytes.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        bytes.push(byte[0]);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// A guard of a world.
+struct Guard {
+    child: Child,
+    address: String,
+}
+
+impl Guard {
+    fn start(world: &World, upstream: &Upstream, more: &[&str]) -> Guard {
+        let url = format!("http://{}", upstream.address);
+        let _ = std::fs::remove_file(world.file("guard"));
+        let arguments = ["guard", "--listen", "127.0.0.1:0", "--upstream", &url, "--election", "e"];
+        let mut command = world.command(&[&arguments, more].concat());
+        command.args(["--address-file"]).arg(world.file("guard")).stdout(Stdio::null());
+        let child = command.spawn().unwrap();
+        let mut address = String::new();
+        until("the guard listens", || {
+            address = std::fs::read_to_string(world.file("guard")).unwrap_or_default();
+            address.ends_with('\n')
+        });
+        Guard { child, address: address.trim().to_string() }
+    }
+
+    /// Asks, and gives the status and what was said.
+    fn ask(&self, method: &str, token: Option<u64>) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        let token = token.map(|token| format!("Baton-Token: {token}\r\n")).unwrap_or_default();
+        let request = format!(
+            "{method} /x HTTP/1.1\r\nHost: g\r\n{token}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+    }
+
+    fn stop(&mut self) {
+        processes::signal(self.child.id(), Signal::TERM);
+        assert_eq!(exit_code(&mut self.child), Some(0));
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// CMD writes again and again with the token that it was started with, and notes each answer.
+const WRITER: &str = r#"
+while :; do
+    status=$(curl -s -o /dev/null -w '%{http_code}' --max-time 30 -X PUT -d x \
+        -H "Baton-Token: $BATON_TOKEN" "http://$GUARD/x")
+    echo "$status" >> "$E2E_WORLD/answers-$BATON_TOKEN"
+    [ "$status" = 200 ] || sleep 0.1
+done
+"#;
+
+/// A `baton run` whose CMD writes through the guard.
+fn writer(world: &World, guard: &Guard, agent: &str) -> Child {
+    let mut command = world.command(&["run", "e", "--as", agent, "--ttl", "2s", "--", "sh", "-c", WRITER]);
+    command.env("GUARD", &guard.address).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn answers(world: &World, token: u64) -> Vec<String> {
+    let text = std::fs::read_to_string(world.file(&format!("answers-{token}"))).unwrap_or_default();
+    text.lines().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_leader_that_was_stopped_past_its_lease_never_writes_beside_the_next() {
+    let world = World::new();
+    let upstream = Upstream::start(Duration::from_millis(300));
+    world.ok(&["acquire", "e", "--as", "z", "--ttl", "1h"]);
+    world.ok(&["release", "e", "--as", "z"]);
+    let mut guard = Guard::start(&world, &upstream, &[]);
+    let mut first = writer(&world, &guard, "a");
+    until("the first writes", || upstream.ended(2) >= 2);
+
+    // All of it, in the middle of a request: run, its warden, and CMD with what it started.
+    let mine = || {
+        let commands = processes::of_commands(world.mark());
+        commands.into_iter().filter(|process| process.command.as_ref().is_some_and(|tree| tree.token == 2))
+    };
+    let warden = processes::warden(first.id()).unwrap();
+    for pid in [first.id(), warden].into_iter().chain(mine().map(|process| process.pid)) {
+        processes::signal(pid, Signal::STOP);
+    }
+    let mut second = writer(&world, &guard, "b");
+    until("the second writes", || upstream.ended(3) >= 2);
+    let before = answers(&world, 2).len();
+    // CMD alone wakes: whatever would have ended it is still stopped.
+    for process in mine() {
+        process.signal(Signal::CONT);
+    }
+    until("it is told so", || answers(&world, 2).iter().filter(|status| *status == "409").count() >= 3);
+    let last = answers(&world, 2);
+    assert!(last[before..].iter().skip(1).all(|status| status == "409"), "{last:?}");
+
+    for pid in [warden, first.id()] {
+        processes::signal(pid, Signal::CONT);
+    }
+    until("its CMD is ended", || mine().next().is_none());
+    for run in [&mut first, &mut second] {
+        processes::signal(run.id(), Signal::TERM);
+        exit_code(run);
+    }
+    guard.stop();
+    let log = upstream.log();
+    let tokens: Vec<u64> = log
+        .iter()
+        .map(|did| match did {
+            Did::Begin(token) | Did::End(token) => *token,
+        })
+        .collect();
+    assert!(tokens.is_sorted(), "writes of one leader among those of another: {log:?}");
+}
+
+#[test]
+fn a_guard_that_was_killed_comes_back_and_lets_no_lower_token_in() {
+    let world = World::new();
+    let upstream = Upstream::start(Duration::ZERO);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
+    let mut guard = Guard::start(&world, &upstream, &["--resource", "db/orders", "--drain", "30s"]);
+    assert_eq!(guard.ask("GET", None).0, 200);
+    assert_eq!(guard.ask("PUT", Some(1)).0, 200);
+    assert_eq!(guard.ask("PUT", None).0, 428);
+    world.ok(&["release", "e", "--as", "a"]);
+    world.ok(&["acquire", "e", "--as", "b", "--ttl", "1h"]);
+    assert_eq!(guard.ask("PUT", Some(2)).0, 200);
+    guard.child.kill().unwrap();
+    guard.child.wait().unwrap();
+    // What the fence of the same name lets in, it knows, too.
+    world.call(&["fence", "db/orders", "--token", "1"]).expect(5);
+    let guard = Guard::start(&world, &upstream, &["--resource", "db/orders", "--drain", "30s"]);
+    let (status, said) = guard.ask("PUT", Some(1));
+    assert_eq!(status, 409);
+    assert!(said.contains(r#""code":"stale""#) && said.contains(r#""current":2"#), "{said}");
+    assert_eq!(guard.ask("PUT", Some(2)).0, 200, "once the hold of the former run has ended");
+    let log = world.ok(&["fence", "db/orders", "--log", "--json"]).jsons();
+    assert!(log.iter().all(|entry| entry["note"] == "baton guard"), "{log:?}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_hint() {
+    let world = World::new();
+    let base = ["guard", "--listen", "127.0.0.1:0", "--election", "e"];
+    for (more, code) in [
+        (&["--upstream", "ftp://a"][..], 2),
+        (&["--upstream", "http://a", "--drain", "0s"], 2),
+        (&["--upstream", "http://a", "--election", "E"], 2),
+        (&["--upstream", "https://a", "--upstream-ca", "/does/not/exist"], 2),
+        (&["--upstream", "http://a", "--store", "mem:"], 2),
+        (&[], 2),
+    ] {
+        let refused = world.call(&[&base, more].concat()).expect(code);
+        assert!(refused.stderr.contains("hint:") || refused.stderr.contains("Usage"), "{}", refused.stderr);
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused =
+        world.call(&["guard", "--listen", &address, "--upstream", "http://a", "--election", "e"]).expect(1);
+    assert!(refused.stderr.contains("cannot listen"), "{}", refused.stderr);
+}

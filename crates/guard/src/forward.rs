@@ -1,0 +1,192 @@
+//! A request on its way to the upstream, and the answer on its way back.
+//!
+//! A write is carried through by a task of its own: it counts as under way until the upstream has answered it whole, whether or not its
+//! client is still there.
+
+use std::error::Error as StdError;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use http_body_util::channel::{Channel, Sender};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use tokio::sync::oneshot;
+
+use crate::cohort::{Order, Place};
+use crate::problem::Problem;
+use crate::upstream::Upstream;
+
+/// Why a body broke off.
+pub(crate) type Broken = Box<dyn StdError + Send + Sync>;
+/// A body, in either direction.
+pub(crate) type Body = UnsyncBoxBody<Bytes, Broken>;
+
+/// How many pieces of an answer lie between the upstream and a slow client.
+const PIECES: usize = 4;
+
+/// Passes a read on. It ends with its client.
+pub(crate) async fn read(
+    upstream: &Upstream,
+    request: Request<Body>,
+    limit: Duration,
+) -> Result<Response<Body>, Problem> {
+    match tokio::time::timeout(limit, upstream.send(request)).await {
+        Ok(response) => Ok(response?.map(|body| body.map_err(Broken::from).boxed_unsync())),
+        Err(_) => Err(late(limit)),
+    }
+}
+
+/// Passes a write on, and gives its answer as far as there is one.
+pub(crate) async fn write(
+    upstream: Arc<Upstream>,
+    parts: http::request::Parts,
+    body: Incoming,
+    place: Place,
+    limit: Duration,
+) -> Result<Response<Body>, Problem> {
+    let arrived = Arc::new(AtomicBool::new(false));
+    let upload = Upload::new(body, Arc::clone(&arrived)).boxed_unsync();
+    let (sender, head) = oneshot::channel();
+    let mut client = Audience::Head(sender);
+    tokio::spawn(async move {
+        let failed = tokio::select! {
+            outcome = tokio::time::timeout(
+                limit,
+                relay(&upstream, Request::from_parts(parts, upload), &mut client, &place),
+            ) => match outcome {
+                Ok(Ok(())) => None,
+                Ok(Err(problem)) => Some(problem),
+                Err(_) => Some(late(limit)),
+            },
+            () = cut_off(&place, &arrived) => Some(Problem::new(
+                StatusCode::CONFLICT,
+                "cut-off",
+                "the request was cut off before it had arrived whole: its token is past, or cannot be checked",
+                "see who leads: baton status",
+            )),
+        };
+        if let Some(problem) = failed {
+            client.fail(problem);
+        }
+        drop(place);
+    });
+    let gone = || Problem::not_now("busy", "the guard is stopping", "try again");
+    head.await.unwrap_or_else(|_| Err(gone()))
+}
+
+/// Who waits for the answer, and for what of it.
+enum Audience {
+    Head(oneshot::Sender<Result<Response<Body>, Problem>>),
+    Body(Sender<Bytes, Broken>),
+    Nobody,
+}
+
+impl Audience {
+    /// Tells the client that it went wrong: by an answer, or by breaking off what it is told.
+    fn fail(self, problem: Problem) {
+        match self {
+            Audience::Head(head) => {
+                let _ = head.send(Err(problem));
+            }
+            Audience::Body(body) => body.abort("the answer broke off".into()),
+            Audience::Nobody => {}
+        }
+    }
+}
+
+/// Sends a write, and passes the answer on to whoever still waits for it.
+async fn relay(
+    upstream: &Upstream,
+    request: Request<Body>,
+    client: &mut Audience,
+    place: &Place,
+) -> Result<(), Problem> {
+    let response = upstream.send(request).await?;
+    let (parts, mut answer) = response.into_parts();
+    let (sender, body) = Channel::new(PIECES);
+    if let Audience::Head(head) = std::mem::replace(client, Audience::Body(sender)) {
+        let _ = head.send(Ok(Response::from_parts(parts, body.boxed_unsync())));
+    }
+    while let Some(frame) = answer.frame().await {
+        let frame = frame.map_err(|error| broke_off(&error))?;
+        let (Ok(piece), Audience::Body(body)) = (frame.into_data(), &mut *client) else { continue };
+        let taken = tokio::select! {
+            biased;
+            sent = body.send_data(piece) => sent.is_ok(),
+            () = place.told(Order::Hurry) => false,
+        };
+        if !taken {
+            std::mem::replace(client, Audience::Nobody).fail(late(Duration::ZERO));
+        }
+    }
+    *client = Audience::Nobody;
+    Ok(())
+}
+
+/// Waits for the order to cut off what has not arrived whole.
+async fn cut_off(place: &Place, arrived: &AtomicBool) {
+    place.told(Order::Cut).await;
+    if arrived.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn late(limit: Duration) -> Problem {
+    Problem::new(
+        StatusCode::GATEWAY_TIMEOUT,
+        "upstream",
+        format!("the upstream did not answer whole within {limit:?}"),
+        "a write may have been carried out; --timeout gives it more time",
+    )
+}
+
+fn broke_off(error: &hyper::Error) -> Problem {
+    Problem::new(StatusCode::BAD_GATEWAY, "upstream", format!("the answer broke off: {error}"), "")
+}
+
+/// A body on its way to the upstream, which notes when it has arrived whole.
+struct Upload {
+    body: Incoming,
+    arrived: Arc<AtomicBool>,
+}
+
+impl Upload {
+    fn new(body: Incoming, arrived: Arc<AtomicBool>) -> Upload {
+        arrived.store(http_body::Body::is_end_stream(&body), Ordering::Relaxed);
+        Upload { body, arrived }
+    }
+}
+
+impl http_body::Body for Upload {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(frame) = &polled
+            && !matches!(frame, Some(Err(_)))
+            && (frame.is_none() || self.body.is_end_stream())
+        {
+            self.arrived.store(true, Ordering::Relaxed);
+        }
+        polled.map(|frame| frame.map(|frame| frame.map_err(Broken::from)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

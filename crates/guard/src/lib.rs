@@ -1,0 +1,133 @@
+//! A reverse proxy in front of something that only a leader may change: reads pass, writes need a current token.
+//!
+//! Assumes that the upstream is reached through guards only, and that whatever it changes on a read (GET, HEAD, OPTIONS) matters to
+//! nobody. Guarantees that writes reach the upstream in the order of their tokens, as the module `gate` says precisely: what is passed on for one
+//! leader has ended before anything is for the next. Does not guarantee who shows a token: it is a number, and no secret. A
+//! guard keeps out a leader that does not know that it is past, not one that lies.
+
+mod cohort;
+mod forward;
+mod gate;
+mod keeper;
+mod pace;
+mod problem;
+mod request;
+mod serve;
+mod upstream;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton::election::{ElectionName, ResourceName};
+use baton::{Coordinator, Error};
+use tokio::net::TcpListener;
+
+use gate::Gate;
+use upstream::Upstream;
+
+/// What a guard is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is guarded: `http://HOST[:PORT][/PATH]` or `https://…`.
+    pub upstream: String,
+    /// The certificates that an upstream's is checked by, in PEM form; else the system's.
+    pub authority: Option<PathBuf>,
+    /// Whose leader may write.
+    pub election: ElectionName,
+    /// The fence that is asked. Guards of one upstream have one.
+    pub resource: ResourceName,
+    /// How long a write with a new token waits for those of the former.
+    pub drain: Duration,
+    /// How long one request may take, until its answer begins; for a write, until it ends.
+    pub limit: Duration,
+}
+
+/// A guard that listens.
+pub struct Guard {
+    listener: TcpListener,
+    address: SocketAddr,
+    service: Arc<serve::Service>,
+}
+
+/// Why a guard did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened at.
+    #[error("cannot listen at {address}: {error}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// The upstream is not one.
+    #[error("`{url}` cannot be guarded: {why}")]
+    Upstream {
+        /// Which.
+        url: String,
+        /// Why not.
+        why: String,
+    },
+    /// No certificate can be checked.
+    #[error("{0}")]
+    Certificates(String),
+    /// The resource is bound to another election.
+    #[error("the resource `{resource}` belongs to the election `{election}`")]
+    Bound {
+        /// Which.
+        resource: ResourceName,
+        /// The one that it is bound to.
+        election: ElectionName,
+    },
+    /// The store has no fences.
+    #[error("{0} has no fences")]
+    NoFences(String),
+    /// Something else failed.
+    #[error("{0}")]
+    Other(#[from] Error),
+}
+
+impl Guard {
+    /// Takes an address, before anything else is done.
+    pub async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+        TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
+    }
+
+    /// Begins to guard. A store that is out of reach is waited for: reads pass meanwhile.
+    pub async fn start(
+        listener: TcpListener,
+        coordinator: Coordinator,
+        settings: Settings,
+    ) -> Result<Guard, StartError> {
+        let unbound = SocketAddr::from(([0, 0, 0, 0], 0));
+        let address =
+            listener.local_addr().map_err(|error| StartError::Listen { address: unbound, error })?;
+        if coordinator.store().native().is_some() {
+            return Err(StartError::NoFences(coordinator.store().location()));
+        }
+        let run = baton::mint_credential()?.incarnation;
+        let name = format!("baton-{run}");
+        let upstream = Upstream::new(&settings.upstream, settings.authority.as_ref(), name)?;
+        if let Ok(Some(found)) = coordinator.fence(&settings.resource).await
+            && found.fence.election != settings.election
+        {
+            return Err(StartError::Bound { resource: settings.resource, election: found.fence.election });
+        }
+        let gate = Gate::new(coordinator, settings.election, settings.resource, run, settings.drain).await;
+        let service =
+            serve::Service { gate: Arc::new(gate), upstream: Arc::new(upstream), limit: settings.limit };
+        Ok(Guard { listener, address, service: Arc::new(service) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Guards until it is to stop; requests under way end first.
+    pub async fn serve(self, until: impl Future<Output = ()>) {
+        serve::serve(self.listener, self.service, until).await;
+    }
+}

@@ -1,0 +1,284 @@
+//! Which writes a guard lets through, and in which order.
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
+
+mod support;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use baton::election::{ResourceName, Span};
+use baton_guard::{Guard, Settings, StartError};
+use support::{Answer, Fickle, HANG, Running, Upstream, coordinator, lead, release, settings, succeed};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+const LONG: Duration = Duration::from_secs(30);
+const SHORT: Duration = Duration::from_millis(300);
+
+async fn guarded(drain: Duration) -> (Fickle, Upstream, Running) {
+    let (store, upstream) = (Fickle::default(), Upstream::start().await);
+    let guard = Running::start(&store, &upstream.url(), drain).await;
+    (store, upstream, guard)
+}
+
+/// Asks again while it is told to.
+async fn put_at_last(guard: &Running, path: &str, token: u64) -> Answer {
+    let insist = async {
+        loop {
+            let answer = guard.put(path, token).await;
+            if answer.status != 503 {
+                return answer;
+            }
+            assert_eq!(answer.header("retry-after"), Some("1"), "{answer:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(HANG, insist).await.expect("it is never let in")
+}
+
+#[tokio::test]
+async fn reads_pass_and_writes_need_a_current_token() {
+    let (store, upstream, guard) = guarded(LONG).await;
+    assert_eq!(guard.get("/a").await.status, 200);
+    guard.ask("PUT", "/a", &[], "x").await.expect(428, "no-token");
+    guard.ask("PUT", "/a", &[("baton-token", "one")], "x").await.expect(400, "invalid");
+    guard.put("/a", 1).await.expect(409, "unknown-election");
+    let first = lead(&store, "a", Span::secs(600)).await;
+    assert_eq!(guard.put("/a", 1).await.status, 200);
+    let never = guard.put("/a", 7).await.expect(409, "stale");
+    assert_eq!((&never["shown"], &never["current"]), (&7.into(), &1.into()));
+    succeed(&store, &first, "b").await;
+    let past = guard.put("/a", 1).await.expect(409, "stale");
+    assert_eq!(past["current"], 2);
+    assert_eq!(guard.put("/a", 2).await.status, 200);
+    assert_eq!(guard.put("/a", 1).await.expect(409, "stale")["current"], 2);
+    let writes = upstream.seen().iter().filter(|seen| seen.method == "PUT").count();
+    assert_eq!(writes, 2);
+}
+
+#[tokio::test]
+async fn who_has_given_the_lease_back_or_let_it_run_out_is_refused() {
+    let (store, _, guard) = guarded(LONG).await;
+    let first = lead(&store, "a", Span::secs(600)).await;
+    assert_eq!(guard.put("/a", 1).await.status, 200);
+    release(&store, &first).await;
+    let refused = tokio::time::timeout(HANG, async {
+        loop {
+            let answer = guard.put("/a", 1).await;
+            if answer.status != 200 {
+                return answer;
+            }
+        }
+    });
+    // Until the guard has heard of it, and nobody else has written.
+    refused.await.unwrap().expect(409, "stale");
+    lead(&store, "b", Span::secs(1)).await;
+    assert_eq!(put_at_last(&guard, "/b", 2).await.status, 200);
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    let over = guard.put("/b", 2).await.expect(409, "stale");
+    assert!(over["detail"].as_str().unwrap().contains("run out"), "{over}");
+}
+
+#[tokio::test]
+async fn a_usual_write_asks_the_store_for_nothing() {
+    let (store, _, guard) = guarded(LONG).await;
+    lead(&store, "a", Span::secs(600)).await;
+    assert_eq!(guard.put("/a", 1).await.status, 200);
+    let before = store.asked.load(Ordering::SeqCst);
+    let begun = std::time::Instant::now();
+    for _ in 0..200 {
+        assert_eq!(guard.put("/a", 1).await.status, 200);
+    }
+    let asked = store.asked.load(Ordering::SeqCst) - before;
+    // The hold is kept every second, by some three requests; the follower looks every five.
+    let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap() + 2;
+    assert!(asked <= 6 * seconds, "{asked} requests to the store in {seconds} s");
+}
+
+#[tokio::test]
+async fn a_higher_token_waits_for_the_requests_of_the_lower() {
+    let (store, upstream, guard) = guarded(SHORT).await;
+    let first = lead(&store, "a", Span::secs(600)).await;
+    let slow = async { guard.put("/slow/1", 1).await };
+    let next = async {
+        upstream.until("begin /slow/1").await;
+        succeed(&store, &first, "b").await;
+        let told = guard.put("/2", 2).await;
+        told.expect(503, "draining");
+        assert_eq!(told.header("retry-after"), Some("1"));
+        guard.put("/late", 1).await.expect(409, "stale");
+        upstream.go();
+        put_at_last(&guard, "/2", 2).await
+    };
+    let (slow, next) = tokio::join!(slow, next);
+    assert_eq!((slow.status, next.status), (200, 200), "{slow:?}");
+    assert_eq!(upstream.events(), ["begin /slow/1", "end /slow/1", "begin /2", "end /2"]);
+}
+
+#[tokio::test]
+async fn a_write_whose_client_has_gone_is_waited_for_all_the_same() {
+    let (store, upstream, guard) = guarded(SHORT).await;
+    let first = lead(&store, "a", Span::secs(600)).await;
+    let mut client = TcpStream::connect(guard.address).await.unwrap();
+    let request = "PUT /slow/1 HTTP/1.1\r\nhost: g\r\nbaton-token: 1\r\ncontent-length: 1\r\n\r\nx";
+    client.write_all(request.as_bytes()).await.unwrap();
+    upstream.until("begin /slow/1").await;
+    drop(client);
+    succeed(&store, &first, "b").await;
+    for _ in 0..3 {
+        guard.put("/2", 2).await.expect(503, "draining");
+    }
+    upstream.go();
+    assert_eq!(put_at_last(&guard, "/2", 2).await.status, 200);
+    assert_eq!(upstream.events(), ["begin /slow/1", "end /slow/1", "begin /2", "end /2"]);
+}
+
+#[tokio::test]
+async fn a_write_that_never_arrives_whole_is_cut_off_for_the_next_leader() {
+    let (store, upstream, guard) = guarded(SHORT).await;
+    let first = lead(&store, "a", Span::secs(600)).await;
+    let mut client = TcpStream::connect(guard.address).await.unwrap();
+    let request = "PUT /1 HTTP/1.1\r\nhost: g\r\nbaton-token: 1\r\ncontent-length: 100\r\n\r\nonly this";
+    client.write_all(request.as_bytes()).await.unwrap();
+    upstream.until("begin /1").await;
+    succeed(&store, &first, "b").await;
+    guard.put("/2", 2).await.expect(503, "draining");
+    assert_eq!(put_at_last(&guard, "/2", 2).await.status, 200);
+    upstream.until("broken /1").await;
+    assert!(upstream.seen().iter().all(|seen| seen.path != "/1" || seen.body.is_none()));
+}
+
+#[tokio::test]
+async fn a_leader_that_does_not_take_its_answer_holds_nobody_up() {
+    let (store, upstream, guard) = guarded(LONG).await;
+    let first = lead(&store, "a", Span::secs(600)).await;
+    let mut client = TcpStream::connect(guard.address).await.unwrap();
+    let request = "PUT /large HTTP/1.1\r\nhost: g\r\nbaton-token: 1\r\ncontent-length: 1\r\n\r\nx";
+    client.write_all(request.as_bytes()).await.unwrap();
+    upstream.until("end /large").await;
+    succeed(&store, &first, "b").await;
+    let begun = std::time::Instant::now();
+    assert_eq!(guard.put("/2", 2).await.status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(20), "it waited for the limit on a request");
+    drop(client);
+}
+
+#[tokio::test]
+async fn a_write_that_takes_too_long_is_given_up_and_the_next_leader_goes_on() {
+    let (store, upstream) = (Fickle::default(), Upstream::start().await);
+    let limit = Duration::from_secs(1);
+    let guard = Running::with(&store, Settings { limit, ..settings(&upstream.url()) }).await;
+    let first = lead(&store, "a", Span::secs(600)).await;
+    guard.put("/slow/1", 1).await.expect(504, "upstream");
+    guard.get("/slow/read").await.expect(504, "upstream");
+    succeed(&store, &first, "b").await;
+    assert_eq!(guard.put("/2", 2).await.status, 200);
+}
+
+#[tokio::test]
+async fn without_the_store_writes_end_with_the_hold_and_reads_pass() {
+    let (store, upstream, guard) = guarded(SHORT).await;
+    lead(&store, "a", Span::secs(600)).await;
+    assert_eq!(guard.put("/a", 1).await.status, 200);
+    store.down.store(true, Ordering::SeqCst);
+    assert_eq!(guard.put("/a", 1).await.status, 200, "nobody else can have been let in");
+    let refused = tokio::time::timeout(HANG, async {
+        loop {
+            let answer = guard.put("/a", 1).await;
+            if answer.status != 200 {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    refused.await.expect("the hold ends").expect(503, "unavailable");
+    assert_eq!(guard.get("/a").await.status, 200);
+    store.down.store(false, Ordering::SeqCst);
+    assert_eq!(put_at_last(&guard, "/back", 1).await.status, 200);
+    upstream.until("end /back").await;
+}
+
+#[tokio::test]
+async fn of_several_guards_of_one_resource_one_is_open_at_a_time() {
+    let (store, upstream, guard) = guarded(LONG).await;
+    let other = Running::start(&store, &upstream.url(), SHORT).await;
+    let first = lead(&store, "a", Span::secs(600)).await;
+    let slow = async { guard.put("/slow/1", 1).await };
+    let rest = async {
+        upstream.until("begin /slow/1").await;
+        other.put("/1", 1).await.expect(503, "held");
+        succeed(&store, &first, "b").await;
+        other.put("/2", 2).await.expect(503, "held");
+        // Longer than the hold: it is kept in the name of the new leader while the old one's request is under way.
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        other.put("/2", 2).await.expect(503, "held");
+        upstream.go();
+        put_at_last(&other, "/2", 2).await
+    };
+    let (slow, rest) = tokio::join!(slow, rest);
+    assert_eq!((slow.status, rest.status), (200, 200));
+    assert_eq!(upstream.events(), ["begin /slow/1", "end /slow/1", "begin /2", "end /2"]);
+    guard.put("/1", 1).await.expect(409, "stale");
+}
+
+#[tokio::test]
+async fn a_guard_that_stops_gives_its_hold_back_and_one_that_was_killed_is_waited_for() {
+    let (store, upstream, guard) = guarded(LONG).await;
+    lead(&store, "a", Span::secs(600)).await;
+    assert_eq!(guard.put("/1", 1).await.status, 200);
+    let resource = ResourceName::new("orders").unwrap();
+    let hold = async || coordinator(&store).fence(&resource).await.unwrap().unwrap().fence.hold;
+    assert!(hold().await.is_some());
+    guard.stop().await;
+    assert!(hold().await.is_none());
+    // One that holds the fence and keeps nothing.
+    let run = baton::mint_credential().unwrap().incarnation;
+    let entry = baton::election::fence::Entry {
+        resource: &resource,
+        token: baton::election::Epoch(1),
+        agent: None,
+        note: "",
+        hold: Some((run, Span::secs(2))),
+    };
+    coordinator(&store).admit(&entry, None).await.unwrap();
+    let begun = std::time::Instant::now();
+    let guard = Running::start(&store, &upstream.url(), LONG).await;
+    assert_eq!(guard.put("/2", 1).await.status, 200);
+    assert!(begun.elapsed() >= Duration::from_millis(1_500), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn an_idle_guard_gives_its_hold_back_and_the_next_is_another() {
+    let (store, _, guard) = guarded(LONG).await;
+    lead(&store, "a", Span::secs(600)).await;
+    let resource = ResourceName::new("orders").unwrap();
+    let hold = async || coordinator(&store).fence(&resource).await.unwrap().unwrap().fence.hold;
+    assert_eq!(guard.put("/1", 1).await.status, 200);
+    let first = hold().await.unwrap().incarnation;
+    let given_back = async {
+        while hold().await.is_some() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(HANG, given_back).await.expect("it is kept for ever");
+    assert_eq!(guard.put("/2", 1).await.status, 200);
+    // A word that was sent to end the first, and comes late.
+    coordinator(&store).leave_hold(&resource, first).await.unwrap();
+    assert_ne!(hold().await.expect("it ended another").incarnation, first);
+}
+
+#[tokio::test]
+async fn a_resource_of_another_election_is_refused_at_the_start() {
+    let (store, upstream, guard) = guarded(LONG).await;
+    lead(&store, "a", Span::secs(600)).await;
+    assert_eq!(guard.put("/1", 1).await.status, 200);
+    let listener = Guard::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let other = Settings { election: "other".parse().unwrap(), ..settings(&upstream.url()) };
+    let refused = Guard::start(listener, coordinator(&store), other).await.err();
+    assert!(matches!(&refused, Some(StartError::Bound { election, .. }) if election.as_str() == "e"));
+    for url in ["ftp://a", "http://", "127.0.0.1:1", "http://u:p@a/", "http://a/?q=1", ""] {
+        let listener = Guard::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let refused = Guard::start(listener, coordinator(&store), settings(url)).await.err();
+        assert!(matches!(&refused, Some(StartError::Upstream { .. })), "{url}: {refused:?}");
+    }
+}
