@@ -7,6 +7,7 @@
 mod candidates;
 mod engine;
 mod http;
+mod sessions;
 mod store;
 
 use std::net::SocketAddr;

@@ -10,6 +10,7 @@ use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation,
     ResourceName,
 };
+use baton_store::sessions::{Notified, Sessions};
 use baton_store::{BoxFuture, Decided, Decider, Decision, Undecided};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -20,10 +21,12 @@ use crate::many;
 use crate::store::{AT_ONCE, HttpStore};
 
 #[derive(Deserialize)]
-struct Told {
+pub(crate) struct Told {
     answer: Answer,
     ttl_ms: Option<u64>,
     document: Option<Box<Document>>,
+    /// Who was told of a release, if that was asked for.
+    pub(crate) notified: Option<Notified>,
 }
 
 impl From<Told> for Decided {
@@ -38,7 +41,7 @@ struct Withdrawn {
 }
 
 impl HttpStore {
-    async fn send<T: DeserializeOwned>(
+    pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &(impl Serialize + Sync),
@@ -175,5 +178,9 @@ impl Decider for HttpStore {
         Box::pin(
             async move { self.send::<IgnoredAny>("/v1/store/operators", order, AT_ONCE).await.map(|_| ()) },
         )
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
     }
 }

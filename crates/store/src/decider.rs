@@ -10,6 +10,7 @@ use baton_election::{
 };
 
 use crate::error::StoreError;
+use crate::sessions::Sessions;
 use crate::store::BoxFuture;
 
 /// A command that was carried out.
@@ -91,4 +92,9 @@ pub trait Decider: Send + Sync {
 
     /// Changes who the operators of the store's new elections are.
     fn set_operators<'a>(&'a self, order: &'a SignedKeys) -> Decision<'a, ()>;
+
+    /// Its sessions, if it has any.
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        None
+    }
 }

@@ -10,6 +10,7 @@ mod gate;
 mod openapi;
 mod reply;
 mod route;
+mod sessions;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -32,6 +33,7 @@ use self::calls::Call;
 use self::reply::{Problem, Reply};
 use self::route::{Ask, Matched};
 use crate::engine::Engine;
+use crate::sessions::Sessions;
 use crate::store::Behind;
 
 /// The largest body of a single command: a checkpoint of 64 KiB, written as JSON, and room.
@@ -51,6 +53,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) struct Service {
     pub(crate) engine: Engine,
     behind: Arc<Behind>,
+    sessions: Arc<Sessions>,
     coordinator: Coordinator,
     /// Tells this run of the server from others, in the numbers of events.
     run: String,
@@ -67,9 +70,11 @@ impl Service {
         let coordinator = Coordinator::with_store(behind.clone(), Memory::new());
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
+        let sessions = Sessions::start(engine.clone(), run.clone());
         Service {
             engine,
             behind,
+            sessions,
             coordinator,
             run,
             address,

@@ -9,6 +9,9 @@ use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report
 use baton_election::document::Transition;
 use baton_election::operator::{Signed, SignedKeys};
 use baton_election::{AgentName, Candidate, ElectionName, Fence, ResourceName};
+use baton_store::sessions::{
+    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, SessionView,
+};
 use http::Method;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -162,6 +165,11 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
     let mut parameters: Vec<Value> = in_path.collect();
     let more = match route.ask {
         Ask::Acquire => vec![number("wait_ms", u64::MAX, "How long to wait in line; a minute at most")],
+        Ask::Release | Ask::Pass => vec![number(
+            "notify_timeout_ms",
+            u64::MAX,
+            "Then wait until sessions that follow the election know; a minute at most",
+        )],
         Ask::History => vec![number("limit", u64::MAX, "How many of the newest")],
         Ask::Elections => listed::<ElectionName>(types),
         Ask::Fences => listed::<ResourceName>(types),
@@ -205,6 +213,10 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::KeepHold => types.subschema_for::<calls::Kept>(),
         Ask::LeaveHold => types.subschema_for::<calls::Left>(),
         Ask::Operators => types.subschema_for::<SignedKeys>(),
+        Ask::Announce => types.subschema_for::<Announce>(),
+        Ask::Heartbeat => types.subschema_for::<Heartbeat>(),
+        Ask::News => types.subschema_for::<AskNews>(),
+        Ask::EndSession => types.subschema_for::<EndSession>(),
         Ask::Store
         | Ask::Elections
         | Ask::Election
@@ -216,6 +228,7 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         | Ask::Fences
         | Ask::Fence
         | Ask::FenceLog
+        | Ask::Sessions
         | Ask::Health
         | Ask::Ready
         | Ask::OpenApi => return None,
@@ -260,6 +273,10 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         Ask::Enlist => of::<Candidate>(types),
         Ask::Admit => of::<Fence>(types),
         Ask::KeepHold | Ask::LeaveHold | Ask::Operators => of::<calls::Nothing>(types),
+        Ask::Announce | Ask::Heartbeat => of::<Beat>(types),
+        Ask::News => of::<NewsOf>(types),
+        Ask::EndSession => of::<EndedSession>(types),
+        Ask::Sessions => of::<Vec<SessionView>>(types),
         Ask::Ready => of::<calls::Readiness>(types),
         Ask::OpenApi => of::<Map<String, Value>>(types),
         Ask::Watch | Ask::Health => of::<String>(types),

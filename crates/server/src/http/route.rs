@@ -31,6 +31,11 @@ pub(crate) enum Ask {
     Admit,
     KeepHold,
     LeaveHold,
+    Announce,
+    Heartbeat,
+    News,
+    EndSession,
+    Sessions,
     Health,
     Ready,
     OpenApi,
@@ -54,7 +59,7 @@ const fn post(path: &'static str, ask: Ask, summary: &'static str) -> Route {
 }
 
 /// All of them. The busiest stand first.
-pub(crate) static ROUTES: [Route; 29] = [
+pub(crate) static ROUTES: [Route; 34] = [
     post("/v1/elections/{election}/renew", Ask::Renew, "Stay the leader"),
     post("/v1/elections/{election}/acquire", Ask::Acquire, "Become the leader, or wait in line"),
     post("/v1/elections/{election}/release", Ask::Release, "Stop being the leader; the work has stopped"),
@@ -85,6 +90,23 @@ pub(crate) static ROUTES: [Route; 29] = [
     post("/v1/fences/{resource}/leave", Ask::LeaveHold, "End a hold on a resource"),
     get("/v1/store", Ask::Store, "What the store knows of itself"),
     post("/v1/store/operators", Ask::Operators, "Change who the operators of new elections are"),
+    post(
+        "/v1/sessions/heartbeat",
+        Ask::Heartbeat,
+        "Show that an agent lives, and renew all that rides on its session",
+    ),
+    post(
+        "/v1/sessions/news",
+        Ask::News,
+        "Acknowledge what is known of what a session follows, and wait for more",
+    ),
+    post("/v1/sessions/end", Ask::EndSession, "End a session"),
+    post(
+        "/v1/sessions",
+        Ask::Announce,
+        "Announce an agent, with what it follows and the leases that ride on its session",
+    ),
+    get("/v1/sessions", Ask::Sessions, "Who is known to be there"),
     get("/healthz", Ask::Health, "Whether the server runs"),
     get("/readyz", Ask::Ready, "Whether the server can decide and write"),
     get("/openapi.json", Ask::OpenApi, "This interface, described"),
