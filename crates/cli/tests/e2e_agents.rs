@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton::election::{AgentName, ElectionName, Span};
+use baton::election::{AgentName, ElectionName, Moment, Span};
 use baton::store::boot;
 use baton::{Bid, Coordinator, Follower, Riding, Session, Status};
 use support::World;
@@ -141,7 +141,16 @@ async fn run(url: String, size: Size) -> Handed {
     for lead in riding.iter().flatten() {
         assert!(!matches!(*lead.status().borrow(), Status::Lost(_)));
     }
-    // The newest leases ride from the next heartbeat on.
+    all_ride(&coordinator, size, announced).await;
+    for (number, follower) in followers.iter().enumerate() {
+        let (known, lead) = (follower.leader(), riding[number % size.elections].as_ref().unwrap());
+        assert!(known.token.0 <= lead.token().0 && !known.stale, "{known:?}");
+    }
+    handed
+}
+
+/// No session was forgotten, and all leases ride. The newest do so from the next heartbeat on.
+async fn all_ride(coordinator: &Coordinator, size: Size, announced: Moment) {
     let begun = Instant::now();
     loop {
         let age = boot::now().since(announced).as_millis();
@@ -155,11 +164,6 @@ async fn run(url: String, size: Size) -> Handed {
         assert!(begun.elapsed() < support::HANG, "{leases} leases ride");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    for (number, follower) in followers.iter().enumerate() {
-        let (known, lead) = (follower.leader(), riding[number % size.elections].as_ref().unwrap());
-        assert!(known.token.0 <= lead.token().0 && !known.stale, "{known:?}");
-    }
-    handed
 }
 
 #[test]
