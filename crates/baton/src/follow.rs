@@ -5,10 +5,11 @@
 //! still leads: a follower that must be sure shows a token to a fence.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use baton_election::document::State;
-use baton_election::{AgentName, ElectionName, Epoch, Span};
+use baton_election::{AgentName, ElectionName, Epoch, Moment, Span};
 use baton_store::{BoxStream, Change, Key, boot};
 use futures_util::StreamExt;
 use tokio::sync::watch;
@@ -39,16 +40,48 @@ pub struct LeaderView {
 /// Follows an election in the background until it is dropped.
 pub struct Follower {
     view: watch::Receiver<Arc<LeaderView>>,
-    task: JoinHandle<()>,
+    seen: Arc<SeenAt>,
+    _keeper: Box<dyn Send + Sync>,
 }
 
-impl Drop for Follower {
+/// When something was last seen to be as it is known.
+#[derive(Default)]
+pub(crate) struct SeenAt(AtomicU64);
+
+impl SeenAt {
+    pub(crate) fn now(&self) {
+        self.0.fetch_max(boot::now().as_nanos(), Ordering::AcqRel);
+    }
+
+    pub(crate) fn since(&self) -> Span {
+        boot::now().since(Moment::from_nanos(self.0.load(Ordering::Acquire)))
+    }
+}
+
+/// A task that ends with this value.
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
     fn drop(&mut self) {
-        self.task.abort();
+        self.0.abort();
     }
 }
 
 impl Follower {
+    /// One that follows as long as its keeper is kept.
+    pub(crate) fn kept_by(
+        view: watch::Receiver<Arc<LeaderView>>,
+        seen: Arc<SeenAt>,
+        keeper: impl Send + Sync + 'static,
+    ) -> Follower {
+        Follower { view, seen, _keeper: Box::new(keeper) }
+    }
+
+    /// How long ago the store last showed what is known. Local: no IO. Whoever may not serve what is older than a bound asks this.
+    pub fn unconfirmed_for(&self) -> Span {
+        self.seen.since()
+    }
+
     /// The leader as last known. Local: no IO.
     pub fn leader(&self) -> Arc<LeaderView> {
         self.view.borrow().clone()
@@ -67,11 +100,14 @@ impl Follower {
 impl Coordinator {
     /// Follows an election. The first look is made before this returns; a store out of reach is followed as stale.
     pub async fn follow(&self, election: &ElectionName) -> Follower {
-        let first = refreshed(&LeaderView::default(), answered(self.view(election)).await);
-        let (sender, view) = watch::channel(Arc::new(first));
-        let (coordinator, election) = (self.clone(), election.clone());
-        let task = tokio::spawn(async move { keep_looking(coordinator, election, sender).await });
-        Follower { view, task }
+        let seen = Arc::new(SeenAt::default());
+        let first = answered(self.view(election)).await;
+        if first.is_some() {
+            seen.now();
+        }
+        let (sender, view) = watch::channel(Arc::new(refreshed(&LeaderView::default(), first)));
+        let looking = keep_looking(self.clone(), election.clone(), sender, Arc::clone(&seen));
+        Follower::kept_by(view, seen, Task(tokio::spawn(looking)))
     }
 }
 
@@ -79,6 +115,7 @@ async fn keep_looking(
     coordinator: Coordinator,
     election: ElectionName,
     sender: watch::Sender<Arc<LeaderView>>,
+    seen: Arc<SeenAt>,
 ) {
     let key = Key::Election(election.clone());
     let mut changes = None;
@@ -88,6 +125,9 @@ async fn keep_looking(
         }
         let known = sender.borrow().clone();
         let view = answered(coordinator.view(&election)).await;
+        if view.is_some() {
+            seen.now();
+        }
         let until = view.as_ref().map_or(LOOK_AGAIN, lease_end);
         let next = refreshed(&known, view);
         if next != *known {
@@ -103,7 +143,7 @@ async fn keep_looking(
 }
 
 /// What the store answers, if it does.
-async fn answered<T, E>(asked: impl Future<Output = Result<T, E>>) -> Option<T> {
+pub(crate) async fn answered<T, E>(asked: impl Future<Output = Result<T, E>>) -> Option<T> {
     tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()
 }
 
@@ -119,7 +159,7 @@ async fn told(changes: &mut Option<BoxStream<Change>>) {
 }
 
 /// How long the running lease lasts: when it ends without a word, nobody tells.
-fn lease_end(view: &View) -> Span {
+pub(crate) fn lease_end(view: &View) -> Span {
     match &view.document {
         Some(document) if document.current_leader(view.age).is_some() => document.lease_remaining(view.age),
         // It has run out, and what comes next is told.
@@ -128,7 +168,7 @@ fn lease_end(view: &View) -> Span {
 }
 
 /// What is known after a look. Who led last stays known while nobody does.
-fn refreshed(known: &LeaderView, view: Option<View>) -> LeaderView {
+pub(crate) fn refreshed(known: &LeaderView, view: Option<View>) -> LeaderView {
     let Some(view) = view else { return LeaderView { stale: true, ..known.clone() } };
     let Some(document) = &view.document else {
         return LeaderView { vacant: true, stale: false, stopped: false, ..known.clone() };

@@ -8,6 +8,7 @@ use baton_election::document::{Checkpoint, Document, Phase};
 use baton_election::time::Moment;
 use baton_election::{AgentName, Answer, Credential, ElectionName, Epoch, Margins, Tenure};
 use baton_store::boot;
+use baton_store::sessions::Notified;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -99,14 +100,7 @@ impl Leadership {
 
     /// Whether this agent surely leads for at least `span` more. Local: no IO, no lock.
     pub fn ensure(&self, span: Duration) -> bool {
-        let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        let now = boot::now().as_nanos();
-        let deadline = self.shared.deadline.load(Ordering::Acquire);
-        if now >= deadline {
-            // Whoever is told that it is lost must never be told otherwise: a renewal on its way comes too late.
-            let _ = self.shared.deadline.compare_exchange(deadline, 0, Ordering::AcqRel, Ordering::Acquire);
-        }
-        now.saturating_add(span) < deadline && !self.shared.awaiting.load(Ordering::Acquire)
+        surely(&self.shared.deadline, span) && !self.shared.awaiting.load(Ordering::Acquire)
     }
 
     /// When the work must have stopped, on this machine's boot-time clock, unless a renewal comes.
@@ -116,15 +110,7 @@ impl Leadership {
 
     /// Waits until the leadership is lost, and says why.
     pub async fn lost(&self) -> String {
-        let mut status = self.shared.status.subscribe();
-        loop {
-            if let Status::Lost(why) = &*status.borrow_and_update() {
-                return why.clone();
-            }
-            if status.changed().await.is_err() {
-                return "the renewing task is gone".to_string();
-            }
-        }
+        lost(self.shared.status.subscribe()).await
     }
 
     /// How the leadership stands, and every change of it.
@@ -208,6 +194,18 @@ impl Leadership {
         self.coordinator.release(&self.election, self.token(), self.credential, reason).await
     }
 
+    /// Gives the leadership back, and then waits for at most so long until those who follow it know; needs a server.
+    pub async fn release_telling(
+        self,
+        reason: &str,
+        notify: Duration,
+    ) -> Result<(Document, Notified), Error> {
+        self.stop_renewing();
+        let reason = (!reason.is_empty()).then(|| reason.to_string());
+        let coordinator = &self.coordinator;
+        coordinator.release_telling(&self.election, self.token(), self.credential, reason, notify).await
+    }
+
     /// Gives the leadership back and keeps it for a successor for one lease. The work under it has stopped.
     pub async fn pass(self, to: &AgentName, reason: &str) -> Result<Document, Error> {
         self.stop_renewing();
@@ -218,5 +216,29 @@ impl Leadership {
     fn stop_renewing(&self) {
         self.shared.deadline.store(0, Ordering::Release);
         self.renewing.abort();
+    }
+}
+
+/// Whether it surely is not yet `span` before this deadline. Whoever is told that it is past is never told otherwise.
+pub(crate) fn surely(deadline: &AtomicU64, span: Duration) -> bool {
+    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    let now = boot::now().as_nanos();
+    let until = deadline.load(Ordering::Acquire);
+    if now >= until {
+        // A renewal on its way comes too late.
+        let _ = deadline.compare_exchange(until, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+    now.saturating_add(span) < until
+}
+
+/// Waits until a leadership is lost, and says why.
+pub(crate) async fn lost(mut status: watch::Receiver<Status>) -> String {
+    loop {
+        if let Status::Lost(why) = &*status.borrow_and_update() {
+            return why.clone();
+        }
+        if status.changed().await.is_err() {
+            return "the renewing task is gone".to_string();
+        }
     }
 }

@@ -284,7 +284,7 @@ impl Renewer {
 }
 
 /// What this future gives, if it gives it in time. Nothing may delay a renewal.
-async fn within<T>(until: Moment, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn within<T>(until: Moment, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = work => Some(done),
         _ = boot::sleep_until(until) => None,

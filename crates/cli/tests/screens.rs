@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 36] = [
+const COMMANDS: [&str; 37] = [
     "run",
     "acquire",
     "renew",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 36] = [
     "withdraw",
     "status",
     "watch",
+    "sessions",
     "check",
     "history",
     "fence",

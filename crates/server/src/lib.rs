@@ -8,6 +8,7 @@ mod candidates;
 mod engine;
 mod http;
 mod options;
+mod sessions;
 mod store;
 mod tls;
 mod tokens;

@@ -11,6 +11,7 @@ use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation,
     ResourceName,
 };
+use baton_store::sessions::{Notified, Sessions};
 use baton_store::{BoxFuture, Decided, Decider, Decision, Undecided};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -21,10 +22,12 @@ use crate::many;
 use crate::store::{AT_ONCE, HttpStore};
 
 #[derive(Deserialize)]
-struct Told {
+pub(crate) struct Told {
     answer: Answer,
     ttl_ms: Option<u64>,
     document: Option<Box<Document>>,
+    /// Who was told of a release, if that was asked for.
+    pub(crate) notified: Option<Notified>,
 }
 
 impl From<Told> for Decided {
@@ -39,7 +42,7 @@ struct Withdrawn {
 }
 
 impl HttpStore {
-    async fn send<T: DeserializeOwned>(
+    pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &(impl Serialize + Sync),
@@ -180,5 +183,9 @@ impl Decider for HttpStore {
 
     fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, ()> {
         Box::pin(async move { self.send::<IgnoredAny>("/v1/tokens", order, AT_ONCE).await.map(|_| ()) })
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
     }
 }

@@ -74,6 +74,14 @@ impl Fault {
         Fault::Said(Box::new(said))
     }
 
+    /// The stable word for why the server said no, if it did.
+    pub(crate) fn code(&self) -> Option<&str> {
+        match self {
+            Fault::Said(said) => Some(&said.code),
+            Fault::NotSent(_) | Fault::NoAnswer(_) => None,
+        }
+    }
+
     /// As the failure of a look.
     pub(crate) fn of_reading(self, location: &str) -> StoreError {
         match self.of_command(location) {

@@ -9,6 +9,7 @@ mod decide;
 mod fault;
 mod many;
 mod open;
+mod sessions;
 mod store;
 mod tls;
 mod token;

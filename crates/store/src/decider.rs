@@ -11,6 +11,7 @@ use baton_election::{
 };
 
 use crate::error::StoreError;
+use crate::sessions::Sessions;
 use crate::store::BoxFuture;
 
 /// A command that was carried out.
@@ -95,4 +96,9 @@ pub trait Decider: Send + Sync {
 
     /// Creates or revokes an access token.
     fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, ()>;
+
+    /// Its sessions, if it has any.
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        None
+    }
 }

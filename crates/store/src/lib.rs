@@ -15,6 +15,7 @@ mod memory;
 mod native;
 mod network;
 mod record;
+pub mod sessions;
 mod store;
 mod url;
 

@@ -28,8 +28,10 @@ mod restore;
 mod run;
 #[cfg(feature = "server")]
 mod serve;
+mod sessions;
 mod show;
 mod status;
+mod telling;
 mod token;
 mod watch;
 mod withdraw;
@@ -69,6 +71,8 @@ pub(crate) enum Command {
     Status(status::Status),
     /// See every change as it happens
     Watch(watch::Watch),
+    /// See who is known to be there, at a server
+    Sessions(sessions::Sessions),
     /// Is this token current? Exits 0 or 5
     Check(check::Check),
     /// See who led when, and why it changed
@@ -142,6 +146,7 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Withdraw(command) => command.perform(&global).await,
         Command::Status(command) => command.perform(&global).await,
         Command::Watch(command) => command.perform(&global).await,
+        Command::Sessions(command) => command.perform(&global).await,
         Command::Check(command) => command.perform(&global).await,
         Command::History(command) => command.perform(&global).await,
         Command::Fence(command) => command.perform(&global).await,

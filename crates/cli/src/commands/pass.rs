@@ -5,6 +5,7 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
+use super::telling::{self, Telling};
 use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
@@ -26,6 +27,8 @@ pub(crate) struct Pass {
     /// Why, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    telling: Telling,
 }
 
 impl Pass {
@@ -33,16 +36,23 @@ impl Pass {
         let context = Context::open(global, Access::Write).await?;
         let held = context.lease(&self.election, &self.who)?;
         held.refuse_while_cmd_runs()?;
-        let reason = self.reason.clone();
-        let passed =
-            context.coordinator.pass(&self.election, held.epoch, held.credential, &self.to, reason).await;
+        let wait = self.telling.wait(&context.coordinator)?;
+        let (coordinator, reason, to) = (&context.coordinator, self.reason.clone(), &self.to);
+        let (epoch, credential) = (held.epoch, held.credential);
+        let passed = match wait {
+            None => coordinator.pass(&self.election, epoch, credential, to, reason).await.map(|d| (d, None)),
+            Some(wait) => {
+                let passed = coordinator.pass_telling(&self.election, epoch, credential, to, reason, wait);
+                passed.await.map(|(document, notified)| (document, Some(notified)))
+            }
+        };
         context.remember();
-        let document = passed.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
+        let (document, notified) = passed.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
         if held.kept.is_some() {
             context.state.drop_lease(&self.election, &held.agent);
         }
         let kept_ms = document.reserved_for.as_ref().and_then(|kept| kept.lasts);
-        let data = json!({
+        let mut data = json!({
             "outcome": "passed",
             "election": self.election,
             "agent": held.agent,
@@ -51,9 +61,12 @@ impl Pass {
             "kept_for_ms": kept_ms.map(baton::election::Span::as_millis),
         });
         let kept = kept_ms.map_or(String::new(), |kept| format!(", for whom it is kept for {kept}"));
-        context
-            .output
-            .say(&data, &format!("{} passed {} to {}{kept}", held.agent, self.election, self.to))?;
+        let mut text = format!("{} passed {} to {}{kept}", held.agent, self.election, self.to);
+        if let Some(notified) = &notified {
+            data["notified"] = telling::data(notified);
+            text = format!("{text}; {}", telling::text(notified));
+        }
+        context.output.say(&data, &text)?;
         Ok(Exit::Done)
     }
 }

@@ -1,20 +1,25 @@
 //! `baton release`: stop being the leader.
 
+use std::time::Duration;
+
 use baton::Error;
-use baton::election::ElectionName;
 use baton::election::time::Span;
+use baton::election::{Document, ElectionName};
 use baton::store::Access;
+use baton::store::sessions::Notified;
 use clap::Args;
 use serde_json::json;
 
+use super::telling::{self, Telling};
 use crate::context::{Context, Global, Held, Who};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
+Examples:
   baton release refactor-auth --as agent-a --reason 'all tasks are done'
+  baton release refactor-auth --as agent-a --notify-timeout 5s     and say who does not know
 
 Release only after the work has stopped: the successor may start at once.")]
 pub(crate) struct Release {
@@ -25,6 +30,8 @@ pub(crate) struct Release {
     /// Why, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    telling: Telling,
 }
 
 impl Release {
@@ -32,23 +39,46 @@ impl Release {
         let context = Context::open(global, Access::Write).await?;
         let held = context.lease(&self.election, &self.who)?;
         held.refuse_while_cmd_runs()?;
-        let asked =
-            context.coordinator.release(&self.election, held.epoch, held.credential, self.reason.clone());
-        let released = held.while_it_lasts(asked).await;
+        let wait = self.telling.wait(&context.coordinator)?;
+        let released = self.release(&context, &held, wait).await;
         context.remember();
         let released = released.ok_or_else(|| ended_unanswered(&context, &held))?;
-        let document = released.map_err(|error| not_released(&error, &held))?;
+        let (document, notified) = released.map_err(|error| not_released(&error, &held))?;
         if held.kept.is_some() {
             context.state.drop_lease(&self.election, &held.agent);
         }
-        let data = json!({
+        let mut data = json!({
             "outcome": "released",
             "election": self.election,
             "agent": held.agent,
             "epoch": document.epoch,
         });
-        context.output.say(&data, &format!("{} released {}", held.agent, self.election))?;
+        let mut text = format!("{} released {}", held.agent, self.election);
+        if let Some(notified) = &notified {
+            data["notified"] = telling::data(notified);
+            text = format!("{text}; {}", telling::text(notified));
+        }
+        context.output.say(&data, &text)?;
         Ok(Exit::Done)
+    }
+
+    /// None if the lease ended by itself before the store answered.
+    async fn release(
+        &self,
+        context: &Context,
+        held: &Held,
+        wait: Option<Duration>,
+    ) -> Option<Result<(Document, Option<Notified>), Error>> {
+        let (coordinator, reason) = (&context.coordinator, self.reason.clone());
+        let (election, epoch, credential) = (&self.election, held.epoch, held.credential);
+        let Some(wait) = wait else {
+            let released =
+                held.while_it_lasts(coordinator.release(election, epoch, credential, reason)).await?;
+            return Some(released.map(|document| (document, None)));
+        };
+        // The lease is given back at once; only the answer takes longer.
+        let released = coordinator.release_telling(election, epoch, credential, reason, wait).await;
+        Some(released.map(|(document, notified)| (document, Some(notified))))
     }
 }
 

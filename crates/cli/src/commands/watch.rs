@@ -5,13 +5,16 @@ use std::time::Duration;
 use baton::election::time::{Moment, Span, WallTime};
 use baton::election::{ElectionName, Epoch};
 use baton::store::{Access, BoxStream, Change, Key, StoreError, boot};
-use baton::{Error, View};
+use baton::{Error, Follower, View};
 use clap::Args;
 use futures_util::StreamExt;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::show;
-use crate::context::{Context, Global};
+use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 
@@ -25,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 Examples:
   baton watch refactor-auth                      a line for every change of leader or state
   baton watch refactor-auth --changes 1          wait for the next change, then end
+  baton watch refactor-auth --acknowledge --as agent-b   let who releases know that this knows
   baton watch refactor-auth --json | while read -r change; do …; done
 
 While the store cannot be reached, what was known last stands, marked stale, and its lease runs down. That is told, but is \
@@ -35,6 +39,11 @@ pub(crate) struct Watch {
     /// End after so many changes
     #[arg(long, value_name = "N")]
     changes: Option<u64>,
+    /// Follow with a session, so that who releases can wait until this knows; needs a server and --as
+    #[arg(long)]
+    acknowledge: bool,
+    #[command(flatten)]
+    who: Who,
 }
 
 /// What makes a change worth a line.
@@ -73,23 +82,47 @@ impl Known {
     }
 }
 
+/// A session that follows, and what ends it.
+struct Following {
+    follower: Follower,
+    done: oneshot::Sender<()>,
+    ends: JoinHandle<()>,
+}
+
+impl Following {
+    async fn end(self) {
+        drop((self.follower, self.done));
+        let _ = self.ends.await;
+    }
+}
+
 impl Watch {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let context = Context::open(global, Access::Read).await?;
+        if !self.acknowledge {
+            return self.watch(&context).await;
+        }
+        let following = self.follow(&context).await?;
+        let outcome = self.watch(&context).await;
+        following.end().await;
+        outcome
+    }
+
+    async fn watch(&self, context: &Context) -> Outcome {
         let (mut changes, mut untold) = (None, false);
         let mut known: Option<Known> = None;
         let mut told = 0;
         loop {
             if changes.is_none() {
-                changes = self.changes(&context, &mut untold).await;
+                changes = self.changes(context, &mut untold).await;
             }
             let mut until = LOOK_AGAIN;
-            match (self.view(&context).await, &mut known) {
+            match (self.view(context).await, &mut known) {
                 (Ok(view), _) => {
                     let seen = Known::now(view);
                     let changed = known.as_ref().is_some_and(|known| known.look != seen.look);
                     if changed || known.as_ref().is_none_or(|known| known.stale) {
-                        self.tell(&context, &seen.view, None)?;
+                        self.tell(context, &seen.view, None)?;
                     }
                     // The first line shows how things stand, and one after an outage that they can be seen: no changes.
                     told += u64::from(changed);
@@ -104,7 +137,7 @@ impl Watch {
                     let aged = known.aged();
                     let ran_out = look(&aged) != known.look;
                     if !known.stale || ran_out && !known.ran_out {
-                        self.tell(&context, &aged, Some((known.seen, &error)))?;
+                        self.tell(context, &aged, Some((known.seen, &error)))?;
                     }
                     (known.stale, known.ran_out) = (true, ran_out);
                     until = until.min(lease_end(&aged));
@@ -115,6 +148,29 @@ impl Watch {
                 slept = boot::sleep(until) => slept?,
             }
         }
+    }
+
+    /// Follows with a session until this ends, or is asked to.
+    async fn follow(&self, context: &Context) -> Result<Following, Failure> {
+        let fail = |error: Error| Failure::from_error(&error, Speaker::Candidate);
+        let session = context.coordinator.announce(&self.who.agent()?).await.map_err(fail)?;
+        let follower = session.follow(&self.election).await.map_err(fail)?;
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let (done, is_done) = oneshot::channel::<()>();
+        let ends = tokio::spawn(async move {
+            let code = tokio::select! {
+                _ = terminate.recv() => Some(143),
+                _ = interrupt.recv() => Some(130),
+                _ = is_done => None,
+            };
+            // Who says that it has gone is not waited for.
+            let _ = tokio::time::timeout(PATIENCE, session.end(false)).await;
+            if let Some(code) = code {
+                std::process::exit(code);
+            }
+        });
+        Ok(Following { follower, done, ends })
     }
 
     async fn view(&self, context: &Context) -> Result<View, Error> {

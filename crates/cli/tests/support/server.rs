@@ -97,6 +97,21 @@ impl Server {
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_string())
     }
 
+    /// What CPU it has used.
+    pub(crate) fn cpu(&self) -> Duration {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks: u64 = [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// What memory it has, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").trim().parse::<u64>().map_or(0, |kilobytes| kilobytes * 1_024)
+    }
+
     /// Asks it to stop, and waits until it has.
     pub(crate) fn stop(&mut self) {
         super::processes::signal(self.child.id(), rustix::process::Signal::TERM);

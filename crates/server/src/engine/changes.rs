@@ -47,10 +47,17 @@ impl Event {
     }
 }
 
-#[derive(Default)]
 pub(super) struct Changes {
     state: Mutex<State>,
     heralds: RwLock<Vec<Herald>>,
+    /// For those who want to know of every election.
+    all: broadcast::Sender<(u64, ElectionName)>,
+}
+
+impl Default for Changes {
+    fn default() -> Changes {
+        Changes { state: Mutex::default(), heralds: RwLock::default(), all: broadcast::Sender::new(KEPT) }
+    }
 }
 
 #[derive(Default)]
@@ -58,6 +65,8 @@ struct State {
     number: u64,
     kept: VecDeque<Arc<Event>>,
     kept_bytes: usize,
+    /// Whether anybody wants to know of every election.
+    followed: bool,
     listeners: HashMap<ElectionName, broadcast::Sender<Arc<Event>>>,
 }
 
@@ -102,6 +111,10 @@ impl Changes {
         state.number += 1;
         let (number, election, packed) = (state.number, election.clone(), packed.clone());
         let event = Arc::new(Event { number, election, stamp, packed });
+        if state.followed {
+            // Only the name: whoever wants more looks.
+            let _ = self.all.send((event.number, event.election.clone()));
+        }
         if let Some(listeners) = state.listeners.get(&event.election) {
             // Who left meanwhile sees to the rest.
             let _ = listeners.send(Arc::clone(&event));
@@ -116,6 +129,35 @@ impl Changes {
     /// one may be told of twice.
     pub(super) fn tell_of_leaders(&self, herald: Herald) {
         self.heralds.write().unwrap_or_else(PoisonError::into_inner).push(herald);
+    }
+
+    /// Tells of every election, once somebody has asked for [`Changes::follow`].
+    pub(super) fn subscribe_to_all(&self) -> broadcast::Receiver<(u64, ElectionName)> {
+        self.all.subscribe()
+    }
+
+    /// From here on every election is told of. The number of the last event before.
+    pub(super) fn follow(&self) -> u64 {
+        let mut state = self.state();
+        state.followed = true;
+        state.number
+    }
+
+    /// The first event that is kept of an election at this beat or a later one. If none is, since only renewals came after, the
+    /// last one; zero if there is none at all.
+    pub(super) fn first_at(&self, election: &ElectionName, beat: u64) -> u64 {
+        let state = self.state();
+        // The newest first: what is asked for was told a moment ago.
+        let mut found = 0;
+        for event in state.kept.iter().rev().filter(|event| event.election == *election) {
+            if found == 0 || event.packed.beat() >= beat {
+                found = event.number;
+            }
+            if event.packed.beat() < beat {
+                break;
+            }
+        }
+        found
     }
 
     pub(super) fn subscribe(self: &Arc<Self>, election: &ElectionName, after: Option<u64>) -> Subscription {

@@ -17,6 +17,7 @@ mod soft;
 mod succession;
 mod tasks;
 mod timers;
+mod told;
 mod turns;
 
 use std::collections::HashMap;

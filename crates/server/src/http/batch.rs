@@ -171,7 +171,7 @@ struct Answers {
 
 impl Answers {
     fn renewed(&mut self, answer: &Answer, ttl: Span) {
-        self.write(&Told { answer, ttl_ms: Some(ttl.as_millis()), document: None });
+        self.write(&Told { answer, ttl_ms: Some(ttl.as_millis()), document: None, notified: None });
     }
 
     fn write(&mut self, value: &impl Serialize) {

@@ -7,6 +7,7 @@ use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
 };
+use baton_store::sessions::Notified;
 use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
 use http::StatusCode;
@@ -46,7 +47,7 @@ impl Call<'_> {
         self.names.get(place).map_or("", String::as_str)
     }
 
-    fn election(&self) -> Result<ElectionName, Problem> {
+    pub(super) fn election(&self) -> Result<ElectionName, Problem> {
         ElectionName::new(self.name(0)).map_err(|error| baton::Error::from(error).into())
     }
 
@@ -63,7 +64,7 @@ impl Call<'_> {
         pairs.filter(|(name, _)| *name == wanted).find_map(|(_, value)| decoded(value))
     }
 
-    fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
         let parse = |text: String| {
             text.parse()
                 .map_err(|_| Problem::invalid(format!("`{name}={text}` is not a number"), "write digits"))
@@ -128,8 +129,8 @@ impl Service {
         match ask {
             Ask::Renew => self.execute(&call, Command::Renew(call.json()?)).await,
             Ask::Acquire => self.acquire(&call).await,
-            Ask::Release => self.execute(&call, Command::Release(call.json()?)).await,
-            Ask::Pass => self.execute(&call, Command::Pass(call.json()?)).await,
+            Ask::Release => self.leave(&call, Command::Release(call.json()?)).await,
+            Ask::Pass => self.leave(&call, Command::Pass(call.json()?)).await,
             Ask::Checkpoint => self.execute(&call, Command::Checkpoint(call.json()?)).await,
             Ask::Acknowledge => self.execute(&call, Command::Acknowledge(call.json()?)).await,
             Ask::Report => self.execute(&call, Command::Report(call.json()?)).await,
@@ -168,6 +169,11 @@ impl Service {
                 self.coordinator.order_tokens(&call.json()?).await?;
                 answer(&Nothing {})
             }
+            Ask::Announce => self.announce(&call).await,
+            Ask::Heartbeat => self.heartbeat(&call).await,
+            Ask::News => self.news(&call).await,
+            Ask::EndSession => self.end_session(&call).await,
+            Ask::Sessions => self.list_sessions(),
             Ask::Health => {
                 Ok(reply(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok\n")))
             }
@@ -356,6 +362,9 @@ pub(super) struct Told<'a> {
     pub(super) ttl_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) document: Option<&'a Document>,
+    /// Who was told of a release, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) notified: Option<Notified>,
 }
 
 pub(super) fn shown(decided: &Decided) -> Told<'_> {
@@ -363,5 +372,6 @@ pub(super) fn shown(decided: &Decided) -> Told<'_> {
         answer: &decided.answer,
         ttl_ms: decided.ttl.map(Span::as_millis),
         document: decided.document.as_deref(),
+        notified: None,
     }
 }

@@ -17,6 +17,7 @@ mod patient;
 mod reply;
 mod right;
 mod route;
+mod sessions;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use self::right::Right;
 use self::route::{Ask, Matched, Route};
 use crate::engine::Engine;
 use crate::options::{Limits, Options};
+use crate::sessions::Sessions;
 use crate::store::Behind;
 use crate::tls::Tls;
 use crate::tokens;
@@ -62,6 +64,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) struct Service {
     pub(crate) engine: Engine,
     behind: Arc<Behind>,
+    sessions: Arc<Sessions>,
     coordinator: Coordinator,
     /// Tells this run of the server from others, in the numbers of events.
     run: String,
@@ -103,9 +106,11 @@ impl Service {
         let coordinator = Coordinator::with_store(behind.clone(), Memory::new());
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
+        let sessions = Sessions::start(engine.clone(), run.clone());
         Service {
             engine,
             behind,
+            sessions,
             coordinator,
             run,
             address,

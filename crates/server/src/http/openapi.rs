@@ -11,6 +11,9 @@ use baton_election::document::Transition;
 use baton_election::operator::{Signed, SignedKeys};
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{AgentName, Candidate, ElectionName, Fence, ResourceName};
+use baton_store::sessions::{
+    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, SessionView,
+};
 use bytes::Bytes;
 use http::Method;
 use schemars::generate::SchemaSettings;
@@ -216,6 +219,10 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::LeaveHold => types.subschema_for::<fences::Left>(),
         Ask::Operators => types.subschema_for::<SignedKeys>(),
         Ask::OrderTokens => types.subschema_for::<SignedTokenOrder>(),
+        Ask::Announce => types.subschema_for::<Announce>(),
+        Ask::Heartbeat => types.subschema_for::<Heartbeat>(),
+        Ask::News => types.subschema_for::<AskNews>(),
+        Ask::EndSession => types.subschema_for::<EndSession>(),
         Ask::Store
         | Ask::Tokens
         | Ask::Elections
@@ -228,6 +235,7 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         | Ask::Fences
         | Ask::Fence
         | Ask::FenceLog
+        | Ask::Sessions
         | Ask::Health
         | Ask::Ready
         | Ask::OpenApi => return None,
@@ -274,6 +282,10 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         Ask::Enlist => of::<Candidate>(types),
         Ask::Admit => of::<Fence>(types),
         Ask::KeepHold | Ask::LeaveHold | Ask::Operators | Ask::OrderTokens => of::<calls::Nothing>(types),
+        Ask::Announce | Ask::Heartbeat => of::<Beat>(types),
+        Ask::News => of::<NewsOf>(types),
+        Ask::EndSession => of::<EndedSession>(types),
+        Ask::Sessions => of::<Vec<SessionView>>(types),
         Ask::Ready => of::<calls::Readiness>(types),
         Ask::OpenApi => of::<Map<String, Value>>(types),
         Ask::Watch | Ask::Health => of::<String>(types),

@@ -78,6 +78,8 @@ impl Ask {
             | Ask::Fences
             | Ask::Fence
             | Ask::FenceLog => Right::Read,
+            // Who is there is not told to who speaks of some elections only.
+            Ask::Sessions => Right::Read,
             // Each entry of a batch needs what it needs by itself.
             Ask::Batch => Right::Read,
             Ask::Enlist
@@ -91,13 +93,17 @@ impl Ask {
             | Ask::Report
             | Ask::Admit
             | Ask::KeepHold
-            | Ask::LeaveHold => Right::Act,
+            | Ask::LeaveHold
+            | Ask::Announce
+            | Ask::Heartbeat
+            | Ask::News
+            | Ask::EndSession => Right::Act,
             Ask::Operate | Ask::Operators | Ask::Tokens | Ask::OrderTokens => Right::Operate,
         }
     }
 
     /// Whether it concerns the store as a whole: a token for some elections only is not enough.
     pub(crate) fn is_of_the_store(self) -> bool {
-        matches!(self, Ask::Operators | Ask::Tokens | Ask::OrderTokens)
+        matches!(self, Ask::Operators | Ask::Tokens | Ask::OrderTokens | Ask::Sessions)
     }
 }

@@ -33,6 +33,11 @@ pub(crate) enum Ask {
     Admit,
     KeepHold,
     LeaveHold,
+    Announce,
+    Heartbeat,
+    News,
+    EndSession,
+    Sessions,
     Health,
     Ready,
     OpenApi,
@@ -56,7 +61,7 @@ const fn post(path: &'static str, ask: Ask, summary: &'static str) -> Route {
 }
 
 /// All of them. The busiest stand first.
-pub(crate) static ROUTES: [Route; 31] = [
+pub(crate) static ROUTES: [Route; 36] = [
     post("/v1/elections/{election}/renew", Ask::Renew, "Stay the leader"),
     post("/v1/elections/{election}/acquire", Ask::Acquire, "Become the leader, or wait in line"),
     post("/v1/elections/{election}/release", Ask::Release, "Stop being the leader; the work has stopped"),
@@ -89,6 +94,23 @@ pub(crate) static ROUTES: [Route; 31] = [
     post("/v1/store/operators", Ask::Operators, "Change who the operators of new elections are"),
     get("/v1/tokens", Ask::Tokens, "The access tokens, without their hashes"),
     post("/v1/tokens", Ask::OrderTokens, "Create or revoke an access token, by an operator's signed order"),
+    post(
+        "/v1/sessions/heartbeat",
+        Ask::Heartbeat,
+        "Show that an agent lives, and renew all that rides on its session",
+    ),
+    post(
+        "/v1/sessions/news",
+        Ask::News,
+        "Acknowledge what is known of what a session follows, and wait for more",
+    ),
+    post("/v1/sessions/end", Ask::EndSession, "End a session"),
+    post(
+        "/v1/sessions",
+        Ask::Announce,
+        "Announce an agent, with what it follows and the leases that ride on its session",
+    ),
+    get("/v1/sessions", Ask::Sessions, "Who is known to be there"),
     get("/healthz", Ask::Health, "Whether the server runs"),
     get("/readyz", Ask::Ready, "Whether the server can decide and write"),
     get("/openapi.json", Ask::OpenApi, "This interface, described"),
@@ -99,6 +121,11 @@ impl Ask {
     pub(crate) fn query(self) -> &'static [(&'static str, Given, &'static str)] {
         match self {
             Ask::Acquire => &[("wait_ms", Given::Number, "How long to wait in line; a minute at most")],
+            Ask::Release | Ask::Pass => &[(
+                "notify_timeout_ms",
+                Given::Number,
+                "Then wait until sessions that follow the election know; a minute at most",
+            )],
             Ask::History => &[("limit", Given::Number, "How many of the newest")],
             Ask::Elections | Ask::Candidates | Ask::Fences => &[
                 ("after", Given::Name, "Only those that come after this one"),

@@ -12,6 +12,7 @@ use super::office::Office;
 use super::read_only::Outage;
 use super::usefulness::{Judging, LOOK_EVERY, Lookout};
 use super::{OnOutage, Runner};
+use crate::commands::telling;
 use crate::custody::{RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::output::Failure;
@@ -281,13 +282,18 @@ impl Turn<'_, '_> {
             Some(Stopping::Lost(why)) => why.clone(),
         };
         let token = office.lead.token();
-        let released = office.lead.release(&reason).await;
+        let wait = self.runner.options.telling.wait(&self.runner.context.coordinator)?;
+        let released = match wait {
+            None => office.lead.release(&reason).await.map(|_| None),
+            Some(wait) => office.lead.release_telling(&reason, wait).await.map(|(_, told)| Some(told)),
+        };
         match self.stopping.take() {
             Some(Stopping::Lost(why)) => Ok(Ending::Lost(why)),
             None | Some(Stopping::Asked) => {
                 let election = &self.runner.options.election;
                 let text = match released {
-                    Ok(_) => format!("released {election} ({reason})"),
+                    Ok(None) => format!("released {election} ({reason})"),
+                    Ok(Some(told)) => format!("released {election} ({reason}); {}", telling::text(&told)),
                     Err(error) => format!("could not release {election}; its lease runs out: {error}"),
                 };
                 self.runner.voice.tell("released", Some(token), &text)?;

@@ -20,6 +20,7 @@ use baton_warden::{Household, Ward};
 use clap::{Args, ValueEnum};
 
 use super::acquire::Terms;
+use super::telling::Telling;
 use crate::context::{Context, Global, name};
 use crate::custody::{self, RunFolder};
 use crate::exit::{Exit, Speaker};
@@ -70,6 +71,8 @@ pub(crate) struct Run {
     /// A shell command that judges every checkpoint, and the end of CMD: not 0 ends the leadership
     #[arg(long, value_name = "CMD")]
     validate: Option<String>,
+    #[command(flatten)]
+    telling: Telling,
     /// What to run while leading
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -111,6 +114,7 @@ impl Run {
         let household = Household::open()?;
         let signals = Signals::listen()?;
         let context = Context::open(global, Access::Write).await?;
+        self.telling.wait(&context.coordinator)?;
         if self.grace.is_some() && self.terms.ttl.is_none() {
             // Before the wait in line. The policy may change meanwhile: the grant is judged again.
             let document = context.coordinator.view(&self.election).await.ok().and_then(|view| view.document);

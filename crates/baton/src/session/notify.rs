@@ -1,0 +1,65 @@
+//! A release that waits until followers know of it.
+
+use std::time::Duration;
+
+use baton_election::command::{Pass, Release};
+use baton_election::document::Document;
+use baton_election::time::Span;
+use baton_election::{AgentName, Command, Credential, ElectionName, Epoch};
+use baton_store::boot;
+use baton_store::sessions::Notified;
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::there::insist;
+
+impl Coordinator {
+    /// Whether there is a server that knows who follows; otherwise why not.
+    pub fn tells_followers(&self) -> Result<(), Error> {
+        self.server_sessions().map(|_| ())
+    }
+
+    /// Gives the lease back, as [`Coordinator::release`] does, and then waits until every session that follows the election knows of
+    /// it, for at most so long. A successor does not wait.
+    pub async fn release_telling(
+        &self,
+        election: &ElectionName,
+        epoch: Epoch,
+        credential: Credential,
+        reason: Option<String>,
+        notify: Duration,
+    ) -> Result<(Document, Notified), Error> {
+        let release = Release { epoch, credential, reason, orphaned: false };
+        self.leave_telling(election, Command::Release(release), notify).await
+    }
+
+    /// The same for [`Coordinator::pass`].
+    pub async fn pass_telling(
+        &self,
+        election: &ElectionName,
+        epoch: Epoch,
+        credential: Credential,
+        to: &AgentName,
+        reason: Option<String>,
+        notify: Duration,
+    ) -> Result<(Document, Notified), Error> {
+        let pass = Pass { epoch, credential, to: to.clone(), reason };
+        self.leave_telling(election, Command::Pass(pass), notify).await
+    }
+
+    async fn leave_telling(
+        &self,
+        election: &ElectionName,
+        command: Command,
+        notify: Duration,
+    ) -> Result<(Document, Notified), Error> {
+        let sessions = self.server_sessions()?;
+        let asked_at = boot::now();
+        let info = self.local.info(self.patience, true).await?;
+        let notify = Span::nanos(u64::try_from(notify.as_nanos()).unwrap_or(u64::MAX));
+        let (decided, notified) =
+            insist(self.patience, || sessions.leave(election, &command, notify)).await?;
+        let document = self.local.known_by(election, info.id, &decided.answer, decided.document, asked_at)?;
+        Ok((document, notified))
+    }
+}

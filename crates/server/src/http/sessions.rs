@@ -1,0 +1,97 @@
+//! What agents with a session ask, and releases that wait until followers know.
+
+use baton_election::time::Span;
+use baton_election::{Command, LeaseKey};
+use http::StatusCode;
+
+use baton_store::sessions::{Announce, Heartbeat};
+
+use super::Service;
+use super::calls::{Call, shown};
+use super::reply::{Problem, Reply, json as answer};
+use crate::sessions::Trouble;
+
+impl From<Trouble> for Problem {
+    fn from(trouble: Trouble) -> Problem {
+        match trouble {
+            Trouble::NoSuchSession => Problem::new(
+                StatusCode::NOT_FOUND,
+                "no-such-session",
+                "there is no such session: it was not heard of in time, has ended, or the server was started anew",
+                "announce it anew, with all that rides on it: POST /v1/sessions",
+            ),
+            Trouble::TooMany => Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "there are too many sessions",
+                "end those that are not needed, or use one for several elections",
+            ),
+            Trouble::Refused(refusal) => refusal.into(),
+            Trouble::Store(error) => error.into(),
+        }
+    }
+}
+
+impl Service {
+    pub(super) async fn announce(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let announced: Announce = call.json()?;
+        let identity = &call.who.identity;
+        identity.check_agent(&announced.agent)?;
+        announced.follows.iter().try_for_each(|election| identity.check_election(election))?;
+        announced.leases.iter().try_for_each(|lease| identity.check_election(&lease.election))?;
+        answer(&self.sessions.announce(announced).await?)
+    }
+
+    pub(super) async fn heartbeat(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let heartbeat: Heartbeat = call.json()?;
+        let identity = &call.who.identity;
+        let follows = heartbeat.follows.iter().flatten();
+        let mut concerned = follows.chain(heartbeat.add.iter().map(|ride| &ride.election));
+        concerned.try_for_each(|election| identity.check_election(election))?;
+        answer(&self.sessions.heartbeat(heartbeat).await?)
+    }
+
+    pub(super) async fn end_session(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        answer(&self.sessions.end(&call.json()?).await?)
+    }
+
+    pub(super) fn list_sessions(&self) -> Result<Reply, Problem> {
+        answer(&self.sessions.shown())
+    }
+
+    pub(super) async fn news(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let ask = call.json()?;
+        tokio::select! {
+            news = self.sessions.news(&ask) => answer(&news?),
+            () = self.stops() => Err(Trouble::NoSuchSession.into()),
+        }
+    }
+
+    /// Carries out a release or a pass. It is durable before anybody waits, and a successor does not wait.
+    pub(super) async fn leave(&self, call: &Call<'_>, command: Command) -> Result<Reply, Problem> {
+        let wait = call.number("notify_timeout_ms")?.map(Span::millis);
+        let election = call.election()?;
+        self.allow(call.who, &command)?;
+        let decided = self.engine.execute(&election, &command).await?;
+        let mut told = shown(&decided);
+        if let (Some(wait), Some(document)) = (wait, &decided.document) {
+            let told_of = self.sessions.told_of(&election, document.beat, key(&command), wait, self.stops());
+            told.notified = Some(told_of.await);
+        }
+        answer(&told)
+    }
+}
+
+/// Whose key it is. Nobody has the one of zeros: those who could be told are told.
+fn key(command: &Command) -> LeaseKey {
+    match command {
+        Command::Release(release) => release.credential.key,
+        Command::Pass(pass) => pass.credential.key,
+        Command::Acquire(_)
+        | Command::Renew(_)
+        | Command::Checkpoint(_)
+        | Command::Acknowledge(_)
+        | Command::Report(_)
+        | Command::Operate(_) => LeaseKey([0; 16]),
+    }
+}

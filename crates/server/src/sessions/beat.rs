@@ -1,0 +1,224 @@
+//! A heartbeat: a renewal of each lease that rides on the session.
+
+use std::collections::HashMap;
+
+use baton_election::command::{Release, Renew};
+use baton_election::time::Span;
+use baton_election::{Answer, Command, Credential, ElectionName, LeaseKey, Refusal};
+use baton_store::sessions::{
+    Beat, Changed, EndedSession, Heartbeat, MAX_AT_ONCE, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride, Which,
+};
+use baton_store::{Decided, Undecided};
+use futures_util::{StreamExt, stream};
+use serde_json::Value;
+
+use super::{Riding, Session, Sessions, Trouble, load};
+
+/// How many leases of one session are renewed at once: only those that must be written wait for each other's disk.
+const AT_ONCE: usize = 64;
+/// After so many others are served.
+const IN_A_ROW: usize = 256;
+
+/// What came of the renewal of one lease.
+enum Renewed {
+    Yes { ttl: Option<Span>, changed: Option<Changed> },
+    Lost(String),
+    Failed(String),
+}
+
+impl Sessions {
+    /// A session lives, and so do its leases.
+    pub(crate) async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<Beat, Trouble> {
+        let Heartbeat { credential, number, add, drop, follows, health, progress } = heartbeat;
+        check_number(add.len().max(drop.len()))?;
+        check_word("health", health.as_ref())?;
+        check_word("progress", progress.as_ref())?;
+        let follows = follows.map(super::checked_follows).transpose()?;
+        {
+            let mut state = self.state();
+            let session = self.alive(&mut state, &credential)?;
+            session.in_turn(number)?;
+            session.beat = self.engine.moment();
+            session.leave(&drop);
+            session.take_on(add)?;
+            session.health = health.or(session.health.take());
+            session.progress = progress.or(session.progress.take());
+            if let Some(follows) = follows {
+                state.follow(credential.incarnation, follows, &self.engine);
+            }
+        }
+        self.renew_all(credential).await
+    }
+
+    /// Renews what rides on a session, and says what is not renewed.
+    pub(super) async fn renew_all(&self, credential: Credential) -> Result<Beat, Trouble> {
+        let rides: Vec<(ElectionName, Riding)> = {
+            let mut state = self.state();
+            let session = self.alive(&mut state, &credential)?;
+            session.rides.iter().map(|(election, ride)| (election.clone(), ride.clone())).collect()
+        };
+        let renewals = rides.into_iter().enumerate().map(|(number, (election, ride))| async move {
+            if number % IN_A_ROW == IN_A_ROW - 1 {
+                tokio::task::yield_now().await;
+            }
+            let renewed = match &ride.lost {
+                Some(why) => Renewed::Lost(why.clone()),
+                None => self.renew(&election, &ride, credential.key).await,
+            };
+            (election, ride, renewed)
+        });
+        let mut renewals = stream::iter(renewals).buffer_unordered(AT_ONCE);
+        let (mut beat, mut noted, mut shortest) = (Beat::default(), Vec::new(), None);
+        while let Some((election, ride, renewed)) = renewals.next().await {
+            let not = |why| NotRenewed { election: election.clone(), token: ride.token, why };
+            match renewed {
+                Renewed::Yes { ttl, changed } => {
+                    beat.riding += 1;
+                    beat.changed.extend(changed);
+                    shortest = shortest.into_iter().chain(ttl).min();
+                    noted.push((election, Riding { ttl, ..ride }));
+                }
+                Renewed::Lost(why) => {
+                    beat.lost.push(not(why.clone()));
+                    noted.push((election, Riding { lost: Some(why), ..ride }));
+                }
+                Renewed::Failed(why) => {
+                    beat.failed.push(not(why));
+                    shortest = shortest.into_iter().chain(ride.ttl).min();
+                }
+            }
+        }
+        drop(renewals);
+        self.answered(credential, beat, noted, shortest)
+    }
+
+    /// Notes what came of it, and tells when to come again.
+    fn answered(
+        &self,
+        credential: Credential,
+        beat: Beat,
+        noted: Vec<(ElectionName, Riding)>,
+        shortest: Option<Span>,
+    ) -> Result<Beat, Trouble> {
+        let mut state = self.state();
+        let session = self.alive(&mut state, &credential)?;
+        for (election, ride) in noted {
+            // Unless it has changed meanwhile.
+            if let Some(known) = session.rides.get_mut(&election).filter(|known| known.token == ride.token) {
+                *known = ride;
+            }
+        }
+        let wanted = self.load.wanted(shortest);
+        // It may not hear this answer, and go by the last.
+        session.lasts = session.told.max(wanted.lasts());
+        session.told = wanted.lasts();
+        Ok(Beat {
+            heartbeat_ms: wanted.after.as_millis(),
+            jitter_ms: wanted.jitter.as_millis(),
+            missed: load::MISSED,
+            ..beat
+        })
+    }
+
+    async fn renew(&self, election: &ElectionName, ride: &Riding, key: LeaseKey) -> Renewed {
+        let credential = Credential { incarnation: ride.incarnation, key };
+        let renewal = Renew::new(ride.token, credential);
+        let at_once = self.engine.renew_at_once(election.as_str(), &renewal, self.engine.now());
+        let renewed = match at_once {
+            Some((answer, ttl)) => Ok(Decided { answer, document: None, ttl: Some(ttl) }),
+            None => self.engine.execute(election, &Command::Renew(renewal)).await,
+        };
+        match renewed {
+            Ok(Decided { answer: Answer::Renewed { epoch, awaiting_approval, .. }, ttl, .. }) => {
+                let (election, token) = (election.clone(), ride.token);
+                let changed = epoch != token || awaiting_approval;
+                let changed = changed.then_some(Changed { election, token, epoch, awaiting_approval });
+                Renewed::Yes { ttl, changed }
+            }
+            Ok(Decided { answer: Answer::Ended { cause, reason }, .. }) => {
+                Renewed::Lost(format!("it was ended ({cause}): {reason}"))
+            }
+            Ok(Decided { answer, .. }) => unreachable!("a renewal is answered as one, not with {answer:?}"),
+            Err(Undecided::Refused(Refusal::Stale { why, .. })) => Renewed::Lost(why),
+            Err(Undecided::Refused(refusal)) => Renewed::Lost(refusal.to_string()),
+            Err(Undecided::Store(error)) => Renewed::Failed(error.to_string()),
+        }
+    }
+
+    /// Releases what rode on a session that has ended.
+    pub(super) async fn release_all(
+        &self,
+        rides: HashMap<ElectionName, Riding>,
+        key: LeaseKey,
+    ) -> EndedSession {
+        let running = rides.into_iter().filter(|(_, ride)| ride.lost.is_none());
+        let releases = running.map(|(election, ride)| async move {
+            let credential = Credential { incarnation: ride.incarnation, key };
+            let reason = Some("its session ended".to_string());
+            let release = Release { epoch: ride.token, credential, reason, orphaned: false };
+            let released = self.engine.execute(&election, &Command::Release(release)).await;
+            (election, ride.token, released)
+        });
+        let mut releases = stream::iter(releases).buffer_unordered(AT_ONCE);
+        let mut ended = EndedSession::default();
+        while let Some((election, token, released)) = releases.next().await {
+            match released {
+                Ok(_) => ended.released += 1,
+                Err(error) => ended.failed.push(NotRenewed { election, token, why: error.to_string() }),
+            }
+        }
+        ended
+    }
+}
+
+impl Session {
+    /// More leases ride on it. One of an older token than is known came late.
+    pub(super) fn take_on(&mut self, rides: Vec<Ride>) -> Result<(), Refusal> {
+        for Ride { election, token, incarnation } in rides {
+            let riding = Riding { token, incarnation, ttl: None, lost: None };
+            let full = self.rides.len() >= MAX_RIDES;
+            match self.rides.get_mut(&election) {
+                Some(known) if known.token < token => *known = riding,
+                Some(_) => {}
+                None if full => {
+                    return Err(Refusal::invalid(
+                        format!("at most {MAX_RIDES} leases ride on one session"),
+                        "announce another session for the others",
+                    ));
+                }
+                None => {
+                    self.rides.insert(election, riding);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, dropped: &[Which]) {
+        for Which { election, token } in dropped {
+            if self.rides.get(election).is_some_and(|known| known.token == *token) {
+                self.rides.remove(election);
+            }
+        }
+    }
+}
+
+pub(super) fn check_number(leases: usize) -> Result<(), Refusal> {
+    if leases > MAX_AT_ONCE {
+        return Err(Refusal::invalid(
+            format!("{leases} leases in one request are too many"),
+            format!("send at most {MAX_AT_ONCE}, and the others with the next heartbeat"),
+        ));
+    }
+    Ok(())
+}
+
+fn check_word(what: &str, word: Option<&Value>) -> Result<(), Refusal> {
+    if word.is_some_and(|word| word.to_string().len() > MAX_WORD_BYTES) {
+        return Err(Refusal::invalid(
+            format!("the word on {what} is longer than {MAX_WORD_BYTES} bytes"),
+            "say it shorter; a checkpoint takes more",
+        ));
+    }
+    Ok(())
+}

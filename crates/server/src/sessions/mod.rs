@@ -1,0 +1,356 @@
+//! Agents that are known to be there: one heartbeat renews all their leases, and followers say what they know.
+//!
+//! Assumes an engine. Guarantees that a heartbeat renews each lease that rides on its session by the engine's own decision, so that
+//! nothing is held longer, or by another, than a renewal of its own would hold it; that what was lost is named until it is dropped; and
+//! that a session is not forgotten for a stall of the server. Does not survive a restart: sessions are announced anew, and until
+//! then their leases run on by themselves.
+
+mod beat;
+mod follow;
+mod load;
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use baton_election::time::{Moment, Span};
+use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal};
+use baton_store::StoreError;
+use baton_store::sessions::{Announce, Beat, EndSession, EndedSession, MAX_FOLLOWS, SessionView};
+use serde_json::Value;
+use tokio::sync::{broadcast, watch};
+use tokio::task::AbortHandle;
+
+use crate::engine::Engine;
+use load::Load;
+
+/// The most sessions at once.
+const MAX_SESSIONS: usize = 50_000;
+/// How many that ended are remembered, for those who wait for them.
+const ENDED: usize = 1_000;
+/// How often those that were not heard of are looked for. Until then they count as gone all the same.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// Why a session was not served.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// It is not known: it was never announced, has ended, or the server was started anew.
+    NoSuchSession,
+    /// What it asks for makes no sense, or is another's.
+    Refused(Refusal),
+    /// There are too many.
+    TooMany,
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Trouble {
+        Trouble::Refused(refusal)
+    }
+}
+
+/// All sessions of one server.
+pub(crate) struct Sessions {
+    engine: Engine,
+    state: Mutex<State>,
+    /// Counts acknowledgements, and sessions that ended.
+    heard: watch::Sender<u64>,
+    load: Load,
+    /// Tells this run of the server from others, in the numbers of events.
+    run: String,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: HashMap<Incarnation, Session>,
+    followed: HashMap<ElectionName, Followed>,
+    /// Counts how often a session began to follow more.
+    changes: u64,
+    /// Who ended its session lately, and is not waited for.
+    ended: VecDeque<Incarnation>,
+}
+
+/// One session.
+struct Session {
+    agent: AgentName,
+    key_hash: KeyHash,
+    /// Of its last request.
+    number: u64,
+    announced: Moment,
+    /// When it was last heard of.
+    beat: Moment,
+    /// How long it may be silent: what it was told, and what it was told before that, in case it did not hear.
+    lasts: Span,
+    told: Span,
+    rides: HashMap<ElectionName, Riding>,
+    follows: BTreeSet<ElectionName>,
+    /// Tells what it was told before it followed more from what it was told since.
+    follows_since: u64,
+    /// Up to which event it knows everything.
+    acknowledged: Option<u64>,
+    /// Counts what there is to tell it.
+    news: watch::Sender<u64>,
+    health: Option<Value>,
+    progress: Option<Value>,
+}
+
+/// A lease that rides on a session.
+#[derive(Clone, Debug)]
+struct Riding {
+    token: Epoch,
+    incarnation: Incarnation,
+    /// How long it lasts after each renewal, once that is known.
+    ttl: Option<Span>,
+    /// Why it is lost, if it is.
+    lost: Option<String>,
+}
+
+/// An election that is followed.
+struct Followed {
+    /// Its last event.
+    latest: u64,
+    by: HashSet<Incarnation>,
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Sessions {
+    /// None yet. The tasks that this starts end with it.
+    pub(crate) fn start(engine: Engine, run: String) -> Arc<Sessions> {
+        let changes = engine.changes();
+        let sessions = Arc::new(Sessions {
+            engine,
+            state: Mutex::default(),
+            heard: watch::Sender::new(0),
+            load: Load::default(),
+            run,
+            tasks: Mutex::default(),
+        });
+        let weak = Arc::downgrade(&sessions);
+        let tasks = [
+            tokio::spawn(pass_on(weak.clone(), changes)).abort_handle(),
+            tokio::spawn(sweep(weak.clone())).abort_handle(),
+            tokio::spawn(load::measure(weak)).abort_handle(),
+        ];
+        sessions.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
+        sessions
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An agent says that it is there, and what rides on its session.
+    pub(crate) async fn announce(&self, announce: Announce) -> Result<Beat, Trouble> {
+        let Announce { agent, credential, number, follows, leases } = announce;
+        let follows = checked_follows(follows)?;
+        beat::check_number(leases.len())?;
+        {
+            let mut state = self.state();
+            let now = self.engine.moment();
+            let full = state.sessions.len() >= MAX_SESSIONS;
+            match state.sessions.get_mut(&credential.incarnation) {
+                Some(known) if !credential.key.opens(&known.key_hash) => return Err(wrong_key().into()),
+                Some(known) => {
+                    known.in_turn(number)?;
+                    known.agent = agent;
+                    known.beat = now;
+                    known.rides.clear();
+                }
+                None if full => return Err(Trouble::TooMany),
+                None => {
+                    let session = Session::new(agent, credential.key.hash(), now);
+                    state.sessions.insert(credential.incarnation, session);
+                }
+            }
+            state.follow(credential.incarnation, follows, &self.engine);
+            let session = state.sessions.get_mut(&credential.incarnation).ok_or(Trouble::NoSuchSession)?;
+            session.in_turn(number)?;
+            session.take_on(leases)?;
+        }
+        self.renew_all(credential).await
+    }
+
+    /// Ends a session. Its leases are released if the work under them has stopped.
+    pub(crate) async fn end(&self, end: &EndSession) -> Result<EndedSession, Trouble> {
+        let ended = {
+            let mut state = self.state();
+            self.alive(&mut state, &end.credential)?;
+            if state.ended.len() == ENDED {
+                state.ended.pop_front();
+            }
+            state.ended.push_back(end.credential.incarnation);
+            state.remove(end.credential.incarnation).ok_or(Trouble::NoSuchSession)?
+        };
+        self.heard.send_modify(|count| *count += 1);
+        match end.stopped {
+            true => Ok(self.release_all(ended.rides, end.credential.key).await),
+            false => Ok(EndedSession::default()),
+        }
+    }
+
+    /// All of them, by name.
+    pub(crate) fn shown(&self) -> Vec<SessionView> {
+        let state = self.state();
+        let alive = state.sessions.values().filter(|session| self.is_alive(session));
+        let mut shown: Vec<SessionView> = alive.map(|session| self.show(session)).collect();
+        shown.sort_by(|a, b| (&a.agent, b.age_ms).cmp(&(&b.agent, a.age_ms)));
+        shown
+    }
+
+    fn show(&self, session: &Session) -> SessionView {
+        let leases = session.rides.values().filter(|ride| ride.lost.is_none()).count();
+        SessionView {
+            agent: session.agent.clone(),
+            age_ms: self.engine.moment().since(session.announced).as_millis(),
+            silent_ms: self.engine.age(session.beat).as_millis(),
+            lasts_ms: session.lasts.as_millis(),
+            follows: session.follows.iter().cloned().collect(),
+            leases: leases as u64,
+            health: session.health.clone(),
+            progress: session.progress.clone(),
+        }
+    }
+
+    fn is_alive(&self, session: &Session) -> bool {
+        self.engine.age(session.beat) < session.lasts
+    }
+
+    /// The session of this credential, if it is known and was heard of in time.
+    fn alive<'a>(&self, state: &'a mut State, credential: &Credential) -> Result<&'a mut Session, Trouble> {
+        let known = state.sessions.get(&credential.incarnation).ok_or(Trouble::NoSuchSession)?;
+        if !credential.key.opens(&known.key_hash) {
+            return Err(wrong_key().into());
+        }
+        if !self.is_alive(known) {
+            state.remove(credential.incarnation);
+            return Err(Trouble::NoSuchSession);
+        }
+        state.sessions.get_mut(&credential.incarnation).ok_or(Trouble::NoSuchSession)
+    }
+}
+
+impl Session {
+    fn new(agent: AgentName, key_hash: KeyHash, now: Moment) -> Session {
+        Session {
+            agent,
+            key_hash,
+            number: 0,
+            announced: now,
+            beat: now,
+            lasts: load::LONGEST,
+            told: Span::ZERO,
+            rides: HashMap::new(),
+            follows: BTreeSet::new(),
+            follows_since: 0,
+            acknowledged: None,
+            news: watch::Sender::new(0),
+            health: None,
+            progress: None,
+        }
+    }
+}
+
+impl Session {
+    /// Refuses a request that was overtaken by a later one: what it says of the leases is not so any more.
+    fn in_turn(&mut self, number: u64) -> Result<(), Refusal> {
+        if number < self.number {
+            return Err(Refusal::invalid(
+                "a later request of this session was served before",
+                "number requests in the order in which they are sent",
+            ));
+        }
+        self.number = number;
+        Ok(())
+    }
+}
+
+impl State {
+    fn remove(&mut self, incarnation: Incarnation) -> Option<Session> {
+        let session = self.sessions.remove(&incarnation)?;
+        session.follows.iter().for_each(|election| self.unfollow(incarnation, election));
+        Some(session)
+    }
+
+    /// From here on a session follows these. If there are new ones, it is told of all of them how they stand.
+    fn follow(&mut self, incarnation: Incarnation, follows: BTreeSet<ElectionName>, engine: &Engine) {
+        let Some(session) = self.sessions.get_mut(&incarnation) else { return };
+        let left: Vec<ElectionName> = session.follows.difference(&follows).cloned().collect();
+        let new: Vec<ElectionName> = follows.difference(&session.follows).cloned().collect();
+        session.follows = follows;
+        if !new.is_empty() {
+            self.changes += 1;
+            (session.follows_since, session.acknowledged) = (self.changes, None);
+            session.news.send_modify(|count| *count += 1);
+        }
+        left.iter().for_each(|election| self.unfollow(incarnation, election));
+        for election in new {
+            let followed = self.followed.entry(election);
+            let followed =
+                followed.or_insert_with(|| Followed { latest: engine.follow(), by: HashSet::new() });
+            followed.by.insert(incarnation);
+        }
+    }
+
+    fn unfollow(&mut self, incarnation: Incarnation, election: &ElectionName) {
+        let Some(followed) = self.followed.get_mut(election) else { return };
+        followed.by.remove(&incarnation);
+        if followed.by.is_empty() {
+            self.followed.remove(election);
+        }
+    }
+}
+
+fn wrong_key() -> Refusal {
+    Refusal::WrongKey { why: "the key does not fit this session".to_string() }
+}
+
+fn checked_follows(follows: Vec<ElectionName>) -> Result<BTreeSet<ElectionName>, Refusal> {
+    let follows: BTreeSet<ElectionName> = follows.into_iter().collect();
+    if follows.len() > MAX_FOLLOWS {
+        return Err(Refusal::invalid(
+            format!("a session follows at most {MAX_FOLLOWS} elections"),
+            "announce another session for the others",
+        ));
+    }
+    Ok(follows)
+}
+
+/// Passes changes on to those who follow.
+async fn pass_on(sessions: Weak<Sessions>, mut changes: broadcast::Receiver<(u64, ElectionName)>) {
+    loop {
+        let event = changes.recv().await;
+        let Some(sessions) = sessions.upgrade() else { return };
+        match event {
+            Ok((number, election)) => sessions.happened(number, &election),
+            // It was too slow: whoever follows anything looks at it.
+            Err(broadcast::error::RecvError::Lagged(_)) => sessions.missed(),
+            Err(broadcast::error::RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Forgets sessions that were not heard of.
+async fn sweep(sessions: Weak<Sessions>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let Some(sessions) = sessions.upgrade() else { return };
+        let mut state = sessions.state();
+        let silent = state.sessions.iter().filter(|(_, session)| !sessions.is_alive(session));
+        let silent: Vec<Incarnation> = silent.map(|(incarnation, _)| *incarnation).collect();
+        for incarnation in &silent {
+            state.remove(*incarnation);
+        }
+        drop(state);
+        if !silent.is_empty() {
+            sessions.heard.send_modify(|count| *count += 1);
+        }
+    }
+}

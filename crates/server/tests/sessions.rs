@@ -1,0 +1,539 @@
+//! What sessions promise, to clients of the library and to those who speak the protocol themselves.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton::{Bid, Campaign, Coordinator, Error, Leadership, Riding, Session, Status};
+use baton_election::operator::{Act, OperatorKey};
+use baton_election::time::Span;
+use baton_election::{
+    AgentName, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Policy, Refusal, policy::Limits,
+};
+use baton_server::{Options, Server};
+use baton_store::sessions::{Announce, AskNews, Beat, EndSession, Heartbeat, Ride, Sessions, Which};
+use baton_store::{Decider, MemoryStore, Undecided, boot};
+use serde_json::json;
+
+/// A bound on a hang, far above what anything takes.
+const HANG: Duration = Duration::from_secs(120);
+
+/// A server that can crash and start anew at the same address.
+struct Place {
+    store: MemoryStore,
+    address: SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Place {
+    async fn open() -> Place {
+        let store = MemoryStore::default();
+        let (address, task) = Place::serve(&store, "127.0.0.1:0".parse().unwrap()).await;
+        Place { store, address, task }
+    }
+
+    async fn serve(store: &MemoryStore, address: SocketAddr) -> (SocketAddr, tokio::task::JoinHandle<()>) {
+        let listener = Server::listen(address, &Options::default()).await.unwrap();
+        let server = Server::start(listener, Arc::new(store.clone()), Options::default()).await.unwrap();
+        let address = server.address();
+        (address, tokio::spawn(server.serve(std::future::pending())))
+    }
+
+    /// It dies, and all that it had in memory with it.
+    async fn crash(&mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+
+    async fn restart(&mut self) {
+        (self.address, self.task) = Place::serve(&self.store, self.address).await;
+    }
+
+    async fn client(&self) -> Coordinator {
+        Coordinator::connect(&format!("http://{}", self.address)).await.unwrap()
+    }
+}
+
+fn sessions(coordinator: &Coordinator) -> &dyn Sessions {
+    coordinator.store().decider().and_then(Decider::sessions).unwrap()
+}
+
+fn agent(name: &str) -> AgentName {
+    AgentName::new(name).unwrap()
+}
+
+fn election(name: &str) -> ElectionName {
+    ElectionName::new(name).unwrap()
+}
+
+fn bid(name: &str, ttl: Span) -> Bid {
+    Bid { ttl: Some(ttl), ..Bid::new(agent(name)) }
+}
+
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(HANG, work).await.expect("this hangs")
+}
+
+async fn lead(coordinator: &Coordinator, name: &str, of: &str, ttl: Span) -> Leadership {
+    in_time(coordinator.campaign(&election(of), Campaign::new(bid(name, ttl)))).await.unwrap()
+}
+
+async fn ride(session: &Session, of: &str, ttl: Span) -> Riding {
+    in_time(session.acquire(&election(of), &bid(session.agent().as_str(), ttl))).await.unwrap()
+}
+
+const CREDENTIAL: Credential = Credential { incarnation: Incarnation([1; 8]), key: LeaseKey([2; 16]) };
+
+fn announce(number: u64, leases: Vec<Ride>) -> Announce {
+    Announce { agent: agent("a"), credential: CREDENTIAL, number, follows: Vec::new(), leases }
+}
+
+fn heartbeat(number: u64) -> Heartbeat {
+    Heartbeat {
+        credential: CREDENTIAL,
+        number,
+        add: Vec::new(),
+        drop: Vec::new(),
+        follows: None,
+        health: None,
+        progress: None,
+    }
+}
+
+/// A lease with the session's key, by hand.
+async fn taken(coordinator: &Coordinator, of: &str, life: u8, ttl: Span) -> Ride {
+    let credential = Credential { incarnation: Incarnation([life; 8]), ..CREDENTIAL };
+    let grant = coordinator.acquire(&election(of), &bid("a", ttl), credential, None, None).await.unwrap();
+    Ride { election: election(of), token: grant.epoch, incarnation: credential.incarnation }
+}
+
+async fn beat(coordinator: &Coordinator, heartbeat: &Heartbeat) -> Option<Beat> {
+    sessions(coordinator).heartbeat(heartbeat).await.unwrap()
+}
+
+#[tokio::test]
+async fn one_heartbeat_keeps_many_leases() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("a")).await.unwrap();
+    let mut riding = Vec::new();
+    for number in 0..50 {
+        riding.push(ride(&session, &format!("e-{number}"), Span::secs(4)).await);
+    }
+    let until = boot::now() + Span::secs(6);
+    while boot::now() < until {
+        assert!(riding.iter().all(|riding| riding.ensure(Duration::ZERO)));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let other = client.acquire(&election("e-7"), &bid("b", Span::secs(2)), CREDENTIAL, None, None).await;
+    assert!(matches!(other, Err(Error::Refused(Refusal::Held { .. }))));
+    let shown = client.sessions().await.unwrap();
+    assert_eq!((shown.len(), shown[0].leases, shown[0].agent.as_str()), (1, 50, "a"));
+    let ended = session.end(true).await.unwrap();
+    assert_eq!((ended.released, ended.failed.len()), (50, 0));
+    assert!(riding.iter().all(|riding| !riding.ensure(Duration::ZERO)));
+    assert!(client.sessions().await.unwrap().is_empty());
+    lead(&client, "b", "e-7", Span::secs(2)).await;
+}
+
+#[tokio::test]
+async fn what_is_lost_is_named_until_it_is_dropped() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let short = taken(&client, "short", 3, Span::secs(1)).await;
+    let long = taken(&client, "long", 4, Span::secs(60)).await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let rides = vec![short.clone(), long];
+    let first = sessions(&client).announce(&announce(1, rides.clone())).await.unwrap();
+    assert_eq!((first.riding, first.lost.len()), (1, 1));
+    // The answer is lost, and another leads for a while.
+    let other = lead(&client, "b", "short", Span::secs(1)).await;
+    for number in 2..4 {
+        let answer = beat(&client, &heartbeat(number)).await.unwrap();
+        assert_eq!((answer.riding, answer.lost.len()), (1, 1), "{answer:?}");
+        assert_eq!((&answer.lost[0].election, answer.lost[0].token), (&short.election, short.token));
+    }
+    let dropped = vec![Which { election: short.election, token: short.token }];
+    let answer = beat(&client, &Heartbeat { drop: dropped, ..heartbeat(4) }).await.unwrap();
+    assert_eq!((answer.riding, answer.lost.len()), (1, 0));
+    assert!(other.ensure(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn the_interval_fits_the_shortest_lease() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let free = sessions(&client).announce(&announce(1, Vec::new())).await.unwrap();
+    assert!(free.heartbeat_ms >= 5_000 && free.jitter_ms == 1_000 && free.missed == 3, "{free:?}");
+    let add = vec![taken(&client, "e", 3, Span::secs(3)).await];
+    let bound = beat(&client, &Heartbeat { add, ..heartbeat(2) }).await.unwrap();
+    assert!(bound.riding == 1 && bound.heartbeat_ms + bound.jitter_ms <= 1_000, "{bound:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_was_overtaken_changes_nothing() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let held = taken(&client, "e", 3, Span::secs(60)).await;
+    sessions(&client).announce(&announce(1, vec![held.clone()])).await.unwrap();
+    assert_eq!(beat(&client, &heartbeat(5)).await.unwrap().riding, 1);
+    let late = sessions(&client).announce(&announce(2, Vec::new())).await;
+    assert!(matches!(late, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{late:?}");
+    let dropped = vec![Which { election: held.election, token: held.token }];
+    let late = sessions(&client).heartbeat(&Heartbeat { drop: dropped, ..heartbeat(4) }).await;
+    assert!(matches!(late, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{late:?}");
+    assert_eq!(beat(&client, &heartbeat(6)).await.unwrap().riding, 1);
+}
+
+#[tokio::test]
+async fn nobody_speaks_for_another() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let held = taken(&client, "e", 3, Span::secs(60)).await;
+    sessions(&client).announce(&announce(1, vec![held.clone()])).await.unwrap();
+    let other = Credential { key: LeaseKey([9; 16]), ..CREDENTIAL };
+    let wrong = |refused: Result<(), Undecided>| {
+        assert!(matches!(refused, Err(Undecided::Refused(Refusal::WrongKey { .. }))), "{refused:?}");
+    };
+    let there = sessions(&client);
+    wrong(there.announce(&Announce { credential: other, ..announce(2, Vec::new()) }).await.map(|_| ()));
+    wrong(there.heartbeat(&Heartbeat { credential: other, ..heartbeat(2) }).await.map(|_| ()));
+    let ask = AskNews { credential: other, acknowledged: None, wait_ms: 0 };
+    wrong(there.news(&ask).await.map(|_| ()));
+    wrong(there.end(&EndSession { credential: other, stopped: true }).await.map(|_| ()));
+    // A session of another's lease: its key does not fit.
+    let thief = Credential { incarnation: Incarnation([8; 8]), key: LeaseKey([9; 16]) };
+    let stolen = Announce { credential: thief, ..announce(1, vec![held]) };
+    let answer = there.announce(&stolen).await.unwrap();
+    assert_eq!((answer.riding, answer.lost.len()), (0, 1));
+    assert_eq!(beat(&client, &heartbeat(2)).await.unwrap().riding, 1, "it is still its owner's");
+}
+
+#[tokio::test]
+async fn a_session_that_is_silent_is_forgotten_and_its_leases_run_out() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let held = taken(&client, "e", 3, Span::secs(1)).await;
+    sessions(&client).announce(&announce(1, Vec::new())).await.unwrap();
+    // Told twice, so that it counts on nothing longer.
+    beat(&client, &Heartbeat { add: vec![held], ..heartbeat(2) }).await.unwrap();
+    beat(&client, &heartbeat(3)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert!(client.sessions().await.unwrap().is_empty());
+    assert_eq!(beat(&client, &heartbeat(4)).await, None);
+    lead(&client, "b", "e", Span::secs(1)).await;
+}
+
+#[tokio::test]
+async fn too_much_is_refused_with_a_hint() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let there = sessions(&client);
+    let many = |count: u64| {
+        let ride = |n: u64| Ride {
+            election: election(&format!("e-{n}")),
+            token: Epoch(1),
+            incarnation: Incarnation([7; 8]),
+        };
+        (0..count).map(ride).collect::<Vec<_>>()
+    };
+    let refused = there.announce(&announce(1, many(501))).await;
+    assert!(matches!(refused, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{refused:?}");
+    let follows = (0..1_001).map(|n| election(&format!("e-{n}"))).collect();
+    let refused = there.announce(&Announce { follows, ..announce(1, Vec::new()) }).await;
+    assert!(matches!(refused, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{refused:?}");
+    let answer = there.announce(&announce(1, many(500))).await.unwrap();
+    assert_eq!((answer.riding, answer.lost.len()), (0, 500), "there are no such leases");
+    let health = Some(json!("x".repeat(2_000)));
+    let refused = there.heartbeat(&Heartbeat { health, ..heartbeat(2) }).await;
+    assert!(matches!(refused, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{refused:?}");
+    let health = Some(json!({ "context": 0.4 }));
+    there.heartbeat(&Heartbeat { health: health.clone(), ..heartbeat(2) }).await.unwrap();
+    assert_eq!(client.sessions().await.unwrap()[0].health, health);
+}
+
+#[tokio::test]
+async fn a_bid_with_limits_of_its_own_does_not_ride() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("a")).await.unwrap();
+    let limits = Limits { renewals: Some(9), ..Limits::default() };
+    let refused = session.acquire(&election("e"), &Bid { limits, ..bid("a", Span::secs(9)) }).await;
+    assert!(matches!(refused.err(), Some(Error::Refused(Refusal::Invalid { .. }))));
+    let refused = session.acquire(&election("e"), &bid("b", Span::secs(9))).await;
+    assert!(matches!(refused.err(), Some(Error::Refused(Refusal::Invalid { .. }))));
+    let _held = ride(&session, "e", Span::secs(9)).await;
+    let refused = session.acquire(&election("e"), &bid("a", Span::secs(9))).await;
+    assert!(matches!(refused.err(), Some(Error::Refused(Refusal::Invalid { .. }))));
+}
+
+#[tokio::test]
+async fn an_operator_ends_a_leadership_that_rides() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let operator = OperatorKey::from_seed([42; 32]);
+    client.enrol(&operator).await.unwrap();
+    let session = client.announce(&agent("a")).await.unwrap();
+    let (deposed, other) =
+        (ride(&session, "e", Span::secs(2)).await, ride(&session, "f", Span::secs(2)).await);
+    let act = Act::Depose { force: false, reason: "enough".to_string() };
+    client.operate(&election("e"), &operator, &act).await.unwrap();
+    let why = in_time(deposed.lost()).await;
+    assert!(why.contains("depose"), "{why}");
+    assert!(!deposed.ensure(Duration::ZERO) && other.ensure(Duration::ZERO));
+    lead(&client, "b", "e", Span::secs(2)).await;
+}
+
+#[tokio::test]
+async fn an_approval_reaches_a_lease_that_rides() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let operator = OperatorKey::from_seed([42; 32]);
+    client.enrol(&operator).await.unwrap();
+    let policy = Policy {
+        approval: baton_election::policy::ApprovalMode::Time,
+        approval_ttl: Span::secs(1),
+        ..Policy::default()
+    };
+    client.operate(&election("e"), &operator, &Act::SetPolicy { policy }).await.unwrap();
+    let session = client.announce(&agent("a")).await.unwrap();
+    let riding = ride(&session, "e", Span::secs(1)).await;
+    let mut status = riding.status();
+    in_time(status.wait_for(|status| *status == Status::AwaitingApproval)).await.unwrap();
+    assert!(!riding.ensure(Duration::ZERO), "its token is refused");
+    let document = client.view(&election("e")).await.unwrap().document.unwrap();
+    let act = Act::Approve { checkpoint: None };
+    assert_eq!(document.leader.unwrap().epoch, riding.token());
+    client.operate(&election("e"), &operator, &act).await.unwrap();
+    in_time(status.wait_for(|status| *status == Status::Safe)).await.unwrap();
+    let epoch = client.view(&election("e")).await.unwrap().document.unwrap().epoch;
+    assert_eq!(riding.token(), epoch);
+}
+
+#[tokio::test]
+async fn a_restart_loses_no_lease_that_rides_and_doubles_none() {
+    let mut place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("a")).await.unwrap();
+    let mut riding = Vec::new();
+    // More than one request announces.
+    for number in 0..520 {
+        riding.push(ride(&session, &format!("e-{number}"), Span::secs(8)).await);
+    }
+    let tokens: Vec<Epoch> = riding.iter().map(Riding::token).collect();
+    for _ in 0..2 {
+        place.crash().await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        place.restart().await;
+        let until = boot::now() + Span::secs(5);
+        while boot::now() < until {
+            assert!(riding.iter().all(|riding| riding.ensure(Duration::ZERO)));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(client.sessions().await.unwrap()[0].leases, 520);
+    }
+    assert_eq!(riding.iter().map(Riding::token).collect::<Vec<_>>(), tokens);
+}
+
+#[tokio::test]
+async fn leases_are_lost_here_before_a_server_that_is_gone_could_give_them_to_another() {
+    let mut place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("a")).await.unwrap();
+    let riding = ride(&session, "e", Span::secs(1)).await;
+    place.crash().await;
+    let why = in_time(riding.lost()).await;
+    assert!(why.contains("no heartbeat was answered in time"), "{why}");
+    place.restart().await;
+    let epoch = lead(&client, "b", "e", Span::secs(1)).await.token();
+    assert!(epoch > riding.token() && !riding.ensure(Duration::ZERO));
+    // The session itself goes on.
+    ride(&session, "f", Span::secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_release_waits_until_followers_know_and_says_who_does_not() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("follower")).await.unwrap();
+    let follower = session.follow(&election("e")).await.unwrap();
+    let first = lead(&client, "a", "e", Span::secs(30)).await;
+    let release = |lead: Leadership| {
+        let client = client.clone();
+        async move {
+            let (epoch, credential) = (lead.token(), lead.credential());
+            let wait = Duration::from_secs(3);
+            in_time(client.release_telling(&election("e"), epoch, credential, None, wait)).await.unwrap().1
+        }
+    };
+    in_time(async {
+        while client.sessions().await.unwrap()[0].follows.is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let notified = release(first).await;
+    assert_eq!((notified.told, notified.silent.len()), (1, 0), "{notified:?}");
+    assert!(notified.waited_ms < 3_000, "{notified:?}");
+    let known = follower.leader();
+    assert!(known.vacant && known.agent == Some(agent("a")), "who led last is known, and that it is over");
+    // One that follows and says nothing, and one that only releases what it follows itself.
+    let mute = Announce { follows: vec![election("e")], ..announce(1, Vec::new()) };
+    sessions(&client).announce(&mute).await.unwrap();
+    let second = lead(&client, "a", "e", Span::secs(30)).await;
+    let notified = release(second).await;
+    assert_eq!((notified.told, &notified.silent), (1, &vec![agent("a")]), "{notified:?}");
+    // It is asked once, says what it knows, and is not waited for any more.
+    let ask = AskNews { credential: CREDENTIAL, acknowledged: None, wait_ms: 0 };
+    let told = sessions(&client).news(&ask).await.unwrap().unwrap();
+    assert_eq!(told.news.len(), 1);
+    let third = lead(&client, "a", "e", Span::secs(30)).await;
+    let answered = tokio::spawn(release(third));
+    let acknowledge = AskNews { acknowledged: Some(told.event), wait_ms: 20_000, ..ask.clone() };
+    let mut told = sessions(&client).news(&acknowledge).await.unwrap().unwrap();
+    in_time(async {
+        while !answered.is_finished() {
+            let acknowledge = AskNews { acknowledged: Some(told.event.clone()), wait_ms: 100, ..ask.clone() };
+            told = sessions(&client).news(&acknowledge).await.unwrap().unwrap();
+        }
+    })
+    .await;
+    let notified = answered.await.unwrap();
+    assert_eq!((notified.told, notified.silent.len()), (2, 0), "{notified:?}");
+}
+
+#[tokio::test]
+async fn who_releases_does_not_wait_for_itself_nor_for_who_has_ended() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("a")).await.unwrap();
+    let _follower = session.follow(&election("e")).await.unwrap();
+    let riding = ride(&session, "e", Span::secs(30)).await;
+    let mute = Announce { follows: vec![election("e")], ..announce(1, Vec::new()) };
+    sessions(&client).announce(&mute).await.unwrap();
+    let ending = {
+        let client = client.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            sessions(&client).end(&EndSession { credential: CREDENTIAL, stopped: false }).await.unwrap();
+        })
+    };
+    let (document, notified) = in_time(riding.release_telling("", Duration::from_secs(60))).await.unwrap();
+    assert_eq!((notified.told, notified.silent.len()), (0, 0), "{notified:?}");
+    assert!(document.leader.is_none());
+    ending.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_without_sessions_says_so() {
+    let client = Coordinator::with_store(Arc::new(MemoryStore::default()), baton::Memory::new());
+    let refused = client.announce(&agent("a")).await.err();
+    assert!(
+        matches!(&refused, Some(Error::Refused(Refusal::Invalid { hint, .. })) if hint.contains("serve"))
+    );
+    assert!(client.tells_followers().is_err());
+}
+
+#[tokio::test]
+async fn a_follower_serves_what_it_knew_while_the_server_is_gone() {
+    let mut place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("follower")).await.unwrap();
+    let mut by_session = session.follow(&election("e")).await.unwrap();
+    let mut by_watch = client.follow(&election("e")).await;
+    let first = lead(&client, "a", "e", Span::secs(60)).await;
+    for follower in [&mut by_session, &mut by_watch] {
+        in_time(async {
+            while follower.leader().agent != Some(agent("a")) || follower.leader().stale {
+                follower.changed().await;
+            }
+        })
+        .await;
+    }
+    place.crash().await;
+    for follower in [&mut by_session, &mut by_watch] {
+        in_time(async {
+            while !follower.leader().stale {
+                follower.changed().await;
+            }
+        })
+        .await;
+        let known = follower.leader();
+        assert_eq!(
+            (known.agent.clone(), known.token, known.vacant),
+            (Some(agent("a")), first.token(), false)
+        );
+        assert!(follower.unconfirmed_for() < Span::secs(60));
+    }
+    place.restart().await;
+    first.release("").await.unwrap();
+    let second = lead(&client, "b", "e", Span::secs(60)).await;
+    for follower in [&mut by_session, &mut by_watch] {
+        in_time(async {
+            while follower.leader().token != second.token() || follower.leader().stale {
+                follower.changed().await;
+            }
+        })
+        .await;
+        assert_eq!(follower.leader().agent, Some(agent("b")));
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_ends_without_a_word_is_noticed_by_who_follows() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("follower")).await.unwrap();
+    let mut follower = session.follow(&election("e")).await.unwrap();
+    let lead = lead(&client, "a", "e", Span::secs(1)).await;
+    drop(lead);
+    in_time(async {
+        while !(follower.leader().vacant && follower.leader().agent == Some(agent("a"))) {
+            follower.changed().await;
+        }
+    })
+    .await;
+    assert!(!follower.leader().stale);
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_that_the_server_forgot_releases_its_leases_all_the_same() {
+    let mut place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("a")).await.unwrap();
+    let riding = ride(&session, "e", Span::secs(60)).await;
+    let follower = session.follow(&election("e")).await.unwrap();
+    place.crash().await;
+    place.restart().await;
+    let ended = in_time(session.end(true)).await.unwrap();
+    assert_eq!((ended.released, ended.failed.len()), (1, 0));
+    assert!(!riding.ensure(Duration::ZERO));
+    assert!(in_time(riding.lost()).await.contains("session"));
+    assert!(follower.leader().stale, "nobody tells it of anything any more");
+    lead(&client, "b", "e", Span::secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_word_that_is_too_long_is_refused_before_it_could_cost_a_lease() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("a")).await.unwrap();
+    assert!(session.health(json!("x".repeat(2_000))).is_err());
+    session.progress(json!({ "done": 3 })).unwrap();
+    let riding = ride(&session, "e", Span::secs(2)).await;
+    in_time(async {
+        while client.sessions().await.unwrap()[0].progress != Some(json!({ "done": 3 })) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(riding.ensure(Duration::ZERO));
+}

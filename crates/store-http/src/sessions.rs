@@ -1,0 +1,89 @@
+//! Sessions, as they are spoken of.
+
+use std::time::Duration;
+
+use baton_election::time::Span;
+use baton_election::{Command, ElectionName};
+use baton_store::sessions::{
+    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, Notified, SessionView, Sessions,
+};
+use baton_store::{Decided, Decision, Undecided};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::client::segment;
+use crate::decide::Told;
+use crate::store::{AT_ONCE, HttpStore};
+
+/// What a server says if it does not know a session.
+const NO_SUCH_SESSION: &str = "no-such-session";
+
+impl HttpStore {
+    /// What the session is answered, or nothing if there is no such session.
+    async fn of_session<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + Sync),
+        longer: Duration,
+    ) -> Result<Option<T>, Undecided> {
+        match self.client.post(path, body, longer).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(fault) if fault.code() == Some(NO_SUCH_SESSION) => Ok(None),
+            Err(fault) => Err(fault.of_command(&self.client.base)),
+        }
+    }
+}
+
+impl Sessions for HttpStore {
+    fn announce<'a>(&'a self, announce: &'a Announce) -> Decision<'a, Beat> {
+        Box::pin(async move { self.send("/v1/sessions", announce, AT_ONCE).await })
+    }
+
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Decision<'a, Option<Beat>> {
+        Box::pin(async move { self.of_session("/v1/sessions/heartbeat", heartbeat, AT_ONCE).await })
+    }
+
+    fn news<'a>(&'a self, ask: &'a AskNews) -> Decision<'a, Option<NewsOf>> {
+        Box::pin(async move {
+            self.of_session("/v1/sessions/news", ask, Duration::from_millis(ask.wait_ms)).await
+        })
+    }
+
+    fn end<'a>(&'a self, end: &'a EndSession) -> Decision<'a, Option<EndedSession>> {
+        Box::pin(async move { self.of_session("/v1/sessions/end", end, AT_ONCE).await })
+    }
+
+    fn sessions(&self) -> Decision<'_, Vec<SessionView>> {
+        Box::pin(async move {
+            let shown = self.client.get("/v1/sessions").await;
+            shown.map_err(|fault| fault.of_reading(&self.client.base).into())
+        })
+    }
+
+    fn leave<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        command: &'a Command,
+        notify: Span,
+    ) -> Decision<'a, (Decided, Notified)> {
+        Box::pin(async move {
+            let path = |name| {
+                let timeout = notify.as_millis();
+                format!("/v1/elections/{}/{name}?notify_timeout_ms={timeout}", segment(election))
+            };
+            let longer = Duration::from_millis(notify.as_millis());
+            let mut told: Told = match command {
+                Command::Release(release) => self.send(&path("release"), release, longer).await?,
+                Command::Pass(pass) => self.send(&path("pass"), pass, longer).await?,
+                Command::Acquire(_)
+                | Command::Renew(_)
+                | Command::Checkpoint(_)
+                | Command::Acknowledge(_)
+                | Command::Report(_)
+                | Command::Operate(_) => unreachable!("only a release or a pass leaves an election"),
+            };
+            let notified = told.notified.take().unwrap_or_default();
+            Ok((told.into(), notified))
+        })
+    }
+}

@@ -1,0 +1,269 @@
+//! Sessions with a store that decides: one sign of life for many leases, and a word to those who follow.
+//!
+//! A session is an agent that is known to be there. Leases ride on it: each heartbeat renews every one of them, by the same decision as
+//! a renewal of its own. Guarantees that a heartbeat that was answered renewed all that its answer does not name, and that what was lost is
+//! named in every answer until the client drops it, so that a lost answer hides nothing. A session itself promises nothing: it lives in
+//! memory, and who finds it gone announces it anew.
+
+use baton_election::{
+    AgentName, Command, Credential, Document, ElectionName, Epoch, Incarnation, time::Span,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::decider::{Decided, Decision};
+
+/// The most leases that one request adds, drops or announces.
+pub const MAX_AT_ONCE: usize = 500;
+/// The most leases that ride on one session.
+pub const MAX_RIDES: usize = 10_000;
+/// The most elections that one session follows.
+pub const MAX_FOLLOWS: usize = 1_000;
+/// The largest word on health or progress, as JSON.
+pub const MAX_WORD_BYTES: usize = 1_024;
+
+/// A lease that rides on a session: the session's key is its key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Ride {
+    /// Of which election.
+    pub election: ElectionName,
+    /// Its token.
+    pub token: Epoch,
+    /// The life that was granted it. Each lease has one of its own.
+    pub incarnation: Incarnation,
+}
+
+/// Which lease is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Which {
+    /// Of which election.
+    pub election: ElectionName,
+    /// Its token.
+    pub token: Epoch,
+}
+
+/// An agent says that it is there. To say it again is harmless; what it says replaces what it said before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Announce {
+    /// Who.
+    pub agent: AgentName,
+    /// Its session, and the key to it and to every lease that rides on it.
+    pub credential: Credential,
+    /// Rises with every request of the session, so that one that comes late is known as such.
+    #[serde(default)]
+    pub number: u64,
+    /// What it follows.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(max = MAX_FOLLOWS)))]
+    pub follows: Vec<ElectionName>,
+    /// What rides on it. More is added by heartbeats.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(max = MAX_AT_ONCE)))]
+    pub leases: Vec<Ride>,
+}
+
+/// A sign of life, which renews every lease that rides on the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// The session.
+    pub credential: Credential,
+    /// Rises with every request of the session, so that one that comes late is known as such.
+    #[serde(default)]
+    pub number: u64,
+    /// What rides on it from here on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = MAX_AT_ONCE)))]
+    pub add: Vec<Ride>,
+    /// What no longer does; also what was said to be lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = MAX_AT_ONCE)))]
+    pub drop: Vec<Which>,
+    /// What it follows from here on, all of it; none if nothing has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Vec<ElectionName>>,
+    /// A word on its health, kept and shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Value>,
+    /// A word on its progress, kept and shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Value>,
+}
+
+/// The answer to an announcement or a heartbeat. Every lease that rides and is not named was renewed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Beat {
+    /// After what time the next one is wanted.
+    pub heartbeat_ms: u64,
+    /// Up to so much later, at random.
+    pub jitter_ms: u64,
+    /// After how many missed ones the session is forgotten.
+    pub missed: u64,
+    /// How many leases were renewed. Who expects another number announces anew, and takes none for renewed.
+    pub riding: u64,
+    /// What is lost for good, until it is dropped.
+    #[serde(default)]
+    pub lost: Vec<NotRenewed>,
+    /// What could not be renewed this time.
+    #[serde(default)]
+    pub failed: Vec<NotRenewed>,
+    /// What was renewed and is not as it was.
+    #[serde(default)]
+    pub changed: Vec<Changed>,
+}
+
+/// A lease that was not renewed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NotRenewed {
+    /// Of which election.
+    pub election: ElectionName,
+    /// Its token, as the session has it.
+    pub token: Epoch,
+    /// Why.
+    pub why: String,
+}
+
+/// A lease that was renewed, and of which there is more to say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Changed {
+    /// Of which election.
+    pub election: ElectionName,
+    /// Its token, as the session has it.
+    pub token: Epoch,
+    /// Its token as it is: higher after an approval.
+    pub epoch: Epoch,
+    /// Its token is refused until an operator approves.
+    pub awaiting_approval: bool,
+}
+
+/// Asks for news of what the session follows, and acknowledges what it was told before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AskNews {
+    /// The session.
+    pub credential: Credential,
+    /// Everything up to here is known. Without it, all that is followed is told as it stands.
+    #[serde(default)]
+    pub acknowledged: Option<String>,
+    /// How long to wait for something new.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+/// What happened to the elections that a session follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NewsOf {
+    /// What to acknowledge once all of this is known.
+    pub event: String,
+    /// Elections that changed, as they stand.
+    pub news: Vec<AsItStands>,
+}
+
+/// An election as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AsItStands {
+    /// Which.
+    pub election: ElectionName,
+    /// The document; none if there is no such election.
+    pub document: Option<Box<Document>>,
+    /// A lower bound on the time since its last beat.
+    pub age_ms: u64,
+}
+
+/// Ends a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EndSession {
+    /// Which.
+    pub credential: Credential,
+    /// The work under every lease that rides on it has stopped: they are released. Otherwise they run out.
+    #[serde(default)]
+    pub stopped: bool,
+}
+
+/// What came of the leases of a session that ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EndedSession {
+    /// How many were released.
+    pub released: u64,
+    /// What could not be: it runs out.
+    #[serde(default)]
+    pub failed: Vec<NotRenewed>,
+}
+
+/// A session as it is shown. No key, and nothing by which another could speak for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SessionView {
+    /// Whose.
+    pub agent: AgentName,
+    /// How long ago it was announced.
+    pub age_ms: u64,
+    /// How long ago it was last heard of.
+    pub silent_ms: u64,
+    /// How long it may be silent.
+    pub lasts_ms: u64,
+    /// What it follows.
+    pub follows: Vec<ElectionName>,
+    /// How many leases ride on it.
+    pub leases: u64,
+    /// Its last word on its health.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Value>,
+    /// Its last word on its progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Value>,
+}
+
+/// Who was told of a release.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Notified {
+    /// How many followers have acknowledged it.
+    pub told: u64,
+    /// Who has not.
+    pub silent: Vec<AgentName>,
+    /// How long that took.
+    pub waited_ms: u64,
+}
+
+/// What a store that has sessions is asked. Everything may be repeated after any error.
+pub trait Sessions: Send + Sync {
+    /// Announces a session, or announces it anew.
+    fn announce<'a>(&'a self, announce: &'a Announce) -> Decision<'a, Beat>;
+
+    /// Shows that a session is alive; none if there is no such session: announce it anew.
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Decision<'a, Option<Beat>>;
+
+    /// Asks for news; none if there is no such session.
+    fn news<'a>(&'a self, ask: &'a AskNews) -> Decision<'a, Option<NewsOf>>;
+
+    /// Ends a session; none if there is no such session.
+    fn end<'a>(&'a self, end: &'a EndSession) -> Decision<'a, Option<EndedSession>>;
+
+    /// All sessions.
+    fn sessions(&self) -> Decision<'_, Vec<SessionView>>;
+
+    /// Carries out a release or a pass, and then waits until its followers know, for at most so long. A successor does not wait.
+    fn leave<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        command: &'a Command,
+        notify: Span,
+    ) -> Decision<'a, (Decided, Notified)>;
+}
