@@ -28,7 +28,7 @@ const MAX_BATCH: usize = 20_000;
 /// After so many entries of a batch others are served, and the clock is read again.
 const IN_A_ROW: usize = 256;
 /// How many elections of one batch are being written at once.
-const AT_ONCE: usize = 1_024;
+const AT_ONCE: usize = 256;
 
 /// One of many: an election, and one of the others.
 #[derive(Deserialize, JsonSchema)]
