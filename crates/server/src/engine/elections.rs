@@ -33,9 +33,8 @@ impl Elections {
             return;
         }
         let hasher = &self.hasher;
-        let hash = |known: &Box<Known>| hasher.hash_one(known.name());
-        let known = Box::new(known);
-        self.table.insert_unique(hash(&known), known, hash);
+        let hash = hasher.hash_one(known.name());
+        self.table.insert_unique(hash, Box::new(known), |known| hasher.hash_one(known.name()));
     }
 
     pub(super) fn remove(&mut self, name: &str) {

@@ -89,7 +89,7 @@ struct Write {
 
 /// Whose command it was.
 pub(super) enum Asker {
-    Caller(Asked),
+    Caller(Box<Asked>),
     InLine(Box<Waiter>),
 }
 
@@ -127,7 +127,7 @@ impl Shared {
             Step::Done(outcome) => Try::Done(outcome),
             Step::Write(next, decided) => {
                 let (asked, later) = Asked::new(command.clone());
-                self.write(shard, election, *next, vec![(Asker::Caller(asked), decided)]);
+                self.write(shard, election, *next, vec![(Asker::Caller(Box::new(asked)), decided)]);
                 Try::Later(later)
             }
         }
@@ -183,7 +183,12 @@ impl Shared {
             match self.step(&mut shard, election, &asked.command, trace) {
                 Step::Done(outcome) => asked.tell(outcome),
                 Step::Write(next, decided) => {
-                    return self.write(shard, election, *next, vec![(Asker::Caller(asked), decided)]);
+                    return self.write(
+                        shard,
+                        election,
+                        *next,
+                        vec![(Asker::Caller(Box::new(asked)), decided)],
+                    );
                 }
             }
         }
@@ -294,7 +299,7 @@ impl Shared {
         let mut callers = Vec::new();
         for (asker, _) in asked {
             match asker {
-                Asker::Caller(caller) => callers.push(caller),
+                Asker::Caller(caller) => callers.push(*caller),
                 Asker::InLine(waiter) if waiter.waits() => {
                     shard.lines.entry(election.clone()).or_default().put_back(*waiter);
                 }

@@ -65,7 +65,7 @@ pub(super) struct Check {
 }
 
 enum What {
-    Command(Command),
+    Command(Box<Command>),
     Check(Epoch),
 }
 
@@ -111,7 +111,7 @@ impl Item {
         ]
         .into_iter()
         .flatten()
-        .map(What::Command)
+        .map(|command| What::Command(Box::new(command)))
         .chain(check.map(|check| What::Check(check.token)));
         match (all.next(), all.next()) {
             (Some(what), None) => Ok((election, what)),
