@@ -23,7 +23,7 @@ use crate::shape::{META, META_SNAPSHOT};
 use crate::writer::{Job, Prepared, QUEUE, Writer};
 
 /// How many look at the disk at once. A look is short, and a thread for everybody who looks would take more than it gives.
-const READERS: usize = 8;
+const READERS: usize = 4;
 
 /// One of several changes that are made together or not at all.
 #[derive(Clone, Debug)]

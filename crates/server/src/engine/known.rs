@@ -36,6 +36,11 @@ impl Known {
         Known { packed: Packed::of(document, terms), version, stamp }
     }
 
+    /// The name of the election.
+    pub(super) fn name(&self) -> &str {
+        self.packed.name()
+    }
+
     pub(super) fn version(&self) -> Version {
         match &self.version {
             Mark::Number(number) => Version::new(&number.to_string()),

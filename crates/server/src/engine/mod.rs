@@ -8,6 +8,7 @@
 mod at_work;
 mod bytes;
 mod changes;
+mod elections;
 mod health;
 mod known;
 mod line;
@@ -35,6 +36,7 @@ use baton_store::{Clock, Decided, Expect, Key, Reading, Record, Store, StoreErro
 use changes::Changes;
 pub(crate) use changes::Herald;
 pub use changes::{Event, News, Subscription};
+use elections::Elections;
 use health::Health;
 use known::Known;
 pub(crate) use known::Now;
@@ -95,7 +97,7 @@ struct Shared {
 #[derive(Default)]
 struct Shard {
     /// What is durable, and the renewals since. What is not here may still be in the store.
-    known: HashMap<ElectionName, Box<Known>>,
+    known: Elections,
     /// Which are being read or written, and who waits for that.
     busy: HashMap<ElectionName, Busy>,
     /// Of which the store did not say what came of a change, with the number of that change.
@@ -308,7 +310,7 @@ impl Shared {
     /// What is durable, as far as that is in memory: a change that is being written is not.
     fn seen<T>(&self, election: &ElectionName, see: impl FnOnce(&Known, Span) -> T) -> Seen<T> {
         let shard = self.shard(election);
-        match (shard.known.get(election), shard.busy.get(election)) {
+        match (shard.known.get(election.as_str()), shard.busy.get(election)) {
             (Some(known), _) => Seen::Known(see(known, self.clock.age(known.stamp, self.clock.now()))),
             (None, Some(busy)) if !busy.reads => Seen::Absent,
             (None, Some(_) | None) => Seen::Unknown(shard.doubtful.get(election).copied()),
@@ -323,7 +325,7 @@ impl Shared {
             return Ok(View { document: None, age: Span::ZERO });
         };
         let mut shard = self.shard(election);
-        let untouched = !shard.known.contains_key(election)
+        let untouched = !shard.known.contains(election.as_str())
             && !shard.busy.contains_key(election)
             && shard.doubtful.get(election).copied() == before;
         if !untouched {
@@ -358,7 +360,7 @@ impl Shared {
     /// Whether a policy compares candidates, so that they do not wait in the order in which they came.
     fn compares(&self, election: &ElectionName) -> bool {
         let shard = self.shard(election);
-        shard.known.get(election).is_some_and(|known| known.packed.policy().select.compares())
+        shard.known.get(election.as_str()).is_some_and(|known| known.packed.policy().select.compares())
     }
 }
 

@@ -20,7 +20,7 @@ use super::bytes::{Reader, Writer};
 /// After so many terms those that nobody has any more are forgotten.
 const MANY: usize = 1_024;
 
-/// A document, packed. Its name stands elsewhere.
+/// A document, packed.
 #[derive(Clone)]
 pub(super) struct Packed {
     /// The lease, if a renewal of it may be plain.
@@ -91,7 +91,7 @@ impl Packed {
     pub(super) fn of(document: Document, all: &AllTerms) -> Packed {
         let running = Running::of(&document);
         let Document {
-            election: _,
+            election,
             store,
             epoch,
             task,
@@ -112,6 +112,7 @@ impl Packed {
             last_transition,
         } = document;
         let mut bytes = Writer::default();
+        bytes.text(election.as_str());
         let open = running.is_some().then_some(leader.as_ref()).flatten();
         match open {
             Some(leader) => write_leader(&mut bytes, leader),
@@ -140,12 +141,12 @@ impl Packed {
         Packed { running, terms, rare: rare.boxed(), rest: bytes.done() }
     }
 
-    /// The document as it stands.
+    /// The document as it stands. Who asks has its name at hand.
     pub(super) fn document(&self, election: &ElectionName) -> Document {
         let Terms { store, policy, operator_keys } = &*self.terms;
         let Rare { leader, outgoing, reserved_for, passed_over, paused, approval, last_act, checkpoint } =
             self.rare.as_deref().cloned().unwrap_or_default();
-        let mut bytes = Reader::new(&self.rest);
+        let mut bytes = self.after_name();
         let (leader, epoch, beat) = match &self.running {
             Some(running) => (Some(read_leader(&mut bytes, running)), running.epoch, running.beat),
             None => (leader.map(|leader| *leader), Epoch(bytes.number()), bytes.number()),
@@ -182,7 +183,18 @@ impl Packed {
     /// Who leads, if its lease lies open.
     pub(super) fn leader(&self) -> Option<(&str, &Running)> {
         let running = self.running.as_ref()?;
-        Some((Reader::new(&self.rest).text(), running))
+        Some((self.after_name().text(), running))
+    }
+
+    /// The name of the election.
+    pub(super) fn name(&self) -> &str {
+        Reader::new(&self.rest).text()
+    }
+
+    fn after_name(&self) -> Reader<'_> {
+        let mut bytes = Reader::new(&self.rest);
+        bytes.text();
+        bytes
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -193,7 +205,7 @@ impl Packed {
     pub(super) fn epoch(&self) -> Epoch {
         match &self.running {
             Some(running) => running.epoch,
-            None => Epoch(Reader::new(&self.rest).number()),
+            None => Epoch(self.after_name().number()),
         }
     }
 
@@ -202,7 +214,7 @@ impl Packed {
         match &self.running {
             Some(running) => running.beat,
             None => {
-                let mut bytes = Reader::new(&self.rest);
+                let mut bytes = self.after_name();
                 let _epoch = bytes.number();
                 bytes.number()
             }

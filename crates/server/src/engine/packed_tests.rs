@@ -139,7 +139,7 @@ fn every_document_is_unpacked_as_it_was_packed() {
         let Some(document) = decided.ok().and_then(|decision| decision.next) else { continue };
         let packed = Packed::of(document.clone(), &all);
         assert_eq!(packed.document(&election), document);
-        assert_eq!(packed.beat(), document.beat);
+        assert_eq!((packed.name(), packed.epoch(), packed.beat()), ("e", document.epoch, document.beat));
         assert_eq!(packed.policy(), &*document.policy);
         states.insert(document.state);
         open += usize::from(packed.running.is_some());

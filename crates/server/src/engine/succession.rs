@@ -45,7 +45,7 @@ impl Shared {
         if !shard.lines.contains_key(election) || shard.busy.contains_key(election) {
             return;
         }
-        let Some(known) = shard.known.get(election) else { return self.look(shard, election, None) };
+        let Some(known) = shard.known.get(election.as_str()) else { return self.look(shard, election, None) };
         let now = self.clock.now();
         let (document, age) = (known.document(election), self.clock.age(known.stamp, now));
         let remaining = document.lease_remaining(age);

@@ -89,7 +89,7 @@ struct Write {
 
 /// Whose command it was.
 pub(super) enum Asker {
-    Caller(Asked),
+    Caller(Box<Asked>),
     InLine(Box<Waiter>),
 }
 
@@ -118,7 +118,7 @@ impl Shared {
             busy.queue.push_back(asked);
             return Try::Later(later);
         }
-        if !shard.known.contains_key(election) {
+        if !shard.known.contains(election.as_str()) {
             let (asked, later) = Asked::new(command.clone());
             self.look(shard, election, Some(asked));
             return Try::Later(later);
@@ -127,7 +127,7 @@ impl Shared {
             Step::Done(outcome) => Try::Done(outcome),
             Step::Write(next, decided) => {
                 let (asked, later) = Asked::new(command.clone());
-                self.write(shard, election, *next, vec![(Asker::Caller(asked), decided)]);
+                self.write(shard, election, *next, vec![(Asker::Caller(Box::new(asked)), decided)]);
                 Try::Later(later)
             }
         }
@@ -141,7 +141,7 @@ impl Shared {
         command: &Command,
         trace: Option<Trace>,
     ) -> Step {
-        let mut known = shard.known.get_mut(election);
+        let mut known = shard.known.get_mut(election.as_str());
         let now = self.now();
         let age = known.as_ref().map_or(Span::ZERO, |known| self.clock.age(known.stamp, now.moment));
         if let (Some(known), Command::Renew(renew)) = (&mut known, command)
@@ -183,7 +183,12 @@ impl Shared {
             match self.step(&mut shard, election, &asked.command, trace) {
                 Step::Done(outcome) => asked.tell(outcome),
                 Step::Write(next, decided) => {
-                    return self.write(shard, election, *next, vec![(Asker::Caller(asked), decided)]);
+                    return self.write(
+                        shard,
+                        election,
+                        *next,
+                        vec![(Asker::Caller(Box::new(asked)), decided)],
+                    );
                 }
             }
         }
@@ -205,14 +210,14 @@ impl Shared {
             }
             None => next,
         };
-        let (expect, stamp) = match shard.known.get(election) {
+        let (expect, stamp) = match shard.known.get(election.as_str()) {
             Some(known) => {
                 let keeps = known.packed.beat() == next.beat;
                 (Expect::Version(known.version()), keeps.then_some(known.stamp))
             }
             None => (Expect::Absent, None),
         };
-        let before = shard.known.get(election).map(|known| known.packed.epoch());
+        let before = shard.known.get(election.as_str()).map(|known| known.packed.epoch());
         let transition = next.last_transition.as_ref().map(|last| last.epoch) > before;
         shard.busy.entry(election.clone()).or_default().reads = false;
         drop(shard);
@@ -237,7 +242,7 @@ impl Shared {
                 let mut shard = self.shard(&election);
                 // It is told of in the order in which it was made.
                 self.changes.publish(&election, &known.packed, stamp, transition);
-                shard.known.insert(election.clone(), Box::new(known));
+                shard.known.insert(known);
                 for (asker, outcome) in asked {
                     asker.tell(Ok(outcome));
                 }
@@ -275,7 +280,7 @@ impl Shared {
     /// Goes on after a change that was not made, or of which nobody knows. What is not known is read, also if it was just read: only
     /// the store can tell what it still knows of an election that is not there.
     fn go_on(self: &Arc<Self>, mut shard: MutexGuard<'_, Shard>, election: &ElectionName) {
-        if shard.known.contains_key(election) {
+        if shard.known.contains(election.as_str()) {
             self.proceed(shard, election, None);
         } else if shard.busy.get(election).is_some_and(|busy| !busy.queue.is_empty()) {
             self.look(shard, election, None);
@@ -294,7 +299,7 @@ impl Shared {
         let mut callers = Vec::new();
         for (asker, _) in asked {
             match asker {
-                Asker::Caller(caller) => callers.push(caller),
+                Asker::Caller(caller) => callers.push(*caller),
                 Asker::InLine(waiter) if waiter.waits() => {
                     shard.lines.entry(election.clone()).or_default().put_back(*waiter);
                 }
@@ -307,7 +312,7 @@ impl Shared {
 
     /// Nobody knows what is durable: it must be read.
     pub(super) fn doubt(&self, shard: &mut Shard, election: &ElectionName) {
-        shard.known.remove(election);
+        shard.known.remove(election.as_str());
         shard.doubts += 1;
         shard.doubtful.insert(election.clone(), shard.doubts);
     }
@@ -385,7 +390,7 @@ impl Shared {
             // Whatever was done to it, nobody was told.
             self.changes.publish(election, &known.packed, stamp, led);
         }
-        shard.known.insert(election.clone(), Box::new(known));
+        shard.known.insert(known);
         stamp
     }
 

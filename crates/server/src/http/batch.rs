@@ -28,7 +28,7 @@ const MAX_BATCH: usize = 20_000;
 /// After so many entries of a batch others are served, and the clock is read again.
 const IN_A_ROW: usize = 256;
 /// How many elections of one batch are being written at once.
-const AT_ONCE: usize = 1_024;
+const AT_ONCE: usize = 256;
 
 /// One of many: an election, and one of the others.
 #[derive(Deserialize, JsonSchema)]
@@ -65,7 +65,7 @@ pub(super) struct Check {
 }
 
 enum What {
-    Command(Command),
+    Command(Box<Command>),
     Check(Epoch),
 }
 
@@ -111,7 +111,7 @@ impl Item {
         ]
         .into_iter()
         .flatten()
-        .map(What::Command)
+        .map(|command| What::Command(Box::new(command)))
         .chain(check.map(|check| What::Check(check.token)));
         match (all.next(), all.next()) {
             (Some(what), None) => Ok((election, what)),
