@@ -1,6 +1,5 @@
-//! etcd, one member, asked by gRPC.
-//!
-//! All clients share a few connections, as many tasks of one program do: that is cheaper for etcd than one connection each.
+//! etcd, one member, asked by gRPC. Each client has a connection of its own, as if it were a program of its own, unless it is
+//! said that they share some.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,8 +34,8 @@ mod etcdserverpb {
     tonic::include_proto!("etcdserverpb");
 }
 
-/// Connections that all clients share.
-const CONNECTIONS: usize = 8;
+/// Connections that clients of one program share.
+const SHARED: usize = 8;
 /// Clients that take leases.
 const FILLERS: usize = 256;
 /// So long that no lease ends while it is measured.
@@ -71,7 +70,7 @@ impl Etcd {
         let mut process = Process::start(&mut command, &folder.join("etcd.log"))?;
         process.await_for("etcd", || std::net::TcpStream::connect(&address).ok())?;
         let mut channels = Vec::new();
-        for _ in 0..CONNECTIONS {
+        for _ in 0..CLIENTS {
             let endpoint = Endpoint::from_shared(client.clone()).map_err(std::io::Error::other)?;
             channels.push(endpoint.connect().await.map_err(std::io::Error::other)?);
         }
@@ -81,7 +80,7 @@ impl Etcd {
     }
 
     fn channel(&self, client: usize) -> Channel {
-        self.channels[client % CONNECTIONS].clone()
+        self.channels[client % CLIENTS].clone()
     }
 
     async fn read(&self, client: usize, key: &str) -> std::io::Result<usize> {
@@ -127,12 +126,14 @@ impl Etcd {
         load(&self.process, &tally, tasks).await
     }
 
-    /// Keep-alives of these leases, on a stream for each client, so many under way on each.
+    /// Keep-alives of these leases, on a stream for each client: one under way on each; or, as one program sends them,
+    /// so many on each, on connections that are shared.
     pub(crate) async fn keep_alives(&self, leases: &[i64], under_way: usize) -> std::io::Result<Rate> {
+        let connections = if under_way == 1 { CLIENTS } else { SHARED };
         let (tally, mut tasks) = (Arc::<Tally>::default(), Clients::new());
         for client in 0..CLIENTS {
             let mine: Vec<i64> = leases.iter().skip(client).step_by(CLIENTS).copied().collect();
-            let leases = LeaseClient::new(self.channel(client));
+            let leases = LeaseClient::new(self.channel(client % connections));
             tasks.spawn(keep_alive(leases, mine, under_way, Arc::clone(&tally)));
         }
         load(&self.process, &tally, tasks).await
