@@ -14,6 +14,8 @@ mod fence;
 mod guard;
 mod handover;
 mod history;
+#[cfg(feature = "server")]
+mod hooks;
 mod init;
 mod line;
 mod operator;

@@ -8,12 +8,13 @@ use std::time::Duration;
 use baton::election::time::Span;
 use baton::embedded::EmbeddedStore;
 use baton::store::{Access, Store, boot};
-use baton_server::{Receiver, Secret, Server, StartError, Tell};
+use baton_server::{Server, StartError, Tell};
 use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::doors::{self, Doors};
+use super::hooks::Hooks;
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, Output};
@@ -25,8 +26,6 @@ pub(super) const STORE: &str = "embedded:baton.redb";
 const CLOSING: Duration = Duration::from_secs(10);
 /// How long webhooks that are still to be delivered are waited for at the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// The most webhooks.
-const MAX_WEBHOOKS: usize = 16;
 /// How many snapshots are kept.
 const SNAPSHOTS: usize = 24;
 
@@ -49,12 +48,8 @@ pub(crate) struct Serve {
     snapshot_every: Span,
     #[command(flatten)]
     doors: Doors,
-    /// Tell this URL of every change of leader, by a signed POST; may be given several times
-    #[arg(long, value_name = "URL", requires = "webhook_secret_file")]
-    webhook: Vec<String>,
-    /// The file with the secret that webhooks are signed with
-    #[arg(long, value_name = "FILE", requires = "webhook")]
-    webhook_secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    hooks: Hooks,
 }
 
 impl Serve {
@@ -66,7 +61,7 @@ impl Serve {
         let Some(file) = baton::embedded_file(url).map_err(fail)? else {
             return Err(self.failed(StartError::Shared(url.to_string()), url));
         };
-        let webhooks = self.webhooks()?;
+        let webhooks = self.hooks.receivers()?;
         // Before anything is made: an address that cannot be had leaves nothing behind.
         let listener =
             Server::listen(self.listen, &options).await.map_err(|error| self.failed(error, url))?;
@@ -122,42 +117,6 @@ impl Serve {
         }
         output.talk("stopped");
         Ok(Exit::Done)
-    }
-
-    /// Who is told of changes of leader, and how that is signed.
-    fn webhooks(&self) -> Result<Option<(Vec<Receiver>, Secret)>, Failure> {
-        let Some(file) = &self.webhook_secret_file else { return Ok(None) };
-        if self.webhook.len() > MAX_WEBHOOKS {
-            return Err(Failure::usage(
-                format!("{} webhooks are too many", self.webhook.len()),
-                format!("give at most {MAX_WEBHOOKS}, and let one of them tell the others"),
-            ));
-        }
-        let mut receivers = Vec::new();
-        for (number, url) in self.webhook.iter().enumerate() {
-            // A URL may hold a secret: it is not repeated.
-            let wrong = |why| {
-                Failure::usage(
-                    format!("--webhook number {} cannot be used: {why}", number + 1),
-                    "such as --webhook https://example.org/baton",
-                )
-            };
-            receivers.push(Receiver::new(url).map_err(wrong)?);
-        }
-        let unreadable = |error: std::io::Error| {
-            Failure::usage(
-                format!("{} cannot be read: {error}", file.display()),
-                "name a file with the secret",
-            )
-        };
-        let text = std::fs::read_to_string(file).map_err(unreadable)?;
-        let Some(secret) = Secret::new(&text) else {
-            return Err(Failure::usage(
-                format!("the secret in {} is shorter than 16 bytes", file.display()),
-                "make one: openssl rand -hex 32 > FILE",
-            ));
-        };
-        Ok(Some((receivers, secret)))
     }
 
     fn failed(&self, error: StartError, store: &str) -> Failure {

@@ -60,11 +60,13 @@ impl Server {
             .args(["serve", "--listen", address, "--address-file"])
             .arg(&announced)
             .args(["--store", &format!("embedded:{}", database.display())])
-            .args(more)
+            .args(more);
+        let mut command = adapt(command);
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(std::fs::File::options().create(true).append(true).open(said(database)).unwrap());
-        let child = adapt(command).spawn().unwrap();
+        let child = command.spawn().unwrap();
         let scheme = if more.contains(&"--tls-cert") { "https" } else { "http" };
         let begun = Instant::now();
         let address = loop {
