@@ -191,6 +191,14 @@ pub(crate) fn absolute_store(coordinator: &Coordinator, url: &str) -> String {
             }
             parsed.to_string()
         }
+        Ok(mut parsed) if parsed.scheme == "https" => {
+            if let Some(file) = parsed.parameters.get_mut("ca")
+                && let Ok(path) = std::path::absolute(&*file)
+            {
+                *file = path.display().to_string();
+            }
+            parsed.to_string()
+        }
         Ok(_) | Err(_) => url.to_string(),
     }
 }

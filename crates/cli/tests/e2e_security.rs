@@ -121,6 +121,14 @@ fn a_fleet_over_tls_with_tokens() {
     with_token(&world, &agent, &["renew", "fleet/eu", "--as", "ci-1", "--store", &url]).expect(0);
     let listed = with_token(&world, &operator, &["token", "list", "--store", &url]).expect(0);
     assert!(listed.stdout.contains("ci-*") && listed.stdout.contains("ops"), "{}", listed.stdout);
+    // CMD, and the warden that releases in the end, reach it from any folder.
+    let relative = format!("{}?ca=cert.pem", server.url());
+    let inside = format!("cd / && {} status fleet/us --json", env!("CARGO_BIN_EXE_baton"));
+    let run = ["run", "fleet/us", "--once", "--as", "ci-2", "--store", &relative, "--", "sh", "-c", &inside];
+    let ran = with_token(&world, &agent, &run).expect(0);
+    assert!(ran.stdout.contains("\"ci-2\""), "{}", ran.stdout);
+    let after = ["status", "fleet/us", "--json", "--store", &url];
+    assert_eq!(with_token(&world, &operator, &after).expect(0).json()["state"], "vacant");
     // From a file, which only its owner may read.
     let kept = world.file("token");
     fs::write(&kept, format!("{agent}\n")).unwrap();

@@ -59,8 +59,14 @@ impl Behind {
     async fn swap_tokens(&self, expect: Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
         let swapped = self.engine.store().swap(&Key::Tokens, expect, next, clock).await;
-        tokens::refresh(&**self.engine.store(), &self.register).await?;
-        swapped
+        let refreshed = tokens::refresh(&**self.engine.store(), &self.register).await;
+        match (swapped, refreshed) {
+            // It is in the store, and not yet in force here: whoever asked asks again.
+            (Ok(_), Err(error)) => {
+                Err(StoreError::Unknown { location: self.location(), why: error.to_string() })
+            }
+            (swapped, _) => swapped,
+        }
     }
 }
 

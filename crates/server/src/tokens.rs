@@ -12,8 +12,8 @@ use futures_util::StreamExt;
 
 use crate::http::Register;
 
-/// How long to wait after the store told nothing.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How long to wait after the store failed.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The tokens that the store has.
 pub(crate) async fn read(store: &dyn Store) -> Result<Tokens, StoreError> {
@@ -29,14 +29,21 @@ pub(crate) async fn refresh(store: &dyn Store, register: &Register) -> Result<()
     Ok(())
 }
 
+/// The same, as often as it takes: whoever was revoked is not let in for ever.
+async fn refresh_surely(store: &dyn Store, register: &Register) {
+    while refresh(store, register).await.is_err() {
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
 /// The same after every change, for ever.
 pub(crate) async fn follow(store: Arc<dyn Store>, register: Arc<Register>) {
     loop {
         if let Ok(mut changes) = store.watch(&Key::Tokens).await {
             // Whatever changed before the watch began is found by a look.
-            let _ = refresh(&*store, &register).await;
+            refresh_surely(&*store, &register).await;
             while changes.next().await.is_some() {
-                let _ = refresh(&*store, &register).await;
+                refresh_surely(&*store, &register).await;
             }
         }
         tokio::time::sleep(AGAIN).await;

@@ -1,6 +1,7 @@
 //! Who reaches a server of `baton serve`, and how.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,17 +27,17 @@ pub(crate) struct Doors {
     #[arg(long, help_heading = "Who may")]
     require_tokens: bool,
     /// A name that the server is called by, beside localhost and those in its certificate; may be repeated
-    #[arg(long, value_name = "HOST", help_heading = "Who may")]
+    #[arg(long, value_name = "HOST", value_parser = host, help_heading = "Who may")]
     name: Vec<String>,
     /// The most durable commands of one identity in a second, after as many at once; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = Limits::default().commands, help_heading = "Who may")]
     limit_commands: u32,
     /// The most streams of one token at once
-    #[arg(long, value_name = "N", default_value_t = Limits::default().streams, help_heading = "Who may")]
-    limit_streams: usize,
+    #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().streams), help_heading = "Who may")]
+    limit_streams: NonZeroUsize,
     /// The most connections of one address at once, unless it is a loopback one
-    #[arg(long, value_name = "N", default_value_t = Limits::default().peer_connections, help_heading = "Who may")]
-    limit_connections: usize,
+    #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().peer_connections), help_heading = "Who may")]
+    limit_connections: NonZeroUsize,
 }
 
 impl Doors {
@@ -51,13 +52,26 @@ impl Doors {
         };
         let limits = Limits {
             commands: self.limit_commands,
-            streams: self.limit_streams,
-            peer_connections: self.limit_connections,
+            streams: self.limit_streams.get(),
+            peer_connections: self.limit_connections.get(),
             connections: descriptors(),
             ..Limits::default()
         };
         Ok(Options { tls, require_tokens: self.require_tokens, names: self.name.clone(), limits })
     }
+}
+
+fn at_least_one(number: usize) -> NonZeroUsize {
+    NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// A name, without a port.
+fn host(text: &str) -> Result<String, String> {
+    let odd = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
+    if text.parse::<IpAddr>().is_err() && (text.is_empty() || text.contains(odd)) {
+        return Err("write the name or the address alone, such as baton.example".to_string());
+    }
+    Ok(text.to_string())
 }
 
 /// Where to listen: an address and a port, or `localhost`.
@@ -119,6 +133,16 @@ fn descriptors() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_has_no_port() {
+        for fine in ["baton.example", "10.0.0.1", "::1", "host_1"] {
+            assert_eq!(host(fine), Ok(fine.to_string()));
+        }
+        for odd in ["", "baton.example:7420", "http://baton.example", "[::1]", "a b"] {
+            assert!(host(odd).is_err(), "{odd}");
+        }
+    }
 
     #[test]
     fn a_place_to_listen_at_is_an_address_or_localhost() {

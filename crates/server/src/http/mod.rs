@@ -297,7 +297,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: i
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let conversation = connection::converse(Arc::clone(&service), stream, peer.ip());
+        let conversation = connection::converse(Arc::clone(&service), stream, peer.ip().to_canonical());
         served.spawn(async move {
             conversation.await;
             drop(permit);
