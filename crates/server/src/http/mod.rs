@@ -207,7 +207,8 @@ impl Service {
         let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
         let call = Call { who: &who, names, query: parts.uri.query(), last_event, body };
         // Who is let go of while it waits gets nothing.
-        if route.ask == Ask::Acquire && call.query.is_some() && matches!(who.identity, Identity::Bearer(_)) {
+        let waits = route.ask == Ask::News || route.ask == Ask::Acquire && call.query.is_some();
+        if waits && matches!(who.identity, Identity::Bearer(_)) {
             return tokio::select! {
                 reply = self.call(route.ask, call) => reply,
                 () = self.register.ended(&who.identity) => Err(identity::unauthorized("the token was revoked")),

@@ -1,13 +1,14 @@
 //! What agents with a session ask, and releases that wait until followers know.
 
 use baton_election::time::Span;
-use baton_election::{Command, LeaseKey};
+use baton_election::{Command, LeaseKey, TokenId};
+use baton_store::sessions::{Announce, AskNews, EndSession, Heartbeat};
 use http::StatusCode;
-
-use baton_store::sessions::{Announce, Heartbeat};
 
 use super::Service;
 use super::calls::{Call, shown};
+use super::identity::Identity;
+use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer};
 use crate::sessions::Trouble;
 
@@ -34,25 +35,31 @@ impl From<Trouble> for Problem {
 
 impl Service {
     pub(super) async fn announce(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let announced: Announce = call.json()?;
+        let announce: Announce = call.json()?;
         let identity = &call.who.identity;
-        identity.check_agent(&announced.agent)?;
-        announced.follows.iter().try_for_each(|election| identity.check_election(election))?;
-        announced.leases.iter().try_for_each(|lease| identity.check_election(&lease.election))?;
-        answer(&self.sessions.announce(announced).await?)
+        identity.check_agent(&announce.agent)?;
+        announce.follows.iter().try_for_each(|election| identity.check_election(election))?;
+        announce.leases.iter().try_for_each(|ride| identity.check_election(&ride.election))?;
+        // Not counted: who is kept from it loses its leases.
+        answer(&self.sessions.announce(announce, token(identity)).await?)
     }
 
     pub(super) async fn heartbeat(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let heartbeat: Heartbeat = call.json()?;
         let identity = &call.who.identity;
         let follows = heartbeat.follows.iter().flatten();
-        let mut concerned = follows.chain(heartbeat.add.iter().map(|ride| &ride.election));
-        concerned.try_for_each(|election| identity.check_election(election))?;
-        answer(&self.sessions.heartbeat(heartbeat).await?)
+        follows
+            .chain(heartbeat.add.iter().map(|ride| &ride.election))
+            .try_for_each(|election| identity.check_election(election))?;
+        answer(&self.sessions.heartbeat(heartbeat, token(identity)).await?)
     }
 
     pub(super) async fn end_session(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        answer(&self.sessions.end(&call.json()?).await?)
+        let end: EndSession = call.json()?;
+        if end.stopped {
+            self.throttle.take(call.who, Says::Lease(end.credential.incarnation))?;
+        }
+        answer(&self.sessions.end(&end, token(&call.who.identity)).await?)
     }
 
     pub(super) fn list_sessions(&self) -> Result<Reply, Problem> {
@@ -60,9 +67,9 @@ impl Service {
     }
 
     pub(super) async fn news(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let ask = call.json()?;
+        let ask: AskNews = call.json()?;
         tokio::select! {
-            news = self.sessions.news(&ask) => answer(&news?),
+            news = self.sessions.news(&ask, token(&call.who.identity)) => answer(&news?),
             () = self.stops() => Err(Trouble::NoSuchSession.into()),
         }
     }
@@ -79,6 +86,14 @@ impl Service {
             told.notified = Some(told_of.await);
         }
         answer(&told)
+    }
+}
+
+/// The access token that was shown, if one was.
+fn token(identity: &Identity) -> Option<TokenId> {
+    match identity {
+        Identity::Bearer(entry) => Some(entry.id),
+        Identity::Anybody => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use baton_election::command::{Release, Renew};
 use baton_election::time::Span;
-use baton_election::{Answer, Command, Credential, ElectionName, LeaseKey, Refusal};
+use baton_election::{Answer, Command, Credential, ElectionName, LeaseKey, Refusal, TokenId};
 use baton_store::sessions::{
     Beat, Changed, EndedSession, Heartbeat, MAX_AT_ONCE, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride, Which,
 };
@@ -28,7 +28,7 @@ enum Renewed {
 
 impl Sessions {
     /// A session lives, and so do its leases.
-    pub(crate) async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<Beat, Trouble> {
+    pub(crate) async fn heartbeat(&self, heartbeat: Heartbeat, by: Option<TokenId>) -> Result<Beat, Trouble> {
         let Heartbeat { credential, number, add, drop, follows, health, progress } = heartbeat;
         check_number(add.len().max(drop.len()))?;
         check_word("health", health.as_ref())?;
@@ -36,7 +36,7 @@ impl Sessions {
         let follows = follows.map(super::checked_follows).transpose()?;
         {
             let mut state = self.state();
-            let session = self.alive(&mut state, &credential)?;
+            let session = self.alive(&mut state, &credential, by)?;
             session.in_turn(number)?;
             session.beat = self.engine.moment();
             session.leave(&drop);
@@ -47,14 +47,18 @@ impl Sessions {
                 state.follow(credential.incarnation, follows, &self.engine);
             }
         }
-        self.renew_all(credential).await
+        self.renew_all(credential, by).await
     }
 
     /// Renews what rides on a session, and says what is not renewed.
-    pub(super) async fn renew_all(&self, credential: Credential) -> Result<Beat, Trouble> {
+    pub(super) async fn renew_all(
+        &self,
+        credential: Credential,
+        by: Option<TokenId>,
+    ) -> Result<Beat, Trouble> {
         let rides: Vec<(ElectionName, Riding)> = {
             let mut state = self.state();
-            let session = self.alive(&mut state, &credential)?;
+            let session = self.alive(&mut state, &credential, by)?;
             session.rides.iter().map(|(election, ride)| (election.clone(), ride.clone())).collect()
         };
         let renewals = rides.into_iter().enumerate().map(|(number, (election, ride))| async move {
@@ -89,19 +93,20 @@ impl Sessions {
             }
         }
         drop(renewals);
-        self.answered(credential, beat, noted, shortest)
+        self.answered(credential, by, beat, noted, shortest)
     }
 
     /// Notes what came of it, and tells when to come again.
     fn answered(
         &self,
         credential: Credential,
+        by: Option<TokenId>,
         beat: Beat,
         noted: Vec<(ElectionName, Riding)>,
         shortest: Option<Span>,
     ) -> Result<Beat, Trouble> {
         let mut state = self.state();
-        let session = self.alive(&mut state, &credential)?;
+        let session = self.alive(&mut state, &credential, by)?;
         for (election, ride) in noted {
             // Unless it has changed meanwhile.
             if let Some(known) = session.rides.get_mut(&election).filter(|known| known.token == ride.token) {

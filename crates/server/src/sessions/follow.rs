@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use baton_election::time::Span;
-use baton_election::{AgentName, ElectionName, Incarnation, LeaseKey};
+use baton_election::{AgentName, ElectionName, Incarnation, LeaseKey, TokenId};
 use baton_store::boot;
 use baton_store::sessions::{AsItStands, AskNews, NewsOf, Notified};
 use tokio::sync::watch;
@@ -50,13 +50,13 @@ impl Sessions {
     }
 
     /// What is new to a session, which by asking says what it knows. If nothing is, this waits.
-    pub(crate) async fn news(&self, ask: &AskNews) -> Result<NewsOf, Trouble> {
+    pub(crate) async fn news(&self, ask: &AskNews, by: Option<TokenId>) -> Result<NewsOf, Trouble> {
         // Not on the boot-time clock: thousands wait here, and such a timer is a descriptor.
         let wait = Duration::from_millis(ask.wait_ms.min(MAX_WAIT.as_millis()));
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
         let mut waits = ask.wait_ms > 0;
         loop {
-            let mut due = self.due(ask)?;
+            let mut due = self.due(ask, by)?;
             if !due.elections.is_empty() || !waits {
                 return self.told(due).await;
             }
@@ -79,9 +79,9 @@ impl Sessions {
         Ok(NewsOf { event: due.event, news })
     }
 
-    fn due(&self, ask: &AskNews) -> Result<Due, Trouble> {
+    fn due(&self, ask: &AskNews, by: Option<TokenId>) -> Result<Due, Trouble> {
         let mut state = self.state();
-        let session = self.alive(&mut state, &ask.credential)?;
+        let session = self.alive(&mut state, &ask.credential, by)?;
         let (more, since) = (session.news.subscribe(), session.follows_since);
         let known = ask.acknowledged.as_deref().and_then(|id| self.number_of(id, since));
         let heard = known > session.acknowledged;

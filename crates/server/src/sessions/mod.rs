@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use baton_election::time::{Moment, Span};
-use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal};
+use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, TokenId};
 use baton_store::StoreError;
 use baton_store::sessions::{Announce, Beat, EndSession, EndedSession, MAX_FOLLOWS, SessionView};
 use serde_json::Value;
@@ -76,6 +76,8 @@ struct State {
 struct Session {
     agent: AgentName,
     key_hash: KeyHash,
+    /// With which access token it was announced. What was allowed to that one is not checked again, so that nobody goes on with another.
+    by: Option<TokenId>,
     /// Of its last request.
     number: u64,
     announced: Moment,
@@ -148,7 +150,7 @@ impl Sessions {
     }
 
     /// An agent says that it is there, and what rides on its session.
-    pub(crate) async fn announce(&self, announce: Announce) -> Result<Beat, Trouble> {
+    pub(crate) async fn announce(&self, announce: Announce, by: Option<TokenId>) -> Result<Beat, Trouble> {
         let Announce { agent, credential, number, follows, leases } = announce;
         let follows = checked_follows(follows)?;
         beat::check_number(leases.len())?;
@@ -173,16 +175,17 @@ impl Sessions {
             state.follow(credential.incarnation, follows, &self.engine);
             let session = state.sessions.get_mut(&credential.incarnation).ok_or(Trouble::NoSuchSession)?;
             session.in_turn(number)?;
+            session.by = by;
             session.take_on(leases)?;
         }
-        self.renew_all(credential).await
+        self.renew_all(credential, by).await
     }
 
     /// Ends a session. Its leases are released if the work under them has stopped.
-    pub(crate) async fn end(&self, end: &EndSession) -> Result<EndedSession, Trouble> {
+    pub(crate) async fn end(&self, end: &EndSession, by: Option<TokenId>) -> Result<EndedSession, Trouble> {
         let ended = {
             let mut state = self.state();
-            self.alive(&mut state, &end.credential)?;
+            self.alive(&mut state, &end.credential, by)?;
             if state.ended.len() == ENDED {
                 state.ended.pop_front();
             }
@@ -223,11 +226,19 @@ impl Sessions {
         self.engine.age(session.beat) < session.lasts
     }
 
-    /// The session of this credential, if it is known and was heard of in time.
-    fn alive<'a>(&self, state: &'a mut State, credential: &Credential) -> Result<&'a mut Session, Trouble> {
+    /// The session of this credential, if it is known, was heard of in time, and is spoken for with the token that announced it.
+    fn alive<'a>(
+        &self,
+        state: &'a mut State,
+        credential: &Credential,
+        by: Option<TokenId>,
+    ) -> Result<&'a mut Session, Trouble> {
         let known = state.sessions.get(&credential.incarnation).ok_or(Trouble::NoSuchSession)?;
         if !credential.key.opens(&known.key_hash) {
             return Err(wrong_key().into());
+        }
+        if known.by != by {
+            return Err(Trouble::NoSuchSession);
         }
         if !self.is_alive(known) {
             state.remove(credential.incarnation);
@@ -242,6 +253,7 @@ impl Session {
         Session {
             agent,
             key_hash,
+            by: None,
             number: 0,
             announced: now,
             beat: now,

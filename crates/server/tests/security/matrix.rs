@@ -265,3 +265,40 @@ async fn without_tokens_a_loopback_address_is_open_and_operators_sign() {
     );
     assert!(setting.store.store().read(&Key::Tokens).await.unwrap().found.is_some());
 }
+
+#[tokio::test]
+async fn a_session_is_spoken_for_with_the_token_that_announced_it() {
+    let setting = Setting::guarded().await;
+    let at = setting.address;
+    let (first, entry) = setting.create(&token(Role::Agent)).await;
+    let narrow = NewToken { elections: vec!["other".parse().unwrap()], ..token(Role::Agent) };
+    let (second, _) = setting.create(&narrow).await;
+    assert_eq!(post(at, "/v1/elections/mine/acquire", Some(&first), &acquire("alice", 5)).await.status, 200);
+    let ride = json!({ "election": "mine", "token": 1, "incarnation": credential(5).incarnation });
+    let announce = |leases: Value, number: u64| json!({ "agent": "alice", "credential": credential(5), "number": number, "leases": leases });
+    let answer = post(at, "/v1/sessions", Some(&first), &announce(json!([ride]), 1)).await;
+    assert_eq!((answer.status, &answer.json()["riding"]), (200, &json!(1)), "{answer:?}");
+    // A plain heartbeat names no election, and renews only for the token that was allowed to.
+    let beat = json!({ "credential": credential(5), "number": 2 });
+    let other = post(at, "/v1/sessions/heartbeat", Some(&second), &beat).await;
+    assert_eq!((other.status, other.code().as_str()), (404, "no-such-session"), "{other:?}");
+    assert_eq!(post(at, "/v1/sessions/heartbeat", Some(&first), &beat).await.status, 200);
+    // To go on with another token is to announce anew, which that token must be allowed to.
+    let refused = post(at, "/v1/sessions", Some(&second), &announce(json!([ride]), 3)).await;
+    assert_eq!((refused.status, refused.code().as_str()), (403, "forbidden"), "{refused:?}");
+    assert_eq!(post(at, "/v1/sessions", Some(&second), &announce(json!([]), 3)).await.status, 200);
+    let gone = post(at, "/v1/sessions/heartbeat", Some(&first), &beat).await;
+    assert_eq!((gone.status, gone.code().as_str()), (404, "no-such-session"), "{gone:?}");
+    // Who waits for news is let go of with its token.
+    let follow = json!({ "agent": "bob", "credential": credential(6), "number": 1, "follows": ["mine"] });
+    assert_eq!(post(at, "/v1/sessions", Some(&first), &follow).await.status, 200);
+    let news = json!({ "credential": credential(6), "wait_ms": 0 });
+    let told = post(at, "/v1/sessions/news", Some(&first), &news).await.json();
+    let news = json!({ "credential": credential(6), "acknowledged": told["event"], "wait_ms": 60_000 });
+    let waiting = post(at, "/v1/sessions/news", Some(&first), &news);
+    let (let_go, ()) = tokio::join!(waiting, async {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        setting.store.revoke_token(&setting.operator, entry.id).await.unwrap();
+    });
+    assert_eq!(let_go.status, 401, "{let_go:?}");
+}
