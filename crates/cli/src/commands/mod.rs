@@ -28,6 +28,8 @@ mod restore;
 mod run;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "server")]
+mod several;
 mod show;
 mod status;
 mod token;

@@ -36,6 +36,7 @@ struct Terms {
     store: StoreId,
     policy: Arc<Policy>,
     operator_keys: Arc<Vec<PublicKey>>,
+    server: Option<Epoch>,
 }
 
 /// What few documents have.
@@ -110,6 +111,7 @@ impl Packed {
             checkpoint,
             departure,
             last_transition,
+            server,
         } = document;
         let mut bytes = Writer::default();
         let open = running.is_some().then_some(leader.as_ref()).flatten();
@@ -136,13 +138,13 @@ impl Packed {
             last_act,
             checkpoint,
         };
-        let terms = all.shared(Terms { store, policy, operator_keys });
+        let terms = all.shared(Terms { store, policy, operator_keys, server });
         Packed { running, terms, rare: rare.boxed(), rest: bytes.done() }
     }
 
     /// The document as it stands.
     pub(super) fn document(&self, election: &ElectionName) -> Document {
-        let Terms { store, policy, operator_keys } = &*self.terms;
+        let Terms { store, policy, operator_keys, server } = &*self.terms;
         let Rare { leader, outgoing, reserved_for, passed_over, paused, approval, last_act, checkpoint } =
             self.rare.as_deref().cloned().unwrap_or_default();
         let mut bytes = Reader::new(&self.rest);
@@ -176,13 +178,15 @@ impl Packed {
             checkpoint,
             departure,
             last_transition,
+            server: *server,
         }
     }
 
     /// Who leads, if its lease lies open.
-    pub(super) fn leader(&self) -> Option<(&str, &Running)> {
+    pub(super) fn leader(&self) -> Option<(&str, Option<&str>, &Running)> {
         let running = self.running.as_ref()?;
-        Some((Reader::new(&self.rest).text(), running))
+        let mut bytes = Reader::new(&self.rest);
+        Some((bytes.text(), bytes.option(Reader::text), running))
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -235,10 +239,12 @@ fn write_leader(bytes: &mut Writer, leader: &Leader) {
         offered: _,
         limits: _,
         phase,
+        contact,
         spent_tokens,
         acquired,
     } = leader;
     bytes.text(agent.as_str());
+    bytes.option(contact.as_deref(), Writer::text);
     bytes.phase(*phase);
     bytes.number(*spent_tokens);
     bytes.wall(*acquired);
@@ -249,6 +255,7 @@ fn read_leader(bytes: &mut Reader<'_>, running: &Running) -> Leader {
         *running;
     Leader {
         agent: bytes.agent(),
+        contact: bytes.option(|bytes| bytes.text().into()),
         incarnation,
         key_hash,
         epoch,
