@@ -78,6 +78,7 @@ fn led(credential: &Credential, evidence: &Evidence<'_>) -> Document {
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     });
     match decide_once(&acquire, evidence) {
         Some(document) => document,

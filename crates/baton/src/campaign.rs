@@ -215,6 +215,7 @@ impl Line<'_> {
             Some(told) => told,
             None => self.coordinator.local.see(self.election).await?,
         };
+        self.coordinator.local.only_unserved(seen.document.as_ref())?;
         let judged = self.judge(&seen).await?;
         let reason = match judged {
             Next::Ask(reason) => reason,

@@ -42,6 +42,11 @@ pub fn embedded_file(url: &str) -> Result<Option<PathBuf>, Error> {
     Ok(Some(expand(&url)?))
 }
 
+/// Opens the store that a URL names, for who is no client of it.
+pub async fn open_store(url: &str, access: Access) -> Result<Arc<dyn Store>, Error> {
+    open(&url.parse()?, access).await
+}
+
 pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store>, Error> {
     match url.scheme.as_str() {
         "file" => {

@@ -68,6 +68,8 @@ pub struct Bid {
     pub load: u64,
     /// Limits of its own, beside the policy's.
     pub limits: Limits,
+    /// Where it is reached while it leads.
+    pub contact: Option<String>,
 }
 
 impl Bid {
@@ -84,6 +86,7 @@ impl Bid {
             reason: None,
             noticed: None,
             offer: false,
+            contact: self.contact.clone(),
         }
     }
 
@@ -98,6 +101,7 @@ impl Bid {
             score: 0,
             load: 0,
             limits: Limits::default(),
+            contact: None,
         }
     }
 }
@@ -200,7 +204,8 @@ impl Coordinator {
     /// An election as it stands.
     pub async fn view(&self, election: &ElectionName) -> Result<View, Error> {
         let seen = self.local.see(election).await?;
-        let (exact, native) = (self.tells_ages(), self.store().native().is_some());
+        let served = seen.document.as_ref().is_some_and(|document| document.server.is_some());
+        let (exact, native) = (self.tells_ages() && !served, self.store().native().is_some());
         Ok(View { document: seen.document, age: seen.age, exact, native })
     }
 

@@ -29,6 +29,8 @@ pub struct LeaderView {
     pub agent: Option<AgentName>,
     /// Its token.
     pub token: Epoch,
+    /// Where it is reached, if it leads and said so.
+    pub contact: Option<Arc<str>>,
     /// Nobody leads at the moment: this is who led last. Reads may go on; nothing new is to be begun.
     pub vacant: bool,
     /// An operator stopped the election, or must approve.
@@ -171,13 +173,14 @@ pub(crate) fn lease_end(view: &View) -> Span {
 pub(crate) fn refreshed(known: &LeaderView, view: Option<View>) -> LeaderView {
     let Some(view) = view else { return LeaderView { stale: true, ..known.clone() } };
     let Some(document) = &view.document else {
-        return LeaderView { vacant: true, stale: false, stopped: false, ..known.clone() };
+        return LeaderView { vacant: true, stale: false, stopped: false, contact: None, ..known.clone() };
     };
     let stopped = matches!(document.state, State::Paused | State::AwaitingApproval);
     match document.current_leader(view.age) {
         Some(leader) => LeaderView {
             agent: Some(leader.agent.clone()),
             token: leader.epoch,
+            contact: leader.contact.clone(),
             vacant: false,
             stopped,
             stale: false,
@@ -187,6 +190,7 @@ pub(crate) fn refreshed(known: &LeaderView, view: Option<View>) -> LeaderView {
             LeaderView {
                 agent: last.map(|last| last.to.clone()).or_else(|| known.agent.clone()),
                 token: last.map_or(known.token, |last| last.epoch),
+                contact: None,
                 vacant: true,
                 stopped,
                 stale: false,

@@ -19,6 +19,7 @@ use baton_store::{
 use crate::backoff::{Backoff, Patience};
 use crate::error::Error;
 use crate::memory::Memory;
+use crate::served;
 
 /// A client of a store.
 pub(crate) struct Local {
@@ -184,11 +185,12 @@ impl Local {
     }
 
     fn take_in(&self, key: &Key, reading: Reading) -> Seen {
-        let age = self.memory().observe(key, &reading);
+        let observed = self.memory().observe(key, &reading);
         let document = match reading.record() {
             Some(Record::Election(document)) => Some((**document).clone()),
             Some(_) | None => None,
         };
+        let age = served::known_age(document.as_ref(), observed);
         Seen { document, age, asked_at: reading.asked_at, reading: Some(reading) }
     }
 
@@ -272,6 +274,7 @@ impl Local {
                         Some(Record::Election(document)) => Some(&**document),
                         Some(_) | None => None,
                     };
+                    self.only_unserved(document)?;
                     match look.asked_at {
                         Some(at) => self.accept(document, look.age, at, look.trace)?,
                         None => self.still_newest(document)?,
@@ -419,11 +422,9 @@ impl Local {
     async fn before_swap(&self, key: &Key, old: Option<&Record>, next: &Record) -> Result<(), Error> {
         match (key, old, next) {
             (Key::Election(election), Some(Record::Election(old)), Record::Election(next)) => {
-                match (&old.last_transition, &next.last_transition) {
-                    (Some(old), Some(next)) if old.epoch != next.epoch => {
-                        self.record_transition(election, old).await
-                    }
-                    (_, _) => Ok(()),
+                match old.pushes_out(next) {
+                    Some(transition) => self.record_transition(election, transition).await,
+                    None => Ok(()),
                 }
             }
             (Key::Fence(resource), Some(Record::Fence(old)), Record::Fence(next)) => {

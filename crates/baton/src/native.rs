@@ -180,6 +180,7 @@ fn document(election: &ElectionName, leader: &NativeLeader, ttl: Span) -> Docume
         ttl,
         renewals: 0,
         offered: false,
+        contact: None,
         phase: Phase::Serving,
         limits: Limits::default(),
         held: Span::ZERO,

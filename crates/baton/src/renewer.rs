@@ -199,7 +199,9 @@ impl Renewer {
 
     /// Renews, again and again if the store fails, until it is answered or too late.
     async fn renew(&mut self) -> Result<(), String> {
-        let mut backoff = Backoff::new(Patience { longest: Span::secs(1), ..Patience::default() }.endless());
+        // A lease is not lost to a wait that was longer than what made it necessary: many tries fit into what is left of it.
+        let longest = self.tenure.ttl().scaled(1, 20).min(Span::secs(1));
+        let mut backoff = Backoff::new(Patience { longest, ..Patience::default() }.endless());
         loop {
             let progress = self.shared.progress.swap(false, Ordering::AcqRel);
             let renewal = self.renewal(progress);

@@ -121,6 +121,30 @@ fn a_snapshot_is_put_back_and_no_token_comes_twice() {
     server.stop();
 }
 
+/// A lease of three seconds is renewed every second: a server that is away for half of one does not cost it.
+#[test]
+fn a_short_lease_outlives_a_restart_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(&folder.path().join("server.redb"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let coordinator = runtime.block_on(Coordinator::connect(&server.url())).unwrap();
+    let mut leads = Vec::new();
+    for number in 1..=20 {
+        let name = ElectionName::new(&format!("short-{number}")).unwrap();
+        let bid = Bid { ttl: Some(TTL), ..Bid::new(AgentName::new("a").unwrap()) };
+        leads.push(runtime.block_on(coordinator.campaign(&name, Campaign::new(bid))).unwrap());
+    }
+    for _ in 0..3 {
+        server.crash_for(Duration::from_millis(500));
+        // All of them have been renewed since.
+        let since = boot::now();
+        support::until("all are renewed", || {
+            leads.iter().all(|lead| lead.deadline() > since + Span::secs(2))
+        });
+        assert!(leads.iter().all(|lead| lead.ensure(Duration::ZERO)));
+    }
+}
+
 fn elections() -> Vec<String> {
     (1..=ELECTIONS).map(|number| format!("load-{number}")).collect()
 }

@@ -1,6 +1,7 @@
 //! What may be asked of an election, and what is answered.
 
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, StoreId};
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{PublicKey, Signed};
 use crate::policy::Limits;
+use crate::refusal::Refusal;
 use crate::time::{Span, WallTime, as_optional_millis};
 
 /// The largest state that a checkpoint carries in the document.
@@ -18,6 +20,8 @@ pub const MAX_CHECKPOINT_BYTES: usize = 64 * 1024;
 pub const MAX_CHECKPOINT_DEPTH: usize = 64;
 /// The longest free text: a task, a reason, a summary.
 pub const MAX_TEXT_BYTES: usize = 1_024;
+/// The longest contact.
+pub const MAX_CONTACT_BYTES: usize = 256;
 /// The most capabilities that an agent may claim.
 pub const MAX_CAPABILITIES: usize = 64;
 
@@ -77,6 +81,24 @@ pub struct Acquire {
     /// It asked long ago: it must claim the grant with a renewal before it leads.
     #[serde(skip)]
     pub offer: bool,
+    /// Where it is reached while it leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Contact>"))]
+    pub contact: Option<String>,
+}
+
+/// Refuses a contact that is none: it is put into headers and onto screens.
+pub fn check_contact(contact: &str) -> Result<(), Refusal> {
+    if contact.is_empty()
+        || contact.len() > MAX_CONTACT_BYTES
+        || !contact.bytes().all(|byte| byte.is_ascii_graphic())
+    {
+        return Err(Refusal::invalid(
+            format!("a contact is 1 to {MAX_CONTACT_BYTES} visible ASCII characters without spaces"),
+            "write where the leader is reached, such as http://host:8080",
+        ));
+    }
+    Ok(())
 }
 
 /// Stay the leader.

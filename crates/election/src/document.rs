@@ -138,6 +138,10 @@ pub struct Leader {
     pub offered: bool,
     /// How far it is.
     pub phase: Phase,
+    /// Where it is reached, if it said so: most often a URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Contact>"))]
+    pub contact: Option<Arc<str>>,
     /// What it may use up.
     #[serde(default)]
     pub limits: Limits,
@@ -370,6 +374,9 @@ pub struct Document {
     pub departure: Option<Arc<Departure>>,
     /// The last change of leader.
     pub last_transition: Option<Arc<Transition>>,
+    /// The epoch of the server that decides on this election, if servers do: nobody else changes it, and how old its lease is only
+    /// they know.
+    pub server: Option<Epoch>,
 }
 
 /// What a lease's clock is told by: as long as it stands still, so does the lease.
@@ -411,6 +418,7 @@ impl Document {
             checkpoint: None,
             departure: None,
             last_transition: None,
+            server: None,
         }
     }
 
@@ -427,6 +435,12 @@ impl Document {
             epoch: holder.map_or(self.epoch, |leader| leader.granted),
             beat: self.beat,
         }
+    }
+
+    /// The change of leader that is no longer shown once `next` stands in this document's place.
+    pub fn pushes_out(&self, next: &Document) -> Option<&Arc<Transition>> {
+        let old = self.last_transition.as_ref()?;
+        next.last_transition.as_ref().filter(|next| next.epoch != old.epoch).map(|_| old)
     }
 
     /// How much longer the running lease may last, given the age of the last beat; zero without a lease.

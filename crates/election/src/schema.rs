@@ -7,6 +7,7 @@ use alloc::format;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use crate::command::MAX_CONTACT_BYTES;
 use crate::id::{ContentHash, Incarnation, KeyHash, LeaseKey, StoreId, TokenId};
 use crate::name::{AgentName, ElectionName, MAX_NAME_BYTES, ResourceName};
 use crate::operator::PublicKey;
@@ -55,6 +56,9 @@ pub(crate) struct Signature;
 /// One thing that an agent can do.
 pub(crate) struct Capability;
 
+/// Where a leader is reached.
+pub(crate) struct Contact;
+
 texts! {
     ElectionName, "ElectionName", "The name of an election", path();
     ResourceName, "ResourceName", "The name of something that only a leader may change", path();
@@ -68,6 +72,7 @@ texts! {
     ContentHash, "ContentHash", "A SHA-256", hexadecimal(32);
     PublicKey, "PublicKey", "An operator's Ed25519 key", hexadecimal(32);
     Signature, "Signature", "An Ed25519 signature", hexadecimal(64);
+    Contact, "Contact", "Where a leader is reached: most often a URL", pattern(&format!("^[!-~]{{1,{MAX_CONTACT_BYTES}}}$"));
     Capability, "Capability", "Something that an agent can do", pattern(&format!("^[!-~]{{1,{MAX_CAPABILITY_BYTES}}}$"));
 }
 

@@ -76,6 +76,8 @@ pub(crate) struct WireDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     departure: Option<Arc<Departure>>,
     last_transition: Option<Arc<Transition>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server: Option<Epoch>,
 }
 
 impl From<Document> for WireDocument {
@@ -105,6 +107,7 @@ impl From<Document> for WireDocument {
             checkpoint: document.checkpoint,
             departure: document.departure,
             last_transition: document.last_transition,
+            server: document.server,
         }
     }
 }
@@ -140,6 +143,7 @@ impl TryFrom<WireDocument> for Document {
             checkpoint: wire.checkpoint,
             departure: wire.departure,
             last_transition: wire.last_transition,
+            server: wire.server,
         };
         match document.contradiction() {
             None => Ok(document),

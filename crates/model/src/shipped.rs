@@ -151,6 +151,7 @@ impl Shipped {
             reason: None,
             noticed: None,
             offer: config.offers,
+            contact: None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! Does not guarantee that leases end while the server is down: they end later.
 
 mod candidates;
+mod cluster;
 mod engine;
 mod http;
 mod options;
@@ -18,8 +19,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use baton_store::{Deletion, Store, StoreError};
+use cluster::{Cluster, Heralds};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
+pub use cluster::{Membership, Turned};
 pub use engine::{Engine, Event, Leads, News, Subscription, View};
 pub use options::{Limits, Options};
 pub use tls::{Tls, TlsError};
@@ -28,8 +32,15 @@ pub use webhooks::{Deliveries, Receiver, Secret, Tell};
 /// A server that listens.
 pub struct Server {
     listener: TcpListener,
-    service: Arc<http::Service>,
+    front: Arc<http::Front>,
     address: SocketAddr,
+    serves: Serves,
+}
+
+/// Whether it is alone with its store, or one of several.
+enum Serves {
+    Alone(Arc<http::Service>),
+    InTurn(Box<Cluster>),
 }
 
 /// Why a server did not start.
@@ -49,6 +60,9 @@ pub enum StartError {
     /// Others than this server could write the store.
     #[error("{0} can be written by others, and a server must be alone with its elections")]
     Shared(String),
+    /// It is no place for records.
+    #[error("{0} keeps no records that servers could share")]
+    NoRecords(String),
     /// Others than this machine's users could reach it, and read what is sent.
     #[error("{0} can be reached from other machines, and there is no TLS")]
     NoTls(SocketAddr),
@@ -77,20 +91,32 @@ impl Server {
         if store.decider().is_some() || store.strengths().deletion != Deletion::Impossible {
             return Err(StartError::Shared(store.location()));
         }
-        let unbound = SocketAddr::from(([127, 0, 0, 1], 0));
-        let address =
-            listener.local_addr().map_err(|error| StartError::Listen { address: unbound, error })?;
-        if !address.ip().is_loopback() && options.tls.is_none() {
-            return Err(StartError::NoTls(address));
-        }
-        let needed = options.needs_tokens(address);
-        let register = Arc::new(http::Register::new(&tokens::read(&*store).await?, needed));
-        if needed && register.is_empty() {
-            return Err(StartError::NoTokens(store.location()));
-        }
+        let address = address_of(&listener)?;
+        let register = register(&*store, address, &options).await?;
         let engine = Engine::start(store).await?;
-        let service = Arc::new(http::Service::new(engine, address, register, options));
-        Ok(Server { listener, service, address })
+        let service = Arc::new(http::Service::new(engine, address, register, options.clone()));
+        let front = Arc::new(http::Front::alone(Arc::clone(&service), options));
+        Ok(Server { listener, front, address, serves: Serves::Alone(service) })
+    }
+
+    /// Serves elections in a store that other servers serve too: one is active at a time, and the others say which. `tell` is told of its
+    /// turns. Who must show a token is as for one that is alone.
+    pub async fn join(
+        listener: TcpListener,
+        store: Arc<dyn Store>,
+        options: Options,
+        membership: Membership,
+        tell: impl Fn(Turned) + Send + Sync + 'static,
+    ) -> Result<Server, StartError> {
+        if store.decider().is_some() || store.native().is_some() {
+            return Err(StartError::NoRecords(store.location()));
+        }
+        let address = address_of(&listener)?;
+        let register = register(&*store, address, &options).await?;
+        let front = Arc::new(http::Front::one_of_several(options.clone()));
+        let door = cluster::Door { front: Arc::clone(&front), address, register, options };
+        let cluster = Cluster::join(store, membership, door, Box::new(tell)).await?;
+        Ok(Server { listener, front, address, serves: Serves::InTurn(Box::new(cluster)) })
     }
 
     /// Where it listens.
@@ -98,13 +124,52 @@ impl Server {
         self.address
     }
 
-    /// Tells others of every change of leader, until what is returned is dropped.
-    pub fn tell(&self, receivers: Vec<Receiver>, secret: &Secret, tell: &Tell) -> Deliveries {
-        Deliveries::start(&self.service.engine, self.service.run(), receivers, secret, tell)
+    /// Tells others of every change of leader, until what is returned is dropped; one of several servers, while it is the active one.
+    pub fn tell(&mut self, receivers: Vec<Receiver>, secret: Secret, tell: Tell) -> Option<Deliveries> {
+        match &mut self.serves {
+            Serves::Alone(service) => {
+                Some(Deliveries::start(&service.engine, service.run(), receivers, &secret, &tell))
+            }
+            Serves::InTurn(cluster) => {
+                cluster.heralds = Some(Heralds { receivers, secret, tell });
+                None
+            }
+        }
     }
 
     /// Answers requests until it is to stop; those under way are answered first, and who waits or watches is let go.
     pub async fn serve(self, until: impl Future<Output = ()>) {
-        http::serve(self.listener, self.service, until).await;
+        let stop = watch::Sender::new(false);
+        let turns = match self.serves {
+            Serves::Alone(_) => None,
+            Serves::InTurn(cluster) => Some(tokio::spawn(cluster.take_turns(stop.subscribe()))),
+        };
+        http::serve(self.listener, self.front, until).await;
+        stop.send_replace(true);
+        if let Some(turns) = turns {
+            let _ = turns.await;
+        }
     }
+}
+
+fn address_of(listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    let unbound = SocketAddr::from(([127, 0, 0, 1], 0));
+    listener.local_addr().map_err(|error| StartError::Listen { address: unbound, error })
+}
+
+/// Who is let in at this address. Where everybody must show a token, there must be one.
+async fn register(
+    store: &dyn Store,
+    address: SocketAddr,
+    options: &Options,
+) -> Result<Arc<http::Register>, StartError> {
+    if !address.ip().is_loopback() && options.tls.is_none() {
+        return Err(StartError::NoTls(address));
+    }
+    let needed = options.needs_tokens(address);
+    let register = Arc::new(http::Register::new(&tokens::read(store).await?, needed));
+    if needed && register.is_empty() {
+        return Err(StartError::NoTokens(store.location()));
+    }
+    Ok(register)
 }

@@ -35,7 +35,9 @@ impl Behind {
     async fn read_election(&self, election: &ElectionName) -> Result<Reading, StoreError> {
         let asked_at = boot::now();
         let View { document, age } = self.engine.view(election).await?;
-        let found = document.map(|document| {
+        let found = document.map(|mut document| {
+            // Who reads here is told how old a lease is, as nobody is who reads the store behind it.
+            document.server = None;
             let version = Version::new(&format!("{}.{}", document.epoch, document.beat));
             (Record::Election(Box::new(document)), version)
         });

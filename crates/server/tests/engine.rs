@@ -49,9 +49,10 @@ impl Store for Watched {
         clock: Clock,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
-            if matches!(key, Key::Election(_)) {
-                self.swaps.fetch_add(1, Ordering::SeqCst);
+            if !matches!(key, Key::Election(_)) {
+                return self.inner.swap(key, expect, next, clock).await;
             }
+            self.swaps.fetch_add(1, Ordering::SeqCst);
             if self.slow.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -103,6 +104,7 @@ fn acquire(number: u8, ttl: Span) -> Acquire {
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     }
 }
 

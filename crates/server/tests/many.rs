@@ -96,6 +96,7 @@ fn acquire(number: u8) -> Acquire {
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     }
 }
 

@@ -135,12 +135,13 @@ struct World {
 
 async fn world(receivers: &[&Listening]) -> World {
     let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
-    let server = Server::start(listener, Arc::new(MemoryStore::default()), Options::default()).await.unwrap();
+    let mut server =
+        Server::start(listener, Arc::new(MemoryStore::default()), Options::default()).await.unwrap();
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&said);
     let tell: Tell = Arc::new(move |text| notes.lock().unwrap().push(text.to_string()));
     let receivers = receivers.iter().map(|listening| Receiver::new(&listening.url()).unwrap()).collect();
-    let deliveries = server.tell(receivers, &Secret::new(SECRET).unwrap(), &tell);
+    let deliveries = server.tell(receivers, Secret::new(SECRET).unwrap(), tell).unwrap();
     let url = format!("http://{}", server.address());
     tokio::spawn(server.serve(std::future::pending()));
     World { coordinator: Coordinator::connect(&url).await.unwrap(), said, _deliveries: deliveries }

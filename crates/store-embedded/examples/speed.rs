@@ -35,6 +35,7 @@ fn led(name: &str) -> Document {
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     };
     let evidence = Evidence {
         election: &election,

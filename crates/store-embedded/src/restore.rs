@@ -307,6 +307,7 @@ impl Plan {
             ttl,
             renewals: 0,
             offered: false,
+            contact: None,
             phase: Phase::Draining,
             limits: Limits::default(),
             held: Span::ZERO,

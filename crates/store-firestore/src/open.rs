@@ -124,6 +124,7 @@ mod tests {
             reason: None,
             noticed: None,
             offer: false,
+            contact: None,
         };
         let evidence = Evidence {
             election: &election,

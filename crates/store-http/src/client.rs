@@ -1,10 +1,11 @@
-//! One request to the server, bounded in time.
+//! One request to a server, bounded in time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store::StoreError;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -16,18 +17,25 @@ use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
 use crate::open::Settings;
+use crate::servers::Servers;
 use crate::{tls, token};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long a connection that nobody uses is kept: less than the server keeps it.
 const IDLE: Duration = Duration::from_secs(8);
+/// After so long without an answer another server is asked too.
+const PATIENCE: Duration = Duration::from_millis(400);
+/// The same for who asked to wait.
+const PATIENCE_IN_LINE: Duration = Duration::from_secs(2);
 
 /// A way to the server. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct Client {
     inner: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// For people: all of its names.
     pub(crate) base: String,
+    servers: Arc<Servers>,
     /// What shows who asks.
     token: Option<HeaderValue>,
     limit: Duration,
@@ -49,13 +57,23 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .build(connector);
         let token = token::header(settings)?;
-        Ok(Client { inner, base: settings.base.clone(), token, limit: settings.limit })
+        let servers = Arc::new(Servers::new(&settings.bases, token.is_some()));
+        Ok(Client { inner, base: settings.base.clone(), servers, token, limit: settings.limit })
     }
 
     /// What is at a path.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
-        let request = self.request(Method::GET, path);
-        self.within(self.limit, async { parse(self.send(request?.body(Full::default())).await?).await }).await
+        let ask = async |base: Arc<str>| {
+            parse(self.send(self.request(Method::GET, &base, path).body(Full::default())).await?).await
+        };
+        let begun = tokio::time::Instant::now();
+        match self.servers.ask(self.limit, PATIENCE, ask).await {
+            // A connection that was kept from before belonged to a server that is gone. To look twice changes nothing.
+            Err(Fault::NoAnswer(_)) if begun.elapsed() < PATIENCE => {
+                self.servers.ask(self.limit, PATIENCE, ask).await
+            }
+            answered => answered,
+        }
     }
 
     /// Sends a command, which may take so much longer.
@@ -66,52 +84,48 @@ impl Client {
         longer: Duration,
     ) -> Result<T, Fault> {
         let body = serde_json::to_vec(body).map_err(|error| Fault::NotSent(error.to_string()))?;
-        let request = self.request(Method::POST, path)?;
-        let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        self.within(self.limit + longer, async {
-            parse(self.send(request.body(Full::new(Bytes::from(body)))).await?).await
-        })
-        .await
+        let body = Bytes::from(body);
+        let ask = |base: Arc<str>| {
+            let request = self
+                .request(Method::POST, &base, path)
+                .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+                .body(Full::new(body.clone()));
+            async move { parse(self.send(request).await?).await }
+        };
+        let patience = if longer > Duration::ZERO { PATIENCE_IN_LINE } else { PATIENCE };
+        self.servers.ask(self.limit + longer, patience, ask).await
     }
 
     /// A stream of events, after the one of this id.
     pub(crate) async fn events(&self, path: &str, after: Option<&str>) -> Result<Incoming, Fault> {
-        let mut request = self.request(Method::GET, path)?;
-        if let Some(after) = after {
-            request = request.header("last-event-id", after);
-        }
-        self.within(self.limit, async {
-            let response = self.send(request.body(Full::default())).await?;
-            match response.status().is_success() {
-                true => Ok(response.into_body()),
-                false => Err(failed(response).await),
+        let ask = |base: Arc<str>| {
+            let mut request = self.request(Method::GET, &base, path);
+            if let Some(after) = after {
+                request = request.header("last-event-id", after);
             }
-        })
-        .await
+            let request = request.body(Full::default());
+            async move {
+                let response = self.send(request).await?;
+                match response.status().is_success() {
+                    true => Ok(response.into_body()),
+                    false => Err(failed(response).await),
+                }
+            }
+        };
+        self.servers.ask(self.limit, PATIENCE, ask).await
     }
 
-    fn request(&self, method: Method, path: &str) -> Result<http::request::Builder, Fault> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+    fn request(&self, method: Method, base: &str, path: &str) -> http::request::Builder {
+        let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token);
         }
-        Ok(request)
+        request
     }
 
     async fn send(&self, request: http::Result<Request<Full<Bytes>>>) -> Result<Response<Incoming>, Fault> {
         let request = request.map_err(|error| Fault::NotSent(error.to_string()))?;
         self.inner.request(request).await.map_err(|error| Fault::of(&error))
-    }
-
-    async fn within<T>(
-        &self,
-        limit: Duration,
-        work: impl Future<Output = Result<T, Fault>>,
-    ) -> Result<T, Fault> {
-        match tokio::time::timeout(limit, work).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(Fault::NoAnswer(format!("it did not answer within {limit:?}"))),
-        }
     }
 }
 
@@ -126,10 +140,22 @@ async fn parse<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, F
 
 async fn failed(response: Response<Incoming>) -> Fault {
     let status = response.status();
+    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).and_then(server_of);
     match body(response).await {
+        Ok(body) if Fault::is_not_active(&body) => match to {
+            Some(to) => Fault::Elsewhere(to),
+            None => Fault::NotActive("no server is active at the moment".to_string()),
+        },
         Ok(body) => Fault::said(status, &body),
         Err(fault) => fault,
     }
+}
+
+/// The server of an address, without the path there.
+fn server_of(address: &str) -> Option<String> {
+    let uri: http::Uri = address.parse().ok()?;
+    let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
+    (!authority.as_str().contains('@')).then(|| format!("{scheme}://{authority}"))
 }
 
 async fn body(response: Response<Incoming>) -> Result<Bytes, Fault> {

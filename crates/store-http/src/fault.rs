@@ -16,6 +16,10 @@ pub(crate) enum Fault {
     NoAnswer(String),
     /// The server said no.
     Said(Box<Said>),
+    /// It is not the active one, and names the one that is.
+    Elsewhere(String),
+    /// It is not the active one, and knows of none.
+    NotActive(String),
 }
 
 /// What a server says when it says no.
@@ -53,7 +57,7 @@ impl Fault {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Fault::Said(said) => matches!(said.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN),
-            Fault::NotSent(_) | Fault::NoAnswer(_) => false,
+            Fault::NotSent(_) | Fault::NoAnswer(_) | Fault::Elsewhere(_) | Fault::NotActive(_) => false,
         }
     }
 
@@ -78,8 +82,13 @@ impl Fault {
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Fault::Said(said) => Some(&said.code),
-            Fault::NotSent(_) | Fault::NoAnswer(_) => None,
+            Fault::NotSent(_) | Fault::NoAnswer(_) | Fault::Elsewhere(_) | Fault::NotActive(_) => None,
         }
+    }
+
+    /// Whether this is the word of a server that does not decide.
+    pub(crate) fn is_not_active(body: &[u8]) -> bool {
+        serde_json::from_slice::<Problem>(body).is_ok_and(|problem| problem.code == "not-active")
     }
 
     /// As the failure of a look.
@@ -98,7 +107,8 @@ impl Fault {
     /// As the failure of a command.
     pub(crate) fn of_command(self, location: &str) -> Undecided {
         let error = match self {
-            Fault::NotSent(why) => unavailable(location, why),
+            Fault::NotSent(why) | Fault::NotActive(why) => unavailable(location, why),
+            Fault::Elsewhere(to) => unavailable(location, format!("it sends us to {to}")),
             Fault::NoAnswer(why) => StoreError::Unknown { location: location.to_string(), why },
             Fault::Said(said) => match *said {
                 Said { refusal: Some(refusal), .. } => return refusal.into(),

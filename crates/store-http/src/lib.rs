@@ -1,4 +1,5 @@
-//! Elections that a Baton server decides: `http://HOST:PORT`, `https://HOST:PORT?ca=FILE`.
+//! Elections that a Baton server decides: `http://HOST:PORT`, `https://HOST:PORT?ca=FILE`, or several servers of one store:
+//! `http://HOST:PORT,HOST:PORT`.
 //!
 //! Commands are sent to the server, which decides and writes; records are read from it. Assumes that the server is who it says it is: over
 //! plain HTTP that is so on a loopback address only, over TLS its certificate says so. Shows the token of `$BATON_HTTP_TOKEN`. Guarantees that a command whose answer was lost is said to be unknown, never to
@@ -9,6 +10,7 @@ mod decide;
 mod fault;
 mod many;
 mod open;
+mod servers;
 mod sessions;
 mod store;
 mod tls;

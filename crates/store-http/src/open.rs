@@ -1,4 +1,4 @@
-//! From a URL to a server.
+//! From a URL to a server, or to several that serve one store.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,8 +14,10 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Which server, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// `http://HOST:PORT` or `https://HOST:PORT`, without a slash at its end.
+    /// `http://HOST:PORT` or `https://HOST:PORT`, without a slash at its end; with several, `,HOST:PORT` for each of the others.
     pub(crate) base: String,
+    /// Each of them by itself.
+    pub(crate) bases: Vec<String>,
     /// Whether it is a loopback address or `localhost`, where nobody listens in.
     pub(crate) loopback: bool,
     /// Whose word on certificates is believed, instead of the system's.
@@ -37,7 +39,7 @@ impl Settings {
             let hint = "write the URL without it, and the token into $BATON_HTTP_TOKEN";
             return Err(refused("a name or password has no place in the URL", hint));
         }
-        if rest.contains('/') || rest.contains('#') || rest.is_empty() {
+        if rest.contains('/') || rest.contains('#') || rest.split(',').any(str::is_empty) {
             return Err(refused("it names no server", form));
         }
         if let Some(name) = url.parameters.keys().find(|name| !(secure && *name == "ca")) {
@@ -49,13 +51,20 @@ impl Settings {
             };
             return Err(refused(&why, hint));
         }
-        let address = if has_port(rest) { rest.to_string() } else { format!("{rest}:{PORT}") };
-        if address.parse::<http::uri::Authority>().is_err() {
-            return Err(refused("it names no host and port", form));
+        let mut addresses: Vec<String> = Vec::new();
+        for host in rest.split(',') {
+            let address = if has_port(host) { host.to_string() } else { format!("{host}:{PORT}") };
+            if address.parse::<http::uri::Authority>().is_err() {
+                return Err(refused("it names no host and port", form));
+            }
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
         }
         Ok(Settings {
-            base: format!("{}://{address}", url.scheme),
-            loopback: is_loopback(&address),
+            base: format!("{}://{}", url.scheme, addresses.join(",")),
+            bases: addresses.iter().map(|address| format!("{}://{address}", url.scheme)).collect(),
+            loopback: addresses.iter().all(|address| is_loopback(address)),
             authority: url.parameters.get("ca").map(PathBuf::from),
             limit: LIMIT,
         })
@@ -67,7 +76,7 @@ impl Settings {
     }
 }
 
-fn is_loopback(address: &str) -> bool {
+pub(crate) fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
@@ -92,6 +101,7 @@ mod tests {
         assert_eq!(base("http://localhost/").unwrap(), "http://localhost:7420");
         assert_eq!(base("http://[::1]").unwrap(), "http://[::1]:7420");
         assert_eq!(base("http://[::1]:9").unwrap(), "http://[::1]:9");
+        assert_eq!(base("http://a,b:9,a:7420").unwrap(), "http://a:7420,b:9");
     }
 
     #[test]
@@ -105,9 +115,14 @@ mod tests {
             let error = settings(url).unwrap_err();
             assert!(!format!("{error} {}", error.hint()).contains("baton_1_2"), "{url}");
         }
-        for (url, open) in [("http://h", true), ("http://10.0.0.1", true), ("http://[::2]:1", true)]
-            .into_iter()
-            .chain([("http://127.0.0.9", false), ("http://[::1]", false), ("http://localhost:1", false)])
+        for (url, open) in [
+            ("http://h", true),
+            ("http://127.0.0.1,h", true),
+            ("http://10.0.0.1", true),
+            ("http://[::2]:1", true),
+        ]
+        .into_iter()
+        .chain([("http://127.0.0.9", false), ("http://[::1]", false), ("http://localhost:1", false)])
         {
             assert_eq!(settings(url).unwrap().is_open(), open, "{url}");
         }
@@ -115,7 +130,15 @@ mod tests {
 
     #[test]
     fn what_names_none_is_refused_and_secrets_are_not_repeated() {
-        for url in ["http://", "http:///x", "http://h/path", "http://a:b:c", "http://h?x=1"] {
+        for url in [
+            "http://",
+            "http:///x",
+            "http://h/path",
+            "http://a:b:c",
+            "http://h?x=1",
+            "http://a,,b",
+            "http://a,b/c",
+        ] {
             assert!(base(url).is_err(), "{url}");
         }
         let error = base("http://me:secret@h").unwrap_err().to_string();

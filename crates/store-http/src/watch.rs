@@ -134,7 +134,7 @@ impl Line {
 }
 
 /// Between `1 - part` and 1, at random.
-fn jitter(part: f64) -> f64 {
+pub(crate) fn jitter(part: f64) -> f64 {
     let random = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
     1.0 - part * random
 }

@@ -135,6 +135,7 @@ fn leader(spec: &LeaseSpec, epoch: Epoch, granted: Epoch) -> Leader {
         ttl,
         renewals: 0,
         offered: false,
+        contact: None,
         phase: Phase::Serving,
         limits: Limits::default(),
         held: Span::ZERO,

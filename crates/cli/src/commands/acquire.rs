@@ -1,5 +1,6 @@
 //! `baton acquire`: lead, without a process that renews.
 
+use baton::election::command;
 use baton::election::policy::{self, Limits};
 use baton::election::time::Span;
 use baton::election::{AgentName, Credential, ElectionName, Epoch, Refusal};
@@ -48,6 +49,9 @@ pub(crate) struct Terms {
     /// What will be coordinated, in words
     #[arg(long, value_name = "TEXT")]
     pub(crate) task: Option<String>,
+    /// Where this agent is reached while it leads: a URL, for those who ask who leads
+    #[arg(long, value_name = "URL")]
+    pub(crate) contact: Option<String>,
     /// For the policy `priority`: higher goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
     pub(crate) priority: i64,
@@ -81,6 +85,7 @@ impl Terms {
         let checked = bid.ttl.map_or(Ok(()), policy::check_ttl).and_then(|()| bid.limits.check());
         let checked =
             checked.and_then(|()| bid.capabilities.iter().try_for_each(|c| policy::check_capability(c)));
+        let checked = checked.and_then(|()| bid.contact.as_deref().map_or(Ok(()), command::check_contact));
         match checked {
             Ok(()) => Ok(bid),
             Err(refusal) => Err(Failure::from_error(&refusal.into(), Speaker::Candidate)),
@@ -92,6 +97,7 @@ impl Terms {
             agent,
             ttl: self.ttl,
             task: self.task.clone(),
+            contact: self.contact.clone(),
             priority: self.priority,
             capabilities: self.capability.iter().cloned().collect(),
             score: self.score,

@@ -31,6 +31,8 @@ mod run;
 #[cfg(feature = "server")]
 mod serve;
 mod sessions;
+#[cfg(feature = "server")]
+mod several;
 mod show;
 mod status;
 mod telling;

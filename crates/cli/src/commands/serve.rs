@@ -2,19 +2,23 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton::election::time::Span;
 use baton::embedded::EmbeddedStore;
 use baton::store::{Access, Store, boot};
-use baton_server::{Server, StartError, Tell};
+use baton_server::{Options, Server, StartError, Tell};
 use clap::Args;
 use serde_json::json;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use super::doors::{self, Doors};
 use super::hooks::Hooks;
+use super::several::Several;
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, Output};
@@ -35,7 +39,9 @@ Example:
   baton serve &
   baton run refactor-auth --store http://127.0.0.1:7420 -- ./coordinate.sh
 
-Elections are kept in the file of --store embedded:FILE [default: embedded:baton.redb]; $BATON_STORE is for clients.")]
+Elections are kept in the file of --store embedded:FILE [default: embedded:baton.redb]; $BATON_STORE is for clients.
+Several servers share any other store, --store etcd://… or postgres://… or a folder: one of them is active at a time, and the \
+others send whoever asks to it. Clients name them all: --store http://HOST:PORT,HOST:PORT.")]
 pub(crate) struct Serve {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420", value_parser = doors::address)]
@@ -46,6 +52,8 @@ pub(crate) struct Serve {
     /// How often to write a snapshot into FILE.snapshots, of which the last 24 are kept; 0s for never
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     snapshot_every: Span,
+    #[command(flatten)]
+    several: Several,
     #[command(flatten)]
     doors: Doors,
     #[command(flatten)]
@@ -58,31 +66,30 @@ impl Serve {
         let options = self.doors.options()?;
         let url = global.store.as_deref().unwrap_or(STORE);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
-        let Some(file) = baton::embedded_file(url).map_err(fail)? else {
-            return Err(self.failed(StartError::Shared(url.to_string()), url));
-        };
+        let file = baton::embedded_file(url).map_err(fail)?;
+        self.several.check(file.is_some())?;
         let webhooks = self.hooks.receivers()?;
         // Before anything is made: an address that cannot be had leaves nothing behind.
         let listener =
             Server::listen(self.listen, &options).await.map_err(|error| self.failed(error, url))?;
-        if options.needs_tokens(self.listen) && !file.exists() {
-            return Err(self.failed(StartError::NoTokens(url.to_string()), url));
+        let mut serving = match file {
+            Some(file) => self.alone(&file, listener, &options, output).await,
+            None => self.several.join(listener, url, &options, output).await,
         }
-        let store = EmbeddedStore::open(&file, Access::Write).map_err(|error| fail(error.into()))?;
-        let snapshots = (self.snapshot_every > Span::ZERO)
-            .then(|| tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output)));
-        let (location, closed) = (store.location(), store.closed());
-        let server = Server::start(listener, Arc::new(store), options.clone());
-        let server = server.await.map_err(|error| self.failed(error, url))?;
-        let deliveries = webhooks.map(|(receivers, secret)| {
+        .map_err(|stop| match stop {
+            Stop::Start(error) => self.failed(error, url),
+            Stop::Failed(failure) => failure,
+        })?;
+        let deliveries = webhooks.and_then(|(receivers, secret)| {
             let tell: Tell = Arc::new(move |text| {
                 output.talk(&format!("baton: {text}"));
                 if output.json {
                     output.event(&json!({"event": "webhook", "message": text}));
                 }
             });
-            server.tell(receivers, &secret, &tell)
+            serving.server.tell(receivers, secret, tell)
         });
+        let Serving { server, location, contact, embedded } = serving;
         let address = server.address();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -91,8 +98,10 @@ impl Serve {
         }
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let text = format!("serving {location} at {scheme}://{address}");
-        output
-            .say(&json!({"outcome": "serving", "address": address.to_string(), "store": location}), &text)?;
+        let data = json!({
+            "outcome": "serving", "address": address.to_string(), "store": location, "contact": contact,
+        });
+        output.say(&data, &text)?;
         let asked = async {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -103,20 +112,34 @@ impl Serve {
             }
         };
         server.serve(asked).await;
-        if let Some(snapshots) = snapshots {
-            snapshots.abort();
-        }
         if let Some(deliveries) = deliveries {
             deliveries.finish(LAST_WORDS).await;
         }
-        // The file is closed when all that had to do with it has ended.
-        if tokio::time::timeout(CLOSING, closed).await.is_err() {
-            output.talk(
-                "baton: the file could not be closed in time; nothing is lost, and the next start checks it",
-            );
+        if let Some(embedded) = embedded {
+            embedded.close(output).await;
         }
         output.talk("stopped");
         Ok(Exit::Done)
+    }
+
+    /// Serves a file of its own.
+    async fn alone(
+        &self,
+        file: &Path,
+        listener: TcpListener,
+        options: &Options,
+        output: Output,
+    ) -> Result<Serving, Stop> {
+        let fail = |error: baton::Error| Stop::Failed(Failure::from_error(&error, Speaker::Guard));
+        if options.needs_tokens(self.listen) && !file.exists() {
+            return Err(StartError::NoTokens(format!("embedded:{}", file.display())).into());
+        }
+        let store = EmbeddedStore::open(file, Access::Write).map_err(|error| fail(error.into()))?;
+        let snapshots = (self.snapshot_every > Span::ZERO)
+            .then(|| tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output)));
+        let (location, closed) = (store.location(), Box::pin(store.closed()));
+        let server = Server::start(listener, Arc::new(store), options.clone()).await?;
+        Ok(Serving { server, location, contact: None, embedded: Some(Embedded { snapshots, closed }) })
     }
 
     fn failed(&self, error: StartError, store: &str) -> Failure {
@@ -131,7 +154,52 @@ impl Serve {
             StartError::Shared(_) => {
                 Failure::usage(error.to_string(), "give it a file of its own: --store embedded:FILE")
             }
+            StartError::NoRecords(_) => Failure::usage(
+                error.to_string(),
+                "give it a file of its own: --store embedded:FILE, or a store that servers can share: --store etcd://…",
+            ),
             StartError::NoTls(_) | StartError::NoTokens(_) => doors::closed(&error, store, self.listen),
+        }
+    }
+}
+
+/// A server, and what goes with it.
+pub(super) struct Serving {
+    pub(super) server: Server,
+    pub(super) location: String,
+    /// What others are told of it, if several serve the store.
+    pub(super) contact: Option<String>,
+    pub(super) embedded: Option<Embedded>,
+}
+
+/// Why it does not serve.
+pub(super) enum Stop {
+    Start(StartError),
+    Failed(Failure),
+}
+
+impl From<StartError> for Stop {
+    fn from(error: StartError) -> Stop {
+        Stop::Start(error)
+    }
+}
+
+/// What must end before the file is closed.
+pub(super) struct Embedded {
+    snapshots: Option<JoinHandle<()>>,
+    closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Embedded {
+    /// The file is closed when all that had to do with it has ended.
+    async fn close(self, output: Output) {
+        if let Some(snapshots) = self.snapshots {
+            snapshots.abort();
+        }
+        if tokio::time::timeout(CLOSING, self.closed).await.is_err() {
+            output.talk(
+                "baton: the file could not be closed in time; nothing is lost, and the next start checks it",
+            );
         }
     }
 }

@@ -55,6 +55,7 @@ fn holder(document: &Document, leader: &Leader, age: Span, live: bool) -> Value 
         "token": leader.epoch,
         "live": live,
         "phase": leader.phase,
+        "contact": leader.contact,
         "ttl_ms": leader.ttl.as_millis(),
         "remaining_ms": document.lease_remaining(age).as_millis(),
         "renewals": leader.renewals,
@@ -109,6 +110,12 @@ pub(crate) fn text(view: &View) -> String {
             "  phase       {}, {} renewals, since {}",
             leader.phase, leader.renewals, leader.acquired
         ));
+    }
+    if let Some(contact) = document.leader.as_ref().and_then(|leader| leader.contact.as_ref()) {
+        lines.push(format!("  contact     {}", clean(contact)));
+    }
+    if document.server.is_some() {
+        lines.push("  served      by servers, who alone know how old its lease is".to_string());
     }
     if let Some(outgoing) = &document.outgoing {
         let left = outgoing.lease().minus(age);

@@ -12,6 +12,7 @@ pub(crate) mod places;
 pub(crate) mod processes;
 pub(crate) mod random;
 pub(crate) mod server;
+pub(crate) mod several;
 pub(crate) mod watcher;
 
 use std::fs;

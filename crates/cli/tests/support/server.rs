@@ -122,8 +122,14 @@ impl Server {
 
     /// Kills it, and starts it anew at the same address.
     pub(crate) fn crash(&mut self) {
+        self.crash_for(Duration::ZERO);
+    }
+
+    /// The same, after a while.
+    pub(crate) fn crash_for(&mut self, down: Duration) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        std::thread::sleep(down);
         let (database, address) = (self.database.clone(), self.address.clone());
         *self = Server::at(&database, &address, &[]);
     }

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::moves;
-use crate::command::{Acquire, Answer, Decision, Evidence, MAX_CAPABILITIES};
+use crate::command::{Acquire, Answer, Decision, Evidence, MAX_CAPABILITIES, check_contact};
 use crate::document::{Cause, Document, Leader, State};
 use crate::policy::{Policy, Select, check_capability, check_ttl};
 use crate::refusal::Refusal;
@@ -59,6 +59,9 @@ fn check(acquire: &Acquire) -> Result<(), Refusal> {
     acquire.limits.check()?;
     moves::check_text("task", acquire.task.as_deref().unwrap_or_default())?;
     moves::check_text("reason", acquire.reason.as_deref().unwrap_or_default())?;
+    if let Some(contact) = &acquire.contact {
+        check_contact(contact)?;
+    }
     if acquire.capabilities.len() > MAX_CAPABILITIES {
         return Err(Refusal::invalid(
             format!("an agent claims at most {MAX_CAPABILITIES} capabilities"),

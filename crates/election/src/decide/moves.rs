@@ -74,6 +74,7 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
         ttl,
         renewals: 0,
         offered: acquire.offer,
+        contact: acquire.contact.as_deref().map(Arc::from),
         phase: if must_synchronise { Phase::Synchronising } else { Phase::Serving },
         limits,
         held: Span::ZERO,

@@ -38,6 +38,7 @@ fn acquire(ttl: Option<Span>, limits: Limits) -> Command {
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     })
 }
 

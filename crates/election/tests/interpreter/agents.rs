@@ -12,7 +12,7 @@ use super::words::Words;
 use crate::cast;
 
 impl World {
-    /// `acquire AGENT [ttl= task= can= time= tokens= renewals= stall= reason= noticed= key=wrong offer]`
+    /// `acquire AGENT [ttl= task= can= time= tokens= renewals= stall= reason= noticed= contact= key=wrong offer]`
     pub(super) fn acquire(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         let credential = self.credential(&name, words);
@@ -27,6 +27,7 @@ impl World {
             reason: words.option("reason"),
             noticed: words.value("noticed"),
             offer: words.flag("offer"),
+            contact: words.option("contact"),
         })
     }
 

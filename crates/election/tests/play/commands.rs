@@ -77,6 +77,7 @@ impl Play {
             reason: None,
             noticed: None,
             offer,
+            contact: None,
         };
         (Some(by), Command::Acquire(acquire))
     }

@@ -37,10 +37,9 @@ impl Elections {
         self.table.insert_unique(hash, Box::new(known), |known| hasher.hash_one(known.name()));
     }
 
-    pub(super) fn remove(&mut self, name: &str) {
-        if let Ok(found) = self.table.find_entry(self.hasher.hash_one(name), |known| known.name() == name) {
-            found.remove();
-        }
+    pub(super) fn remove(&mut self, name: &str) -> Option<Box<Known>> {
+        let found = self.table.find_entry(self.hasher.hash_one(name), |known| known.name() == name);
+        found.ok().map(|found| found.remove().0)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,6 +1,7 @@
 //! Elections decided in memory and kept in a store.
 //!
-//! Assumes that nobody else writes the elections of the store while this engine runs. Guarantees that whatever is answered is
+//! Assumes that nobody else writes the elections of the store while this engine runs, or that this is the active one of several servers, which
+//! takes each election over first (`office.rs`). Guarantees that whatever is answered is
 //! durable, except for plain renewals, which a restart makes good by giving every lease its full length; that commands on one
 //! election are carried out one after the other; and that a request whose caller has gone is carried
 //! out whole or not at all. Does not guarantee that a lease ends at its end while the server does not run: it ends later.
@@ -12,26 +13,32 @@ mod elections;
 mod health;
 mod known;
 mod line;
+mod office;
 mod pacemaker;
 mod packed;
+mod reserved;
 mod soft;
 mod succession;
 mod tasks;
 mod timers;
 mod told;
 mod turns;
+mod vanished;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use baton::{Coordinator, Memory};
 use baton_election::command::{Acquire, Renew};
 use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
     decide, fence,
 };
-use baton_store::{Clock, Decided, Expect, Key, Reading, Record, Store, StoreError, Trace, Undecided, boot};
+use baton_store::{
+    Clock, Decided, Expect, HistoryKept, Key, Record, Store, StoreError, Trace, Undecided, boot,
+};
 
 use changes::Changes;
 pub(crate) use changes::Herald;
@@ -40,11 +47,14 @@ use elections::Elections;
 use health::Health;
 use known::Known;
 pub(crate) use known::Now;
+use office::{Fetched, Office};
 use pacemaker::Pacemaker;
 use packed::AllTerms;
+use reserved::is_reserved;
 use tasks::Task;
 use timers::Timers;
 use turns::Busy;
+use vanished::Vanished;
 
 /// How many parts the elections are kept in, each behind a lock of its own.
 const SHARDS: usize = 64;
@@ -71,6 +81,8 @@ pub struct Leads {
     pub agent: AgentName,
     /// Its token.
     pub epoch: Epoch,
+    /// Where it is reached, if it said so.
+    pub contact: Option<String>,
     /// How long its lease lasts at least.
     pub remaining: Span,
 }
@@ -92,6 +104,12 @@ struct Shared {
     changes: Arc<Changes>,
     health: Health,
     terms: AllTerms,
+    /// Its time as the active one of several servers; none if it is alone with its store.
+    office: Option<Office>,
+    /// What is known of elections whose records are gone.
+    vanished: Vanished,
+    /// Keeps the histories, where the store does not.
+    historian: Option<Coordinator>,
 }
 
 #[derive(Default)]
@@ -115,11 +133,26 @@ impl Shard {
 }
 
 impl Engine {
-    /// The elections of a store. The tasks that this starts end with the engine's last clone.
+    /// The elections of a store that nobody else writes. The tasks that this starts end with the engine's last clone.
     pub async fn start(store: Arc<dyn Store>) -> Result<Engine, StoreError> {
+        Engine::begin(store, None).await
+    }
+
+    /// The elections of a store that other servers write too, for the one that is active in this epoch of theirs. Its predecessor's lease has
+    /// ended.
+    pub async fn take_over(store: Arc<dyn Store>, epoch: Epoch) -> Result<Engine, StoreError> {
+        Engine::begin(store, Some(Office::new(epoch))).await
+    }
+
+    async fn begin(store: Arc<dyn Store>, office: Option<Office>) -> Result<Engine, StoreError> {
         let info = Arc::new(found_or_made(&*store).await?);
+        let beside = store.strengths().history == HistoryKept::Beside;
+        let historian = beside.then(|| Coordinator::with_store(Arc::clone(&store), Memory::new()));
         let shared = Arc::new(Shared {
             store,
+            office,
+            vanished: Vanished::default(),
+            historian,
             info: RwLock::new(info),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
@@ -142,6 +175,19 @@ impl Engine {
         &self.shared.store
     }
 
+    /// Whether a document has shown that another server has taken over.
+    pub fn is_deposed(&self) -> bool {
+        self.shared.office.as_ref().is_some_and(|office| *office.over.borrow())
+    }
+
+    /// Waits until a document shows that.
+    pub async fn deposed(&self) {
+        match &self.shared.office {
+            Some(office) => drop(office.over.subscribe().wait_for(|over| *over).await),
+            None => std::future::pending().await,
+        }
+    }
+
     /// What the store knows of itself.
     pub fn info(&self) -> Arc<StoreInfo> {
         Arc::clone(&self.shared.info.read().unwrap_or_else(PoisonError::into_inner))
@@ -154,6 +200,9 @@ impl Engine {
 
     /// An election as it stands.
     pub async fn view(&self, election: &ElectionName) -> Result<View, StoreError> {
+        if is_reserved(election) {
+            return self.shared.look_at(election).await;
+        }
         let seen =
             self.shared.seen(election, |known, age| View { document: Some(known.document(election)), age });
         match seen {
@@ -166,9 +215,10 @@ impl Engine {
     /// Who leads an election.
     pub async fn leader(&self, election: &ElectionName) -> Result<Option<Leads>, StoreError> {
         let seen = self.shared.seen(election, |known, age| {
-            let (agent, running) = known.packed.leader().filter(|(_, running)| age < running.ttl)?;
-            let agent = AgentName::new(agent).ok()?;
-            Some(Leads { agent, epoch: running.epoch, remaining: running.ttl.minus(age) })
+            let (agent, contact, running) =
+                known.packed.leader().filter(|(.., running)| age < running.ttl)?;
+            let (agent, contact) = (AgentName::new(agent).ok()?, contact.map(ToString::to_string));
+            Some(Leads { agent, epoch: running.epoch, contact, remaining: running.ttl.minus(age) })
         });
         if let Seen::Known(Some(leads)) = seen {
             return Ok(Some(leads));
@@ -178,6 +228,7 @@ impl Engine {
         Ok(leader.map(|leader| Leads {
             agent: leader.agent.clone(),
             epoch: leader.epoch,
+            contact: leader.contact.as_deref().map(ToString::to_string),
             remaining: leader.lease().minus(age),
         }))
     }
@@ -319,9 +370,8 @@ impl Shared {
 
     /// Reads an election that is not known, for who only looks. What is not there leaves nothing behind.
     async fn read(&self, election: &ElectionName, before: Option<u64>) -> Result<View, StoreError> {
-        let key = Key::Election(election.clone());
-        let Reading { found, .. } = self.store.read(&key).await?;
-        let Some((Record::Election(document), version)) = found else {
+        let Fetched { found, renewed, .. } = self.fetch(election).await?;
+        let Some((document, version)) = found else {
             return Ok(View { document: None, age: Span::ZERO });
         };
         let mut shard = self.shard(election);
@@ -330,10 +380,10 @@ impl Shared {
             && shard.doubtful.get(election).copied() == before;
         if !untouched {
             // Its lease is perhaps younger than anything here could tell.
-            return Ok(View { document: Some(*document), age: Span::ZERO });
+            return Ok(View { document: Some(document), age: Span::ZERO });
         }
-        let stamp = self.take_up(&mut shard, election, (*document).clone(), version);
-        Ok(View { document: Some(*document), age: self.clock.age(stamp, self.clock.now()) })
+        let stamp = self.take_up(&mut shard, election, document.clone(), version, renewed);
+        Ok(View { document: Some(document), age: self.clock.age(stamp, self.clock.now()) })
     }
 
     fn decide(
@@ -345,12 +395,14 @@ impl Shared {
         trace: Option<Trace>,
     ) -> Result<Decision, Refusal> {
         let info = Arc::clone(&self.info.read().unwrap_or_else(PoisonError::into_inner));
+        // Nobody else takes epochs back or ahead where this engine is alone.
+        let seen = self.office.as_ref().map_or(Epoch(0), |_| self.vanished.floor(election));
         let evidence = Evidence {
             election,
             store: info.id,
             age,
             wall: boot::wall(),
-            floor: trace.map_or(Epoch(0), |trace| trace.epoch),
+            floor: trace.map_or(seen, |trace| trace.epoch.max(seen)),
             vanished_lease: trace.map_or(Span::ZERO, |trace| trace.lease),
             operator_keys: &info.operator_keys,
         };

@@ -36,6 +36,7 @@ struct Terms {
     store: StoreId,
     policy: Arc<Policy>,
     operator_keys: Arc<Vec<PublicKey>>,
+    server: Option<Epoch>,
 }
 
 /// What few documents have.
@@ -110,6 +111,7 @@ impl Packed {
             checkpoint,
             departure,
             last_transition,
+            server,
         } = document;
         let mut bytes = Writer::default();
         bytes.text(election.as_str());
@@ -137,13 +139,13 @@ impl Packed {
             last_act,
             checkpoint,
         };
-        let terms = all.shared(Terms { store, policy, operator_keys });
+        let terms = all.shared(Terms { store, policy, operator_keys, server });
         Packed { running, terms, rare: rare.boxed(), rest: bytes.done() }
     }
 
     /// The document as it stands. Who asks has its name at hand.
     pub(super) fn document(&self, election: &ElectionName) -> Document {
-        let Terms { store, policy, operator_keys } = &*self.terms;
+        let Terms { store, policy, operator_keys, server } = &*self.terms;
         let Rare { leader, outgoing, reserved_for, passed_over, paused, approval, last_act, checkpoint } =
             self.rare.as_deref().cloned().unwrap_or_default();
         let mut bytes = self.after_name();
@@ -177,13 +179,15 @@ impl Packed {
             checkpoint,
             departure,
             last_transition,
+            server: *server,
         }
     }
 
     /// Who leads, if its lease lies open.
-    pub(super) fn leader(&self) -> Option<(&str, &Running)> {
+    pub(super) fn leader(&self) -> Option<(&str, Option<&str>, &Running)> {
         let running = self.running.as_ref()?;
-        Some((self.after_name().text(), running))
+        let mut bytes = self.after_name();
+        Some((bytes.text(), bytes.option(Reader::text), running))
     }
 
     /// The name of the election.
@@ -247,10 +251,12 @@ fn write_leader(bytes: &mut Writer, leader: &Leader) {
         offered: _,
         limits: _,
         phase,
+        contact,
         spent_tokens,
         acquired,
     } = leader;
     bytes.text(agent.as_str());
+    bytes.option(contact.as_deref(), Writer::text);
     bytes.phase(*phase);
     bytes.number(*spent_tokens);
     bytes.wall(*acquired);
@@ -261,6 +267,7 @@ fn read_leader(bytes: &mut Reader<'_>, running: &Running) -> Leader {
         *running;
     Leader {
         agent: bytes.agent(),
+        contact: bytes.option(|bytes| bytes.text().into()),
         incarnation,
         key_hash,
         epoch,

@@ -44,6 +44,7 @@ impl Walk {
             reason: None,
             noticed: Some(Span::millis(self.roll(50))),
             offer: self.roll(4) == 0,
+            contact: (self.roll(3) == 0).then(|| "http://h:1".to_string()),
         })
     }
 

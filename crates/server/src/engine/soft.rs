@@ -72,6 +72,7 @@ mod tests {
                 reason: None,
                 noticed: None,
                 offer,
+                contact: None,
             }),
         )
     }

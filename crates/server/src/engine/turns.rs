@@ -6,14 +6,17 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 
+use baton_election::document::Transition;
 use baton_election::time::{Moment, Span};
 use baton_election::{Command, Decision, Document, ElectionName};
-use baton_store::{Clock, Decided, Expect, Key, Reading, Record, StoreError, Trace, Undecided, Version};
+use baton_store::{Clock, Decided, Expect, Key, Record, StoreError, Trace, Undecided, Version};
 use tokio::sync::oneshot;
 
 use super::at_work::AtWork;
 use super::known::Known;
 use super::line::Waiter;
+use super::office::{self, Fetched};
+use super::reserved::refuse_reserved;
 use super::soft::is_soft;
 use super::{AFTER_A_FAILURE, Outcome, Shard, Shared, TRIES, decided, is_renewal};
 
@@ -83,6 +86,8 @@ struct Write {
     stamp: Option<Moment>,
     /// That it is a change of leader.
     transition: bool,
+    /// What the document no longer shows after it, if nobody else remembers that.
+    pushed_out: Option<Arc<Transition>>,
     /// Who asked for it, and what is answered once it is durable.
     asked: Vec<(Asker, Decided)>,
 }
@@ -104,6 +109,7 @@ impl Asker {
 
 impl Shared {
     pub(super) async fn execute(self: &Arc<Self>, election: &ElectionName, command: &Command) -> Outcome {
+        refuse_reserved(election)?;
         match self.attempt(election, command) {
             Try::Done(outcome) => outcome,
             Try::Later(outcome) => outcome.await.unwrap_or_else(|_| Err(self.broke_off())),
@@ -203,36 +209,43 @@ impl Shared {
         next: Document,
         mut asked: Vec<(Asker, Decided)>,
     ) {
-        let next = match self.succeed(&mut shard, election, &next, Span::ZERO) {
+        let mut next = match self.succeed(&mut shard, election, &next, Span::ZERO) {
             Some((granted, waiter, outcome)) => {
                 asked.push((Asker::InLine(Box::new(waiter)), outcome));
                 granted
             }
             None => next,
         };
-        let (expect, stamp) = match shard.known.get(election.as_str()) {
+        next.server = self.office.as_ref().map(|office| office.epoch);
+        let (expect, stamp, pushed_out) = match shard.known.get(election.as_str()) {
             Some(known) => {
                 let keeps = known.packed.beat() == next.beat;
-                (Expect::Version(known.version()), keeps.then_some(known.stamp))
+                let old = self.historian.is_some().then(|| known.document(election));
+                let pushed_out = old.and_then(|old| old.pushes_out(&next).cloned());
+                (Expect::Version(known.version()), keeps.then_some(known.stamp), pushed_out)
             }
-            None => (Expect::Absent, None),
+            None => (Expect::Absent, None, None),
         };
         let before = shard.known.get(election.as_str()).map(|known| known.packed.epoch());
         let transition = next.last_transition.as_ref().map(|last| last.epoch) > before;
         shard.busy.entry(election.clone()).or_default().reads = false;
         drop(shard);
         let clock = if stamp.is_some() { Clock::Keep } else { Clock::Restart };
-        let write = Write { election: election.clone(), expect, next, clock, stamp, transition, asked };
+        let write =
+            Write { election: election.clone(), expect, next, clock, stamp, transition, pushed_out, asked };
         tokio::spawn(Arc::clone(self).carry_out(write));
     }
 
     /// Writes, tells everybody, and goes on with what is queued.
     async fn carry_out(self: Arc<Self>, write: Write) {
-        let Write { election, expect, next, clock, stamp, transition, asked } = write;
+        let Write { election, expect, next, clock, stamp, transition, pushed_out, asked } = write;
         let work = AtWork::on(&self, &election);
         let key = Key::Election(election.clone());
         let record = Record::Election(Box::new(next));
-        let swapped = self.store.swap(&key, expect, &record, clock).await;
+        let swapped = match self.keep(&election, pushed_out.as_deref()).await {
+            Ok(()) => self.store.swap(&key, expect, &record, clock).await,
+            Err(error) => Err(error),
+        };
         let Record::Election(next) = record else { unreachable!("it is an election") };
         self.health.note(swapped.as_ref().err());
         match swapped {
@@ -312,7 +325,10 @@ impl Shared {
 
     /// Nobody knows what is durable: it must be read.
     pub(super) fn doubt(&self, shard: &mut Shard, election: &ElectionName) {
-        shard.known.remove(election.as_str());
+        if let (Some(known), Some(_)) = (shard.known.remove(election.as_str()), &self.office) {
+            let (document, age) = (known.document(election), self.clock.age(known.stamp, self.clock.now()));
+            self.vanished.doubted(&document, office::lease_until(&document, age));
+        }
         shard.doubts += 1;
         shard.doubtful.insert(election.clone(), shard.doubts);
     }
@@ -333,9 +349,8 @@ impl Shared {
 
     async fn find_out(self: Arc<Self>, election: ElectionName) {
         let work = AtWork::on(&self, &election);
-        let key = Key::Election(election.clone());
-        let read = self.store.read(&key).await;
-        if let Found::Nothing(trace) = self.take_in(&election, read, work) {
+        let fetched = self.fetch_for_command(&election).await;
+        if let Found::Nothing(trace) = self.take_in(&election, fetched, work) {
             self.begin(&election, trace).await;
         }
     }
@@ -344,11 +359,11 @@ impl Shared {
     fn take_in(
         self: &Arc<Self>,
         election: &ElectionName,
-        read: Result<Reading, StoreError>,
+        fetched: Result<Fetched, StoreError>,
         work: AtWork,
     ) -> Found {
         let mut shard = self.shard(election);
-        match read {
+        match fetched {
             Err(error) => {
                 for asked in shard.busy.remove(election).unwrap_or_default().queue {
                     asked.tell(Err(error.clone().into()));
@@ -357,14 +372,14 @@ impl Shared {
                 work.done();
                 Found::Something
             }
-            Ok(Reading { found: Some((Record::Election(document), version)), .. }) => {
-                self.take_up(&mut shard, election, *document, version);
+            Ok(Fetched { found: Some((document, version)), renewed, .. }) => {
+                self.take_up(&mut shard, election, document, version, renewed);
                 self.proceed(shard, election, None);
                 work.done();
                 self.look_after(election);
                 Found::Something
             }
-            Ok(Reading { trace, .. }) => {
+            Ok(Fetched { found: None, trace, .. }) => {
                 shard.doubtful.remove(election);
                 self.proceed(shard, election, trace);
                 work.done();
@@ -373,17 +388,18 @@ impl Shared {
         }
     }
 
-    /// Takes up what was read of an election that was not known, which is then no longer in doubt. Returns from when on its lease counts.
+    /// Takes up what was read of an election that was not known, and renewed last at this moment, which is then no longer in doubt. Returns from when on its lease counts.
     pub(super) fn take_up(
         &self,
         shard: &mut Shard,
         election: &ElectionName,
         document: Document,
         version: Version,
+        renewed: Option<Moment>,
     ) -> Moment {
         let doubtful = shard.doubtful.remove(election).is_some();
-        // Nothing was done to it since the start; or whatever was done to it, its lease has its full length from here on.
-        let stamp = if doubtful { self.clock.now() } else { Moment::default() };
+        // Nothing was done to it here since the start; or whatever was done to it, its lease has its full length from here on.
+        let stamp = renewed.filter(|_| !doubtful).unwrap_or_else(|| self.clock.now());
         let led = document.last_transition.is_some();
         let known = Known::new(document, &self.terms, version, stamp);
         if doubtful {

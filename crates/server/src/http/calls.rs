@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::identity::Who;
 use super::limits::Says;
-use super::reply::{Problem, Reply, json as answer, reply};
+use super::reply::{Problem, Reply, json as answer, ok, reply};
 use super::right::Right;
 use super::route::{Ask, decoded};
 use super::{Service, events, openapi};
@@ -174,9 +174,7 @@ impl Service {
             Ask::News => self.news(&call).await,
             Ask::EndSession => self.end_session(&call).await,
             Ask::Sessions => self.list_sessions(),
-            Ask::Health => {
-                Ok(reply(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok\n")))
-            }
+            Ask::Health => Ok(ok()),
             Ask::Ready => self.ready().await,
             Ask::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
         }
@@ -247,8 +245,8 @@ impl Service {
     /// For load balancers: the status says it all.
     async fn leader(&self, election: &ElectionName) -> Result<Reply, Problem> {
         match self.engine.leader(election).await? {
-            Some(Leads { agent, epoch, remaining }) => {
-                answer(&LeaderShown { agent, epoch, remaining_ms: remaining.as_millis() })
+            Some(Leads { agent, epoch, contact, remaining }) => {
+                answer(&LeaderShown { agent, epoch, contact, remaining_ms: remaining.as_millis() })
             }
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
@@ -319,7 +317,7 @@ impl Service {
 
     async fn ready(&self) -> Result<Reply, Problem> {
         self.engine.ready().await?;
-        answer(&Readiness { ready: true })
+        answer(&Readiness { ready: true, active: None })
     }
 }
 
@@ -334,6 +332,8 @@ fn raw(record: &Record) -> Result<Box<RawValue>, Problem> {
 pub(super) struct LeaderShown {
     agent: AgentName,
     epoch: Epoch,
+    /// Where it is reached, if it said so.
+    contact: Option<String>,
     remaining_ms: u64,
 }
 
@@ -350,7 +350,10 @@ pub(super) struct Nothing {}
 /// The server can decide and write.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Readiness {
-    ready: bool,
+    pub(super) ready: bool,
+    /// The active server, if that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) active: Option<String>,
 }
 
 /// What came of a command.

@@ -17,42 +17,42 @@ use tokio::net::TcpStream;
 use super::identity::Identity;
 use super::patient::Patient;
 use super::reply::{Problem, Reply};
-use super::{ARRIVAL, DRAIN, Service, limits};
+use super::{ARRIVAL, DRAIN, Front, Service, limits};
 
 /// Answers what comes over a connection until it ends, or the server stops.
-pub(super) async fn converse(service: Arc<Service>, stream: TcpStream, peer: IpAddr) {
+pub(super) async fn converse(front: Arc<Front>, stream: TcpStream, peer: IpAddr) {
     let (mut place, mut told) = (None, None);
     if !peer.is_loopback() {
-        place = service.peers.enter(peer);
+        place = front.peers.enter(peer);
         if place.is_none() {
             // It has too many. A few at a time are told so, and the others are not even that.
-            let Ok(permit) = service.told.try_acquire() else { return };
+            let Ok(permit) = front.told.try_acquire() else { return };
             told = Some(permit);
         }
     }
     let refused = told.is_some();
     let _ = stream.set_nodelay(true);
-    let stream = Patient::new(stream, service.limits.unread);
-    match service.tls.as_ref().map(|tls| tls.acceptor()) {
-        None => answer_all(&service, stream, peer, refused).await,
+    let stream = Patient::new(stream, front.limits.unread);
+    match front.tls.as_ref().map(|tls| tls.acceptor()) {
+        None => answer_all(&front, stream, peer, refused).await,
         Some(acceptor) => {
             if let Ok(Ok(stream)) = tokio::time::timeout(ARRIVAL, acceptor.accept(stream)).await {
-                answer_all(&service, stream, peer, refused).await;
+                answer_all(&front, stream, peer, refused).await;
             }
         }
     }
     drop((place, told));
 }
 
-async fn answer_all<S>(service: &Arc<Service>, stream: S, peer: IpAddr, refused: bool)
+async fn answer_all<S>(front: &Arc<Front>, stream: S, peer: IpAddr, refused: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut stop = service.stopping.subscribe();
+    let mut stop = front.stopping.subscribe();
     let answer = service_fn(|request: Request<Incoming>| async move {
         Ok::<_, Infallible>(match refused {
             true => limits::too_many_connections().into_reply(),
-            false => service.answer(request, peer).await,
+            false => front.answer(request, peer).await,
         })
     });
     let connection = http1::Builder::new()

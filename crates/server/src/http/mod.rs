@@ -9,6 +9,7 @@ mod calls;
 mod connection;
 mod events;
 mod fences;
+mod front;
 mod gate;
 mod identity;
 mod limits;
@@ -34,17 +35,17 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
 use self::calls::Call;
+pub(crate) use self::front::{Front, Turn};
 pub(crate) use self::identity::Register;
 use self::identity::{Identity, Who};
-use self::limits::{Peers, Streams, Throttle};
+use self::limits::{Streams, Throttle};
 use self::reply::{Problem, Reply};
 use self::right::Right;
 use self::route::{Ask, Matched, Route};
 use crate::engine::Engine;
-use crate::options::{Limits, Options};
+use crate::options::Options;
 use crate::sessions::Sessions;
 use crate::store::Behind;
-use crate::tls::Tls;
 use crate::tokens;
 
 /// The largest body of a single command: a checkpoint of 64 KiB, written as JSON, and room.
@@ -75,13 +76,8 @@ pub(crate) struct Service {
     /// Keeps the register as the store has it.
     follower: AbortHandle,
     names: gate::Names,
-    tls: Option<Arc<Tls>>,
-    limits: Limits,
     throttle: Throttle,
     streams: Streams,
-    peers: Peers,
-    /// Who has too many connections, and is told so.
-    told: Semaphore,
     batches: Semaphore,
     /// Becomes true when the server is to stop.
     stopping: watch::Sender<bool>,
@@ -116,13 +112,9 @@ impl Service {
             address,
             register,
             follower: tokio::spawn(following).abort_handle(),
-            names: gate::Names { given: names, tls: tls.clone() },
-            tls,
+            names: gate::Names { given: names, tls },
             throttle: Throttle::new(limits.commands),
             streams: Streams::new(limits.streams),
-            peers: Peers::new(limits.peer_connections),
-            told: Semaphore::new(TOLD),
-            limits,
             batches: Semaphore::new(BATCHES),
             stopping: watch::Sender::new(false),
         }
@@ -279,8 +271,8 @@ async fn read(body: Incoming, limit: usize) -> Result<Bytes, Problem> {
 }
 
 /// Serves until it is to stop, then lets what is under way end.
-pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: impl Future<Output = ()>) {
-    let connections = Arc::new(Semaphore::new(service.limits.connections));
+pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>, until: impl Future<Output = ()>) {
+    let connections = Arc::new(Semaphore::new(front.limits.connections));
     let mut served = tokio::task::JoinSet::new();
     let mut until = std::pin::pin!(until);
     loop {
@@ -298,7 +290,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: i
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let conversation = connection::converse(Arc::clone(&service), stream, peer.ip().to_canonical());
+        let conversation = connection::converse(Arc::clone(&front), stream, peer.ip().to_canonical());
         served.spawn(async move {
             conversation.await;
             drop(permit);
@@ -306,7 +298,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: i
         while served.try_join_next().is_some() {}
     }
     drop(listener);
-    service.stopping.send_replace(true);
+    front.stop();
     while served.join_next().await.is_some() {}
 }
 

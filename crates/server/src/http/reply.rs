@@ -196,6 +196,11 @@ pub(crate) fn reply(status: StatusCode, kind: &'static str, body: Bytes) -> Repl
     typed(status, kind, Full::new(body).boxed_unsync())
 }
 
+/// That the server runs.
+pub(crate) fn ok() -> Reply {
+    reply(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok\n"))
+}
+
 /// Nothing.
 pub(crate) fn empty() -> Body {
     Full::new(Bytes::new()).boxed_unsync()

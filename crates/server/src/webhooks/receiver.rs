@@ -24,6 +24,7 @@ const ATTEMPT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(4);
 
 /// A receiver of deliveries. As text it is only its host: a path may hold a secret.
+#[derive(Clone)]
 pub struct Receiver {
     uri: Uri,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,

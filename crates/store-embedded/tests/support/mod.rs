@@ -59,6 +59,7 @@ pub(crate) fn asked(
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     };
     let evidence = Evidence {
         election: &election(name),

@@ -105,6 +105,7 @@ pub(crate) fn led(text: &str, by: &str, floor: Epoch) -> Document {
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     };
     let evidence = Evidence {
         election: &name(text),

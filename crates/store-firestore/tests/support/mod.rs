@@ -94,6 +94,7 @@ pub(crate) fn led_above(
         reason: None,
         noticed: Some(Span::millis(20)),
         offer: false,
+        contact: None,
     };
     with_evidence(name, Span::secs(3_600), floor, |evidence| {
         decide(before, &Command::Acquire(acquire), evidence).unwrap().next.unwrap()

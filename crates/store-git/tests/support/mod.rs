@@ -138,6 +138,7 @@ pub(crate) fn led(name: &str, before: Option<&Document>, agent: &str) -> Documen
         reason: None,
         noticed: Some(Span::millis(20)),
         offer: false,
+        contact: None,
     };
     with_evidence(name, Span::secs(3_600), |evidence| {
         decide(before, &Ask::Acquire(acquire), evidence).unwrap().next.unwrap()

@@ -40,6 +40,7 @@ pub(crate) fn leader(agent: &str, epoch: u64) -> Leader {
         ttl: Span::secs(30),
         renewals: 2,
         offered: false,
+        contact: None,
         phase: Phase::Serving,
         limits: Limits::default(),
         held: Span::ZERO,

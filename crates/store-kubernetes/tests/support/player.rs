@@ -91,6 +91,7 @@ impl Player {
             reason: None,
             noticed: None,
             offer: false,
+            contact: None,
         };
         self.epoch = self.ask(&Command::Acquire(acquire)).await?.epoch;
         Ok(asked_at)

@@ -56,6 +56,7 @@ pub fn led_above(name: &str, before: Option<&Document>, agent: &str, ttl: Span, 
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     };
     with_evidence(name, Span::secs(36_000), floor, |evidence| {
         decide(before, &Command::Acquire(acquire), evidence).unwrap().next.unwrap()

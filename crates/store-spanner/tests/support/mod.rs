@@ -181,6 +181,7 @@ pub(crate) fn led(election: &ElectionName, agent: &str, floor: u64) -> Record {
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     };
     let evidence = Evidence {
         election,

@@ -40,6 +40,7 @@ pub(super) fn led_above(election: &ElectionName, number: u8, floor: Epoch) -> Do
         reason: None,
         noticed: None,
         offer: false,
+        contact: Some("http://127.0.0.1:7420".to_string()),
     };
     let evidence = Evidence {
         election,

@@ -48,6 +48,7 @@ pub(crate) fn led(number: u8) -> Record {
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     };
     let evidence = Evidence {
         election: &election,

@@ -1,0 +1,51 @@
+//! Elections that servers decide on: whoever reads their store sees them, and does not change them.
+//!
+//! What only lengthens a lease is in the memory of the active server alone. So a reader of the store knows no age of such a lease, and
+//! one who judged by the document would take a lease that is renewed every second for one that has ended.
+
+use baton_election::document::Transition;
+use baton_election::time::Span;
+use baton_election::{Document, ElectionName};
+use baton_store::StoreError;
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::local::Local;
+
+/// The election in which the servers on one store elect the active one.
+pub const SERVERS: &str = "_baton/servers";
+
+/// The age of a document that was read, if that is known: as far as a reader of the store can tell, a served lease has just been
+/// renewed.
+pub(crate) fn known_age(document: Option<&Document>, observed: Span) -> Span {
+    if document.is_some_and(|document| document.server.is_some()) { Span::ZERO } else { observed }
+}
+
+impl Local {
+    /// Refuses to go around servers.
+    pub(crate) fn only_unserved(&self, document: Option<&Document>) -> Result<(), Error> {
+        match document.filter(|document| document.server.is_some()) {
+            None => Ok(()),
+            Some(document) => Err(StoreError::Refused {
+                place: format!("the election `{}` in {}", document.election, self.store.location()),
+                why: "servers decide on it".to_string(),
+                hint: format!(
+                    "use their URL as the store; who leads `{SERVERS}` is one: baton status {SERVERS}"
+                ),
+            }
+            .into()),
+        }
+    }
+}
+
+impl Coordinator {
+    /// Puts a change of leader into the election's history, once, where the store does not keep it by itself. Whoever swaps documents by
+    /// itself does this before the swap that pushes it out.
+    pub async fn keep_transition(
+        &self,
+        election: &ElectionName,
+        transition: &Transition,
+    ) -> Result<(), Error> {
+        self.local.record_transition(election, transition).await
+    }
+}

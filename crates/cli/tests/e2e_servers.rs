@@ -1,0 +1,285 @@
+//! Three servers on one etcd, the active one killed or stopped again and again under load: no token twice, no live lease lost, and
+//! clients go on by themselves.
+#![cfg(feature = "all-stores")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::print_stderr, reason = "the figures of the run")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use baton::election::fence::Entry;
+use baton::election::{AgentName, ElectionName, ResourceName, Span};
+use baton::store::boot;
+use baton::{Bid, Campaign, Coordinator};
+use rustix::process::Signal;
+use support::World;
+use support::places;
+use support::random::Random;
+use support::several::Several;
+
+const SERVERS: usize = 3;
+/// Three times the servers' own.
+const TTL: Span = Span::secs(9);
+/// Elections that programs lead for a moment, again and again.
+const BRIEF: usize = 6;
+/// Programs for each.
+const PROGRAMS: usize = 2;
+/// Elections whose leaders never let go.
+const LASTING: usize = 8;
+
+/// A leadership, as who led knows it, on the boot-time clock.
+#[derive(Clone, Debug)]
+struct Led {
+    token: u64,
+    from: u64,
+    to: u64,
+}
+
+/// What everybody was granted and has lost.
+#[derive(Clone, Default)]
+struct Book {
+    led: Arc<Mutex<BTreeMap<String, Vec<Led>>>>,
+    lost: Arc<Mutex<Vec<String>>>,
+    grants: Arc<AtomicUsize>,
+    enough: Arc<AtomicBool>,
+}
+
+impl Book {
+    fn granted(&self, election: &str, token: u64) -> usize {
+        let now = boot::now().as_nanos();
+        let mut led = self.led.lock().unwrap();
+        let all = led.entry(election.to_string()).or_default();
+        all.push(Led { token, from: now, to: now });
+        self.grants.fetch_add(1, Ordering::Relaxed);
+        all.len() - 1
+    }
+
+    /// It still leads, by its own clock.
+    fn still(&self, election: &str, place: usize) {
+        let now = boot::now().as_nanos();
+        let mut led = self.led.lock().unwrap();
+        if let Some(mine) = led.get_mut(election).and_then(|all| all.get_mut(place)) {
+            mine.to = now;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.enough.load(Ordering::Relaxed)
+    }
+}
+
+fn bid(agent: &str) -> Bid {
+    Bid { ttl: Some(TTL), ..Bid::new(AgentName::new(agent).unwrap()) }
+}
+
+/// Leads for a moment and writes behind a fence, again and again.
+async fn brief(url: String, election: String, agent: String, book: Book) {
+    let coordinator = Coordinator::connect(&url).await.unwrap();
+    let name = ElectionName::new(&election).unwrap();
+    let resource = ResourceName::new(&format!("db/{election}")).unwrap();
+    let mut random = Random::seeded();
+    while !book.is_full() {
+        let campaign = Campaign { wait: Some(Span::secs(2)), ..Campaign::new(bid(&agent)) };
+        let Ok(lead) = coordinator.campaign(&name, campaign).await else { continue };
+        let place = book.granted(&election, lead.token().0);
+        let entry = Entry { resource: &resource, token: lead.token(), agent: None, note: "", hold: None };
+        let _ = tokio::time::timeout(Duration::from_secs(2), coordinator.admit(&entry, Some(&name))).await;
+        let until = boot::now() + Span::millis(random.between(0, 200));
+        while boot::now() < until && lead.ensure(Duration::ZERO) {
+            book.still(&election, place);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let _ = lead.release("").await;
+    }
+}
+
+/// Leads from the beginning to the end.
+async fn lasting(url: String, election: String, book: Book) {
+    let coordinator = Coordinator::connect(&url).await.unwrap();
+    let name = ElectionName::new(&election).unwrap();
+    let lead = coordinator.campaign(&name, Campaign::new(bid("lasting"))).await.unwrap();
+    let place = book.granted(&election, lead.token().0);
+    while !book.is_full() {
+        tokio::select! {
+            why = lead.lost() => {
+                book.lost.lock().unwrap().push(format!("{election}: {why}"));
+                return;
+            }
+            () = tokio::time::sleep(Duration::from_millis(20)) => book.still(&election, place),
+        }
+    }
+    lead.release("").await.unwrap();
+}
+
+fn names(what: &str, count: usize) -> Vec<String> {
+    (1..=count).map(|number| format!("{what}-{number}")).collect()
+}
+
+/// What became of the active one, which another takes over from.
+fn disturb(servers: &mut Several, round: usize, random: &mut Random) -> Duration {
+    let active = servers.active(None);
+    let begun = Instant::now();
+    let stops = round % 2 == 1;
+    if stops {
+        servers.signal(active, Signal::STOP);
+    } else {
+        servers.kill(active);
+    }
+    servers.active(Some(active));
+    let took = begun.elapsed();
+    std::thread::sleep(Duration::from_millis(random.between(0, 1_000)));
+    if stops {
+        servers.signal(active, Signal::CONT);
+    } else {
+        servers.run(active);
+    }
+    took
+}
+
+#[cfg(any(feature = "etcd", feature = "all-stores"))]
+#[test]
+fn the_active_server_is_killed_and_stopped_under_load() {
+    let Some(place) = places::etcd() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut servers = Several::start(folder.path(), &place.url, SERVERS, &["--server-ttl", "3s"]);
+    servers.active(None);
+    let (url, book, mut random) = (servers.url(), Book::default(), Random::seeded());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let mut programs = Vec::new();
+    for election in names("lasting", LASTING) {
+        programs.push(runtime.spawn(lasting(url.clone(), election, book.clone())));
+    }
+    for election in names("brief", BRIEF) {
+        for agent in names("program", PROGRAMS) {
+            programs.push(runtime.spawn(brief(url.clone(), election.clone(), agent, book.clone())));
+        }
+    }
+    support::until("all lead", || book.led.lock().unwrap().len() == LASTING + BRIEF);
+    let (rounds, mut longest) = (if support::campaign() { 20 } else { 4 }, Duration::ZERO);
+    for round in 0..rounds {
+        let before = book.grants.load(Ordering::Relaxed);
+        longest = longest.max(disturb(&mut servers, round, &mut random));
+        support::until("clients go on", || book.grants.load(Ordering::Relaxed) >= before + BRIEF);
+        let lost = book.lost.lock().unwrap().clone();
+        assert!(lost.is_empty(), "round {round}: {lost:?}\n{}", servers.logs());
+    }
+    // One that stops in order hands over.
+    let before = book.grants.load(Ordering::Relaxed);
+    let active = servers.active(None);
+    servers.stop(active);
+    servers.active(Some(active));
+    support::until("clients go on", || book.grants.load(Ordering::Relaxed) >= before + BRIEF);
+    book.enough.store(true, Ordering::Relaxed);
+    for program in programs {
+        runtime.block_on(program).unwrap();
+    }
+    assert_eq!(*book.lost.lock().unwrap(), Vec::<String>::new(), "{}", servers.logs());
+    check(&book, &runtime.block_on(Coordinator::connect(&url)).unwrap(), &runtime);
+    eprintln!(
+        "{rounds} active servers gone, {} leaderships, longest fail-over {longest:?}",
+        book.grants.load(Ordering::Relaxed)
+    );
+    around(&place.url, &url);
+}
+
+/// Two servers on any store: the lease goes on under the next one, and the token after it is higher.
+fn hands_over_on(place: Option<places::Place>) {
+    let Some(place) = place else { return };
+    let folder = tempfile::tempdir().unwrap();
+    World::on(&place.url).ok(&["init"]);
+    let mut servers = Several::start(folder.path(), &place.url, 2, &["--server-ttl", "3s"]);
+    let world = World::on(&servers.url());
+    let first = world.json(&["acquire", "e", "--as", "a", "--ttl", "60s"])["token"].as_u64().unwrap();
+    let active = servers.active(None);
+    servers.kill(active);
+    world.ok(&["renew", "e", "--as", "a"]);
+    servers.run(active);
+    let next = servers.active(None);
+    assert_ne!(next, active);
+    servers.signal(next, Signal::STOP);
+    world.ok(&["release", "e", "--as", "a"]);
+    let second = world.json(&["acquire", "e", "--as", "b"])["token"].as_u64().unwrap();
+    assert!(second > first);
+    servers.signal(next, Signal::CONT);
+    let history = world.ok(&["history", "e", "--json"]).jsons();
+    let epochs: Vec<u64> = history.iter().map(|entry| entry["epoch"].as_u64().unwrap()).collect();
+    assert_eq!(epochs, [first, second]);
+}
+
+#[test]
+fn servers_share_a_folder() {
+    hands_over_on(places::file());
+}
+
+#[test]
+fn servers_share_a_repository() {
+    hands_over_on(places::git());
+}
+
+#[cfg(any(feature = "postgres", feature = "all-stores"))]
+#[test]
+fn servers_share_a_table() {
+    hands_over_on(places::postgres());
+}
+
+#[cfg(any(feature = "kubernetes", feature = "all-stores"))]
+#[test]
+fn servers_share_a_namespace() {
+    hands_over_on(places::kubernetes());
+}
+
+#[cfg(any(feature = "firestore", feature = "all-stores"))]
+#[test]
+fn servers_share_a_collection() {
+    hands_over_on(places::firestore());
+}
+
+#[cfg(any(feature = "spanner", feature = "all-stores"))]
+#[test]
+fn servers_share_a_database() {
+    hands_over_on(places::spanner());
+}
+
+/// No token twice, no two at a time, and what the fences let through never goes back.
+fn check(book: &Book, coordinator: &Coordinator, runtime: &tokio::runtime::Runtime) {
+    for (election, mut led) in book.led.lock().unwrap().clone() {
+        led.sort_by_key(|led| led.token);
+        for pair in led.windows(2) {
+            assert!(pair[0].token < pair[1].token, "{election}: token {} was given twice", pair[0].token);
+            assert!(pair[0].to < pair[1].from, "{election}: {pair:?} led at the same time");
+        }
+        let name = ElectionName::new(&election).unwrap();
+        let history = runtime.block_on(coordinator.history(&name, 1_000)).unwrap();
+        let epochs: Vec<u64> = history.iter().map(|entry| entry.epoch.0).collect();
+        assert!(epochs.is_sorted_by(|a, b| a < b), "{election}: {epochs:?}");
+        let first = epochs.first().copied().unwrap_or(u64::MAX);
+        let missing: Vec<_> =
+            led.iter().filter(|led| led.token >= first && !epochs.contains(&led.token)).collect();
+        assert!(missing.is_empty(), "{election}: {missing:?} are not in its history");
+    }
+    for election in names("brief", BRIEF) {
+        let resource = ResourceName::new(&format!("db/{election}")).unwrap();
+        let accepted = runtime.block_on(coordinator.accepted(&resource)).unwrap();
+        assert!(!accepted.is_empty());
+        assert!(accepted.is_sorted_by_key(|entry| entry.token), "{election}: {accepted:?}");
+    }
+}
+
+/// Who goes around the servers is refused, and who looks is told what it cannot know.
+fn around(store: &str, url: &str) {
+    let (direct, through) = (World::on(store), World::on(url));
+    let refused = direct.call(&["acquire", "brief-1", "--as", "direct"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("servers decide on it"), "{}", refused.stderr);
+    direct.ok(&["status", "brief-1"]);
+    let servers = direct.json(&["status", "_baton/servers"]);
+    assert!(url.contains(servers["leader"]["contact"].as_str().unwrap().trim_start_matches("http://")));
+    let led = through.json(&["acquire", "brief-1", "--as", "late", "--contact", "http://late:1"]);
+    assert!(led["token"].as_u64().unwrap() > 0);
+    assert_eq!(through.status("brief-1")["leader"]["contact"], "http://late:1");
+    through.call(&["acquire", "_baton/servers", "--as", "late"]).expect(2);
+}

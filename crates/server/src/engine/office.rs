@@ -1,0 +1,176 @@
+//! The active one of several servers takes each election over before it says anything of it.
+//!
+//! Assumes that the epoch of this server's time in office is above those of all servers before it, and that their leases had ended
+//! before this engine started. Guarantees that once an election was looked at here, no write of an earlier server can change it: its first
+//! look is a swap that puts this server's epoch into the document, so that whatever an earlier server had decided on another version fails
+//! in the store. Does not stop an earlier server from writing to an election that nobody has asked for since: what it wrote is
+//! then found, and nobody was told of it in time to use it.
+
+use std::sync::{Arc, PoisonError};
+
+use baton_election::document::Transition;
+use baton_election::time::{Moment, Span};
+use baton_election::{Document, ElectionName, Epoch};
+use baton_store::{Clock, Expect, Key, Reading, Record, StoreError, Trace, Version, boot};
+use tokio::sync::watch;
+
+use super::Shared;
+
+/// How often it is tried to take an election over that others change meanwhile.
+const TRIES: u32 = 8;
+/// Between two of them.
+const BETWEEN: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// The time for which this server is the active one.
+pub(super) struct Office {
+    pub(super) epoch: Epoch,
+    /// Becomes true when a document shows that a later server has taken over.
+    pub(super) over: watch::Sender<bool>,
+}
+
+/// An election as it stands in the store, taken over.
+pub(super) struct Fetched {
+    pub(super) found: Option<(Document, Version)>,
+    pub(super) trace: Option<Trace>,
+    /// When its lease was renewed last, at the latest, if nobody but an engine's own memory knows better; none for this moment.
+    pub(super) renewed: Option<Moment>,
+}
+
+impl Office {
+    pub(super) fn new(epoch: Epoch) -> Office {
+        Office { epoch, over: watch::Sender::new(false) }
+    }
+
+    /// A later server has taken over.
+    fn end(&self, location: String) -> StoreError {
+        self.over.send_replace(true);
+        StoreError::Unavailable {
+            location,
+            why: "another server has taken over".to_string(),
+            hint: "ask again: the servers tell which one is active".to_string(),
+        }
+    }
+}
+
+impl Shared {
+    /// Reads an election, and takes it over if this is one of several servers. What is not there is told with what is known of it.
+    pub(super) async fn fetch(&self, election: &ElectionName) -> Result<Fetched, StoreError> {
+        let fetched = self.fetch_as_it_is(election).await?;
+        if self.office.is_none() {
+            return Ok(fetched);
+        }
+        match &fetched.found {
+            Some((document, _)) => {
+                self.vanished.found(document, fetched.trace, &self.store.location())?;
+                Ok(fetched)
+            }
+            None => {
+                let trace = self.vanished.gone(election, fetched.trace, self.clock.now());
+                Ok(Fetched { trace, ..fetched })
+            }
+        }
+    }
+
+    /// The same, for who may be about to make it: with what the store knows of itself at this moment.
+    pub(super) async fn fetch_for_command(&self, election: &ElectionName) -> Result<Fetched, StoreError> {
+        let fetched = self.fetch(election).await?;
+        if fetched.found.is_none() {
+            self.refresh_info().await?;
+        }
+        Ok(fetched)
+    }
+
+    async fn fetch_as_it_is(&self, election: &ElectionName) -> Result<Fetched, StoreError> {
+        let key = Key::Election(election.clone());
+        for tried in 0..TRIES {
+            if tried > 0 {
+                tokio::time::sleep(BETWEEN * tried).await;
+            }
+            let Reading { found, age, trace, asked_at, .. } = self.store.read(&key).await?;
+            let Some((Record::Election(mut document), version)) = found else {
+                return Ok(Fetched { found: None, trace, renewed: None });
+            };
+            let found = |document: Document, version| Some((document, version));
+            let Some(office) = &self.office else {
+                let renewed = Some(Moment::default());
+                return Ok(Fetched { found: found(*document, version), trace, renewed });
+            };
+            match document.server {
+                Some(server) if server > office.epoch => return Err(office.end(self.store.location())),
+                // Whoever did so knows how old the lease is, and is telling it at this moment.
+                Some(server) if server == office.epoch => {
+                    return Ok(Fetched { found: found(*document, version), trace, renewed: None });
+                }
+                Some(_) | None => {}
+            }
+            let renewed = last_renewal(document.server.is_some(), age, asked_at);
+            document.server = Some(office.epoch);
+            let record = Record::Election(document);
+            match self.store.swap(&key, Expect::Version(version), &record, Clock::Restart).await {
+                Ok(swapped) => {
+                    let Record::Election(document) = record else { unreachable!("it is an election") };
+                    return Ok(Fetched { found: found(*document, swapped.version), trace, renewed });
+                }
+                // The next look shows whose word stands.
+                Err(StoreError::Conflict | StoreError::Unknown { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StoreError::Unavailable {
+            location: self.store.location(),
+            why: format!("others keep changing the election `{election}`"),
+            hint: "nobody but the servers may write their elections".to_string(),
+        })
+    }
+}
+
+impl Shared {
+    /// What falls out of a document stands in its history first.
+    pub(super) async fn keep(
+        &self,
+        election: &ElectionName,
+        transition: Option<&Transition>,
+    ) -> Result<(), StoreError> {
+        let Some(transition) = transition else { return Ok(()) };
+        let unavailable = |why: String| StoreError::Unavailable {
+            location: self.store.location(),
+            why,
+            hint: "try again".to_string(),
+        };
+        let Some(historian) = &self.historian else { return Ok(()) };
+        match historian.keep_transition(election, transition).await {
+            Ok(()) => Ok(()),
+            // The document was not touched, whatever became of the history.
+            Err(baton::Error::Store(error)) if error.is_passing() => Err(unavailable(error.to_string())),
+            Err(baton::Error::Store(error)) => Err(error),
+            Err(error) => Err(unavailable(error.to_string())),
+        }
+    }
+
+    /// Where others can change what the store knows of itself, a new election begins with what it knows at this moment.
+    pub(super) async fn refresh_info(&self) -> Result<(), StoreError> {
+        if self.office.is_some()
+            && let Some((Record::Store(info), _)) = self.store.read(&Key::Store).await?.found
+        {
+            *self.info.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(info);
+        }
+        Ok(())
+    }
+}
+
+/// When the lease of a document was last renewed, at the latest, as it was read before it was taken over.
+///
+/// Earlier servers renewed until this engine started, and the engine counts from there by itself. Anybody else who renewed did so in the
+/// store, before the swap: if the store does not tell when, it may have been just before.
+fn last_renewal(served: bool, age: Option<Span>, asked_at: Moment) -> Option<Moment> {
+    match age {
+        Some(age) => Some(asked_at - age),
+        None if served => Some(Moment::default()),
+        None => None,
+    }
+}
+
+/// The moment until which others wait for a lease.
+pub(super) fn lease_until(document: &Document, age: Span) -> Moment {
+    boot::now() + document.lease_remaining(age)
+}

@@ -1,0 +1,221 @@
+//! Who answers: this server, if it is alone or the active one of several; otherwise it says who does.
+//!
+//! Assumes that the terms of two servers do not overlap, which their own election guarantees. Guarantees that nothing which tells of
+//! elections leaves this server unless its own lease held after it was found out; once it does not, whoever asks is sent on, and streams
+//! end.
+//!
+//! A reply that is held up after that check, in a stopped process or on the way, is harmless. Whoever asked counts its lease from before it
+//! asked, which was before this server's lease ended, and the next server gives every lease its full length from its own start,
+//! which is after that.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use baton::Leadership;
+use futures_util::{StreamExt, future};
+use http::header::{HeaderValue, LOCATION, RETRY_AFTER};
+use http::{Method, Request, StatusCode, Uri};
+use http_body::Body as _;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
+use hyper::body::Incoming;
+use tokio::sync::{Semaphore, watch};
+
+use super::calls::Readiness;
+use super::limits::Peers;
+use super::reply::{Problem, Reply, empty, json as answer, ok, reply};
+use super::right::Right;
+use super::route::{Ask, Matched};
+use super::{Service, TOLD, gate, openapi, route};
+use crate::options::{Limits, Options};
+use crate::tls::Tls;
+
+/// What every request comes to first.
+pub(crate) struct Front {
+    role: RwLock<Role>,
+    names: gate::Names,
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) limits: Limits,
+    pub(super) peers: Peers,
+    /// Who has too many connections, and is told so.
+    pub(super) told: Semaphore,
+    /// Becomes true when the server is to stop.
+    pub(super) stopping: watch::Sender<bool>,
+}
+
+#[derive(Clone)]
+enum Role {
+    /// Nobody else serves this store.
+    Alone(Arc<Service>),
+    /// The active one of several.
+    Active(Arc<Turn>),
+    /// Another one of several is active: where, if that is known.
+    Standby(Option<Arc<str>>),
+}
+
+/// One time of being the active one.
+pub(crate) struct Turn {
+    service: Arc<Service>,
+    pub(crate) lead: Leadership,
+    ended: AtomicBool,
+}
+
+impl Turn {
+    pub(crate) fn new(service: Service, lead: Leadership) -> Turn {
+        Turn { service: Arc::new(service), lead, ended: AtomicBool::new(false) }
+    }
+
+    /// What tells this run of the server from others.
+    pub(crate) fn run(&self) -> &str {
+        self.service.run()
+    }
+
+    /// Whether what this server says holds.
+    fn holds(&self) -> bool {
+        self.lead.ensure(Duration::ZERO)
+            && !self.ended.load(Ordering::Acquire)
+            && !self.service.engine.is_deposed()
+    }
+}
+
+impl Front {
+    /// For a server that is alone with its store.
+    pub(crate) fn alone(service: Arc<Service>, options: Options) -> Front {
+        Front::new(Role::Alone(service), options)
+    }
+
+    /// For one of several, which is not the active one yet.
+    pub(crate) fn one_of_several(options: Options) -> Front {
+        Front::new(Role::Standby(None), options)
+    }
+
+    fn new(role: Role, options: Options) -> Front {
+        let Options { tls, names, limits, require_tokens: _ } = options;
+        Front {
+            role: RwLock::new(role),
+            names: gate::Names { given: names, tls: tls.clone() },
+            tls,
+            peers: Peers::new(limits.peer_connections),
+            limits,
+            told: Semaphore::new(TOLD),
+            stopping: watch::Sender::new(false),
+        }
+    }
+
+    fn role(&self) -> Role {
+        self.role.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn become_(&self, role: Role) {
+        *self.role.write().unwrap_or_else(PoisonError::into_inner) = role;
+    }
+
+    /// From here on this server answers.
+    pub(crate) fn begin(&self, turn: &Arc<Turn>) {
+        self.become_(Role::Active(Arc::clone(turn)));
+    }
+
+    /// From here on it does not: nothing that is on its way leaves, and who waits or watches is let go.
+    pub(crate) fn end(&self, turn: &Turn) {
+        turn.ended.store(true, Ordering::Release);
+        self.become_(Role::Standby(None));
+        turn.service.stopping.send_replace(true);
+    }
+
+    /// Another one is active, there.
+    pub(crate) fn stand_by(&self, contact: Option<Arc<str>>) {
+        self.become_(Role::Standby(contact));
+    }
+
+    /// The server is to stop: who waits or watches is let go.
+    pub(super) fn stop(&self) {
+        match self.role() {
+            Role::Alone(service) => drop(service.stopping.send_replace(true)),
+            Role::Active(turn) => drop(turn.service.stopping.send_replace(true)),
+            Role::Standby(_) => {}
+        }
+        self.stopping.send_replace(true);
+    }
+
+    pub(super) async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Reply {
+        match self.role() {
+            Role::Alone(service) => service.answer(request, peer).await,
+            Role::Active(turn) if turn.holds() => {
+                let target = request.uri().clone();
+                let reply = turn.service.answer(request, peer).await;
+                if turn.holds() { while_it_holds(reply, turn) } else { elsewhere(&target, None) }
+            }
+            Role::Active(_) => self.redirect(&request, None),
+            Role::Standby(active) => self.redirect(&request, active.as_deref()),
+        }
+    }
+
+    /// What who is not active answers.
+    fn redirect(&self, request: &Request<Incoming>, active: Option<&str>) -> Reply {
+        let (parts, ()) = cut(request);
+        let head = parts.method == Method::HEAD;
+        let method = if head { &Method::GET } else { &parts.method };
+        let ask = match route::find(method, parts.uri.path()) {
+            Matched::Route(route, _) => Some(route.ask),
+            Matched::OtherMethod(_) | Matched::None => None,
+        };
+        if let Err(problem) = gate::admit(&parts, &self.names, ask.map_or(Right::Read, Ask::right)) {
+            return problem.into_reply();
+        }
+        let mut said = match (ask, active) {
+            (Some(Ask::Health), _) => ok(),
+            (Some(Ask::OpenApi), _) => reply(StatusCode::OK, "application/json", openapi::written()),
+            (Some(Ask::Ready), Some(active)) => {
+                let readiness = Readiness { ready: true, active: Some(active.to_string()) };
+                answer(&readiness).unwrap_or_else(Problem::into_reply)
+            }
+            (_, active) => elsewhere(request.uri(), active),
+        };
+        if head {
+            *said.body_mut() = empty();
+        }
+        said
+    }
+}
+
+/// The head of a request, as the gate takes it.
+fn cut(request: &Request<Incoming>) -> (http::request::Parts, ()) {
+    let mut head = Request::new(());
+    *head.method_mut() = request.method().clone();
+    *head.uri_mut() = request.uri().clone();
+    *head.headers_mut() = request.headers().clone();
+    head.into_parts()
+}
+
+/// A stream goes on only as long as this server is the active one: each piece of it is an answer.
+fn while_it_holds(reply: Reply, turn: Arc<Turn>) -> Reply {
+    if reply.body().size_hint().exact().is_some() {
+        return reply;
+    }
+    reply.map(|body| {
+        StreamBody::new(BodyStream::new(body).take_while(move |_| future::ready(turn.holds()))).boxed_unsync()
+    })
+}
+
+/// Sends whoever asks to the active server, or asks for patience if there is none.
+fn elsewhere(target: &Uri, active: Option<&str>) -> Reply {
+    let path = target.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let location = active.and_then(|active| HeaderValue::try_from(format!("{active}{path}")).ok());
+    match (location, active) {
+        (Some(location), Some(active)) => {
+            let (detail, hint) = ("another server is the active one", format!("ask it: {active}"));
+            let mut reply =
+                Problem::new(StatusCode::TEMPORARY_REDIRECT, "not-active", detail, hint).into_reply();
+            reply.headers_mut().insert(LOCATION, location);
+            reply
+        }
+        (_, _) => {
+            let (detail, hint) = ("no server is active at the moment", "ask again in a second");
+            let mut reply =
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-active", detail, hint).into_reply();
+            reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            reply
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Several servers on one store, over HTTP: one answers, the others say which, and what has lost its lease is silent.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use baton_election::time::Span;
+use baton_server::{Membership, Options, Server};
+use baton_store::{MemoryStore, Store};
+use serde_json::{Value, json};
+use support::{Held, acquire, credential};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// The servers' own lease.
+const TTL: Span = Span::secs(1);
+
+struct Running {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+/// A reply: its status, where it sends us, and its body.
+#[derive(Debug)]
+struct Said {
+    status: u16,
+    location: Option<String>,
+    body: Value,
+}
+
+async fn server(store: Arc<dyn Store>) -> Running {
+    let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
+    let contact = format!("http://{}", listener.local_addr().unwrap());
+    let server = Server::join(listener, store, Options::default(), Membership { contact, ttl: TTL }, |_| {})
+        .await
+        .unwrap();
+    let (address, (stop, stopped)) = (server.address(), oneshot::channel::<()>());
+    let served = tokio::spawn(server.serve(async { drop(stopped.await) }));
+    Running { address, stop, served }
+}
+
+async fn ask(to: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> Said {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\ncontent-length: {length}\r\n{kind}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let header = |name: &str| {
+        let line = head.lines().find(|line| line.to_lowercase().starts_with(name))?;
+        Some(line.split_once(": ")?.1.to_string())
+    };
+    Said {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        location: header("location"),
+        body: serde_json::from_str(body).unwrap_or(Value::Null),
+    }
+}
+
+/// Waits until one of them answers for elections, and says which.
+async fn active(servers: &[SocketAddr]) -> SocketAddr {
+    for _ in 0..2_000 {
+        for server in servers {
+            if ask(*server, "GET", "/v1/elections", None).await.status == 200 {
+                return *server;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nobody is active");
+}
+
+/// Waits until a server sends us to another.
+async fn redirects(from: SocketAddr, path: &str) -> Said {
+    for _ in 0..2_000 {
+        let said = ask(from, "GET", path, None).await;
+        if said.status == 307 {
+            return said;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it sends us nowhere");
+}
+
+fn renewal(epoch: &Value) -> Value {
+    json!({ "epoch": epoch, "credential": credential(1) })
+}
+
+#[tokio::test]
+async fn one_is_active_the_others_say_which_and_a_stop_hands_over() {
+    let store = MemoryStore::default();
+    let (a, b) = (server(Arc::new(store.clone())).await, server(Arc::new(store)).await);
+    let first = active(&[a.address, b.address]).await;
+    let (first, second) = if first == a.address { (a, b) } else { (b, a) };
+    let said = redirects(second.address, "/v1/elections/e%2Ff/leader?x=1").await;
+    let there = format!("http://{}/v1/elections/e%2Ff/leader?x=1", first.address);
+    assert_eq!((said.location.as_ref(), &said.body["code"]), (Some(&there), &json!("not-active")));
+    assert_eq!(ask(second.address, "GET", "/healthz", None).await.status, 200);
+    assert_eq!(ask(second.address, "GET", "/openapi.json", None).await.status, 200);
+    let ready = ask(second.address, "GET", "/readyz", None).await;
+    assert_eq!(ready.body["active"], format!("http://{}", first.address));
+    let wanted = serde_json::to_value(acquire(1, Span::secs(30))).unwrap();
+    let asked = ask(second.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
+    assert_eq!(asked.status, 307, "{asked:?}");
+    let led = ask(first.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
+    assert_eq!(led.status, 200, "{led:?}");
+    let epoch = &led.body["answer"]["epoch"];
+    first.stop.send(()).unwrap();
+    first.served.await.unwrap();
+    assert_eq!(active(&[second.address]).await, second.address);
+    let renewed = ask(second.address, "POST", "/v1/elections/e/renew", Some(&renewal(epoch))).await;
+    assert_eq!(renewed.status, 200, "{renewed:?}");
+    let servers = ask(second.address, "GET", "/v1/elections/_baton%2Fservers/leader", None).await;
+    assert_eq!(servers.body["contact"], format!("http://{}", second.address));
+    let refused = ask(second.address, "POST", "/v1/elections/_baton%2Fservers/acquire", Some(&wanted)).await;
+    assert_eq!(refused.body["code"], "invalid", "{refused:?}");
+    second.stop.send(()).unwrap();
+    second.served.await.unwrap();
+}
+
+#[tokio::test]
+async fn who_is_cut_off_from_the_store_says_nothing_once_its_lease_has_ended() {
+    let inner = MemoryStore::default();
+    let (one, two) = (Held::on(&inner), Held::on(&inner));
+    let first = server(Arc::new(one.clone())).await;
+    active(&[first.address]).await;
+    let wanted = serde_json::to_value(acquire(1, Span::secs(30))).unwrap();
+    let led = ask(first.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
+    let epoch = &led.body["answer"]["epoch"];
+    // What is told as it happens ends too.
+    let mut watching = TcpStream::connect(first.address).await.unwrap();
+    let request = format!("GET /v1/elections/e/watch HTTP/1.1\r\nhost: {}\r\n\r\n", first.address);
+    watching.write_all(request.as_bytes()).await.unwrap();
+    one.cut.store(true, Ordering::SeqCst);
+    let second = server(Arc::new(two)).await;
+    active(&[second.address]).await;
+    // It has the election in memory, and could say that it was renewed.
+    let silent = ask(first.address, "POST", "/v1/elections/e/renew", Some(&renewal(epoch))).await;
+    assert!(matches!(silent.status, 307 | 503), "{silent:?}");
+    assert_eq!(silent.body["code"], "not-active");
+    let leader = ask(first.address, "GET", "/v1/elections/e/leader", None).await;
+    assert_eq!(leader.body["code"], "not-active");
+    let mut told = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(60), async {
+        let mut piece = [0; 4_096];
+        while let Ok(length @ 1..) = watching.read(&mut piece).await {
+            told.extend_from_slice(&piece[..length]);
+            if told.ends_with(b"\r\n0\r\n\r\n") {
+                break;
+            }
+        }
+    });
+    ended.await.expect("its stream goes on");
+    let renewed = ask(second.address, "POST", "/v1/elections/e/renew", Some(&renewal(epoch))).await;
+    assert_eq!(renewed.status, 200, "{renewed:?}");
+    one.cut.store(false, Ordering::SeqCst);
+    let said = redirects(first.address, "/v1/elections").await;
+    assert_eq!(said.location, Some(format!("http://{}/v1/elections", second.address)));
+    for server in [first, second] {
+        server.stop.send(()).unwrap();
+        server.served.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_found_out_too_late_does_not_leave() {
+    let inner = MemoryStore::default();
+    let (one, two) = (Held::on(&inner), Held::on(&inner));
+    let first = server(Arc::new(one.clone())).await;
+    active(&[first.address]).await;
+    // Its writes are held back, the one that grants and those that renew its own lease.
+    one.hold.send_replace(true);
+    let wanted = serde_json::to_value(acquire(1, Span::secs(30))).unwrap();
+    let asked = tokio::spawn({
+        let (to, wanted) = (first.address, wanted.clone());
+        async move { ask(to, "POST", "/v1/elections/e/acquire", Some(&wanted)).await }
+    });
+    let second = server(Arc::new(two)).await;
+    active(&[second.address]).await;
+    one.hold.send_replace(false);
+    let silent = asked.await.unwrap();
+    assert_eq!(silent.body["code"], "not-active", "{silent:?}");
+    // Nobody had asked for the election since, so that the grant stands, and who asks again is told of it by the next server.
+    let led = ask(second.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
+    assert_eq!((led.status, &led.body["answer"]["epoch"]), (200, &json!(1)), "{led:?}");
+    for server in [first, second] {
+        server.stop.send(()).unwrap();
+        server.served.await.unwrap();
+    }
+}

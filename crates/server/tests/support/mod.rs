@@ -1,0 +1,156 @@
+//! A store between several servers and what they share, to be held back, cut off and wiped.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use baton_election::command::Acquire;
+use baton_election::policy::Limits;
+use baton_election::time::Span;
+use baton_election::{AgentName, Credential, ElectionName, Incarnation, LeaseKey};
+use baton_store::{
+    BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
+    StoreError, Strengths, Swapped,
+};
+use tokio::sync::watch;
+
+/// One server's way to a store.
+#[derive(Clone)]
+pub(crate) struct Held {
+    inner: Arc<Mutex<MemoryStore>>,
+    /// Swaps of elections wait while this is true.
+    pub(crate) hold: watch::Sender<bool>,
+    pub(crate) holding: Arc<AtomicUsize>,
+    /// The next swap of an election is applied, and the answer lost.
+    pub(crate) lose_answer: Arc<AtomicBool>,
+    /// It does not reach the store.
+    pub(crate) cut: Arc<AtomicBool>,
+    /// It does not tell how old a record is.
+    pub(crate) ageless: bool,
+}
+
+impl Held {
+    pub(crate) fn on(inner: &MemoryStore) -> Held {
+        Held {
+            inner: Arc::new(Mutex::new(inner.clone())),
+            hold: watch::Sender::new(false),
+            holding: Arc::default(),
+            lose_answer: Arc::default(),
+            cut: Arc::default(),
+            ageless: false,
+        }
+    }
+
+    /// Nothing is left but what the store knows of itself.
+    pub(crate) async fn wipe(&self) {
+        let info = self.inner().read(&Key::Store).await.unwrap().found;
+        let empty = MemoryStore::default();
+        if let Some((record, _)) = info {
+            empty.swap(&Key::Store, Expect::Absent, &record, Clock::Restart).await.unwrap();
+        }
+        *self.inner.lock().unwrap() = empty;
+    }
+
+    fn inner(&self) -> MemoryStore {
+        self.inner.lock().unwrap().clone()
+    }
+
+    fn reached(&self) -> Result<(), StoreError> {
+        match self.cut.load(Ordering::SeqCst) {
+            false => Ok(()),
+            true => Err(StoreError::Unavailable {
+                location: self.location(),
+                why: "it is cut off".to_string(),
+                hint: String::new(),
+            }),
+        }
+    }
+}
+
+impl Store for Held {
+    fn location(&self) -> String {
+        "held".to_string()
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        Box::pin(async move {
+            self.reached()?;
+            let reading = self.inner().read(key).await?;
+            Ok(Reading { age: reading.age.filter(|_| !self.ageless), ..reading })
+        })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a Key,
+        expect: Expect,
+        next: &'a Record,
+        clock: Clock,
+    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+        Box::pin(async move {
+            self.reached()?;
+            let election = matches!(key, Key::Election(_));
+            if election {
+                self.holding.fetch_add(1, Ordering::SeqCst);
+                let _ = self.hold.subscribe().wait_for(|hold| !hold).await;
+                self.holding.fetch_sub(1, Ordering::SeqCst);
+            }
+            let swapped = self.inner().swap(key, expect, next, clock).await?;
+            if election && self.lose_answer.swap(false, Ordering::SeqCst) {
+                return Err(StoreError::Unknown { location: self.location(), why: "lost".to_string() });
+            }
+            Ok(swapped)
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+        Box::pin(async move {
+            self.reached()?;
+            self.inner().list(prefix).await
+        })
+    }
+
+    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+        Box::pin(async move { self.inner().watch(key).await })
+    }
+
+    fn strengths(&self) -> Strengths {
+        Strengths { stamped: !self.ageless, ..self.inner().strengths() }
+    }
+}
+
+pub(crate) fn election() -> ElectionName {
+    ElectionName::new("e").unwrap()
+}
+
+pub(crate) fn credential(number: u8) -> Credential {
+    Credential { incarnation: Incarnation([number; 8]), key: LeaseKey([number; 16]) }
+}
+
+pub(crate) fn acquire(number: u8, ttl: Span) -> Acquire {
+    Acquire {
+        agent: AgentName::new(&format!("agent-{number}")).unwrap(),
+        incarnation: credential(number).incarnation,
+        key_hash: credential(number).key.hash(),
+        ttl: Some(ttl),
+        task: None,
+        capabilities: BTreeSet::new(),
+        limits: Limits::default(),
+        reason: None,
+        noticed: None,
+        offer: false,
+        contact: None,
+    }
+}
+
+/// Waits for a condition, with a bound on a hang.
+pub(crate) async fn until(holds: impl Fn() -> bool) {
+    let waited = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waited).await.expect("this hangs");
+}
