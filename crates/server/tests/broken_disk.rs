@@ -104,6 +104,7 @@ async fn acquire(engine: &Engine, election: &str, number: u8) -> Result<Decided,
         reason: None,
         noticed: None,
         offer: false,
+        contact: None,
     };
     engine.acquire(&ElectionName::new(election).unwrap(), acquire, Span::ZERO).await
 }

@@ -135,7 +135,8 @@ struct World {
 
 async fn world(receivers: &[&Listening]) -> World {
     let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
-    let mut server = Server::start(listener, Arc::new(MemoryStore::default()), Options::default()).await.unwrap();
+    let mut server =
+        Server::start(listener, Arc::new(MemoryStore::default()), Options::default()).await.unwrap();
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&said);
     let tell: Tell = Arc::new(move |text| notes.lock().unwrap().push(text.to_string()));
