@@ -62,12 +62,17 @@ impl Several {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
-        member.child = Some(command.spawn().unwrap());
+        let mut child = command.spawn().unwrap();
         let mut address = String::new();
         until("the server starts", || {
+            // Its port may be that of somebody's connection for a moment: such numbers are lent out.
+            if child.try_wait().unwrap().is_some() {
+                child = command.spawn().unwrap();
+            }
             address = std::fs::read_to_string(&member.announced).unwrap_or_default();
             address.ends_with('\n')
         });
+        member.child = Some(child);
         member.address = address.trim().to_string();
     }
 
