@@ -90,6 +90,11 @@ async fn agent(number: usize, stage: Arc<Stage>, store: Arc<dyn Store>, until: I
         let leadership = match coordinator.campaign(&election(), campaign).await {
             Ok(leadership) => leadership,
             Err(Error::WaitedLongEnough { .. }) => return,
+            // The wait ended while the store was failing.
+            Err(Error::Store(error)) => {
+                assert!(error.is_passing(), "{error}");
+                continue;
+            }
             Err(error) => panic!("{error}"),
         };
         stage.leaderships.fetch_add(1, Ordering::Relaxed);
