@@ -95,7 +95,8 @@ impl Local {
             unreachable!("an acquire is granted or refused, not {answer:?}")
         };
         let document = self.known_by(election, info.id, &answer, document, asked_at)?;
-        if !offer && !document.leader.as_ref().is_some_and(|leader| leader.offered) {
+        // What was granted to an earlier asking may be older than this one: a renewal tells how long it lasts, as for an offer.
+        if !offer && !repeated && !document.leader.as_ref().is_some_and(|leader| leader.offered) {
             return Ok(Grant { epoch, credential, ttl, asked_at, document, repeated });
         }
         let asked_at = boot::now();

@@ -6,6 +6,7 @@ mod support;
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -266,8 +267,14 @@ fn a_clock_that_was_set_back_changes_nothing_but_what_people_read() {
 #[test]
 fn webhooks_that_make_no_sense_are_refused_before_anything_is_made() {
     let world = World::new();
-    fs::write(world.file("short"), "secret\n").unwrap();
-    fs::write(world.file("secret"), "0123456789abcdef\n").unwrap();
+    for (name, text, mode) in [
+        ("short", "secret\n", 0o600),
+        ("secret", "0123456789abcdef\n", 0o600),
+        ("shared", "0123456789abcdef\n", 0o644),
+    ] {
+        fs::write(world.file(name), text).unwrap();
+        fs::set_permissions(world.file(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
     for (arguments, said) in [
         (&["--webhook", "https://a/"][..], "--webhook-secret-file"),
         (&["--webhook-secret-file", "secret"], "--webhook"),
@@ -275,6 +282,7 @@ fn webhooks_that_make_no_sense_are_refused_before_anything_is_made() {
         (&["--webhook", "http://u:hidden@a/", "--webhook-secret-file", "secret"], "password"),
         (&["--webhook", "http://a/", "--webhook-secret-file", "short"], "shorter"),
         (&["--webhook", "http://a/", "--webhook-secret-file", "none"], "cannot be read"),
+        (&["--webhook", "http://a/", "--webhook-secret-file", "shared"], "chmod 600 shared"),
     ] {
         let base = ["serve", "--listen", "127.0.0.1:0", "--store", "embedded:made.redb"];
         let refused = world.call(&[&base, arguments].concat()).expect(2);

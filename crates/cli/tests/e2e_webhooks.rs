@@ -6,6 +6,7 @@ mod support;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -88,6 +89,7 @@ fn every_change_of_leader_is_posted_and_signed_also_the_last_before_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
     fs::write(&secret, format!("{SECRET}\n")).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
     let (url, posted) = receiver();
     let arguments = ["--webhook", &url, "--webhook-secret-file", secret.to_str().unwrap()];
     let mut server = Server::start_with(&folder.path().join("server.redb"), &arguments);

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::{Document, Pulse, State};
 use crate::id::{Epoch, Incarnation, StoreId};
+use crate::lease::MIN_TTL;
 use crate::log::Numbered;
 use crate::name::{AgentName, ElectionName, ResourceName};
 use crate::refusal::Refusal;
@@ -22,6 +23,8 @@ use crate::time::{Span, WallTime, as_millis};
 pub const MAX_TAIL: usize = 64;
 /// The entries of one part of that log.
 pub const LOG_PART: u64 = 256;
+/// The longest hold. It is kept by beats while its command runs, so that one whose command died does not close the resource for long.
+pub const MAX_HOLD: Span = Span::secs(3_600);
 
 /// That a token was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -126,6 +129,9 @@ pub struct Sight<'a> {
 /// Admits a token, or refuses it. The fence returned is to be swapped in; entries of [`Fence::overflow`] stand in the log already.
 pub fn admit(fence: Option<&Fence>, entry: &Entry<'_>, sight: &Sight<'_>) -> Result<Fence, Refusal> {
     let document = sight.document;
+    if let Some((_, ttl)) = entry.hold {
+        check_hold(ttl)?;
+    }
     let mut next = match fence {
         None => Fence {
             resource: entry.resource.clone(),
@@ -178,6 +184,16 @@ pub fn keep(fence: &Fence, mine: Incarnation, sight: &Sight<'_>) -> Result<Fence
 pub fn leave(fence: &Fence, mine: Incarnation) -> Option<Fence> {
     own_hold(fence, mine).ok()?;
     Some(Fence { hold: None, beat: fence.beat + 1, ..fence.clone() })
+}
+
+fn check_hold(ttl: Span) -> Result<(), Refusal> {
+    if ttl < MIN_TTL || ttl > MAX_HOLD || ttl != ttl.whole_millis() {
+        return Err(Refusal::invalid(
+            format!("a hold of {ttl}; it is {MIN_TTL} to {MAX_HOLD}, in whole milliseconds"),
+            "a hold is kept by beats while its command runs; 5s suits most",
+        ));
+    }
+    Ok(())
 }
 
 fn own_hold(fence: &Fence, mine: Incarnation) -> Result<&Hold, Refusal> {

@@ -45,9 +45,9 @@ impl Margins {
 }
 
 /// How long an offer of a lease of `ttl` can be claimed: several who do not answer, one after the other, shall not leave the
-/// election vacant for longer than a lease. Who takes longer to answer could not keep such a lease either.
+/// election vacant for longer than a lease. In whole milliseconds, as ages are judged.
 pub fn offer(ttl: Span) -> Span {
-    ttl.scaled(1, 8).max(MIN_OFFER).min(MAX_OFFER)
+    ttl.scaled(1, 8).whole_millis().max(MIN_OFFER).min(MAX_OFFER)
 }
 
 /// When to renew, after the last renewal was asked for: early enough for two more tries.
@@ -97,6 +97,7 @@ mod tests {
         assert!(default_grace(Span::secs(2)) < max_grace(Span::secs(2)));
         assert_eq!(offer(MIN_TTL), MIN_OFFER);
         assert_eq!(offer(Span::secs(8)), Span::secs(1));
+        assert_eq!(offer(Span::millis(2_500)), Span::millis(312));
         assert_eq!(offer(Span::secs(60)), MAX_OFFER);
     }
 }

@@ -1,26 +1,24 @@
 //! A request on its way to the upstream, and the answer on its way back.
 //!
 //! A write is carried through by a task of its own: it counts as under way until the upstream has answered it whole, whether or not its
-//! client is still there.
+//! client is still there, and nothing more of it is passed on after that.
 
 use std::error::Error as StdError;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::channel::{Channel, Sender};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 use crate::cohort::{Order, Place};
 use crate::problem::Problem;
+use crate::upload::{Tap, Upload};
 use crate::upstream::Upstream;
 
 /// Why a body broke off.
@@ -30,6 +28,8 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Broken>;
 
 /// How many pieces of an answer lie between the upstream and a slow client.
 const PIECES: usize = 4;
+/// How long the connection of a request that was given up may take to close.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// Passes a read on. It ends with its client.
 pub(crate) async fn read(
@@ -51,29 +51,32 @@ pub(crate) async fn write(
     place: Place,
     limit: Duration,
 ) -> Result<Response<Body>, Problem> {
-    let arrived = Arc::new(AtomicBool::new(false));
-    let upload = Upload::new(body, Arc::clone(&arrived)).boxed_unsync();
+    let (upload, mut tap) = Upload::new(body);
     let (sender, head) = oneshot::channel();
     let mut client = Audience::Head(sender);
     tokio::spawn(async move {
+        let end = Instant::now() + limit;
+        let request = Request::from_parts(parts, upload.boxed_unsync());
         let failed = tokio::select! {
-            outcome = tokio::time::timeout(
-                limit,
-                relay(&upstream, Request::from_parts(parts, upload), &mut client, &place),
-            ) => match outcome {
+            outcome = timeout_at(end, relay(&upstream, request, &mut client, &place)) => match outcome {
                 Ok(Ok(())) => None,
                 Ok(Err(problem)) => Some(problem),
                 Err(_) => Some(late(limit)),
             },
-            () = cut_off(&place, &arrived) => Some(Problem::new(
+            () = cut_off(&place, &tap) => Some(Problem::new(
                 StatusCode::CONFLICT,
                 "cut-off",
                 "the request was cut off before it had arrived whole: its token is past, or cannot be checked",
                 "see who leads: baton status",
             )),
         };
+        // An upstream may answer before it has all of a request: the rest must not reach it beside the next leader's.
+        let cut = tap.shut();
         if let Some(problem) = failed {
             client.fail(problem);
+        }
+        if cut {
+            let _ = timeout_at(end.max(Instant::now() + CLOSING), tap.let_go()).await;
         }
         drop(place);
     });
@@ -131,9 +134,9 @@ async fn relay(
 }
 
 /// Waits for the order to cut off what has not arrived whole.
-async fn cut_off(place: &Place, arrived: &AtomicBool) {
+async fn cut_off(place: &Place, tap: &Tap) {
     place.told(Order::Cut).await;
-    if arrived.load(Ordering::Relaxed) {
+    if !tap.shut() {
         std::future::pending::<()>().await;
     }
 }
@@ -149,44 +152,4 @@ fn late(limit: Duration) -> Problem {
 
 fn broke_off(error: &hyper::Error) -> Problem {
     Problem::new(StatusCode::BAD_GATEWAY, "upstream", format!("the answer broke off: {error}"), "")
-}
-
-/// A body on its way to the upstream, which notes when it has arrived whole.
-struct Upload {
-    body: Incoming,
-    arrived: Arc<AtomicBool>,
-}
-
-impl Upload {
-    fn new(body: Incoming, arrived: Arc<AtomicBool>) -> Upload {
-        arrived.store(http_body::Body::is_end_stream(&body), Ordering::Relaxed);
-        Upload { body, arrived }
-    }
-}
-
-impl http_body::Body for Upload {
-    type Data = Bytes;
-    type Error = Broken;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(frame) = &polled
-            && !matches!(frame, Some(Err(_)))
-            && (frame.is_none() || self.body.is_end_stream())
-        {
-            self.arrived.store(true, Ordering::Relaxed);
-        }
-        polled.map(|frame| frame.map(|frame| frame.map_err(Broken::from)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

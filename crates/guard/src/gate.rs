@@ -10,30 +10,30 @@
 //!   ended is let in for as long as it takes to hear of the end: pushed by the store, at the latest with the next keeping of the hold.
 //!   Nothing of the successor was let in by then, so that the order of the writes is the order of the tokens.
 //! - A higher token is let in only when all requests of lower ones that went through this guard have ended: the upstream has
-//!   answered them whole, or they were given up because they took longer than the limit on one request.
+//!   answered them whole, or they were given up because they took longer than the limit on one request. Of a request that is
+//!   answered before it has arrived whole nothing more is passed on.
 //! - Without the store a token that was let in is let in until the hold ends, some five seconds; then every write is refused.
 //!
-//! Does not guarantee that the upstream has stopped working on a request that was given up, nor anything about a guard that is itself
-//! killed or stopped while requests are under way: others wait for the end of its hold, and not for those.
+//! Does not guarantee that the upstream has stopped working on a request that was given up, or reads no more of one that it has
+//! answered and that is in its connection's buffers, nor anything about a guard that is itself killed or stopped while requests are
+//! under way: others wait for the end of its hold, and not for those.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use baton::election::fence::Entry;
+use baton::election::fence::{self, Entry};
 use baton::election::time::{Moment, Span};
 use baton::election::{ElectionName, Epoch, Incarnation, Margins, Refusal, ResourceName};
 use baton::store::boot;
 use baton::{Coordinator, Error, Follower};
-use tokio::sync::Semaphore;
 use tokio::time::{Duration, Instant, timeout_at};
 
 use crate::cohort::{Cohort, Order, Place};
 use crate::keeper;
+use crate::look::Looks;
 use crate::problem::Problem;
 
 /// How long a hold lasts after it was last kept: how long others wait if this guard is killed.
 pub(crate) const HOLD: Span = Span::secs(5);
-/// How many ask the store at once whether a token is current.
-const CHECKS: usize = 32;
 /// How often the fence is asked again while another has a hold on it.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -48,7 +48,7 @@ pub(crate) struct Gate {
     state: Mutex<State>,
     /// Who lets another token in, or gives the hold back, does so alone.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    checks: Semaphore,
+    looks: Looks,
 }
 
 struct State {
@@ -103,7 +103,7 @@ impl Gate {
             drain,
             state: Mutex::new(State { holder, known: Epoch(0), open: None, leaving: Vec::new() }),
             turn: tokio::sync::Mutex::default(),
-            checks: Semaphore::new(CHECKS),
+            looks: Looks::default(),
         }
     }
 
@@ -185,20 +185,20 @@ impl Gate {
         state.open.as_ref().is_some_and(|open| open.cohort.token == token && boot::now() < open.until)
     }
 
-    /// Whether a token is current, as the store says.
+    /// Whether a token is current, as the store says. All who ask at the same time share one look: tokens that are not current, however
+    /// many are shown, keep nobody out.
     async fn check(&self, token: Epoch, until: Instant) -> Result<(), Problem> {
-        let Ok(_permit) = self.checks.try_acquire() else {
-            return Err(Problem::not_now("busy", "too many tokens are being checked", "try again"));
+        let view = async { self.coordinator.view(&self.election).await.map_err(Problem::from) };
+        let looked = timeout_at(until, self.looks.look(view)).await;
+        let seen = looked.unwrap_or_else(|_| Err(self.silent()))?;
+        let checked = match &seen.document {
+            Some(document) => fence::check(token, document, seen.age),
+            None => Err(Refusal::UnknownElection { election: self.election.to_string() }),
         };
-        match timeout_at(until, self.coordinator.check(&self.election, token)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(Error::Refused(refusal))) => {
-                self.learn(&refusal);
-                Err(refusal.into())
-            }
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(self.silent()),
-        }
+        checked.map_err(|refusal| {
+            self.learn(&refusal);
+            refusal.into()
+        })
     }
 
     /// Waits for the requests of other tokens.

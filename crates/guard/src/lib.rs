@@ -9,10 +9,12 @@ mod cohort;
 mod forward;
 mod gate;
 mod keeper;
+mod look;
 mod pace;
 mod problem;
 mod request;
 mod serve;
+mod upload;
 mod upstream;
 
 use std::net::SocketAddr;

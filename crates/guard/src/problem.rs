@@ -15,7 +15,7 @@ use crate::forward::Body;
 pub(crate) const SAID_BY_GUARD: HeaderName = HeaderName::from_static("baton-guard");
 
 /// Why a request was not let through.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
     code: &'static str,

@@ -149,6 +149,18 @@ async fn bodies_are_streamed_both_ways() {
 }
 
 #[tokio::test]
+async fn the_body_of_a_read_passes_or_is_refused_but_is_not_lost() {
+    let (upstream, guard) = led().await;
+    assert_eq!(guard.ask("GET", "/search", &[], "query").await.status, 200);
+    assert_eq!(upstream.seen()[0].body.as_deref(), Some(&b"query"[..]));
+    let chunked = "transfer-encoding: chunked\r\nhost: g\r\nconnection: close\r\n\r\n5\r\nquery\r\n0\r\n\r\n";
+    guard.raw(&format!("GET /search HTTP/1.1\r\n{chunked}")).await.expect(411, "invalid");
+    assert_eq!(guard.raw(&format!("OPTIONS /search HTTP/1.1\r\n{chunked}")).await.status, 200);
+    assert_eq!(upstream.seen()[1].body.as_deref(), Some(&b"query"[..]));
+    assert_eq!(upstream.seen().len(), 2);
+}
+
+#[tokio::test]
 async fn an_upstream_with_a_certificate_is_believed_if_its_authority_is() {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use baton::election::{ResourceName, Span};
 use baton_guard::{Guard, Settings, StartError};
 use support::{Answer, Fickle, HANG, Running, Upstream, coordinator, lead, release, settings, succeed};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(300);
@@ -146,6 +146,72 @@ async fn a_write_that_never_arrives_whole_is_cut_off_for_the_next_leader() {
     assert_eq!(put_at_last(&guard, "/2", 2).await.status, 200);
     upstream.until("broken /1").await;
     assert!(upstream.seen().iter().all(|seen| seen.path != "/1" || seen.body.is_none()));
+}
+
+#[tokio::test]
+async fn nothing_follows_of_a_write_that_was_answered_before_it_had_arrived_whole() {
+    let (store, listener) = (Fickle::default(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let guard = Running::start(&store, &format!("http://{}", listener.local_addr().unwrap()), LONG).await;
+    let first = lead(&store, "a", Span::secs(600)).await;
+    let mut client = TcpStream::connect(guard.address).await.unwrap();
+    let head = "PUT /1 HTTP/1.1\r\nhost: g\r\nbaton-token: 1\r\ncontent-length: 1000000\r\n\r\n";
+    client.write_all(format!("{head}0123456789").as_bytes()).await.unwrap();
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let mut early = listener.accept().await.unwrap().0;
+    read_until(&mut early, "0123456789").await;
+    early.write_all(answer).await.unwrap();
+    read_until(&mut client, "200 OK").await;
+    succeed(&store, &first, "b").await;
+    let next = async {
+        let mut next = listener.accept().await.unwrap().0;
+        read_until(&mut next, "body").await;
+        // The former leader goes on sending.
+        let _ = client.write_all(&[b'x'; 999_990]).await;
+        next.write_all(answer).await.unwrap();
+        next
+    };
+    let (answered, _next) = tokio::join!(guard.put("/2", 2), next);
+    assert_eq!(answered.status, 200);
+    let mut rest = Vec::new();
+    let _ = tokio::time::timeout(HANG, early.read_to_end(&mut rest)).await.expect("it is kept open");
+    assert_eq!(rest.len(), 0, "it came after the next leader's write");
+}
+
+/// Reads until some text has come.
+async fn read_until(stream: &mut TcpStream, text: &str) {
+    let mut bytes = Vec::new();
+    let arrival = async {
+        while !String::from_utf8_lossy(&bytes).contains(text) {
+            assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "it ends: {bytes:?}");
+        }
+    };
+    tokio::time::timeout(HANG, arrival).await.unwrap_or_else(|_| panic!("never came: {text}"));
+}
+
+#[tokio::test]
+async fn tokens_that_were_never_given_keep_no_leader_out() {
+    let (store, _, guard) = guarded(LONG).await;
+    lead(&store, "a", Span::secs(600)).await;
+    store.stalled.send_replace(true);
+    let before = store.asked.load(Ordering::SeqCst);
+    let mut clients = Vec::new();
+    for token in (1_000..1_100).chain([1]) {
+        let mut client = TcpStream::connect(guard.address).await.unwrap();
+        let head =
+            format!("PUT /{token} HTTP/1.1\r\nhost: g\r\nbaton-token: {token}\r\nconnection: close\r\n");
+        client.write_all(format!("{head}content-length: 0\r\n\r\n").as_bytes()).await.unwrap();
+        clients.push(client);
+    }
+    // Time for answers that nobody should get before the store has been asked.
+    assert!(tokio::time::timeout(SHORT, clients[99].readable()).await.is_err(), "it was not asked");
+    store.stalled.send_replace(false);
+    let mut leader = clients.pop().unwrap();
+    for mut client in clients {
+        read_until(&mut client, "HTTP/1.1 409").await;
+    }
+    read_until(&mut leader, "HTTP/1.1 200").await;
+    let asked = store.asked.load(Ordering::SeqCst) - before;
+    assert!(asked < 100, "{asked} questions for 101 tokens at once");
 }
 
 #[tokio::test]

@@ -1,17 +1,26 @@
 //! Candidates, where a policy compares them. They live in memory only: they enlist anew within seconds of a restart.
 //!
 //! Who has withdrawn or lapsed is not shown, and is forgotten before as many stand there as are remembered: so the memory that they take is
-//! bounded by those who stand.
+//! bounded by those who stand, of whom there are so many at most.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use baton_election::time::Moment;
+use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Candidate, ElectionName};
 use baton_store::{Clock, Expect, Key, Reading, Record, StoreError, Swapped, Version, boot};
 
+/// How long a candidate stands at a server unless it says so again, whatever it asks for.
+pub(crate) const LONGEST: Span = Span::secs(5 * 60);
+/// The most candidates of one election.
+const MOST_OF_ONE: usize = 10_000;
+/// The most candidates of all elections.
+const MOST: usize = 100_000;
 /// Below so many nobody is forgotten.
 const FEW: usize = 64;
+/// Where there is no room, how often those who do not stand are looked for.
+const LOOK: Span = Span::secs(1);
 
 #[derive(Default)]
 pub(crate) struct Candidates {
@@ -20,11 +29,15 @@ pub(crate) struct Candidates {
 
 #[derive(Default)]
 struct State {
-    enlisted: BTreeMap<(ElectionName, AgentName), Enlisted>,
+    enlisted: BTreeMap<ElectionName, BTreeMap<AgentName, Enlisted>>,
+    /// How many they are.
+    count: usize,
     /// The last version given. One never comes back, not even to an agent that was forgotten.
     version: u64,
     /// At how many those who do not stand are forgotten next.
     enough: usize,
+    /// When they were forgotten last.
+    forgot: Option<Moment>,
 }
 
 struct Enlisted {
@@ -44,11 +57,41 @@ impl Enlisted {
 }
 
 impl State {
+    fn find(&self, election: &ElectionName, agent: &AgentName) -> Option<&Enlisted> {
+        self.enlisted.get(election)?.get(agent)
+    }
+
+    /// Forgets those who do not stand, if they may be many.
     fn forget(&mut self, now: Moment) {
-        if self.enlisted.len() >= self.enough.max(FEW) {
-            self.enlisted.retain(|_, enlisted| enlisted.stands(now));
-            self.enough = 2 * self.enlisted.len();
+        if self.count >= self.enough.max(FEW) {
+            self.forget_all(now);
         }
+    }
+
+    fn forget_all(&mut self, now: Moment) {
+        self.enlisted.retain(|_, of| {
+            of.retain(|_, enlisted| enlisted.stands(now));
+            !of.is_empty()
+        });
+        self.count = self.enlisted.values().map(BTreeMap::len).sum();
+        self.enough = 2 * self.count;
+        self.forgot = Some(now);
+    }
+
+    /// Whether one is there, or one more may be.
+    fn has_room(&mut self, election: &ElectionName, agent: &AgentName, now: Moment) -> bool {
+        if self.may_have(election, agent) {
+            return true;
+        }
+        if self.forgot.is_none_or(|forgot| now.since(forgot) >= LOOK) {
+            self.forget_all(now);
+        }
+        self.may_have(election, agent)
+    }
+
+    fn may_have(&self, election: &ElectionName, agent: &AgentName) -> bool {
+        let of_one = self.enlisted.get(election).map_or(0, BTreeMap::len);
+        self.find(election, agent).is_some() || of_one < MOST_OF_ONE && self.count < MOST
     }
 }
 
@@ -60,7 +103,7 @@ impl Candidates {
     pub(crate) fn read(&self, election: &ElectionName, agent: &AgentName) -> Reading {
         let asked_at = boot::now();
         let state = self.state();
-        let found = state.enlisted.get(&(election.clone(), agent.clone()));
+        let found = state.find(election, agent);
         Reading {
             age: found.map(|found| asked_at.since(found.stamp)),
             found: found.map(|found| (Record::Candidate(Box::new(found.candidate.clone())), found.version())),
@@ -79,17 +122,16 @@ impl Candidates {
         clock: Clock,
     ) -> Result<Swapped, StoreError> {
         let Record::Candidate(candidate) = next else {
-            return Err(StoreError::Refused {
-                place: Key::Candidate(election.clone(), agent.clone()).to_string(),
-                why: "it is no candidate".to_string(),
-                hint: "this is a fault of the server".to_string(),
-            });
+            return Err(refused(election, agent, "it is no candidate", "this is a fault of the server"));
         };
         let now = boot::now();
         let mut state = self.state();
         state.forget(now);
-        let key = (election.clone(), agent.clone());
-        let found = state.enlisted.get(&key);
+        if !state.has_room(election, agent, now) {
+            let why = "there are as many candidates as there may be";
+            return Err(refused(election, agent, why, "try again when some have withdrawn"));
+        }
+        let found = state.find(election, agent);
         match (expect, found) {
             (Expect::Absent, None) => {}
             (Expect::Version(expected), Some(found)) if *expected == found.version() => {}
@@ -102,23 +144,43 @@ impl Candidates {
         state.version += 1;
         let enlisted = Enlisted { candidate: (**candidate).clone(), version: state.version, stamp };
         let version = enlisted.version();
-        state.enlisted.insert(key, enlisted);
+        let before = state.enlisted.entry(election.clone()).or_default().insert(agent.clone(), enlisted);
+        state.count += usize::from(before.is_none());
         Ok(Swapped { version })
+    }
+
+    /// Whether one may stand. Who is remembered may.
+    pub(crate) fn has_room(&self, election: &ElectionName, agent: &AgentName) -> bool {
+        self.state().has_room(election, agent, boot::now())
     }
 
     /// At most so many of those who stand, in order: the first, or those after this one.
     pub(crate) fn list(&self, election: &ElectionName, after: Option<&Key>, limit: usize) -> Vec<Key> {
         let now = boot::now();
         let state = self.state();
-        let standing = state.enlisted.iter().filter(|((of, _), one)| of == election && one.stands(now));
-        let keys = standing.map(|((of, agent), _)| Key::Candidate(of.clone(), agent.clone()));
-        keys.filter(|key| after.is_none_or(|after| key > after)).take(limit).collect()
+        let from = match after {
+            Some(Key::Candidate(of, agent)) if of == election => Bound::Excluded(agent),
+            Some(_) | None => Bound::Unbounded,
+        };
+        let of_one = state.enlisted.get(election).into_iter();
+        let standing = of_one
+            .flat_map(|of| of.range::<AgentName, _>((from, Bound::Unbounded)))
+            .filter(|(_, one)| one.stands(now));
+        standing.map(|(agent, _)| Key::Candidate(election.clone(), agent.clone())).take(limit).collect()
+    }
+}
+
+fn refused(election: &ElectionName, agent: &AgentName, why: &str, hint: &str) -> StoreError {
+    StoreError::Refused {
+        place: Key::Candidate(election.clone(), agent.clone()).to_string(),
+        why: why.to_string(),
+        hint: hint.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use baton_election::time::{Span, WallTime};
+    use baton_election::time::WallTime;
     use baton_election::{Incarnation, LeaseKey};
 
     use super::*;
@@ -160,9 +222,43 @@ mod tests {
             enlist(&candidates, number, true).unwrap();
         }
         assert_eq!(candidates.list(&election(), None, usize::MAX).len(), 100);
-        let remembered = candidates.state().enlisted.len();
+        let remembered = candidates.state().count;
         assert!(remembered <= 2 * 100 + FEW, "{remembered}");
         assert!(candidates.read(&election(), &agent(7)).found.is_some());
+    }
+
+    #[test]
+    fn so_many_stand_and_no_more_until_some_withdraw() {
+        let candidates = Candidates::default();
+        for number in 0..MOST_OF_ONE {
+            enlist(&candidates, number, false).unwrap();
+        }
+        assert!(!candidates.has_room(&election(), &agent(MOST_OF_ONE)));
+        assert!(matches!(enlist(&candidates, MOST_OF_ONE, false), Err(StoreError::Refused { .. })));
+        assert!(candidates.has_room(&election(), &agent(7)), "who stands goes on");
+        assert!(candidates.has_room(&ElectionName::new("other").unwrap(), &agent(0)));
+        let seventh = candidates.read(&election(), &agent(7)).found.unwrap();
+        let Record::Candidate(mut candidate) = seventh.0 else { panic!("it is a candidate") };
+        candidate.withdrawn = true;
+        let (next, expect) = (Record::Candidate(candidate), Expect::Version(seventh.1));
+        candidates.swap(&election(), &agent(7), &expect, &next, Clock::Keep).unwrap();
+        candidates.state().forgot = None;
+        enlist(&candidates, MOST_OF_ONE, false).unwrap();
+        assert_eq!(candidates.state().count, MOST_OF_ONE);
+    }
+
+    #[test]
+    fn parts_of_a_list_follow_each_other() {
+        let candidates = Candidates::default();
+        for number in 0..10 {
+            enlist(&candidates, number, number == 3).unwrap();
+        }
+        let all = candidates.list(&election(), None, usize::MAX);
+        assert_eq!(all.len(), 9);
+        let first = candidates.list(&election(), None, 4);
+        let rest = candidates.list(&election(), first.last(), usize::MAX);
+        assert_eq!([first, rest].concat(), all);
+        assert!(candidates.list(&ElectionName::new("d").unwrap(), None, 4).is_empty());
     }
 
     #[test]

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use baton::{Bid, Campaign, Coordinator, Leadership, Memory, Patience};
 use baton_election::time::Span;
-use baton_election::{AgentName, ElectionName};
+use baton_election::{AgentName, ElectionName, Epoch};
 use baton_store::{Key, Store, StoreError};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::http::{Front, Register, Service, Turn};
 use crate::options::Options;
+use crate::tokens;
 use crate::webhooks::{Deliveries, Receiver, Secret, Tell};
 
 /// How long a server waits after it failed to become active.
@@ -36,7 +37,7 @@ pub struct Membership {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turned {
     /// It is the active one, in this epoch of theirs.
-    Active(baton_election::Epoch),
+    Active(Epoch),
     /// It is no longer, for this reason.
     Standby(String),
     /// It could not take part for a moment, for this reason.
@@ -138,7 +139,7 @@ impl Cluster {
     async fn be_active(&self, lead: Leadership, stop: &mut watch::Receiver<bool>) {
         let epoch = lead.token();
         // The leases of all elections count from here at the earliest: after the grant, before which no other server's lease ran.
-        let engine = match Engine::take_over(Arc::clone(&self.store), epoch).await {
+        let engine = match self.take_over(epoch).await {
             Ok(engine) => engine,
             Err(error) => {
                 (self.tell)(Turned::Failed(error.to_string()));
@@ -164,6 +165,13 @@ impl Cluster {
             Some(why) => (self.tell)(Turned::Standby(why)),
             None => self.hand_over(&turn.lead).await,
         }
+    }
+
+    /// What a turn begins with. Who was revoked while another server was active is not let in by this one.
+    async fn take_over(&self, epoch: Epoch) -> Result<Engine, StoreError> {
+        let engine = Engine::take_over(Arc::clone(&self.store), epoch).await?;
+        tokens::refresh(&*self.store, &self.door.register).await?;
+        Ok(engine)
     }
 
     /// Gives the lease back: this server says nothing of elections any more.

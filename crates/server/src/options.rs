@@ -33,6 +33,8 @@ pub struct Limits {
     pub commands: u32,
     /// Streams of one token at once.
     pub streams: usize,
+    /// Sessions of one token at once; without one, of the agents of one name.
+    pub sessions: usize,
     /// Connections of one address at once, unless it is a loopback one.
     pub peer_connections: usize,
     /// Connections of all at once; the others wait.
@@ -46,6 +48,7 @@ impl Default for Limits {
         Limits {
             commands: 5_000,
             streams: 4_096,
+            sessions: 10_000,
             peer_connections: 2_048,
             connections: 16_384,
             unread: Duration::from_secs(30),

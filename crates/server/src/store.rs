@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use baton_election::ElectionName;
 use baton_election::document::Transition;
+use baton_election::{Candidate, ElectionName};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Expect, Key, Prefix, Reading, Record, Store, StoreError, Strengths,
     Swapped, Version, boot,
@@ -30,6 +30,11 @@ impl Behind {
     pub(crate) fn new(engine: Engine, register: Arc<Register>) -> Behind {
         let info = tokio::sync::Mutex::default();
         Behind { engine, candidates: Candidates::default(), register, info }
+    }
+
+    /// Whether one more may stand. Who stands already may go on.
+    pub(crate) fn has_room_for(&self, candidate: &Candidate) -> bool {
+        self.candidates.has_room(&candidate.election, &candidate.agent)
     }
 
     async fn read_election(&self, election: &ElectionName) -> Result<Reading, StoreError> {

@@ -1,7 +1,8 @@
 //! The access tokens of the store, as those that are let in.
 //!
-//! They are read at the start and whenever the store tells of a change, whoever made it: another server on the same store, or an
-//! operator who changed the store itself. While the store cannot be read, those that were known last are let in.
+//! They are read at the start, at the beginning of each turn as the active server, and whenever the store tells of a change, whoever made
+//! it: another server on the same store, or an operator who changed the store itself. While nothing tells of changes, they are read
+//! every second. While the store cannot be read, those that were known last are let in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,9 +40,10 @@ async fn refresh_surely(store: &dyn Store, register: &Register) {
 /// The same after every change, for ever.
 pub(crate) async fn follow(store: Arc<dyn Store>, register: Arc<Register>) {
     loop {
-        if let Ok(mut changes) = store.watch(&Key::Tokens).await {
-            // Whatever changed before the watch began is found by a look.
-            refresh_surely(&*store, &register).await;
+        let changes = store.watch(&Key::Tokens).await;
+        // Whatever changed before the watch began, or while nothing tells of changes, is found by a look.
+        refresh_surely(&*store, &register).await;
+        if let Ok(mut changes) = changes {
             while changes.next().await.is_some() {
                 refresh_surely(&*store, &register).await;
             }

@@ -224,6 +224,25 @@ async fn an_offer_that_nobody_claims_goes_to_the_next() {
 }
 
 #[tokio::test]
+async fn an_offer_whose_length_is_no_round_number_goes_on_too() {
+    let (engine, _) = engine().await;
+    let epoch = grant(&engine, 1, Span::secs(1)).await;
+    let first = {
+        let engine = engine.clone();
+        let acquire = acquire(2, Span::millis(2_500));
+        tokio::spawn(async move { engine.acquire(&election(), acquire, Span::secs(20)).await })
+    };
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let second = wait_in_line(&engine, 3, Span::secs(20));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    release(&engine, 1, epoch).await.unwrap();
+    let offered = granted(first.await.unwrap());
+    let begun = boot::now();
+    assert!(granted(second.await.unwrap()) > offered);
+    assert!(boot::now().since(begun) < Span::secs(8), "somebody looked again by itself");
+}
+
+#[tokio::test]
 async fn a_lease_ends_for_who_waits_when_it_ends_and_not_before() {
     let (engine, _) = engine().await;
     let begun = boot::now();

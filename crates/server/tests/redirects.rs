@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use baton::{Coordinator, Memory, NewToken};
+use baton_election::operator::OperatorKey;
 use baton_election::time::Span;
+use baton_election::tokens::Role;
 use baton_server::{Membership, Options, Server};
 use baton_store::{MemoryStore, Store};
 use serde_json::{Value, json};
@@ -37,23 +40,37 @@ struct Said {
 }
 
 async fn server(store: Arc<dyn Store>) -> Running {
-    let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
+    server_with(store, Options::default()).await
+}
+
+async fn server_with(store: Arc<dyn Store>, options: Options) -> Running {
+    let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
     let contact = format!("http://{}", listener.local_addr().unwrap());
-    let server = Server::join(listener, store, Options::default(), Membership { contact, ttl: TTL }, |_| {})
-        .await
-        .unwrap();
+    let server =
+        Server::join(listener, store, options, Membership { contact, ttl: TTL }, |_| {}).await.unwrap();
     let (address, (stop, stopped)) = (server.address(), oneshot::channel::<()>());
     let served = tokio::spawn(server.serve(async { drop(stopped.await) }));
     Running { address, stop, served }
 }
 
 async fn ask(to: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> Said {
+    ask_with(to, method, path, body, None).await
+}
+
+async fn ask_with(
+    to: SocketAddr,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+    token: Option<&str>,
+) -> Said {
     let mut stream = TcpStream::connect(to).await.unwrap();
     let body = body.map(Value::to_string).unwrap_or_default();
     let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
     let length = body.len();
+    let token = token.map_or(String::new(), |token| format!("authorization: Bearer {token}\r\n"));
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\ncontent-length: {length}\r\n{kind}\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\ncontent-length: {length}\r\n{token}{kind}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
@@ -173,6 +190,54 @@ async fn who_is_cut_off_from_the_store_says_nothing_once_its_lease_has_ended() {
         server.stop.send(()).unwrap();
         server.served.await.unwrap();
     }
+}
+
+/// Asks with a token until the server answers so.
+async fn until_said(to: SocketAddr, token: &str, wanted: impl Fn(u16) -> bool) -> u16 {
+    for _ in 0..2_000 {
+        let said = ask_with(to, "GET", "/v1/elections", None, Some(token)).await;
+        if wanted(said.status) {
+            return said.status;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it does not say so");
+}
+
+#[tokio::test]
+async fn who_was_revoked_at_one_server_is_not_let_in_by_the_next() {
+    let inner = MemoryStore::default();
+    let direct = Coordinator::with_store(Arc::new(inner.clone()), Memory::new());
+    let operator = OperatorKey::from_seed([7; 32]);
+    direct.enrol(&operator).await.unwrap();
+    let new = NewToken {
+        role: Role::Agent,
+        agents: Vec::new(),
+        elections: Vec::new(),
+        note: String::new(),
+        expires: None,
+    };
+    let (kept, _) = direct.create_token(&operator, &new).await.unwrap();
+    let (revoked, entry) = direct.create_token(&operator, &new).await.unwrap();
+    let options = Options { require_tokens: true, ..Options::default() };
+    let first = server_with(Arc::new(inner.clone()), options.clone()).await;
+    assert_eq!(until_said(first.address, revoked.reveal(), |status| status == 200).await, 200);
+    // The other one has read the tokens, and is told of no change.
+    let untold = Held::on(&inner);
+    untold.untold.store(true, Ordering::SeqCst);
+    let second = server_with(Arc::new(untold), options).await;
+    direct.revoke_token(&operator, entry.id).await.unwrap();
+    until_said(first.address, revoked.reveal(), |status| status == 401).await;
+    first.stop.send(()).unwrap();
+    first.served.await.unwrap();
+    let answers = |status| !matches!(status, 307 | 503);
+    assert_eq!(until_said(second.address, revoked.reveal(), answers).await, 401);
+    assert_eq!(until_said(second.address, kept.reveal(), answers).await, 200);
+    // It looks by itself.
+    let (late, _) = direct.create_token(&operator, &new).await.unwrap();
+    until_said(second.address, late.reveal(), |status| status == 200).await;
+    second.stop.send(()).unwrap();
+    second.served.await.unwrap();
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton::{Bid, Campaign, Coordinator, Error, Leadership, Riding, Session, Status};
+use baton::{Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Riding, Session, Status};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
 use baton_election::{
@@ -408,6 +408,42 @@ async fn a_release_waits_until_followers_know_and_says_who_does_not() {
     .await;
     let notified = answered.await.unwrap();
     assert_eq!((notified.told, notified.silent.len()), (2, 0), "{notified:?}");
+}
+
+#[tokio::test]
+async fn news_come_in_parts_and_none_is_left_out() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let state = format!("\"{}\"", "x".repeat(60_000));
+    let content = CheckpointContent { summary: String::new(), state, reference: None };
+    let names: Vec<ElectionName> = (0..200).map(|number| election(&format!("e.{number:03}"))).collect();
+    for name in &names {
+        let held = taken(&client, name.as_str(), 9, Span::secs(600)).await;
+        let credential = Credential { incarnation: held.incarnation, ..CREDENTIAL };
+        client.checkpoint(name, held.token, credential, &content).await.unwrap();
+    }
+    let there = sessions(&client);
+    there.announce(&Announce { follows: names.clone(), ..announce(1, Vec::new()) }).await.unwrap();
+    let (mut told, mut parts, mut acknowledged) = (Vec::new(), 0, None);
+    loop {
+        let ask = AskNews { credential: CREDENTIAL, acknowledged, wait_ms: 0 };
+        let part = there.news(&ask).await.unwrap().unwrap();
+        acknowledged = Some(part.event);
+        if part.news.is_empty() {
+            break;
+        }
+        assert!(part.news.len() < 150, "{}", part.news.len());
+        told.extend(part.news.into_iter().map(|standing| standing.election));
+        parts += 1;
+    }
+    assert_eq!((parts, &told), (2, &names), "each once");
+    // What changes from here on is told, and nothing else.
+    let held = taken(&client, "e.007", 9, Span::secs(600)).await;
+    let credential = Credential { incarnation: held.incarnation, ..CREDENTIAL };
+    client.release(&names[7], held.token, credential, None).await.unwrap();
+    let ask = AskNews { credential: CREDENTIAL, acknowledged, wait_ms: 20_000 };
+    let news = there.news(&ask).await.unwrap().unwrap().news;
+    assert_eq!(news.iter().map(|standing| &standing.election).collect::<Vec<_>>(), [&names[7]]);
 }
 
 #[tokio::test]

@@ -97,6 +97,6 @@ mod tests {
         let mut offered = leader("agent-a", 1);
         offered.offered = true;
         let doc = Document { state: State::Held, leader: Some(offered), ..document(1) };
-        assert_eq!(Hold::of(&doc).seconds, 6, "an offer lapses sooner");
+        assert_eq!(Hold::of(&doc).seconds, 5, "an offer lapses sooner");
     }
 }

@@ -26,6 +26,16 @@ fn a_reservation_lasts_from_the_appointment_however_long_ago_the_last_lease_ende
 }
 
 #[test]
+fn a_hold_lasts_for_an_hour_at_most() {
+    for (ttl, word) in
+        [("1h", "admitted"), ("2h", "refused invalid"), ("1s", "admitted"), ("999ms", "refused invalid")]
+    {
+        let fence = format!("fence db a run=migrate ttl={ttl}");
+        check(&["acquire a ttl=1m", &fence], |trace| trace.starts_with(word));
+    }
+}
+
+#[test]
 fn a_reservation_made_in_a_pause_lasts_from_the_end_of_the_pause() {
     check(&["acquire a", "pause", "appoint b lasts=1m", "tick 2m", "resume", "acquire c"], |trace| {
         trace.starts_with("refused not-eligible")

@@ -151,6 +151,8 @@ pub(crate) struct Fickle {
     inner: MemoryStore,
     pub(crate) down: Arc<AtomicBool>,
     pub(crate) asked: Arc<AtomicUsize>,
+    /// Reads take until this is taken back.
+    pub(crate) stalled: watch::Sender<bool>,
 }
 
 impl Fickle {
@@ -172,6 +174,7 @@ impl Store for Fickle {
     fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
         Box::pin(async move {
             self.up()?;
+            let _ = self.stalled.subscribe().wait_for(|stalled| !*stalled).await;
             self.inner.read(key).await
         })
     }

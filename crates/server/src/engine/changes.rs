@@ -144,20 +144,20 @@ impl Changes {
     }
 
     /// The first event that is kept of an election at this beat or a later one. If none is, since only renewals came after, the
-    /// last one; zero if there is none at all.
+    /// last one. If none is kept at all, the last of any election: whoever knows that one knows what was forgotten.
     pub(super) fn first_at(&self, election: &ElectionName, beat: u64) -> u64 {
         let state = self.state();
         // The newest first: what is asked for was told a moment ago.
-        let mut found = 0;
+        let mut found = None;
         for event in state.kept.iter().rev().filter(|event| event.election == *election) {
-            if found == 0 || event.packed.beat() >= beat {
-                found = event.number;
+            if found.is_none() || event.packed.beat() >= beat {
+                found = Some(event.number);
             }
             if event.packed.beat() < beat {
                 break;
             }
         }
-        found
+        found.unwrap_or(state.number)
     }
 
     pub(super) fn subscribe(self: &Arc<Self>, election: &ElectionName, after: Option<u64>) -> Subscription {

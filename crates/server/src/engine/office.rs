@@ -152,7 +152,11 @@ impl Shared {
         if self.office.is_some()
             && let Some((Record::Store(info), _)) = self.store.read(&Key::Store).await?.found
         {
-            *self.info.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(info);
+            let mut known = self.info.write().unwrap_or_else(PoisonError::into_inner);
+            // Somebody may have changed it since this was read.
+            if info.orders >= known.orders {
+                *known = Arc::new(info);
+            }
         }
         Ok(())
     }

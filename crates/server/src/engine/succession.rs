@@ -129,8 +129,14 @@ impl Shared {
                     retry_in = Some(retry_in.map_or(span, |first: Span| first.min(span)));
                     passed_over.push(waiter);
                 }
+                // It is nobody's turn yet.
+                Err(Refusal::Held { remaining, .. }) => {
+                    retry_in = Some(retry_in.map_or(remaining, |first: Span| first.min(remaining)));
+                    passed_over.push(waiter);
+                    break;
+                }
                 // It is nobody's turn.
-                Err(Refusal::Held { .. } | Refusal::Paused { .. } | Refusal::AwaitingApproval { .. }) => {
+                Err(Refusal::Paused { .. } | Refusal::AwaitingApproval { .. }) => {
                     passed_over.push(waiter);
                     break;
                 }

@@ -4,6 +4,7 @@
 //! together. A plain renewal takes neither a task nor a copy: it is read, decided and answered in place.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::operator::Signed;
@@ -29,6 +30,8 @@ const MAX_BATCH: usize = 20_000;
 const IN_A_ROW: usize = 256;
 /// How many elections of one batch are being written at once.
 const AT_ONCE: usize = 256;
+/// How large the answers of one batch that tell documents are at most, all together. The others leave them out.
+const DOCUMENTS: usize = 8 * 1024 * 1024;
 
 /// One of many: an election, and one of the others.
 #[derive(Deserialize, JsonSchema)]
@@ -214,6 +217,18 @@ fn write(text: &mut Vec<u8>, value: &impl Serialize) {
     }
 }
 
+/// Writes one answer, without its document if there is no room for that.
+fn write_within(told: Told<'_>, room: &AtomicUsize) -> Vec<u8> {
+    let mut text = Vec::new();
+    write(&mut text, &told);
+    let take = |left: usize| left.checked_sub(text.len());
+    if told.document.is_some() && room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+        text = Vec::new();
+        write(&mut text, &Told { document: None, ..told });
+    }
+    text
+}
+
 /// What came of one entry of a batch.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
@@ -298,13 +313,14 @@ impl Service {
 
     /// Carries out what could not be answered at once.
     async fn wait_for(&self, who: &Who, waiting: Waiting, answers: &mut Answers) {
+        let room = AtomicUsize::new(DOCUMENTS);
         let mut elections = waiting.elections.into_iter();
         let mut under_way = FuturesUnordered::new();
         loop {
             while under_way.len() < AT_ONCE
                 && let Some((election, asked)) = elections.next()
             {
-                under_way.push(self.one_after_the_other(who, election, asked));
+                under_way.push(self.one_after_the_other(who, election, asked, &room));
             }
             match under_way.next().await {
                 Some(done) => answers.late.extend(done),
@@ -318,14 +334,15 @@ impl Service {
         who: &Who,
         election: ElectionName,
         asked: Vec<(usize, What)>,
+        room: &AtomicUsize,
     ) -> Vec<(usize, Vec<u8>)> {
         let mut done = Vec::with_capacity(asked.len());
         for (number, what) in asked {
-            let mut text = Vec::new();
-            if let Err(problem) = self.one_of_many(who, &election, what, &mut text).await {
-                text.clear();
+            let text = self.one_of_many(who, &election, what, room).await.unwrap_or_else(|problem| {
+                let mut text = Vec::new();
                 write(&mut text, &problem.to_value());
-            }
+                text
+            });
             done.push((number, text));
         }
         done
@@ -336,19 +353,20 @@ impl Service {
         who: &Who,
         election: &ElectionName,
         what: What,
-        text: &mut Vec<u8>,
-    ) -> Result<(), Problem> {
+        room: &AtomicUsize,
+    ) -> Result<Vec<u8>, Problem> {
         match what {
             What::Command(command) => {
                 self.allow(who, &command)?;
-                write(text, &shown(&self.engine.execute(election, &command).await?));
+                Ok(write_within(shown(&self.engine.execute(election, &command).await?), room))
             }
             What::Check(token) => {
                 self.engine.check(election, token).await?;
-                write(text, &Checked { answer: Current::Current { epoch: token } });
+                let mut text = Vec::new();
+                write(&mut text, &Checked { answer: Current::Current { epoch: token } });
+                Ok(text)
             }
         }
-        Ok(())
     }
 }
 
@@ -376,6 +394,22 @@ mod tests {
         answers.late.insert(1, b"2".to_vec());
         assert_eq!(answers.joined(), b"[1,2,3,4]");
         assert_eq!(Answers::default().joined(), b"[]");
+    }
+
+    #[test]
+    fn documents_are_left_out_where_they_would_be_too_much() {
+        let election = ElectionName::new("e").unwrap();
+        let document =
+            baton_election::Document::new(election, baton_election::StoreId([0; 8]), Epoch(1), &[]);
+        let answer = Answer::Renewed { epoch: Epoch(1), awaiting_approval: false, approval_wanted: false };
+        let told = || Told { answer: &answer, ttl_ms: None, document: Some(&document), notified: None };
+        let room = AtomicUsize::new(usize::MAX);
+        let whole = write_within(told(), &room);
+        let room = AtomicUsize::new(whole.len() * 2 + 1);
+        assert_eq!(write_within(told(), &room), whole);
+        assert_eq!(write_within(told(), &room), whole);
+        let short: Value = serde_json::from_slice(&write_within(told(), &room)).unwrap();
+        assert!(short["answer"].is_object() && short.get("document").is_none(), "{short}");
     }
 
     #[test]

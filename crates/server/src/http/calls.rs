@@ -22,7 +22,8 @@ use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer, ok, reply};
 use super::right::Right;
 use super::route::{Ask, decoded};
-use super::{Service, events, openapi};
+use super::{Service, events, limits, openapi};
+use crate::candidates;
 use crate::engine::Leads;
 
 /// The most names of one list.
@@ -268,10 +269,12 @@ impl Service {
         let limit = limit.clamp(1, MAX_LIST);
         let after = call.parameter("after").map(|after| prefix.key(&after)).transpose();
         let mut after = after.map_err(baton::Error::from)?;
+        // Who sees some only may see few of many, and each part may cost the store a look at all.
+        let of_one_part = if call.who.identity.sees_all() { limit } else { MAX_LIST };
         let mut names = Vec::new();
         loop {
-            let part = self.behind.list_part(prefix, after.as_ref(), limit).await?;
-            let is_last = part.len() < limit;
+            let part = self.behind.list_part(prefix, after.as_ref(), of_one_part).await?;
+            let is_last = part.len() < of_one_part;
             for key in &part {
                 if names.len() < limit && self.sees(call, key).await? {
                     names.push(key.name().to_string());
@@ -302,7 +305,7 @@ impl Service {
     }
 
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let candidate: Candidate = call.json()?;
+        let mut candidate: Candidate = call.json()?;
         call.who.identity.check_agent(&candidate.agent)?;
         self.throttle.take(call.who, Says::Agent(&candidate.agent))?;
         if candidate.election != call.election()? {
@@ -311,6 +314,11 @@ impl Service {
                 "send it to that election",
             )
             .into());
+        }
+        // Who stands for longer says so again. It is told how long it stands.
+        candidate.ttl = candidate.ttl.min(candidates::LONGEST);
+        if !self.behind.has_room_for(&candidate) {
+            return Err(limits::too_many_candidates());
         }
         answer(&self.coordinator.enlist_candidate(&candidate).await?)
     }

@@ -83,6 +83,9 @@ impl Service {
             (None, None) => Says::Nothing,
         };
         self.throttle.take(call.who, says)?;
+        if let Some(hold) = &hold {
+            self.check_hold(call, &resource, hold.incarnation).await?;
+        }
         let hold = hold.map(|hold| (hold.incarnation, Span::millis(hold.ttl_ms)));
         let entry = Entry { resource: &resource, token, agent: agent.as_ref(), note: &note, hold };
         answer(&self.coordinator.admit(&entry, election.as_ref()).await?)
@@ -128,7 +131,7 @@ impl Service {
         Ok(fence)
     }
 
-    /// Refuses a hold of another agent: everybody who may look can see by what it is known.
+    /// Refuses a hold of another agent, or too much of one's own.
     async fn own_hold(
         &self,
         call: &Call<'_>,
@@ -137,6 +140,16 @@ impl Service {
     ) -> Result<(), Problem> {
         self.throttle.take(call.who, Says::Lease(mine))?;
         self.visible_fence(call, resource).await?;
+        self.check_hold(call, resource, mine).await
+    }
+
+    /// Refuses a hold of another agent: everybody who may look can see by what it is known.
+    async fn check_hold(
+        &self,
+        call: &Call<'_>,
+        resource: &ResourceName,
+        mine: Incarnation,
+    ) -> Result<(), Problem> {
         if call.who.identity.check_some_agent(None).is_ok() {
             return Ok(());
         }

@@ -35,6 +35,12 @@ pub(super) fn admit(parts: &Parts, names: &Names, right: Right) -> Result<(), Pr
     let Some(host) = host else {
         return Err(Problem::invalid("the request names no host", "send the header Host"));
     };
+    if host.contains('@') {
+        return Err(Problem::invalid(
+            "the host that the request names is none",
+            "send Host: NAME or NAME:PORT",
+        ));
+    }
     if right > Right::Public && !names.include(host) {
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
@@ -142,6 +148,10 @@ mod tests {
             assert_eq!(problem.to_value()["code"], "wrong-host", "{host}");
         }
         assert!(asked(Method::GET, &[]).is_err());
+        for host in ["localhost:7420@evil.example", "localhost@evil.example", "user@localhost"] {
+            let problem = asked(Method::GET, &[("host", host)]).unwrap_err();
+            assert_eq!(problem.to_value()["code"], "invalid", "{host}");
+        }
     }
 
     #[test]

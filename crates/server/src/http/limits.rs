@@ -1,8 +1,8 @@
-//! How much one may have: commands in a second, streams and connections at once.
+//! How much one may have: commands in a second, streams, sessions and connections at once.
 //!
-//! Counted are commands that are written to the disk, by whoever sends them: its token, else the agent that it names, else the lease that
-//! it holds, else its address. Renewals are not counted, so that no limit costs anybody a lease. What is refused here was not
-//! carried out.
+//! Counted are commands that are written to the disk, and new sessions, by whoever sends them: its token, else the agent that it names,
+//! else the lease that it holds, else its address. Renewals are not counted, so that no limit costs anybody a lease. What is refused
+//! here was not carried out.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -145,6 +145,16 @@ pub(super) type Peers = Counter<IpAddr>;
 /// What who has too many streams is told.
 pub(super) fn too_many_streams() -> Problem {
     Problem::too_many("this token has as many streams as one may have", LATER)
+}
+
+/// What who has too many sessions is told.
+pub(super) fn too_many_sessions() -> Problem {
+    Problem::too_many("this token, or without one this agent, has as many sessions as one may have", LATER)
+}
+
+/// What who stands where too many do is told.
+pub(super) fn too_many_candidates() -> Problem {
+    Problem::too_many("there are as many candidates as there may be", LATER)
 }
 
 /// What who has too many connections is told.

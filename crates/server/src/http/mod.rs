@@ -5,6 +5,7 @@
 //! What a request needs stands in `right.rs`, who asks in `identity.rs`, how much one may have in `limits.rs`.
 
 mod batch;
+mod body;
 mod calls;
 mod connection;
 mod events;
@@ -28,7 +29,6 @@ use baton::{Coordinator, Memory};
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -52,7 +52,7 @@ use crate::tokens;
 const MAX_BODY: usize = 256 * 1024;
 /// The largest body of a batch.
 const MAX_BATCH_BODY: usize = 8 * 1024 * 1024;
-/// How many batches are in memory at once.
+/// How many batches are carried out at once.
 const BATCHES: usize = 4;
 /// How long a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
@@ -79,6 +79,8 @@ pub(crate) struct Service {
     throttle: Throttle,
     streams: Streams,
     batches: Semaphore,
+    /// For batches that arrive, or wait until they are carried out.
+    room: body::Room,
     /// Becomes true when the server is to stop.
     stopping: watch::Sender<bool>,
 }
@@ -102,7 +104,7 @@ impl Service {
         let coordinator = Coordinator::with_store(behind.clone(), Memory::new());
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
-        let sessions = Sessions::start(engine.clone(), run.clone());
+        let sessions = Sessions::start(engine.clone(), run.clone(), limits.sessions);
         Service {
             engine,
             behind,
@@ -116,6 +118,7 @@ impl Service {
             throttle: Throttle::new(limits.commands),
             streams: Streams::new(limits.streams),
             batches: Semaphore::new(BATCHES),
+            room: body::Room::default(),
             stopping: watch::Sender::new(false),
         }
     }
@@ -190,12 +193,13 @@ impl Service {
         if route.method == Method::POST {
             gate::admit_body(&parts)?;
         }
-        // A batch is large: few are read at a time, and the others wait before they are.
-        let _place = if route.ask == Ask::Batch { self.batches.acquire().await.ok() } else { None };
-        let body = match route.method == Method::POST {
-            true => read(body, if route.ask == Ask::Batch { MAX_BATCH_BODY } else { MAX_BODY }).await?,
-            false => Bytes::new(),
+        let (body, _room) = match (route.ask == Ask::Batch, route.method == Method::POST) {
+            (true, _) => body::read_batch(body, &self.room).await?,
+            (false, true) => (body::read(body).await?, None),
+            (false, false) => (Bytes::new(), None),
         };
+        // A batch is much work, and has a place only once it is whole: who is slow to send one keeps nobody from it.
+        let _place = if route.ask == Ask::Batch { self.batches.acquire().await.ok() } else { None };
         let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
         let call = Call { who: &who, names, query: parts.uri.query(), last_event, body };
         // Who is let go of while it waits gets nothing.
@@ -249,25 +253,6 @@ fn refuse_odd_query(ask: Ask, query: Option<&str>) -> Result<(), Problem> {
         }
     }
     Ok(())
-}
-
-async fn read(body: Incoming, limit: usize) -> Result<Bytes, Problem> {
-    match tokio::time::timeout(ARRIVAL, Limited::new(body, limit).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "invalid",
-            format!("the body is larger than {limit} bytes"),
-            "a checkpoint carries at most 64 KiB; leave more elsewhere and name it: --reference",
-        )),
-        Ok(Err(error)) => Err(Problem::invalid(format!("the body broke off: {error}"), "send it whole")),
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "invalid",
-            format!("the body did not arrive within {ARRIVAL:?}"),
-            "send it at once",
-        )),
-    }
 }
 
 /// Serves until it is to stop, then lets what is under way end.

@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::Service;
 use super::calls::{Call, shown};
 use super::identity::Identity;
-use super::limits::Says;
+use super::limits::{self, Says};
 use super::reply::{Problem, Reply, json as answer};
 use crate::sessions::Trouble;
 
@@ -27,6 +27,7 @@ impl From<Trouble> for Problem {
                 "there are too many sessions",
                 "end those that are not needed, or use one for several elections",
             ),
+            Trouble::TooManyOfOne => limits::too_many_sessions(),
             Trouble::Refused(refusal) => refusal.into(),
             Trouble::Store(error) => error.into(),
         }
@@ -40,7 +41,10 @@ impl Service {
         identity.check_agent(&announce.agent)?;
         announce.follows.iter().try_for_each(|election| identity.check_election(election))?;
         announce.leases.iter().try_for_each(|ride| identity.check_election(&ride.election))?;
-        // Not counted: who is kept from it loses its leases.
+        // To go on is not counted: who is kept from it loses its leases.
+        if !self.sessions.knows(announce.credential.incarnation) {
+            self.throttle.take(call.who, Says::Agent(&announce.agent))?;
+        }
         answer(&self.sessions.announce(announce, token(identity)).await?)
     }
 

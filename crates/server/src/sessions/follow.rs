@@ -4,12 +4,14 @@
 //! those stand that changed since what it acknowledged, however often they did.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Display;
 use std::time::Duration;
 
 use baton_election::time::Span;
 use baton_election::{AgentName, ElectionName, Incarnation, LeaseKey, TokenId};
 use baton_store::boot;
 use baton_store::sessions::{AsItStands, AskNews, NewsOf, Notified};
+use serde::Serialize;
 use tokio::sync::watch;
 
 use super::{Sessions, State, Trouble};
@@ -17,12 +19,48 @@ use super::{Sessions, State, Trouble};
 /// The longest that one request waits for news.
 pub(crate) const MAX_WAIT: Span = Span::secs(60);
 
+/// How much is told at once. The rest is told when it is asked for more.
+const MAX_TOLD: usize = 8 * 1024 * 1024;
+
 /// What there is to tell a session.
 struct Due {
-    elections: Vec<ElectionName>,
-    /// Up to where that leads.
-    event: String,
+    /// With the numbers of their last events, in the order of these, and of their names.
+    elections: Vec<(u64, ElectionName)>,
+    /// Tells what it is told from what it was told before it followed more.
+    since: u64,
+    /// Up to where all of that leads.
+    event: u64,
     more: watch::Receiver<u64>,
+}
+
+/// Up to where a session knows everything: to the end of an event, or, if not all that it led to could be told at once, to some
+/// election among those whose last event it is.
+struct Known {
+    number: u64,
+    election: Option<String>,
+}
+
+impl Known {
+    fn parse(text: &str) -> Option<Known> {
+        let (number, election) = match text.split_once('.') {
+            Some((number, election)) => (number, Some(election.to_string())),
+            None => (text, None),
+        };
+        Some(Known { number: number.parse().ok()?, election })
+    }
+
+    /// Whether it knows of the last event of an election.
+    fn covers(&self, latest: u64, election: &ElectionName) -> bool {
+        match &self.election {
+            None => latest <= self.number,
+            Some(last) => (latest, election.as_str()) <= (self.number, last.as_str()),
+        }
+    }
+
+    /// The last event of which it knows all.
+    fn whole(&self) -> Option<u64> {
+        if self.election.is_none() { Some(self.number) } else { self.number.checked_sub(1) }
+    }
 }
 
 impl Sessions {
@@ -70,38 +108,56 @@ impl Sessions {
     }
 
     async fn told(&self, due: Due) -> Result<NewsOf, Trouble> {
-        let mut news = Vec::with_capacity(due.elections.len());
-        for election in due.elections {
+        let Due { elections, since, event, more: _ } = due;
+        let (mut news, mut size, mut last) = (Vec::new(), 0, None);
+        for (number, election) in elections {
             let view = self.engine.view(&election).await.map_err(Trouble::Store)?;
             let (document, age_ms) = (view.document.map(Box::new), view.age.as_millis());
-            news.push(AsItStands { election, document, age_ms });
+            let standing = AsItStands { election, document, age_ms };
+            size += size_of_json(&standing);
+            // One at least, so that whoever asks gets on.
+            if let Some(last) = last.filter(|_| size > MAX_TOLD) {
+                return Ok(NewsOf { event: self.id_of(since, last), news });
+            }
+            last = Some(format!("{number}.{}", standing.election));
+            news.push(standing);
         }
-        Ok(NewsOf { event: due.event, news })
+        Ok(NewsOf { event: self.id_of(since, event), news })
+    }
+
+    /// By what a session acknowledges what it was told.
+    fn id_of(&self, since: u64, what: impl Display) -> String {
+        format!("{}-{since}-{what}", self.run)
     }
 
     fn due(&self, ask: &AskNews, by: Option<TokenId>) -> Result<Due, Trouble> {
         let mut state = self.state();
         let session = self.alive(&mut state, &ask.credential, by)?;
         let (more, since) = (session.news.subscribe(), session.follows_since);
-        let known = ask.acknowledged.as_deref().and_then(|id| self.number_of(id, since));
-        let heard = known > session.acknowledged;
-        session.acknowledged = session.acknowledged.max(known);
+        let known = ask.acknowledged.as_deref().and_then(|id| self.known_by(id, since));
+        let whole = known.as_ref().and_then(Known::whole);
+        let heard = whole > session.acknowledged;
+        session.acknowledged = session.acknowledged.max(whole);
         let follows = session.follows.clone();
         let latest = |election: &ElectionName| state.followed.get(election).map_or(0, |of| of.latest);
-        let event = follows.iter().map(&latest).max().unwrap_or(0).max(known.unwrap_or(0));
-        let is_new = |election: &ElectionName| known.is_none_or(|known| latest(election) > known);
-        let elections = follows.iter().filter(|election| is_new(election)).cloned().collect();
+        let before = known.as_ref().map_or(0, |known| known.number);
+        let event = follows.iter().map(&latest).max().unwrap_or(0).max(before);
+        let is_new = |(latest, election): &(u64, ElectionName)| {
+            known.as_ref().is_none_or(|known| !known.covers(*latest, election))
+        };
+        let all = follows.into_iter().map(|election| (latest(&election), election));
+        let mut elections: Vec<(u64, ElectionName)> = all.filter(is_new).collect();
         drop(state);
+        elections.sort_unstable();
         if heard {
             self.heard.send_modify(|count| *count += 1);
         }
-        Ok(Due { elections, event: format!("{}-{since}-{event}", self.run), more })
+        Ok(Due { elections, since, event, more })
     }
 
-    /// The number of an event of this run, told to a session since it follows what it follows.
-    fn number_of(&self, id: &str, since: u64) -> Option<u64> {
-        let (told, number) = id.rsplit_once('-')?;
-        if told == format!("{}-{since}", self.run) { number.parse().ok() } else { None }
+    /// What a session knows that was told this in this run, since it follows what it follows.
+    fn known_by(&self, id: &str, since: u64) -> Option<Known> {
+        Known::parse(id.strip_prefix(&self.id_of(since, ""))?)
     }
 
     /// Waits until those who follow an election know of the change to this beat, for at most so long. Who follows it with the same
@@ -164,4 +220,23 @@ impl Sessions {
         });
         told
     }
+}
+
+/// How long something is as JSON.
+fn size_of_json(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, piece: &[u8]) -> std::io::Result<usize> {
+            self.0 += piece.len();
+            Ok(piece.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be written takes no room.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }

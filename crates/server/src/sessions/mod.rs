@@ -8,6 +8,7 @@
 mod beat;
 mod follow;
 mod load;
+mod shares;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,6 +24,7 @@ use tokio::task::AbortHandle;
 
 use crate::engine::Engine;
 use load::Load;
+use shares::{Announcer, Shares};
 
 /// The most sessions at once.
 const MAX_SESSIONS: usize = 50_000;
@@ -40,6 +42,8 @@ pub(crate) enum Trouble {
     Refused(Refusal),
     /// There are too many.
     TooMany,
+    /// One has too many.
+    TooManyOfOne,
     /// The store failed.
     Store(StoreError),
 }
@@ -53,6 +57,8 @@ impl From<Refusal> for Trouble {
 /// All sessions of one server.
 pub(crate) struct Sessions {
     engine: Engine,
+    /// The most sessions of one announcer.
+    share: usize,
     state: Mutex<State>,
     /// Counts acknowledgements, and sessions that ended.
     heard: watch::Sender<u64>,
@@ -65,6 +71,7 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct State {
     sessions: HashMap<Incarnation, Session>,
+    shares: Shares,
     followed: HashMap<ElectionName, Followed>,
     /// Counts how often a session began to follow more.
     changes: u64,
@@ -78,6 +85,8 @@ struct Session {
     key_hash: KeyHash,
     /// With which access token it was announced. What was allowed to that one is not checked again, so that nobody goes on with another.
     by: Option<TokenId>,
+    /// By whom it is counted.
+    announcer: Announcer,
     /// Of its last request.
     number: u64,
     announced: Moment,
@@ -124,11 +133,12 @@ impl Drop for Sessions {
 }
 
 impl Sessions {
-    /// None yet. The tasks that this starts end with it.
-    pub(crate) fn start(engine: Engine, run: String) -> Arc<Sessions> {
+    /// None yet, and of each announcer so many at most. The tasks that this starts end with it.
+    pub(crate) fn start(engine: Engine, run: String, share: usize) -> Arc<Sessions> {
         let changes = engine.changes();
         let sessions = Arc::new(Sessions {
             engine,
+            share,
             state: Mutex::default(),
             heard: watch::Sender::new(0),
             load: Load::default(),
@@ -149,7 +159,12 @@ impl Sessions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An agent says that it is there, and what rides on its session.
+    /// Whether a session is known, alive or not.
+    pub(crate) fn knows(&self, incarnation: Incarnation) -> bool {
+        self.state().sessions.contains_key(&incarnation)
+    }
+
+    /// An agent says that it is there, and what rides on its session. Who is known is never too many.
     pub(crate) async fn announce(&self, announce: Announce, by: Option<TokenId>) -> Result<Beat, Trouble> {
         let Announce { agent, credential, number, follows, leases } = announce;
         let follows = checked_follows(follows)?;
@@ -157,7 +172,9 @@ impl Sessions {
         {
             let mut state = self.state();
             let now = self.engine.moment();
+            let announcer = Announcer::of(by, &agent);
             let full = state.sessions.len() >= MAX_SESSIONS;
+            let too_many = state.shares.count(&announcer) >= self.share;
             match state.sessions.get_mut(&credential.incarnation) {
                 Some(known) if !credential.key.opens(&known.key_hash) => return Err(wrong_key().into()),
                 Some(known) => {
@@ -167,11 +184,14 @@ impl Sessions {
                     known.rides.clear();
                 }
                 None if full => return Err(Trouble::TooMany),
+                None if too_many => return Err(Trouble::TooManyOfOne),
                 None => {
-                    let session = Session::new(agent, credential.key.hash(), now);
+                    let session = Session::new(agent, announcer.clone(), credential.key.hash(), now);
                     state.sessions.insert(credential.incarnation, session);
+                    state.shares.add(announcer.clone());
                 }
             }
+            state.count_for(credential.incarnation, announcer);
             state.follow(credential.incarnation, follows, &self.engine);
             let session = state.sessions.get_mut(&credential.incarnation).ok_or(Trouble::NoSuchSession)?;
             session.in_turn(number)?;
@@ -249,11 +269,12 @@ impl Sessions {
 }
 
 impl Session {
-    fn new(agent: AgentName, key_hash: KeyHash, now: Moment) -> Session {
+    fn new(agent: AgentName, announcer: Announcer, key_hash: KeyHash, now: Moment) -> Session {
         Session {
             agent,
             key_hash,
             by: None,
+            announcer,
             number: 0,
             announced: now,
             beat: now,
@@ -287,8 +308,17 @@ impl Session {
 impl State {
     fn remove(&mut self, incarnation: Incarnation) -> Option<Session> {
         let session = self.sessions.remove(&incarnation)?;
+        self.shares.take_away(&session.announcer);
         session.follows.iter().for_each(|election| self.unfollow(incarnation, election));
         Some(session)
+    }
+
+    /// From here on a session counts for this one.
+    fn count_for(&mut self, incarnation: Incarnation, announcer: Announcer) {
+        let Some(session) = self.sessions.get_mut(&incarnation) else { return };
+        self.shares.take_away(&session.announcer);
+        session.announcer = announcer.clone();
+        self.shares.add(announcer);
     }
 
     /// From here on a session follows these. If there are new ones, it is told of all of them how they stand.

@@ -120,6 +120,64 @@ async fn one_token_has_so_many_streams() {
 }
 
 #[tokio::test]
+async fn batches_that_do_not_arrive_keep_no_others_waiting() {
+    let setting = Setting::new(options(Limits::default())).await;
+    let token = setting.token(Role::Agent).await;
+    let head = format!(
+        "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"
+    );
+    let mut idle = Vec::new();
+    for _ in 0..16 {
+        let mut stream = TcpStream::connect(setting.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        idle.push(stream);
+    }
+    // All of them are asked for their bodies, well before any is given up.
+    let asked_for = async {
+        for stream in &mut idle {
+            assert_eq!(receive(stream).await.status, 100);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(8), asked_for).await.expect("some wait for the others");
+    let entries = json!([{ "election": "e", "acquire": acquire("a", 1) }]);
+    let served = post(setting.address, "/v1/batch", Some(&token), &entries);
+    assert_eq!(tokio::time::timeout(Duration::from_secs(8), served).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn one_has_so_many_sessions_and_who_has_one_goes_on() {
+    let setting = Setting::new(options(Limits { sessions: 2, ..Limits::default() })).await;
+    let (one, other) = (setting.token(Role::Agent).await, setting.token(Role::Agent).await);
+    let announce = async |token: &str, life: u8| {
+        let announce = json!({ "agent": format!("a-{life}"), "credential": credential(life) });
+        post(setting.address, "/v1/sessions", Some(token), &announce).await
+    };
+    assert_eq!(announce(&one, 1).await.status, 200);
+    assert_eq!(announce(&one, 2).await.status, 200);
+    let refused = announce(&one, 3).await;
+    assert_eq!((refused.status, refused.code().as_str()), (429, "too-many"), "{refused:?}");
+    assert_eq!(announce(&one, 2).await.status, 200, "who is known goes on");
+    assert_eq!(announce(&other, 4).await.status, 200, "another is not concerned");
+    let end = json!({ "credential": credential(1) });
+    assert_eq!(post(setting.address, "/v1/sessions/end", Some(&one), &end).await.status, 200);
+    assert_eq!(announce(&one, 3).await.status, 200, "the place of one that has ended is free again");
+}
+
+#[tokio::test]
+async fn new_sessions_are_counted_and_known_ones_are_not() {
+    let setting = Setting::new(options(Limits { commands: 1, ..Limits::default() })).await;
+    let token = setting.token(Role::Agent).await;
+    let mut statuses = Vec::new();
+    for life in (1..=20).chain([1; 20]) {
+        let announce = json!({ "agent": "a", "credential": credential(life) });
+        statuses.push(post(setting.address, "/v1/sessions", Some(&token), &announce).await.status);
+    }
+    assert!(statuses[..20].contains(&429), "{statuses:?}");
+    assert_eq!(statuses[20..], [200; 20], "who is known is let through");
+}
+
+#[tokio::test]
 async fn who_does_not_read_is_cut_off() {
     let limits = Limits { unread: Duration::from_millis(300), ..Limits::default() };
     let setting = Setting::new(options(limits)).await;

@@ -205,13 +205,28 @@ async fn who_is_for_some_agents_acts_as_no_other() {
     let admit = body(&setting, "admit").await;
     assert_eq!(post(at, "/v1/fences/res/admit", Some(&bob), &admit).await.status, 403);
     assert_eq!(post(at, "/v1/fences/res/admit", Some(&alice), &admit).await.status, 200);
-    // Everybody can see by what a hold is known, and only its agent ends it.
+    // Everybody can see by what a hold is known, and only its agent ends it, or comes again under it.
+    let mut taken = admit.clone();
+    taken["agent"] = json!("bob");
+    let refused = post(at, "/v1/fences/res/admit", Some(&bob), &taken).await;
+    assert_eq!((refused.status, refused.code().as_str()), (403, "forbidden"), "{refused:?}");
+    assert_eq!(post(at, "/v1/fences/res/admit", Some(&alice), &admit).await.status, 200);
     let leave = body(&setting, "leaveHold").await;
     assert_eq!(post(at, "/v1/fences/res/leave", Some(&bob), &leave).await.status, 403);
     let held = |answer: Answer| answer.json()["record"]["hold"].is_object();
     assert!(held(get(at, "/v1/fences/res", Some(&bob)).await));
     assert_eq!(post(at, "/v1/fences/res/leave", Some(&alice), &leave).await.status, 200);
     assert!(!held(get(at, "/v1/fences/res", Some(&bob)).await));
+}
+
+#[tokio::test]
+async fn a_candidate_is_told_how_long_it_stands() {
+    let setting = Setting::guarded().await;
+    let token = setting.token(Role::Agent).await;
+    let mut wanted = candidate();
+    wanted["ttl_ms"] = json!(3_600_000);
+    let told = post(setting.address, "/v1/elections/mine/candidates", Some(&token), &wanted).await;
+    assert_eq!((told.status, &told.json()["ttl_ms"]), (200, &json!(300_000)), "{told:?}");
 }
 
 #[tokio::test]
@@ -232,6 +247,10 @@ async fn lists_show_what_a_token_is_for() {
     assert_eq!(get(at, "/v1/elections", Some(&fleet)).await.json(), json!(["fleet/eu", "fleet/us"]));
     assert_eq!(get(at, "/v1/fences", Some(&fleet)).await.json(), json!(["res/eu", "res/us"]));
     assert_eq!(get(at, "/v1/elections", Some(&operator)).await.json().as_array().unwrap().len(), 3);
+    let part = |after: &str| format!("/v1/elections?limit=1{after}");
+    assert_eq!(get(at, &part(""), Some(&fleet)).await.json(), json!(["fleet/eu"]));
+    assert_eq!(get(at, &part("&after=fleet%2Feu"), Some(&fleet)).await.json(), json!(["fleet/us"]));
+    assert_eq!(get(at, &part("&after=fleet%2Fus"), Some(&fleet)).await.json(), json!([]));
     assert_eq!(get(at, "/v1/elections/deploy", Some(&fleet)).await.status, 403);
     assert_eq!(get(at, "/v1/elections/deploy/leader", Some(&fleet)).await.status, 403);
     assert_eq!(get(at, "/v1/fences/res%2Fdeploy", Some(&fleet)).await.status, 403);

@@ -27,6 +27,8 @@ pub(crate) struct Held {
     pub(crate) lose_answer: Arc<AtomicBool>,
     /// It does not reach the store.
     pub(crate) cut: Arc<AtomicBool>,
+    /// It does not tell of changes.
+    pub(crate) untold: Arc<AtomicBool>,
     /// It does not tell how old a record is.
     pub(crate) ageless: bool,
 }
@@ -39,6 +41,7 @@ impl Held {
             holding: Arc::default(),
             lose_answer: Arc::default(),
             cut: Arc::default(),
+            untold: Arc::default(),
             ageless: false,
         }
     }
@@ -113,7 +116,16 @@ impl Store for Held {
     }
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        Box::pin(async move { self.inner().watch(key).await })
+        Box::pin(async move {
+            match self.untold.load(Ordering::SeqCst) {
+                false => self.inner().watch(key).await,
+                true => Err(StoreError::Unavailable {
+                    location: self.location(),
+                    why: "it tells nothing".to_string(),
+                    hint: String::new(),
+                }),
+            }
+        })
     }
 
     fn strengths(&self) -> Strengths {
