@@ -18,6 +18,9 @@ pub struct Row {
 pub const TABLE: &[Row] = &[
     Row { from: "baton-election", to: &[], dev: &[] },
     Row { from: "baton-warden", to: &[], dev: &[] },
+    Row { from: "baton-peer", to: &["baton-election"], dev: &[] },
+    Row { from: "baton-node", to: &["baton-peer", "baton-election"], dev: &[] },
+    Row { from: "baton-lab", to: &["baton-peer", "baton-store", "baton-election"], dev: &[] },
     Row { from: "baton-store", to: &["baton-election"], dev: &[] },
     Row { from: "baton-store-git", to: &["baton-store", "baton-election"], dev: &[] },
     Row { from: "baton-store-embedded", to: &["baton-store", "baton-election"], dev: &[] },
@@ -45,15 +48,29 @@ pub const TABLE: &[Row] = &[
         ],
         dev: &[],
     },
-    Row { from: "baton-model", to: &["baton-election"], dev: &[] },
+    Row { from: "baton-model", to: &["baton-peer", "baton-election"], dev: &[] },
     Row { from: "baton-guard", to: &["baton"], dev: &[] },
     Row { from: "baton-server", to: &["baton", "baton-store", "baton-election"], dev: &[] },
     Row {
         from: "baton-cli",
-        to: &["baton", "baton-guard", "baton-server", "baton-warden", "baton-store", "baton-election"],
+        to: &[
+            "baton",
+            "baton-guard",
+            "baton-lab",
+            "baton-node",
+            "baton-peer",
+            "baton-server",
+            "baton-warden",
+            "baton-store",
+            "baton-election",
+        ],
         dev: &[],
     },
-    Row { from: "baton-bench", to: &["baton", "baton-store", "baton-election"], dev: &[] },
+    Row {
+        from: "baton-bench",
+        to: &["baton", "baton-lab", "baton-peer", "baton-store", "baton-election"],
+        dev: &[],
+    },
     Row { from: "xtask", to: &[], dev: &[] },
 ];
 

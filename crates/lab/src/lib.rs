@@ -1,0 +1,1 @@
+//! The laboratory: every algorithm under the same faults, from a seed.

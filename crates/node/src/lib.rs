@@ -1,0 +1,1 @@
+//! Runs a machine of `baton-peer` over a real network.
