@@ -100,7 +100,9 @@ impl StorageBackend for Faulty {
             return Err(io::ErrorKind::StorageFull.into());
         }
         if let Some(power) = &mut *self.faults.power.lock().unwrap() {
-            power.pending.push((offset, data.to_vec()));
+            // A disk writes sectors: any of them may have been written, and others not.
+            let sectors = data.chunks(512).zip((offset..).step_by(512));
+            power.pending.extend(sectors.map(|(sector, at)| (at, sector.to_vec())));
             power.writes_left = power.writes_left.saturating_sub(1);
             if power.writes_left == 0 && power.cut.is_none() {
                 power.go();
@@ -136,12 +138,12 @@ impl Place {
 
     fn store(&self) -> EmbeddedStore {
         let faults = Arc::clone(&self.faults);
-        let connect: Connect = Arc::new(move |builder: &redb::Builder, path: &Path| {
+        let connect: Connect = Arc::new(move |path: &Path| {
             let file = std::fs::File::options().read(true).write(true).open(path)?;
             if let Some(power) = &mut *faults.power.lock().unwrap() {
                 power.synced = std::fs::read(path)?;
             }
-            builder.create_with_backend(Faulty { file: FileBackend::new(file)?, faults: Arc::clone(&faults) })
+            Ok(Arc::new(Faulty { file: FileBackend::new(file)?, faults: Arc::clone(&faults) }))
         });
         EmbeddedStore::open_by(&self.path, Access::Write, connect).unwrap()
     }
@@ -274,7 +276,8 @@ async fn the_power_goes() {
         *place.faults.power.lock().unwrap() = Some(Power {
             synced: Vec::new(),
             pending: Vec::new(),
-            writes_left: 5 + seed * 7 % 211,
+            // Some while the journal is written to, some while it goes into the database.
+            writes_left: if seed % 2 == 0 { 5 + seed * 7 % 211 } else { 250 + seed * 11 % 301 },
             dice: seed,
             answered: Arc::clone(&answered),
             cut: None,

@@ -1,14 +1,17 @@
 //! A database file that is made aside and put in place whole, readable by its owner only.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use baton_store::{StoreError, boot};
+use redb::backends::FileBackend;
 use redb::{Builder, Error, WriteTransaction};
 
 use crate::fault::Place;
+use crate::layout::{self, DatabaseArea, Salt};
 use crate::open::CACHE_BYTES;
 use crate::shape::{FORMAT, HISTORY, META, META_FORMAT, RECORDS};
 
@@ -35,10 +38,16 @@ impl Fresh {
         let failed = |error: Error| place.unavailable(error);
         let mut options = File::options();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
-        let file = file.map_err(|error| place.io(&error))?;
+        let mut file = file.map_err(|error| place.io(&error))?;
         let fresh = Fresh { path };
         {
-            let database = Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
+            let mut salt = Salt([0; 16]);
+            getrandom::fill(&mut salt.0).map_err(|error| place.unavailable(error))?;
+            // Written out, so that a frame finds its pages there and its sync has nothing else to write.
+            file.write_all(&layout::front(salt)).map_err(|error| place.io(&error))?;
+            let backend = FileBackend::new(file).map_err(|error| place.opening(error))?;
+            let area = DatabaseArea(Arc::new(backend));
+            let database = Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(area);
             let database = database.map_err(|error| place.opening(error))?;
             let transaction = database.begin_write().map_err(|error| failed(error.into()))?;
             lay_out(&transaction).map_err(failed)?;

@@ -4,6 +4,7 @@
 //! ones lie there a little longer and are swept together: each by itself would cost a page of the commit.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use baton_election::document::Transition;
 use baton_election::log::MAX_HISTORY;
@@ -17,6 +18,7 @@ use crate::shape::{self, Rows};
 const SWEPT_AT_ONCE: u64 = 64;
 
 /// A transition, ready to be written.
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     election: ElectionName,
     key: Vec<u8>,
@@ -35,6 +37,28 @@ impl Entry {
             key: shape::transition_key(&document.election, transition.epoch.0),
             value: shape::value(&json),
         })
+    }
+
+    /// One that was made ready before.
+    pub(crate) fn written(election: &str, key: Vec<u8>, value: Vec<u8>) -> Option<Entry> {
+        Some(Entry { election: ElectionName::new(election).ok()?, key, value })
+    }
+
+    pub(crate) fn election(&self) -> &str {
+        self.election.as_str()
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    /// How much room it takes in a frame of the journal.
+    pub(crate) fn encoded_len(&self) -> usize {
+        self.election.as_str().len() + self.key.len() + self.value.len() + 12
     }
 
     /// Puts it where it belongs, unless it stands there as it is, and takes out the oldest if there are too many.
@@ -89,23 +113,21 @@ fn place_of(value: &[u8]) -> u64 {
     shape::parts(value).map_or(0, |(place, _)| place)
 }
 
-/// The newest transitions of an election, the oldest first.
+/// The newest transitions of an election, the oldest first: those of the table, and later ones that are not in it yet.
 pub(crate) fn newest(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
+    mut later: BTreeMap<Vec<u8>, Vec<u8>>,
     election: &ElectionName,
     limit: usize,
 ) -> Result<Result<Vec<Transition>, NotARecord>, StorageError> {
     let (from, to) = shape::transition_bounds(election.as_str().as_bytes());
-    let mut found = Vec::new();
-    for entry in table.range(from.as_slice()..to.as_slice())?.rev().take(limit.min(MAX_HISTORY)) {
-        let (_, value) = entry?;
-        match parse(value.value()) {
-            Ok(transition) => found.push(transition),
-            Err(not) => return Ok(Err(not)),
-        }
+    let limit = limit.min(MAX_HISTORY);
+    for entry in table.range(from.as_slice()..to.as_slice())?.rev().take(limit) {
+        let (key, value) = entry?;
+        later.entry(key.value().to_vec()).or_insert_with(|| value.value().to_vec());
     }
-    found.reverse();
-    Ok(Ok(found))
+    let skipped = later.len().saturating_sub(limit);
+    Ok(later.values().skip(skipped).map(|value| parse(value)).collect())
 }
 
 fn parse(value: &[u8]) -> Result<Transition, NotARecord> {

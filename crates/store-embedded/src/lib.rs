@@ -5,11 +5,13 @@
 //! ```
 //!
 //! Assumes one process at a time, a local file system whose `fdatasync` means what it says, and that nobody else writes the
-//! file. A second opener is refused at once. The file is a [redb](https://www.redb.org) database, which only its owner can read.
+//! file. A second opener is refused at once. The file has a journal of fixed size and, behind it, a [redb](https://www.redb.org)
+//! database; only its owner can read it.
 //!
 //! Guarantees what every store does, and that what was answered is on the disk: one thread applies all swaps that wait, each
-//! against the state that the ones before it left, in one transaction with one `fdatasync`, and then answers them. Readers see
-//! only what is on the disk. When a commit fails, its swaps are answered as not known, and nothing more is written until the
+//! against the state that the ones before it left, in one frame of the journal with one `fdatasync`, and then answers them; when
+//! the journal is full, it goes into the database by one transaction. Readers see only what is on the disk. When a write fails,
+//! its swaps are answered as not known, and nothing more is written until the
 //! file was closed, read from the disk again, checked as a whole and written to. At every opening, too, the file is checked as a
 //! whole before it is used: what is damaged is refused, not overwritten. A version never comes back, a transition stands in the
 //! history by the same commit that brings it, and an epoch does not go back, not by a [`restore()`] either.
@@ -27,8 +29,11 @@
 mod fault;
 mod fresh;
 mod history;
+mod journal;
+mod layout;
 mod open;
 mod peek;
+mod pending;
 mod reader;
 mod restore;
 mod shape;

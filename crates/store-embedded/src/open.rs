@@ -10,18 +10,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use baton_election::{Epoch, Span};
 use baton_store::StoreError;
 use redb::backends::FileBackend;
-use redb::{Builder, Database, DatabaseError, Error, ReadableDatabase};
+use redb::{Builder, Database, DatabaseError, Error, ReadableDatabase, StorageBackend};
 
 use crate::fault::{Place, said};
 use crate::fresh::Fresh;
+use crate::journal::{Damaged, Journal};
+use crate::layout::{self, DatabaseArea, Front, Salt};
 use crate::peek::Overlay;
-use crate::shape::{FORMAT, META, META_FLOOR, META_FORMAT, META_LEASE, META_SNAPSHOT, META_VERSIONS};
+use crate::pending::{Pending, Unreadable};
+use crate::shape::{
+    FORMAT, META, META_FLOOR, META_FORMAT, META_JOURNAL, META_LEASE, META_SNAPSHOT, META_VERSIONS,
+};
 
 /// What the database keeps in this process's memory; the machine's own cache keeps the rest.
 pub(crate) const CACHE_BYTES: usize = 8 << 20;
 
-/// How a database is opened: from its file, or in tests through something that fails.
-pub(crate) type Connect = Arc<dyn Fn(&Builder, &Path) -> Result<Database, DatabaseError> + Send + Sync>;
+/// How the file is opened: as it is, or in tests through something that fails.
+pub(crate) type Connect = Arc<dyn Fn(&Path) -> Result<Arc<dyn StorageBackend>, DatabaseError> + Send + Sync>;
+
+/// A store that was found to be whole, with nothing in its journal that is not in the database.
+pub(crate) struct Opened {
+    pub(crate) database: Database,
+    pub(crate) journal: Journal,
+    pub(crate) meta: Meta,
+}
 
 /// The numbers about the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +46,16 @@ pub(crate) struct Meta {
     pub(crate) lease: Span,
     /// That it is a copy, to be restored and not to be used.
     pub(crate) snapshot: bool,
+    /// The generation of the journal whose frames are not in the database.
+    journal: u64,
 }
 
 /// As it is opened when nothing is to fail.
 pub(crate) fn connect() -> Connect {
-    Arc::new(|builder, path| builder.open(path))
+    Arc::new(|path| {
+        let file = File::options().read(true).write(true).open(path)?;
+        Ok(Arc::new(FileBackend::new(file)?))
+    })
 }
 
 /// Makes the database if it is not there.
@@ -55,25 +72,22 @@ pub(crate) fn make(place: &Place) -> Result<(), StoreError> {
 }
 
 /// Opens a database to write to it, once it was read from the disk and found to be whole.
-pub(crate) fn open(place: &Place, connect: &Connect) -> Result<(Database, Meta), StoreError> {
+pub(crate) fn open(place: &Place, connect: &Connect) -> Result<Opened, StoreError> {
     let file = examine(place)?;
     forget_cached(&file);
     drop(file);
-    let (database, meta) = whole(place, |builder| connect(builder, &place.path))?;
-    if meta.snapshot {
+    let opened = whole(place, || connect(&place.path))?;
+    if opened.meta.snapshot {
         let hint = "use the store itself, or put the snapshot back with `baton restore`";
         return Err(place.refused("it is a snapshot: it would give epochs a second time", hint));
     }
-    Ok((database, meta))
+    Ok(opened)
 }
 
 /// Opens a database to look at it. Nothing is written, not even to repair it.
-pub(crate) fn peek(place: &Place) -> Result<(Database, Meta), StoreError> {
+pub(crate) fn peek(place: &Place) -> Result<Opened, StoreError> {
     let file = examine(place)?;
-    whole(place, |builder| {
-        let overlay = Overlay::new(FileBackend::new(file)?)?;
-        builder.create_with_backend(overlay)
-    })
+    whole(place, || Ok(Arc::new(Overlay::new(FileBackend::new(file)?)?)))
 }
 
 /// A file that may be a database: an empty one would be taken for one that is yet to be made.
@@ -97,22 +111,74 @@ fn forget_cached(file: &File) {
 
 fn whole(
     place: &Place,
-    open: impl FnOnce(&Builder) -> Result<Database, DatabaseError>,
-) -> Result<(Database, Meta), StoreError> {
+    open: impl FnOnce() -> Result<Arc<dyn StorageBackend>, DatabaseError>,
+) -> Result<Opened, StoreError> {
     let opened = catch_unwind(AssertUnwindSafe(|| -> Result<_, StoreError> {
+        let file = open().map_err(|error| place.opening(error))?;
+        let salt = front(place, &*file)?;
         let repaired = Arc::new(AtomicBool::new(false));
         let mut builder = Builder::new();
         let note = Arc::clone(&repaired);
         builder.set_cache_size(CACHE_BYTES).set_repair_callback(move |_| note.store(true, Ordering::Relaxed));
-        let mut database = open(&builder).map_err(|error| place.opening(error))?;
+        let area = DatabaseArea(Arc::clone(&file));
+        let mut database = builder.create_with_backend(area).map_err(|error| place.opening(error))?;
         // A repair has looked at everything already. Without one the database would trust its pages.
         if !repaired.load(Ordering::Relaxed) {
             database.check_integrity().map_err(|error| place.opening(error))?;
         }
-        let meta = meta(place, &database)?;
-        Ok((database, meta))
+        let mut meta = meta(place, &database)?;
+        let mut journal = Journal::new(file, salt, meta.journal);
+        if let Some(versions) = take_in(place, &database, &journal)? {
+            meta.versions = meta.versions.max(versions);
+            journal.turn();
+        }
+        Ok(Opened { database, journal, meta })
     }));
     opened.unwrap_or_else(|panic| Err(place.corrupt(said(&*panic))))
+}
+
+/// What the first page says of the file.
+fn front(place: &Place, file: &dyn StorageBackend) -> Result<Salt, StoreError> {
+    match layout::examine(file).map_err(|error| place.io(&error))? {
+        Front::Store(salt) => Ok(salt),
+        Front::Newer(form) => Err(newer(place, u64::from(form))),
+        Front::Bare => Err(place.refused(
+            "it is a database, but not one of Baton's, or one of a Baton from before the journal",
+            "name another file: embedded:FILE",
+        )),
+        Front::Foreign => Err(place.corrupt("it does not begin with a store's magic number, or is cut off")),
+    }
+}
+
+/// Writes what stands in the journal into the database. Returns what versions it knows of, if there was anything.
+fn take_in(place: &Place, database: &Database, journal: &Journal) -> Result<Option<u64>, StoreError> {
+    let frames = journal.read().map_err(|error| place.io(&error))?;
+    let frames = frames.map_err(|Damaged| place.corrupt("its journal is damaged: a change is missing"))?;
+    let mut pending = Pending::none(0);
+    for frame in &frames {
+        let read = Pending::decode(frame);
+        pending.extend(read.map_err(|Unreadable| place.corrupt("its journal has a change that is none"))?);
+    }
+    if frames.is_empty() {
+        return Ok(None);
+    }
+    let versions = pending.versions();
+    let write = || -> Result<(), Error> {
+        let transaction = database.begin_write()?;
+        pending.write(&transaction)?;
+        transaction.open_table(META)?.insert(META_JOURNAL, journal.generation() + 1)?;
+        transaction.commit()?;
+        Ok(())
+    };
+    write().map_err(|error| place.unavailable(error))?;
+    Ok(Some(versions))
+}
+
+fn newer(place: &Place, format: u64) -> StoreError {
+    place.refused(
+        format!("it was written by a newer Baton (format {format}; this one reads up to {FORMAT})"),
+        "update this Baton; nothing was changed",
+    )
 }
 
 fn meta(place: &Place, database: &Database) -> Result<Meta, StoreError> {
@@ -124,15 +190,13 @@ fn meta(place: &Place, database: &Database) -> Result<Meta, StoreError> {
             floor: Epoch(number(META_FLOOR)?.unwrap_or(0)),
             lease: Span::millis(number(META_LEASE)?.unwrap_or(0)),
             snapshot: number(META_SNAPSHOT)?.is_some(),
+            journal: number(META_JOURNAL)?.unwrap_or(0),
         };
         Ok((number(META_FORMAT)?, meta))
     };
     match read().map_err(|error| place.reading(error))? {
         (Some(FORMAT), meta) => Ok(meta),
-        (Some(format), _) => Err(place.refused(
-            format!("it was written by a newer Baton (format {format}; this one reads up to {FORMAT})"),
-            "update this Baton; nothing was changed",
-        )),
+        (Some(format), _) => Err(newer(place, format)),
         (None, _) => {
             Err(place.refused("it is a database, but not one of Baton's", "name another file: embedded:FILE"))
         }

@@ -16,9 +16,10 @@ use redb::{Error, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransac
 
 use crate::fault::Place;
 use crate::fresh::{Fresh, sync_folder};
-use crate::open;
+use crate::open::{self, Opened};
 use crate::shape::{
-    self, HISTORY, META, META_FLOOR, META_FORMAT, META_LEASE, META_SNAPSHOT, META_VERSIONS, RECORDS,
+    self, HISTORY, META, META_FLOOR, META_FORMAT, META_JOURNAL, META_LEASE, META_SNAPSHOT, META_VERSIONS,
+    RECORDS,
 };
 
 /// How many epochs of one election may have been given since a snapshot was taken. At a thousand a second without a pause that is
@@ -58,7 +59,7 @@ pub struct Restored {
 pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
     let (from, to) = (Place::new(restore.from), Place::new(restore.to));
     baton_store::refuse_network(&to.path)?;
-    let (snapshot, meta) = open::peek(&from)?;
+    let Opened { database: snapshot, meta, .. } = open::peek(&from)?;
     let reading = |error: Error| from.reading(error);
     let transaction = snapshot.begin_read().map_err(|error| reading(error.into()))?;
     let known = Known::of(&from, &transaction)?;
@@ -109,8 +110,8 @@ pub(crate) fn copy(place: &Place, from: &ReadTransaction, into: &WriteTransactio
         let mut copied = into.open_table(META)?;
         for entry in from.open_table(META)?.iter()? {
             let (name, number) = entry?;
-            // The copy has the format of whoever makes it, and is what it is made for.
-            if ![META_FORMAT, META_SNAPSHOT].contains(&name.value()) {
+            // The copy has the format of whoever makes it, an empty journal, and is what it is made for.
+            if ![META_FORMAT, META_JOURNAL, META_SNAPSHOT].contains(&name.value()) {
                 copied.insert(name.value(), number.value())?;
             }
         }
@@ -191,7 +192,7 @@ struct Former {
 
 /// Looks at what is about to be replaced. What cannot be read is no obstacle; what is in use, or is another store, is.
 fn former(to: &Place, known: &Known) -> Result<Former, StoreError> {
-    let opened = open::peek(to).and_then(|(database, meta)| {
+    let opened = open::peek(to).and_then(|Opened { database, meta, .. }| {
         let transaction = database.begin_read().map_err(|error| to.reading(error.into()))?;
         let former = Known::of(to, &transaction)?;
         drop(transaction);

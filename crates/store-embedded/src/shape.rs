@@ -25,6 +25,8 @@ pub(crate) type Rows<'a> = Table<'a, &'static [u8], &'static [u8]>;
 pub(crate) const META_FORMAT: &str = "format";
 /// In [`META`]: no version above this was given.
 pub(crate) const META_VERSIONS: &str = "versions";
+/// In [`META`]: the generation of the journal whose frames are not in the tables yet.
+pub(crate) const META_JOURNAL: &str = "journal";
 /// In [`META`] of a snapshot: that it is one.
 pub(crate) const META_SNAPSHOT: &str = "snapshot";
 /// In [`META`], after a restore: no epoch above this was ever given for an election that is not there.
@@ -130,6 +132,11 @@ pub(crate) fn value(json: &[u8]) -> Vec<u8> {
 /// Writes the number into a value.
 pub(crate) fn number(value: &mut [u8], number: u64) {
     value[1..HEADER].copy_from_slice(&number.to_be_bytes());
+}
+
+/// The number of a value; zero if it has none.
+pub(crate) fn version(value: &[u8]) -> u64 {
+    value.get(1..HEADER).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
 /// What comes after the number of a value.

@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use crate::fault::Place;
 use crate::fresh::Fresh;
 use crate::open::{self, Connect};
+use crate::pending::Pending;
 use crate::reader::{Disk, Shared, version};
 use crate::restore::copy;
 use crate::shape::{META, META_SNAPSHOT};
@@ -82,10 +83,11 @@ impl EmbeddedStore {
         match access {
             Access::Write => {
                 open::make(&place)?;
-                let (database, meta) = open::open(&place, &connect)?;
-                let shared = Arc::new(Shared::new(place, Disk::Open(database), Some(meta)));
+                let opened = open::open(&place, &connect)?;
+                let meta = opened.meta;
+                let shared = Arc::new(Shared::new(place, Disk::Open(opened.database), Some(meta)));
                 let (queue, jobs) = mpsc::channel(QUEUE);
-                let writer = Writer::new(Arc::clone(&shared), connect, jobs, &meta);
+                let writer = Writer::new(Arc::clone(&shared), connect, jobs, opened.journal, &meta);
                 let thread = std::thread::Builder::new().name("baton-embedded".to_string());
                 let writer = thread
                     .spawn(move || writer.run())
@@ -96,8 +98,8 @@ impl EmbeddedStore {
             }
             Access::Read => {
                 let (disk, meta) = if place.path.exists() {
-                    let (database, meta) = open::peek(&place)?;
-                    (Disk::Open(database), Some(meta))
+                    let opened = open::peek(&place)?;
+                    (Disk::Open(opened.database), Some(opened.meta))
                 } else {
                     (Disk::Absent, None)
                 };
@@ -172,10 +174,11 @@ impl EmbeddedStore {
     /// The copy is for [`restore`](crate::restore()): opened as it is, it would give epochs a second time.
     pub fn snapshot(&self, to: &Path) -> Result<(), StoreError> {
         let to = Place::new(to);
-        let copied = self.inner.shared.look(|transaction| {
+        let copied = self.inner.shared.look(Pending::clone, |pending, transaction| {
             Ok(Fresh::make(&to, |into| {
                 copy(&self.inner.shared.place, transaction, into)?;
-                mark_as_snapshot(into).map_err(|error| to.unavailable(error))
+                let marked = pending.write(into).and_then(|()| mark_as_snapshot(into));
+                marked.map_err(|error| to.unavailable(error))
             }))
         })?;
         let Some(fresh) = copied else {

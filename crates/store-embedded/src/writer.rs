@@ -1,22 +1,25 @@
-//! The one thread that writes: all swaps that wait, in one transaction, with one sync.
+//! The one thread that writes: all swaps that wait, in one frame of the journal, with one sync.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use baton_election::{Moment, Span};
 use baton_store::{Clock, Expect, Key, NotARecord, Record, StoreError, boot};
-use redb::{Database, Error, ReadableTable, StorageError, WriteTransaction};
+use redb::{Database, Error, ReadOnlyTable, ReadableDatabase, ReadableTable};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::fault::{Place, said};
 use crate::history;
-use crate::open::{self, Connect, Meta};
+use crate::journal::Journal;
+use crate::open::{self, Connect, Meta, Opened};
+use crate::pending::Pending;
 use crate::reader::{Disk, Shared};
-use crate::shape::{self, HISTORY, META, META_LEASE, META_VERSIONS, RECORDS, Rows};
+use crate::shape::{self, META, META_JOURNAL, META_LEASE, META_VERSIONS, RECORDS};
 
 /// The most requests that wait; more wait to wait.
 pub(crate) const QUEUE: usize = 4_096;
-/// The most requests of one transaction.
+/// The most requests of one frame.
 const BATCH: usize = 1_024;
 /// How often a database that failed is opened anew.
 const AGAIN: Span = Span::secs(1);
@@ -72,18 +75,13 @@ impl Prepared {
         }
     }
 
-    fn put(
-        &mut self,
-        version: u64,
-        records: &mut Rows<'_>,
-        transitions: &mut Rows<'_>,
-    ) -> Result<(), StorageError> {
+    /// Gives it its version and puts it with the others. Whoever asked needs of it no more than its key and its clock.
+    fn put(&mut self, version: u64, into: &mut Pending) {
         shape::number(&mut self.value, version);
-        if records.insert(self.bytes.as_slice(), self.value.as_slice())?.is_none() {
-            // A record that was not there has no clock to be kept.
-            self.clock = Clock::Restart;
+        into.put_record(self.bytes.clone(), std::mem::take(&mut self.value));
+        if let Some(transition) = self.transition.take() {
+            into.put_transition(transition);
         }
-        self.transition.take().map_or(Ok(()), |transition| transition.put(transitions))
     }
 }
 
@@ -95,20 +93,24 @@ enum Failed {
     Committing(Error),
 }
 
-/// What a transaction does.
+/// What comes of a batch once it is on the disk.
 struct Staged {
     /// What becomes of each job.
     outcomes: Vec<Result<Vec<u64>, StoreError>>,
+    /// What changes.
+    pending: Pending,
     /// What the writer's numbers are after it.
     versions: u64,
     reserved: u64,
-    aftermath: bool,
 }
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     connect: Connect,
     queue: mpsc::Receiver<Job>,
+    journal: Journal,
+    /// The records as the database has them, until it is written again.
+    records: Option<ReadOnlyTable<&'static [u8], &'static [u8]>>,
     /// The last version given.
     versions: u64,
     /// The last version that may be given before more are reserved.
@@ -126,12 +128,15 @@ impl Writer {
         shared: Arc<Shared>,
         connect: Connect,
         queue: mpsc::Receiver<Job>,
+        journal: Journal,
         meta: &Meta,
     ) -> Writer {
         Writer {
             shared,
             connect,
             queue,
+            journal,
+            records: None,
             versions: meta.versions,
             reserved: meta.versions,
             answered: None,
@@ -150,7 +155,12 @@ impl Writer {
                 jobs.push(next);
             }
             match self.ready() {
-                Ok(()) => self.commit(jobs),
+                Ok(()) => {
+                    self.commit(jobs);
+                    if self.journal.is_rather_full() && self.queue.is_empty() {
+                        self.tidy_up();
+                    }
+                }
                 Err(why) => {
                     for job in jobs {
                         let _ = job.answer.send(Err(self.shared.place.unavailable(&why)));
@@ -158,7 +168,35 @@ impl Writer {
                 }
             }
         }
+        // What is closed has an empty journal. If that fails, the next to open it takes the journal in.
+        self.tidy_up();
+        self.records = None;
         self.shared.put(Disk::Broken("it was closed".to_string()));
+    }
+
+    /// Empties the journal while nobody waits for it.
+    fn tidy_up(&mut self) {
+        if self.journal.is_empty() {
+            return;
+        }
+        if let Err(error) = self.at_the_database(|writer, database| writer.fold(database, Pending::default()))
+        {
+            self.fail(Vec::new(), &error, |place, why| place.unavailable(why));
+        }
+    }
+
+    /// Does something with the database, if it is open; says what failed or panicked.
+    fn at_the_database(
+        &mut self,
+        act: impl FnOnce(&mut Writer, &Database) -> Result<(), Error>,
+    ) -> Result<(), String> {
+        let shared = Arc::clone(&self.shared);
+        let disk = shared.disk();
+        let Disk::Open(database) = &*disk else { return Ok(()) };
+        match catch_unwind(AssertUnwindSafe(|| act(self, database))) {
+            Ok(done) => done.map_err(|error| error.to_string()),
+            Err(panic) => Err(said(&*panic)),
+        }
     }
 
     /// Sees that the database can be written; opens it anew if it failed.
@@ -184,10 +222,10 @@ impl Writer {
         }
     }
 
-    /// Reads the database from the disk, and writes to it to see that it can be.
+    /// Reads the database and its journal from the disk, and writes to it to see that it can be.
     fn reopen(&mut self) -> Result<Database, StoreError> {
+        let Opened { database, journal, meta } = open::open(&self.shared.place, &self.connect)?;
         let place = &self.shared.place;
-        let (database, meta) = open::open(place, &self.connect)?;
         self.versions = self.versions.max(meta.versions);
         let written = catch_unwind(AssertUnwindSafe(|| -> Result<bool, Error> {
             let transaction = database.begin_write()?;
@@ -211,7 +249,12 @@ impl Writer {
         }));
         self.reserved = self.versions;
         match written {
-            Ok(Ok(true)) => Ok(database),
+            Ok(Ok(true)) => {
+                // What was pending is in the database, or never was.
+                *self.shared.pending_mut() = Pending::none(self.versions);
+                self.journal = journal;
+                Ok(database)
+            }
             Ok(Ok(false)) => Err(place.corrupt("it is older than it was: what was answered is not there")),
             Ok(Err(error)) => Err(place.unavailable(error)),
             Err(panic) => Err(place.unavailable(said(&*panic))),
@@ -220,14 +263,15 @@ impl Writer {
 
     fn commit(&mut self, mut jobs: Vec<Job>) {
         let applied = {
-            let disk = self.shared.disk();
+            let shared = Arc::clone(&self.shared);
+            let disk = shared.disk();
             let Disk::Open(database) = &*disk else {
                 unreachable!("only this thread changes what is open, and it has just looked")
             };
             catch_unwind(AssertUnwindSafe(|| self.apply(database, &mut jobs)))
         };
-        let Staged { outcomes, versions, reserved, aftermath } = match applied {
-            Ok(Ok(applied)) => applied,
+        let outcomes = match applied {
+            Ok(Ok(outcomes)) => outcomes,
             Ok(Err(Failed::Before(error))) => {
                 return self.fail(jobs, &error.to_string(), |place, why| place.unavailable(why));
             }
@@ -236,7 +280,6 @@ impl Writer {
             }
             Err(panic) => return self.fail(jobs, &said(&*panic), |place, why| place.unknown(why)),
         };
-        (self.versions, self.reserved, self.aftermath) = (versions, reserved, aftermath);
         let mut last = jobs.iter().zip(&outcomes).filter_map(|(job, outcome)| {
             Some((job.changes.last()?.bytes.clone(), *outcome.as_ref().ok()?.last()?))
         });
@@ -256,79 +299,137 @@ impl Writer {
         // What was not committed may have been: its versions are not given again.
         self.versions += jobs.iter().map(|job| job.changes.len() as u64).sum::<u64>();
         self.failed_at = boot::now();
+        self.records = None;
         self.shared.put(Disk::Broken(why.to_string()));
         for job in jobs {
             let _ = job.answer.send(Err(error(&self.shared.place, why)));
         }
     }
 
-    /// One transaction.
-    fn apply(&self, database: &Database, jobs: &mut [Job]) -> Result<Staged, Failed> {
-        let (transaction, staged) = self.stage(database, jobs).map_err(Failed::Before)?;
-        if staged.versions == self.versions {
-            transaction.abort().map_err(|error| Failed::Before(error.into()))?;
-            return Ok(staged);
+    /// One frame of the journal, or, if that could not hold it, one transaction.
+    fn apply(
+        &mut self,
+        database: &Database,
+        jobs: &mut [Job],
+    ) -> Result<Vec<Result<Vec<u64>, StoreError>>, Failed> {
+        let Staged { outcomes, pending, versions, reserved } =
+            self.stage(database, jobs).map_err(Failed::Before)?;
+        if versions == self.versions {
+            return Ok(outcomes);
         }
-        let applied = jobs.iter().zip(&staged.outcomes).filter(|(_, outcome)| outcome.is_ok());
+        let applied = jobs.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
         let restarted = applied.flat_map(|(job, _)| &job.changes);
         let restarted = restarted.filter(|change| change.clock == Clock::Restart);
         self.shared.stamps.restart(restarted.map(|change| change.bytes.as_slice()), boot::now());
-        transaction.commit().map_err(|error| Failed::Committing(error.into()))?;
-        Ok(staged)
+        let frame = pending.encode();
+        // The mark of a restore goes with the first change after it has no meaning any more.
+        let direct = !Journal::could_hold(frame.len()) || (self.aftermath && self.shared.aftermath_is_over());
+        if !direct {
+            if !self.journal.has_room_for(frame.len()) {
+                self.fold(database, Pending::default()).map_err(Failed::Before)?;
+            }
+            self.journal.append(&frame).map_err(|error| Failed::Committing(error.into()))?;
+            self.shared.pending_mut().extend(pending);
+        } else {
+            self.fold(database, pending).map_err(Failed::Committing)?;
+        }
+        (self.versions, self.reserved) = (versions, reserved);
+        Ok(outcomes)
     }
 
-    /// All that comes before the commit.
-    fn stage(&self, database: &Database, jobs: &mut [Job]) -> Result<(WriteTransaction, Staged), Error> {
+    /// Writes what is pending, and more, into the database, and begins the journal anew.
+    fn fold(&mut self, database: &Database, more: Pending) -> Result<(), Error> {
+        let mut pending = self.shared.pending().clone();
+        pending.extend(more);
+        let versions = pending.versions();
         let transaction = database.begin_write()?;
-        let (mut versions, mut reserved) = (self.versions, self.reserved);
-        let mut outcomes = Vec::with_capacity(jobs.len());
+        pending.write(&transaction)?;
+        let over = self.aftermath && self.shared.aftermath_is_over();
         {
-            let mut records = transaction.open_table(RECORDS)?;
-            let mut transitions = transaction.open_table(HISTORY)?;
-            for job in jobs {
-                let mut outcome = self.check(&records, &job.changes)?.map(|()| Vec::new());
-                if let Ok(given) = &mut outcome {
-                    for change in &mut job.changes {
-                        versions += 1;
-                        change.put(versions, &mut records, &mut transitions)?;
-                        given.push(versions);
-                    }
-                }
-                outcomes.push(outcome);
+            let mut meta = transaction.open_table(META)?;
+            meta.insert(META_JOURNAL, self.journal.generation() + 1)?;
+            if over {
+                meta.remove(META_LEASE)?;
             }
         }
+        self.records = None;
+        transaction.commit()?;
+        self.journal.turn();
+        self.aftermath &= !over;
+        *self.shared.pending_mut() = Pending::none(versions);
+        Ok(())
+    }
+
+    /// All that comes before anything is written.
+    fn stage(&mut self, database: &Database, jobs: &mut [Job]) -> Result<Staged, Error> {
+        let records = match self.records.take() {
+            Some(records) => records,
+            None => database.begin_read()?.open_table(RECORDS)?,
+        };
+        let (mut versions, mut reserved) = (self.versions, self.reserved);
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        let mut given_here: HashMap<Vec<u8>, u64> = HashMap::new();
+        let mut pending = Pending::default();
+        for job in jobs {
+            let mut outcome = self.check(&records, &given_here, &mut job.changes)?.map(|()| Vec::new());
+            if let Ok(given) = &mut outcome {
+                for change in &mut job.changes {
+                    versions += 1;
+                    change.put(versions, &mut pending);
+                    given_here.insert(change.bytes.clone(), versions);
+                    given.push(versions);
+                }
+            }
+            outcomes.push(outcome);
+        }
+        self.records = Some(records);
         if versions > reserved {
             reserved = versions + RESERVED;
-            transaction.open_table(META)?.insert(META_VERSIONS, reserved)?;
         }
-        // The mark goes with a commit, and none is made for it alone.
-        let over = self.aftermath && versions > self.versions && self.shared.aftermath_is_over();
-        if over {
-            transaction.open_table(META)?.remove(META_LEASE)?;
-        }
-        Ok((transaction, Staged { outcomes, versions, reserved, aftermath: self.aftermath && !over }))
+        pending.reserve(reserved);
+        Ok(Staged { outcomes, pending, versions, reserved })
     }
 
     /// Whether all that a job expects is there.
     fn check(
         &self,
-        records: &Rows<'_>,
-        changes: &[Prepared],
-    ) -> Result<Result<(), StoreError>, StorageError> {
+        records: &impl ReadableTable<&'static [u8], &'static [u8]>,
+        given_here: &HashMap<Vec<u8>, u64>,
+        changes: &mut [Prepared],
+    ) -> Result<Result<(), StoreError>, Error> {
         for change in changes {
-            let found = records.get(change.bytes.as_slice())?;
-            let found = found.map(|found| shape::parts(found.value()).map(|(version, _)| version));
-            let fits = match (found, &change.expect) {
-                (Some(Err(not)), _) => return Ok(Err(self.not_intact(&change.key, not))),
+            let found = match given_here.get(&change.bytes) {
+                Some(version) => Some(Ok(*version)),
+                None => self.version_of(records, &change.bytes)?,
+            };
+            let fits = match (&found, &change.expect) {
+                (Some(Err(not)), _) => return Ok(Err(self.not_intact(&change.key, not.clone()))),
                 (None, Expected::Absent) => true,
-                (Some(Ok(version)), Expected::Version(expected)) => version == *expected,
+                (Some(Ok(version)), Expected::Version(expected)) => version == expected,
                 (None | Some(Ok(_)), Expected::Absent | Expected::Version(_) | Expected::Never) => false,
             };
             if !fits {
                 return Ok(Err(StoreError::Conflict));
             }
+            if found.is_none() {
+                // A record that was not there has no clock to be kept.
+                change.clock = Clock::Restart;
+            }
         }
         Ok(Ok(()))
+    }
+
+    /// The version of a record, as it is on the disk.
+    fn version_of(
+        &self,
+        records: &impl ReadableTable<&'static [u8], &'static [u8]>,
+        key: &[u8],
+    ) -> Result<Option<Result<u64, NotARecord>>, Error> {
+        let number = |value: &[u8]| shape::parts(value).map(|(version, _)| version);
+        if let Some(value) = self.shared.pending().record(key) {
+            return Ok(Some(number(value)));
+        }
+        Ok(records.get(key)?.map(|found| number(found.value())))
     }
 
     fn not_intact(&self, key: &Key, not: NotARecord) -> StoreError {

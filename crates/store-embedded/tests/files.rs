@@ -10,7 +10,7 @@ use baton_election::Span;
 use baton_store::{Access, Clock, Expect, Prefix, Record, Store, StoreError, boot};
 use baton_store_embedded::EmbeddedStore;
 use redb::TableDefinition;
-use support::{Place, document, failed, key, led, put, read, record, taken_over};
+use support::{DATABASE_AT, Place, document, failed, key, led, put, read, record, taken_over};
 
 fn open(path: &Path, access: Access) -> Result<EmbeddedStore, StoreError> {
     EmbeddedStore::open(path, access)
@@ -183,9 +183,11 @@ fn is_refused(path: &Path, bytes: &[u8]) -> bool {
         Err(error) => {
             assert!(["corrupt", "refused"].contains(&error.code()), "{error}");
             assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
-            // The first page says, among others, that somebody opened it.
+            // The first page of the database says, among others, that somebody opened it.
             let after = std::fs::read(path).unwrap();
-            assert!(after.get(4_096..) == bytes.get(4_096..), "what is damaged was overwritten: {error}");
+            let (front, rest) = (..DATABASE_AT.min(bytes.len()), DATABASE_AT + 4_096..);
+            assert!(after[front] == bytes[front], "what is damaged was overwritten: {error}");
+            assert!(after.get(rest.clone()) == bytes.get(rest), "what is damaged was overwritten: {error}");
             true
         }
     }

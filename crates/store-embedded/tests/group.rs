@@ -145,7 +145,7 @@ async fn the_history_is_written_with_the_swap_and_keeps_the_newest() {
     let keys = store.list(&Prefix::Elections).await.unwrap();
     assert_eq!(keys, [Key::Election(election("e")), Key::Election(election("e/f"))]);
     drop(store);
-    let database = redb::Database::open(place.file("baton.redb")).unwrap();
+    let database = support::database(&place.file("baton.redb"), &place.file("tables.redb"));
     let table: redb::TableDefinition<'_, &[u8], &[u8]> = redb::TableDefinition::new("history");
     let table = database.begin_read().unwrap().open_table(table).unwrap();
     assert!(table.len().unwrap() <= 256 + 64 + 1, "old ones are swept: {}", table.len().unwrap());

@@ -167,11 +167,15 @@ async fn new_elections_wait_once_for_leases_that_nobody_knows_of() {
     let place = Place::new();
     drop(snapshotted(&place).await);
     {
-        let database = redb::Database::open(place.file("baton.redb")).unwrap();
+        let (path, alone) = (place.file("baton.redb"), place.file("tables.redb"));
+        let database = support::database(&path, &alone);
         let transaction = database.begin_write().unwrap();
         transaction.open_table(META).unwrap().insert("floor", 9).unwrap();
         transaction.open_table(META).unwrap().insert("lease_ms", 300).unwrap();
         transaction.commit().unwrap();
+        drop(database);
+        let front = std::fs::read(&path).unwrap()[..support::DATABASE_AT].to_vec();
+        std::fs::write(&path, [front, std::fs::read(&alone).unwrap()].concat()).unwrap();
     }
     let store = place.store();
     let trace = read(&store, "new").await.trace.unwrap();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use baton_election::command::Acquire;
 use baton_election::id::{Incarnation, LeaseKey, StoreId};
@@ -13,6 +13,15 @@ use baton_election::{
 };
 use baton_store::{Access, Clock, Expect, Key, Reading, Record, Store, StoreError, Version};
 use baton_store_embedded::EmbeddedStore;
+
+/// Where the database begins in the file, behind a page and the journal.
+pub(crate) const DATABASE_AT: usize = 4_096 + (1 << 20);
+
+/// The tables of a store that is closed, in a file of their own.
+pub(crate) fn database(store: &Path, alone: &Path) -> redb::Database {
+    std::fs::write(alone, &std::fs::read(store).unwrap()[DATABASE_AT..]).unwrap();
+    redb::Database::open(alone).unwrap()
+}
 
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
