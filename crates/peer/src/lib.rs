@@ -21,8 +21,10 @@ extern crate alloc;
 mod effects;
 mod group;
 mod machine;
+pub mod members;
 mod node;
 mod random;
+pub mod rollcall;
 mod timing;
 
 pub use effects::{Effects, Envelope, Notice, Why};

@@ -55,6 +55,13 @@ impl Timing {
         Span::nanos(random.between(self.timeout_min.as_nanos(), self.timeout_max.as_nanos()))
     }
 
+    /// For how long a member that has just started neither votes nor stands: until every promise that it may have given has ended, and until nobody
+    /// counts a vote any more that it may have given, even if its clock runs fast and theirs slow.
+    pub fn quarantine(&self) -> Span {
+        let drift = self.margins.drift_permille;
+        self.timeout_max.scaled(1_000 + drift, 1_000_u64.saturating_sub(drift).max(1))
+    }
+
     /// Until when a leader may act whose round of heartbeats, sent at that moment, a majority has answered.
     pub fn lease_until(&self, sent: Moment) -> Moment {
         self.margins.deadline(sent, self.timeout_min)
