@@ -113,6 +113,12 @@ impl Group {
         self.member(id).is_some_and(|member| !member.witness)
     }
 
+    /// Whether the one may lead and shall rather than the other: the other may not, or has the lower rank.
+    pub fn outranks(&self, one: NodeId, other: NodeId) -> bool {
+        let rank = |id| self.member(id).filter(|member| !member.witness).map(Member::rank);
+        rank(one) > rank(other)
+    }
+
     /// The numbers of all but one.
     pub fn others(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         self.members.iter().map(|member| member.id).filter(move |&other| other != id)
@@ -249,6 +255,17 @@ mod tests {
         assert_eq!((tally.count(), tally.is_majority(&group)), (1, false));
         tally.add(&group, id(9));
         assert!(tally.is_majority(&group) && tally.has(&group, id(9)) && !tally.has(&group, id(3)));
+    }
+
+    #[test]
+    fn priority_outranks_the_id_and_a_witness_outranks_nobody() {
+        let preferred = Member { priority: 1, ..Member::plain(id(1)) };
+        let witness = Member { witness: true, priority: 9, ..Member::plain(id(4)) };
+        let group = vec![preferred, Member::plain(id(2)), Member::plain(id(3)), witness];
+        let group = Group::founded(group).expect("a group of a test");
+        assert!(group.outranks(id(1), id(3)) && group.outranks(id(3), id(2)) && group.outranks(id(2), id(4)));
+        assert!(!group.outranks(id(4), id(2)) && !group.outranks(id(2), id(2)), "witness, and oneself");
+        assert!(!group.outranks(id(9), id(4)) && !group.outranks(id(4), id(9)), "no member");
     }
 
     #[test]

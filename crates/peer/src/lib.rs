@@ -18,6 +18,7 @@
 
 extern crate alloc;
 
+pub mod bully;
 mod effects;
 mod group;
 mod machine;
@@ -25,7 +26,9 @@ pub mod members;
 mod node;
 mod random;
 pub mod rollcall;
+pub mod ring;
 mod timing;
+mod told;
 
 pub use effects::{Effects, Envelope, Notice, Why};
 pub use group::{Group, GroupStamp, InvalidGroup, MAX_MEMBERS, Member, Tally};

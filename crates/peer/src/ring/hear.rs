@@ -1,0 +1,149 @@
+//! What a member makes of the messages of others.
+
+use alloc::vec::Vec;
+
+use baton_election::Moment;
+
+use super::{Lap, Message, Office, Out, Ring};
+use crate::{Envelope, NodeId, Term};
+
+impl Ring {
+    /// Who is no member, and what comes back to oneself, is not heard; nor does anybody hear who is no member.
+    pub(super) fn hear(&mut self, now: Moment, from: NodeId, message: Message, out: &mut Out) {
+        if from == self.id || self.group.member(from).is_none() || self.group.member(self.id).is_none() {
+            return;
+        }
+        match message {
+            Message::Election { term, origin, ids } => {
+                let lap = Lap { coordinator: false, term, origin };
+                if self.is_list(origin, &ids) && self.takes(now, from, lap, out) {
+                    self.election(now, origin, ids, out);
+                }
+            }
+            Message::Coordinator { term, origin, leader, told } => {
+                let lap = Lap { coordinator: true, term, origin };
+                let sound = self.is_list(origin, &told) && self.group.may_lead(leader);
+                if sound && self.takes(now, from, lap, out) {
+                    self.coordinator(now, origin, leader, told, out);
+                }
+            }
+            Message::Ack { lap, term } => self.acknowledged(now, lap, term, out),
+            Message::Heartbeat { term } => self.heartbeat(now, from, term, out),
+            Message::Refused { term } if term > self.term => self.adopt(now, term, out),
+            Message::Refused { .. } => {}
+        }
+    }
+
+    /// Whether that can be the list of a lap: members only, none twice, the origin first.
+    fn is_list(&self, origin: NodeId, ids: &[NodeId]) -> bool {
+        // The length first: it bounds the work of the rest.
+        ids.len() <= self.group.size()
+            && ids.first() == Some(&origin)
+            && ids
+                .iter()
+                .enumerate()
+                .all(|(at, id)| self.group.member(*id).is_some() && !ids[..at].contains(id))
+    }
+
+    /// Answers a lap, and says whether it goes on: not if it is of an older term.
+    fn takes(&mut self, now: Moment, from: NodeId, lap: Lap, out: &mut Out) -> bool {
+        if lap.term > self.term {
+            self.adopt(now, lap.term, out);
+        }
+        out.send.push(Envelope { to: from, message: Message::Ack { lap, term: self.term } });
+        lap.term == self.term
+    }
+
+    fn election(&mut self, now: Moment, origin: NodeId, mut ids: Vec<NodeId>, out: &mut Out) {
+        let back = ids.contains(&self.id);
+        match self.office {
+            Office::Leading { .. } => {
+                if origin != self.id {
+                    let message = Message::Heartbeat { term: self.term };
+                    out.send.push(Envelope { to: origin, message });
+                }
+            }
+            // The leader was heard since it was sent off.
+            Office::Following(_) if back => {}
+            Office::Arriving | Office::Idle | Office::Standing if back => self.conclude(now, &ids, out),
+            // Of two elections at once that of the higher origin goes on.
+            Office::Standing if origin < self.id => {}
+            Office::Arriving | Office::Idle => {
+                self.idle(now);
+                ids.push(self.id);
+                self.pass_on(now, Message::Election { term: self.term, origin, ids }, out);
+            }
+            Office::Following(_) | Office::Standing => {
+                ids.push(self.id);
+                self.pass_on(now, Message::Election { term: self.term, origin, ids }, out);
+            }
+        }
+    }
+
+    fn coordinator(
+        &mut self,
+        now: Moment,
+        origin: NodeId,
+        leader: NodeId,
+        mut told: Vec<NodeId>,
+        out: &mut Out,
+    ) {
+        if told.contains(&self.id) {
+            return;
+        }
+        match self.office {
+            Office::Leading { .. } | Office::Following(_) if !self.believes(leader) => {}
+            Office::Leading { .. } if leader == self.id => {}
+            Office::Arriving | Office::Idle | Office::Following(_) | Office::Standing
+                if leader == self.id =>
+            {
+                self.lead(now, out);
+            }
+            Office::Arriving
+            | Office::Idle
+            | Office::Following(_)
+            | Office::Standing
+            | Office::Leading { .. } => self.follow(now, leader, out),
+        }
+        told.push(self.id);
+        self.pass_on(now, Message::Coordinator { term: self.term, origin, leader, told }, out);
+    }
+
+    fn heartbeat(&mut self, now: Moment, from: NodeId, term: Term, out: &mut Out) {
+        if !self.group.may_lead(from) {
+            return;
+        }
+        if term < self.term {
+            out.send.push(Envelope { to: from, message: Message::Refused { term: self.term } });
+            return;
+        }
+        if term > self.term {
+            self.adopt(now, term, out);
+        }
+        if self.believes(from) {
+            self.follow(now, from, out);
+        }
+    }
+
+    /// Of two leaders of one term, the higher one is believed.
+    fn believes(&self, leader: NodeId) -> bool {
+        match self.office {
+            Office::Arriving | Office::Idle | Office::Standing => true,
+            Office::Following(heard) => !self.group.outranks(heard, leader),
+            Office::Leading { .. } => !self.group.outranks(self.id, leader),
+        }
+    }
+
+    fn acknowledged(&mut self, now: Moment, lap: Lap, term: Term, out: &mut Out) {
+        self.hops.retain(|hop| hop.message.lap() != Some(lap));
+        if term <= self.term {
+            return;
+        }
+        // What this member passed on is of an older term. It may be the only one who knows: it begins anew.
+        let leads_on = matches!(self.office, Office::Leading { .. } | Office::Following(_));
+        self.adopt(now, term, out);
+        if !lap.coordinator && !leads_on {
+            self.stand(now, out);
+        }
+    }
+}
