@@ -25,6 +25,8 @@
 //!
 //! [`Config::faults`] are the model's own test: each breaks one rule, in the client or the store, and must be caught.
 //!
+//! The elections without a store have models of their own: [`textbook`] for Bully and Ring.
+//!
 //! ```text
 //! cargo test -p baton-model -- --nocapture                             what was explored, and each fault's run
 //! BATON_CAMPAIGN=1 cargo test -p baton-model --release -- --nocapture  wider bounds, many minutes
@@ -43,6 +45,7 @@ mod resource;
 mod shipped;
 mod state;
 mod store;
+pub mod textbook;
 
 pub use clock::{Clocks, Rate};
 pub use config::{Bounds, Config, Fault, Reads, StoreKind};

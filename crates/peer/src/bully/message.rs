@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Term;
 
 /// Garcia-Molina's three messages, and what failure detection, hand-over and terms need besides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
     /// To each of a higher rank: is one of you there? The leader of that term is not heard any more.

@@ -9,7 +9,7 @@
 //! **Assumes** that a message and its answer take less than [`Timing::heartbeat`] together, always: a member that
 //! answers later counts as dead. Assumes that all members have the same list.
 //!
-//! **Guarantees**, while that holds and nobody crashes or comes back: at most one leader, and that it has the highest rank of
+//! **Guarantees**, while that holds and nobody comes back: at most one leader, and that it has the highest rank of
 //! those that may lead.
 //!
 //! **Does not guarantee** that there is one leader at a time. *A split network has a leader on each side, and a late or lost message

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{NodeId, Term};
 
 /// The two messages of the textbook that go round, the answer to each, and what failure detection and terms need.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
     /// Goes round until it comes to somebody who is in its list; everybody adds itself.
@@ -51,7 +51,7 @@ pub enum Message {
 }
 
 /// Which of the messages that go round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lap {
     /// Whether it is a COORDINATOR, else an ELECTION.
     pub coordinator: bool,

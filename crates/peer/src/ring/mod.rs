@@ -9,7 +9,7 @@
 //! **Assumes** that a message and its answer take less than [`Timing::heartbeat`] together, always: a successor that
 //! answers later is skipped. Assumes that all members have the same list.
 //!
-//! **Guarantees**, while that holds and nobody crashes or comes back: at most one leader, and that everybody learns of it.
+//! **Guarantees**, while that holds: at most one leader, also when one crashes and comes back, and that everybody learns of it.
 //!
 //! **Does not guarantee** that there is one leader at a time. *A split network has a leader on each side, and a late or lost message
 //! makes two as well*, since no majority is asked; a leader that was paused goes on leading when it wakes. There is no
