@@ -31,6 +31,11 @@ impl Spread {
         }
     }
 
+    /// Whether that member is known to have it.
+    pub fn has(&self, group: &Group, member: NodeId) -> bool {
+        self.0.has(group, member)
+    }
+
     /// Whether a majority has it: no older list can elect anybody from here on, and the next step may be taken.
     pub fn is_settled(&self, group: &Group) -> bool {
         self.0.is_majority(group)
