@@ -24,6 +24,7 @@ mod group;
 mod machine;
 pub mod members;
 mod node;
+pub mod paxos;
 mod random;
 pub mod rollcall;
 pub mod ring;

@@ -1,0 +1,176 @@
+//! The acceptor: what it promises, what it accepts, and for whom it waits.
+//!
+//! *Paxos Made Simple* §2.2: P1a, "an acceptor can accept a proposal numbered n iff it has not responded to a prepare request
+//! having a number greater than n". The lease is PaxosLease's: who accepted promises nobody else anything for `timeout_min`.
+
+use baton_election::Moment;
+
+use super::saved::Vote;
+use super::{Message, Out, Paxos, Phase, ballot, say};
+use crate::members::is_outdated;
+use crate::{Group, GroupStamp, NodeId, Notice, Term, Why};
+
+/// How far an instance may lie ahead of the last one that was accepted here; further on is nonsense.
+const LONGEST_LEAP: u64 = 1 << 32;
+
+/// That an acceptor promises nobody else anything. Lives in memory only: who restarts stays silent for longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Patience {
+    /// Which leadership it waits for.
+    pub(super) token: Term,
+    /// For how long.
+    pub(super) until: Moment,
+}
+
+impl Paxos {
+    /// Would it promise? An answer that binds nobody.
+    pub(super) fn hear_query(
+        &self,
+        now: Moment,
+        from: NodeId,
+        ballot: Term,
+        stamp: GroupStamp,
+        out: &mut Out,
+    ) {
+        if self.turns_away(from, ballot, stamp, out) || !self.takes_part(now) {
+            return;
+        }
+        if self.is_patient(now) {
+            self.refuse(from, ballot, None, out);
+        } else {
+            say(from, Message::Open { ballot, promised: self.saved.promised }, out);
+        }
+    }
+
+    /// Phase 1b.
+    pub(super) fn hear_prepare(
+        &mut self,
+        now: Moment,
+        from: NodeId,
+        ballot: Term,
+        (released, stamp): (Option<Term>, GroupStamp),
+        out: &mut Out,
+    ) {
+        let is_request = self.is_request_of(from, ballot);
+        if !is_request || self.turns_away(from, ballot, stamp, out) || !self.takes_part(now) {
+            return;
+        }
+        let waits = self.is_patient(now) && !self.waits_not_for(from, released);
+        if waits || ballot < self.saved.promised {
+            return self.refuse(from, ballot, None, out);
+        }
+        if ballot > self.saved.promised {
+            self.saved.promised = ballot;
+            self.unsaved = true;
+            // Who promised somebody else gives up its own candidacy, and lets the other one finish.
+            self.stand_back(now);
+        }
+        say(from, Message::Promise { ballot, vote: self.saved.vote }, out);
+    }
+
+    /// Phase 2b.
+    pub(super) fn hear_accept(
+        &mut self,
+        now: Moment,
+        from: NodeId,
+        vote: Vote,
+        (token, group): (Term, Option<Group>),
+        out: &mut Out,
+    ) {
+        if !self.is_request_of(from, vote.ballot) || !self.is_sound(&vote) || token > vote.ballot {
+            return;
+        }
+        let newer = group.filter(|group| self.is_newer_list(group) && group.stamp().term <= vote.ballot);
+        if !newer.as_ref().unwrap_or(&self.saved.group).may_lead(from) {
+            return;
+        }
+        if vote.ballot < self.saved.promised {
+            return self.refuse(from, vote.ballot, None, out);
+        }
+        // Another one has a higher ballot and a majority's promises: what is left of an own attempt ends.
+        if self.phase.ballot().is_some() {
+            self.end_phase(now, Why::HigherTerm(vote.ballot), out);
+        }
+        // Even who has forgotten needs the list.
+        if let Some(group) = newer {
+            self.take_over_list(now, group, out);
+        }
+        let is_past = |last: Vote| last.ballot == vote.ballot && last.instance > vote.instance;
+        if self.recall.is_some() || self.saved.vote.is_some_and(is_past) {
+            return;
+        }
+        self.accept(now, vote, token);
+        self.stand_later(now);
+        self.duels = 0;
+        if vote.value == token {
+            self.follow(from, token, out);
+        }
+        let stamp = self.saved.group.stamp();
+        say(from, Message::Accepted { ballot: vote.ballot, instance: vote.instance, stamp }, out);
+    }
+
+    /// Accepts, for itself or for another; the caller has looked at the promise.
+    pub(super) fn accept(&mut self, now: Moment, vote: Vote, token: Term) {
+        self.patience = Some(Patience { token, until: now + self.timing.timeout_min });
+        // An acceptor that is an instance ahead knows that this one is chosen, and keeps what it has: only
+        // the last instance can still be undecided.
+        if self.saved.vote.is_none_or(|last| last.rank() < vote.rank()) {
+            self.saved.vote = Some(vote);
+            self.unsaved = true;
+        }
+        if self.saved.promised != vote.ballot {
+            self.saved.promised = vote.ballot;
+            self.unsaved = true;
+        }
+    }
+
+    /// Whether it waits for a leader: it accepted within the shortest timeout, or leads itself.
+    pub(super) fn is_patient(&self, now: Moment) -> bool {
+        self.patience.is_some_and(|patience| now < patience.until) || self.is_proposing()
+    }
+
+    /// Whether the leadership that it waits for was released, or is the sender's own, which raises its ballot.
+    fn waits_not_for(&self, from: NodeId, released: Option<Term>) -> bool {
+        let waits_for = self.patience.map(|patience| patience.token);
+        let is_its_own = waits_for.is_some_and(|token| ballot::owner(token) == Some(from));
+        !self.is_proposing() && (is_its_own || (released.is_some() && released == waits_for))
+    }
+
+    fn is_proposing(&self) -> bool {
+        matches!(self.phase, Phase::Proposing(_))
+    }
+
+    /// Whether the sender may make that request at all, and its number can be believed.
+    fn is_request_of(&self, from: NodeId, ballot: Term) -> bool {
+        ballot::owner(ballot) == Some(from) && ballot::is_believable(ballot, self.saved.promised)
+    }
+
+    /// Whether an honest member could have accepted that.
+    pub(super) fn is_sound(&self, vote: &Vote) -> bool {
+        let last = self.saved.vote.map_or(0, |last| last.instance);
+        let is_near = vote.instance > 0 && vote.instance <= last.saturating_add(LONGEST_LEAP);
+        let is_granted = ballot::owner(vote.value).is_some() && vote.value <= vote.ballot;
+        is_near && is_granted && ballot::owner(vote.ballot).is_some()
+    }
+
+    /// Refuses whoever has an outdated list, and tells it the newer one; does not answer strangers otherwise.
+    fn turns_away(&self, from: NodeId, ballot: Term, stamp: GroupStamp, out: &mut Out) -> bool {
+        if is_outdated(stamp, self.saved.group.stamp()) {
+            self.refuse(from, ballot, Some(self.saved.group.clone()), out);
+            return true;
+        }
+        !self.saved.group.may_lead(from)
+    }
+
+    fn refuse(&self, from: NodeId, ballot: Term, group: Option<Group>, out: &mut Out) {
+        say(from, Message::Refused { ballot, promised: self.saved.promised, group }, out);
+    }
+
+    fn follow(&mut self, leader: NodeId, term: Term, out: &mut Out) {
+        self.read_only = false;
+        if self.follows != Some((leader, term)) {
+            self.follows = Some((leader, term));
+            out.notify.push(Notice::Follows { leader, term });
+        }
+    }
+}
