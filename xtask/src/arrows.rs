@@ -19,7 +19,7 @@ pub const TABLE: &[Row] = &[
     Row { from: "baton-election", to: &[], dev: &[] },
     Row { from: "baton-warden", to: &[], dev: &[] },
     Row { from: "baton-peer", to: &["baton-election"], dev: &[] },
-    Row { from: "baton-node", to: &["baton-peer", "baton-election"], dev: &[] },
+    Row { from: "baton-node", to: &["baton-peer", "baton-store", "baton-election"], dev: &[] },
     Row { from: "baton-lab", to: &["baton-peer", "baton-store", "baton-election"], dev: &[] },
     Row { from: "baton-store", to: &["baton-election"], dev: &[] },
     Row { from: "baton-store-git", to: &["baton-store", "baton-election"], dev: &[] },
