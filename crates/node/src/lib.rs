@@ -1,7 +1,32 @@
 //! Runs a machine of `baton-peer` over a real network.
+//!
+//! A [`Node`] has the member's folder and its memory; [`Node::run`] puts it on a [`Transport`] and tells by [`Desk`] whether it
+//! leads, until when, and whether it shall stop. Whoever does the work looks there; nothing here starts or ends work.
+//!
+//! **Assumes** what the machine assumes, a boot-time clock, and a disk that keeps what it says it keeps. **Guarantees** that what
+//! a step of the machine must keep is on disk before anything of that step is seen outside; that one process at a time is one
+//! member of one folder; that a silent or hostile peer costs a bounded amount of memory and no waiting. **Does not** guarantee that
+//! work stops in time: that is the warden's, by [`Office::until`].
 
+mod codec;
+mod control;
+mod members;
+mod node;
+mod queue;
+mod shell;
+mod state;
+mod tcp;
 mod transport;
+mod wishes;
 
+pub use control::{Answer, Ask, Change, Door, MachineCounters, MemberStatus, Standing, Status, ask_folder};
+pub use members::{InvalidListed, Listed, parse_file};
+pub use node::{Desk, Event, Hand, Node, NodeError, NodeOptions, Office, Questions, Running, door};
+pub use state::StateError;
+pub use tcp::{
+    AskError, CertificateError, CertificateFiles, Certificates, Remote, Secret, Tcp, TcpError, TcpOptions,
+    Terms, Trust,
+};
 pub use transport::{
     Counters, MAX_MESSAGE_BYTES, Outgoing, Peer, QUEUE_LENGTH, Received, Transport, flush, receive,
 };

@@ -72,6 +72,9 @@ pub trait Transport: Send {
     /// Who can be sent to at this moment, in the order of the ids.
     fn connected(&self) -> Vec<NodeId>;
 
+    /// Where the others are, as far as this is known here, in the order of the ids.
+    fn addresses(&self) -> Vec<Peer>;
+
     /// What people should know and has not been told yet: a member of another version, a wrong secret. Each is told once,
     /// and at most a few are kept.
     fn complaints(&mut self) -> Vec<String>;

@@ -1,0 +1,257 @@
+//! What people and programs ask of a running member, and the socket in its folder on which they do.
+//!
+//! Assumes that who can enter the member's folder may ask for anything. Guarantees that at most a few ask at once, each with
+//! a bound on what it says and on its time. Does not guarantee an answer while the disk hangs.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_election::Moment;
+use baton_peer::{GroupStamp, Member, NodeId, Role, Term};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::transport::Counters;
+
+/// Questions that wait; who asks while so many do is told to come again.
+const WAITING_MAX: usize = 64;
+/// For a whole exchange.
+const EXCHANGE_MAX: Duration = Duration::from_secs(10);
+/// The longest question and the longest answer: 127 members with long addresses fit.
+const MAX_BYTES: u64 = 256 * 1024;
+/// The name of the socket.
+const SOCKET: &str = "control";
+
+/// A question or a wish.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case")]
+pub enum Ask {
+    /// How are things?
+    Status,
+    /// Hand over, to that member or to the best.
+    Transfer {
+        /// To whom.
+        to: Option<NodeId>,
+    },
+    /// Change the members by one.
+    Members {
+        /// How.
+        change: Change,
+    },
+}
+
+/// A change of the members by one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// This one joins, or is another kind of member from here on.
+    Add {
+        /// What kind of member.
+        member: Member,
+        /// Where it is; nothing if that is known or it will tell.
+        address: Option<String>,
+    },
+    /// This one leaves.
+    Remove {
+        /// Which.
+        id: NodeId,
+    },
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", content = "with", rename_all = "kebab-case")]
+pub enum Answer {
+    /// So are things.
+    Status(Box<Status>),
+    /// It is begun.
+    Begun,
+    /// It is not done, and why.
+    Refused(String),
+}
+
+/// How things are with one member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The member.
+    pub id: NodeId,
+    /// The group.
+    pub group: String,
+    /// The algorithm.
+    pub algorithm: String,
+    /// Whether its terms are fencing tokens.
+    pub terms_are_tokens: bool,
+    /// What the member does.
+    pub role: Standing,
+    /// The highest term that it has seen.
+    pub term: Term,
+    /// Who leads, as far as it knows.
+    pub leader: Option<NodeId>,
+    /// Whether it leads, and its work may go on.
+    pub leads: bool,
+    /// If it leads: how long its lease lasts, in milliseconds. None without a lease.
+    pub lease_left_ms: Option<u64>,
+    /// It led, has lost its majority, and has heard of no other leader since.
+    pub read_only: bool,
+    /// Since when it has run, in milliseconds.
+    pub up_ms: u64,
+    /// How it came to be: founded, restarted, forgotten.
+    pub start: String,
+    /// Which list of members counts here.
+    pub stamp: GroupStamp,
+    /// The members.
+    pub members: Vec<MemberStatus>,
+    /// What the network has seen.
+    pub network: Counters,
+    /// What the machine was given and did.
+    pub machine: MachineCounters,
+}
+
+/// What a member does, as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Has just started and does not take part yet.
+    Waiting,
+    /// Follows whom it hears.
+    Follower,
+    /// Stands for election.
+    Candidate,
+    /// Leads.
+    Leader,
+}
+
+impl From<Role> for Standing {
+    fn from(role: Role) -> Standing {
+        match role {
+            Role::Waiting => Standing::Waiting,
+            Role::Follower => Standing::Follower,
+            Role::Candidate => Standing::Candidate,
+            Role::Leader => Standing::Leader,
+        }
+    }
+}
+
+/// One member as another sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Which.
+    pub id: NodeId,
+    /// It votes and never leads.
+    pub witness: bool,
+    /// Of several, the highest shall lead.
+    pub priority: u8,
+    /// Where it is, if that is known; the member itself has none.
+    pub address: Option<String>,
+    /// Whether it can be sent to; the member itself can.
+    pub connected: bool,
+}
+
+/// What a machine was given and did. Numbers only rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineCounters {
+    /// Steps.
+    pub steps: u64,
+    /// Messages that it said.
+    pub sent: u64,
+    /// Messages that it was given.
+    pub received: u64,
+    /// Messages that were none.
+    pub malformed: u64,
+    /// Times that something was kept on disk.
+    pub kept: u64,
+    /// Times that it began to lead.
+    pub led: u64,
+}
+
+/// What is left of a lease, in whole milliseconds.
+pub(crate) fn left_ms(until: Option<Moment>, now: Moment) -> Option<u64> {
+    until.map(|until| until.since(now).as_millis())
+}
+
+/// Where questions are put to the task that owns the machine.
+#[derive(Clone, Debug)]
+pub struct Door(mpsc::Sender<Question>);
+
+pub(crate) type Question = (Ask, oneshot::Sender<Answer>);
+
+/// A door and what is behind it.
+pub(crate) fn door() -> (Door, mpsc::Receiver<Question>) {
+    let (sender, receiver) = mpsc::channel(WAITING_MAX);
+    (Door(sender), receiver)
+}
+
+impl Door {
+    /// Asks, and waits for the answer.
+    pub async fn ask(&self, ask: Ask) -> Answer {
+        let (sender, answer) = oneshot::channel();
+        if self.0.try_send((ask, sender)).is_err() {
+            return Answer::Refused("too many ask at once, or the member is leaving".to_string());
+        }
+        answer.await.unwrap_or_else(|_| Answer::Refused("the member is leaving".to_string()))
+    }
+}
+
+/// The socket of a member's folder. A path below `/proc/self/fd` reaches it however long the folder's name is.
+struct Place {
+    _folder: File,
+    path: PathBuf,
+}
+
+impl Place {
+    fn of(folder: &Path) -> io::Result<Place> {
+        use std::os::fd::AsRawFd;
+        let folder = File::open(folder)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()));
+        Ok(Place { _folder: folder, path })
+    }
+}
+
+/// Answers on the socket of a member's folder, whose lock the caller holds, for ever.
+pub(crate) async fn serve(folder: &Path, door: Door) -> io::Result<()> {
+    let place = Place::of(folder)?;
+    let _ = std::fs::remove_file(&place.path);
+    let listener = UnixListener::bind(&place.path)?;
+    loop {
+        // Each takes a place at the door; without one it is told so.
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let door = door.clone();
+        tokio::spawn(async move {
+            let _ = timeout(EXCHANGE_MAX, answer(stream, door)).await;
+        });
+    }
+}
+
+async fn answer(stream: UnixStream, door: Door) -> io::Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut question = Vec::new();
+    read.take(MAX_BYTES).read_to_end(&mut question).await?;
+    let answer = match serde_json::from_slice(&question) {
+        Ok(ask) => door.ask(ask).await,
+        Err(error) => Answer::Refused(format!("this is no question: {error}")),
+    };
+    write.write_all(&serde_json::to_vec(&answer)?).await?;
+    write.shutdown().await
+}
+
+/// Asks the member whose folder this is.
+pub async fn ask_folder(folder: &Path, ask: &Ask) -> io::Result<Answer> {
+    let exchange = async {
+        let place = Place::of(folder)?;
+        let mut stream = UnixStream::connect(&place.path).await?;
+        stream.write_all(&serde_json::to_vec(ask)?).await?;
+        stream.shutdown().await?;
+        let mut answer = Vec::new();
+        stream.take(MAX_BYTES).read_to_end(&mut answer).await?;
+        Ok(serde_json::from_slice(&answer)?)
+    };
+    timeout(EXCHANGE_MAX, exchange).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}

@@ -1,0 +1,194 @@
+//! A member of a group: what it is given, what it tells, and how it is talked to.
+
+use std::path::PathBuf;
+
+use baton_election::Moment;
+use baton_peer::{Config, Group, Machine, NodeId, Start, Term, Why};
+use baton_store::boot;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::control::{self, Door, Question};
+use crate::shell::Shell;
+use crate::state::{Folder, Owner, StateError};
+use crate::transport::{Peer, Transport};
+
+/// What people are told and have not read yet; more is dropped.
+const EVENTS_MAX: usize = 256;
+
+/// Who a member is, and where it keeps its memory.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The machine's configuration.
+    pub config: Config,
+    /// The group's name.
+    pub group: String,
+    /// Where its memory is.
+    pub folder: PathBuf,
+    /// The group is being founded, and this member has surely never spoken.
+    pub found: bool,
+    /// Where the others are.
+    pub peers: Vec<Peer>,
+    /// The file of members, read again and again.
+    pub members_file: Option<PathBuf>,
+    /// This member must never lead, whatever the list of members says.
+    pub never_leads: bool,
+}
+
+/// Why a member does not run any more.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// Its memory. It must not speak any more.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// Its network.
+    #[error("the network has failed for good")]
+    Network,
+    /// Its folder's socket.
+    #[error("cannot answer questions in {}: {error}", folder.display())]
+    Control {
+        /// Which folder.
+        folder: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+}
+
+/// A leadership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Office {
+    /// Counts the leaderships of this process.
+    pub serial: u64,
+    /// The fencing token, where terms are tokens.
+    pub term: Term,
+    /// When the work must have stopped; none without a lease.
+    pub until: Option<Moment>,
+    /// The work shall stop, since the leadership is to be handed over.
+    pub stop: bool,
+}
+
+/// What whoever does the work must know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Desk {
+    /// The leadership, if there is one.
+    pub office: Option<Office>,
+    /// How the last one ended, and its serial number.
+    pub ended: Option<(u64, Why)>,
+}
+
+/// What people may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Another member leads.
+    Follows {
+        /// Who.
+        leader: NodeId,
+        /// In which term.
+        term: Term,
+    },
+    /// Nobody is known to lead.
+    Leaderless {
+        /// The highest term seen.
+        term: Term,
+    },
+    /// The members are others.
+    Members(Group),
+    /// What the members' file wants is not done, or the file cannot be used.
+    Unwanted(String),
+    /// The transport has something to say.
+    Network(String),
+}
+
+/// What the one who does the work says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    Stopped { serial: u64 },
+    Leave,
+}
+
+/// How the one who does the work talks to the shell.
+#[derive(Clone, Debug)]
+pub struct Hand(mpsc::Sender<Word>);
+
+impl Hand {
+    /// Nothing of the work is left, as [`Office::stop`] asked.
+    pub async fn stopped(&self, serial: u64) {
+        let _ = self.0.send(Word::Stopped { serial }).await;
+    }
+
+    /// This member goes: nothing of the work is left. The task ends once the leadership is handed over, or soon.
+    pub async fn leave(&self) {
+        let _ = self.0.send(Word::Leave).await;
+    }
+}
+
+/// A member that runs.
+pub struct Running {
+    /// The leadership.
+    pub desk: watch::Receiver<Desk>,
+    /// What people may want to know.
+    pub events: mpsc::Receiver<Event>,
+    /// How to talk to it.
+    pub hand: Hand,
+    /// The task; it ends when the member leaves, or fails.
+    pub task: JoinHandle<Result<(), NodeError>>,
+}
+
+/// What is behind a [`Door`].
+#[derive(Debug)]
+pub struct Questions(mpsc::Receiver<Question>);
+
+/// A door for questions: the one end for transports, the other for [`Node::run`].
+pub fn door() -> (Door, Questions) {
+    let (door, questions) = control::door();
+    (door, Questions(questions))
+}
+
+/// A member that has its memory and does not run yet.
+pub struct Node<M: Machine> {
+    options: NodeOptions,
+    folder: Folder,
+    start: Start<M::Saved>,
+}
+
+impl<M> Node<M>
+where
+    M: Machine + Send + 'static,
+    M::Message: Send,
+    M::Saved: Send + 'static,
+{
+    /// Takes the folder, and reads what was kept.
+    pub fn open(options: NodeOptions) -> Result<Node<M>, NodeError> {
+        let owner =
+            Owner { algorithm: M::NAME.to_string(), group: options.group.clone(), id: options.config.id };
+        let folder = Folder::take(&options.folder, owner)?;
+        let start = match folder.kept()? {
+            Some(saved) => Start::Restarted(saved),
+            None if options.found => Start::Founded,
+            None => Start::Forgotten,
+        };
+        Ok(Node { options, folder, start })
+    }
+
+    /// How it starts, in a word.
+    pub fn start_word(&self) -> &'static str {
+        match self.start {
+            Start::Founded => "founded",
+            Start::Restarted(_) => "restarted",
+            Start::Forgotten => "forgotten",
+        }
+    }
+
+    /// Runs the member on this transport. `questions` are those of the door that the transport has.
+    pub fn run(self, transport: Box<dyn Transport>, door: Door, questions: Questions) -> Running {
+        let (desk_sender, desk) = watch::channel(Desk::default());
+        let (event_sender, events) = mpsc::channel(EVENTS_MAX);
+        let (word_sender, words) = mpsc::channel(16);
+        let word = self.start_word();
+        let machine = M::start(self.options.config.clone(), self.start, boot::now());
+        let shell =
+            Shell::new(self.options, machine, word, self.folder, transport, desk_sender, event_sender);
+        let task = tokio::spawn(shell.run(door, questions.0, words));
+        Running { desk, events, hand: Hand(word_sender), task }
+    }
+}

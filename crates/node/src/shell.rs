@@ -1,0 +1,414 @@
+//! The shell of a machine: gives it the time and the messages, and carries out what it asks for.
+//!
+//! One task owns the machine. It reads the boot-time clock for every step, keeps what must be kept on disk before it sends
+//! or tells anything, and drops everything else that a step asked for if that fails.
+//!
+//! **Assumes** that whoever does the work watches [`Desk`], ends it before [`Office::until`] whatever happens here, and says
+//! [`Hand::stopped`] only when nothing of it is left. **Guarantees** the order persist, send, tell; that nothing waits for a silent
+//! member; and that after a failure of the disk the machine does not go on. **Does not** guarantee that the work learns of a loss
+//! in time while this process stands still: [`Office::until`] is what counts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use baton_election::{Moment, Span};
+use baton_peer::{Effects, Group, Input, Machine, Member, NodeId, Notice, Role, Term};
+use baton_store::boot;
+use tokio::sync::{mpsc, watch};
+
+use crate::codec;
+use crate::control::{self, Door, MachineCounters, Question};
+use crate::members::{Listed, step_towards};
+use crate::node::{Desk, Event, NodeError, NodeOptions, Office, Word};
+use crate::state::{Folder, StateError};
+use crate::transport::{MAX_MESSAGE_BYTES, Outgoing, Peer, Transport, flush, receive};
+use crate::wishes;
+
+/// The longest that a member which leaves waits for its leadership to be handed over, and for its last words to be sent.
+const FAREWELL_MAX: Span = Span::secs(2);
+const LAST_WORDS_MAX: Duration = Duration::from_millis(500);
+/// A machine whose deadline is past after a tick is not asked again before this.
+const BREATHER: Span = Span::millis(1);
+
+/// The task that owns the machine.
+pub(crate) struct Shell<M: Machine> {
+    options: NodeOptions,
+    machine: M,
+    /// The list that counts, as the machine last told it.
+    group: Group,
+    born: Moment,
+    start_word: &'static str,
+    /// Away only while something is written.
+    folder: Option<Folder>,
+    transport: Box<dyn Transport>,
+    desk: watch::Sender<Desk>,
+    events: mpsc::Sender<Event>,
+    counters: MachineCounters,
+    serial: u64,
+    /// What the last step refused.
+    refused: Option<&'static str>,
+    /// What the file says the members shall be.
+    wanted: Option<Vec<Listed>>,
+    /// When the next step towards it may be tried.
+    try_at: Moment,
+    /// Until when it may take to leave, once it does.
+    leaving: Option<Moment>,
+}
+
+impl<M> Shell<M>
+where
+    M: Machine + Send + 'static,
+    M::Message: Send,
+    M::Saved: Send + 'static,
+{
+    pub(crate) fn new(
+        options: NodeOptions,
+        machine: M,
+        start_word: &'static str,
+        folder: Folder,
+        transport: Box<dyn Transport>,
+        desk: watch::Sender<Desk>,
+        events: mpsc::Sender<Event>,
+    ) -> Shell<M> {
+        let now = boot::now();
+        Shell {
+            group: options.config.group.clone(),
+            machine,
+            born: now,
+            start_word,
+            folder: Some(folder),
+            transport,
+            desk,
+            events,
+            counters: MachineCounters::default(),
+            serial: 0,
+            refused: None,
+            wanted: None,
+            try_at: now,
+            leaving: None,
+            options,
+        }
+    }
+
+    pub(crate) async fn run(
+        mut self,
+        door: Door,
+        mut questions: mpsc::Receiver<Question>,
+        mut words: mpsc::Receiver<Word>,
+    ) -> Result<(), NodeError> {
+        self.transport.reach(&self.options.peers.clone());
+        let folder = self.options.folder.clone();
+        let control = control::serve(&folder, door);
+        tokio::pin!(control);
+        let mut wishes = wishes::watch(self.options.members_file.clone());
+        loop {
+            let now = boot::now();
+            if now >= self.machine.deadline() {
+                self.step(Input::Tick).await?;
+            }
+            self.pursue_wish().await?;
+            self.pass_on_complaints();
+            if self.has_left() {
+                let _ = tokio::time::timeout(LAST_WORDS_MAX, flush(&mut *self.transport)).await;
+                return Ok(());
+            }
+            let wake = self.wake_at(boot::now());
+            tokio::select! {
+                received = receive(&mut *self.transport) => {
+                    let received = received.ok_or(NodeError::Network)?;
+                    self.hear(received.from, &received.bytes).await?;
+                }
+                Some((ask, answer)) = questions.recv() => {
+                    let said = self.answer(ask).await?;
+                    let _ = answer.send(said);
+                }
+                Some(word) = words.recv() => self.heed(word).await?,
+                Some(wish) = wishes.recv() => self.wish(wish),
+                served = &mut control => {
+                    let error = served.err().unwrap_or_else(|| std::io::ErrorKind::BrokenPipe.into());
+                    return Err(NodeError::Control { folder: self.options.folder, error });
+                }
+                _ = boot::sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// When there is something to do if nothing happens before.
+    fn wake_at(&self, now: Moment) -> Moment {
+        let mut wake = self.machine.deadline();
+        if self.next_members().is_some() {
+            wake = wake.min(self.try_at);
+        }
+        if let Some(leaving) = self.leaving {
+            wake = wake.min(leaving);
+        }
+        wake.max(now + BREATHER)
+    }
+
+    /// One step of the machine, with all that it asks for.
+    async fn step(&mut self, input: Input<M::Message>) -> Result<(), NodeError> {
+        // `Stop` may be answered by `Stopped` at once, which asks for more; each leadership has one of each.
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let effects = self.machine.step(boot::now(), input);
+            self.counters.steps += 1;
+            self.refused = None;
+            if self.carry_out(effects).await? {
+                inputs.push(Input::Stopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps, then sends, then tells. Says whether the machine is to be told at once that the work has stopped.
+    async fn carry_out(&mut self, effects: Effects<M::Saved, M::Message>) -> Result<bool, NodeError> {
+        let Effects { persist, send, notify } = effects;
+        if let Some(saved) = persist {
+            self.keep(saved).await?;
+        }
+        let term = if send.is_empty() { Term::ZERO } else { self.machine.view(boot::now()).term };
+        for envelope in send {
+            let kind = M::kind(&envelope.message);
+            // What cannot be put into bytes, or is too large, is lost like a message on the way.
+            let Ok(bytes) = codec::encode(&envelope.message) else { continue };
+            if bytes.len() <= MAX_MESSAGE_BYTES {
+                self.counters.sent += 1;
+                self.transport.send(Outgoing { to: envelope.to, kind, term, bytes });
+            }
+        }
+        let mut stopped = false;
+        for notice in notify {
+            stopped |= self.tell(notice);
+        }
+        Ok(stopped)
+    }
+
+    /// Keeps this on disk. The task waits, and others go on meanwhile: a disk that hangs must not stop the clock of the work.
+    async fn keep(&mut self, saved: M::Saved) -> Result<(), NodeError> {
+        let Some(mut folder) = self.folder.take() else { return Err(lost_folder(&self.options.folder)) };
+        let kept = tokio::task::spawn_blocking(move || {
+            let kept = folder.keep(&saved);
+            (folder, kept)
+        });
+        let Ok((folder, kept)) = kept.await else { return Err(lost_folder(&self.options.folder)) };
+        self.folder = Some(folder);
+        if let Err(error) = kept {
+            // Nobody must think that it still leads: what it promised is not known after the next start.
+            self.desk.send_modify(|desk| desk.office = None);
+            return Err(error.into());
+        }
+        self.counters.kept += 1;
+        Ok(())
+    }
+
+    /// Tells whoever does the work, or people. Says whether the work has stopped already.
+    fn tell(&mut self, notice: Notice) -> bool {
+        match notice {
+            Notice::Leads { term, until } => {
+                self.serial += 1;
+                self.counters.led += 1;
+                let office = Office { serial: self.serial, term, until, stop: false };
+                self.desk.send_modify(|desk| desk.office = Some(office));
+            }
+            Notice::Extended { term, until } => self.desk.send_modify(|desk| {
+                if let Some(office) = desk.office.as_mut().filter(|office| office.term == term) {
+                    office.until = Some(until);
+                }
+            }),
+            Notice::Stop { term } => {
+                self.desk.send_modify(|desk| {
+                    if let Some(office) = desk.office.as_mut().filter(|office| office.term == term) {
+                        office.stop = true;
+                    }
+                });
+                return self.leaving.is_some() || self.options.never_leads;
+            }
+            Notice::Lost { term, why } => self.desk.send_modify(|desk| {
+                if let Some(office) = desk.office.filter(|office| office.term == term) {
+                    *desk = Desk { office: None, ended: Some((office.serial, why)) };
+                }
+            }),
+            Notice::Follows { leader, term } => self.say(Event::Follows { leader, term }),
+            Notice::Leaderless { term } => self.say(Event::Leaderless { term }),
+            Notice::Members(group) => {
+                self.group = group.clone();
+                self.say(Event::Members(group));
+            }
+            Notice::Refused(why) => self.refused = Some(why),
+        }
+        false
+    }
+
+    fn say(&self, event: Event) {
+        // Nobody listens, or not quickly enough: people can ask for the status.
+        let _ = self.events.try_send(event);
+    }
+
+    fn pass_on_complaints(&mut self) {
+        for complaint in self.transport.complaints() {
+            self.say(Event::Network(complaint));
+        }
+    }
+
+    /// A message came.
+    async fn hear(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), NodeError> {
+        match codec::decode(bytes) {
+            Some(message) => {
+                self.counters.received += 1;
+                self.step(Input::Received { from, message }).await
+            }
+            None => {
+                self.counters.malformed += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// The one who does the work says something.
+    async fn heed(&mut self, word: Word) -> Result<(), NodeError> {
+        match word {
+            Word::Stopped { serial } => {
+                let asked = self.desk.borrow().office.is_some_and(|o| o.serial == serial && o.stop);
+                if asked { self.step(Input::Stopped).await } else { Ok(()) }
+            }
+            Word::Leave => {
+                self.leaving = Some(boot::now() + FAREWELL_MAX.min(self.options.config.timing.timeout_max));
+                let office = self.desk.borrow().office;
+                match office {
+                    Some(Office { stop: true, .. }) => self.step(Input::Stopped).await,
+                    Some(_) => {
+                        self.step(Input::Transfer { to: None }).await?;
+                        if self.refused.is_some() {
+                            // Nobody to hand over to: the lease runs out by itself.
+                            self.leaving = Some(boot::now());
+                        }
+                        Ok(())
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn has_left(&self) -> bool {
+        self.leaving.is_some_and(|until| self.desk.borrow().office.is_none() || boot::now() >= until)
+    }
+
+    /// The file says who the members shall be.
+    fn wish(&mut self, wish: Result<Vec<Listed>, String>) {
+        match wish {
+            Ok(listed) => {
+                let peers: Vec<Peer> = listed.iter().map(Listed::peer).collect();
+                self.options.peers = self.merged(&peers);
+                self.transport.reach(&self.options.peers.clone());
+                self.wanted = Some(listed);
+                self.try_at = boot::now();
+            }
+            Err(why) => self.say(Event::Unwanted(why)),
+        }
+    }
+
+    /// These addresses, and the former ones of members of whom there is no newer one.
+    fn merged(&self, newer: &[Peer]) -> Vec<Peer> {
+        let kept = self.options.peers.iter().filter(|peer| {
+            self.group.member(peer.id).is_some() && newer.iter().all(|newer| newer.id != peer.id)
+        });
+        newer.iter().chain(kept).cloned().collect()
+    }
+
+    /// The next list of members on the way to the wanted one, if this member is to go that way.
+    fn next_members(&self) -> Option<Vec<Member>> {
+        let wanted: Vec<Member> = self.wanted.as_ref()?.iter().map(|listed| listed.member).collect();
+        // With terms that are no tokens each member has a list of its own.
+        let acts = !M::TERMS_ARE_TOKENS || self.desk.borrow().office.is_some_and(|office| !office.stop);
+        if acts { step_towards(&self.group, &wanted, self.options.config.id) } else { None }
+    }
+
+    /// Goes one step towards the wanted list, if it is time. The machine refuses while the last step has not settled.
+    async fn pursue_wish(&mut self) -> Result<(), NodeError> {
+        let now = boot::now();
+        if self.options.never_leads
+            && self.desk.borrow().office.is_some_and(|office| !office.stop)
+            && now >= self.try_at
+        {
+            // The list does not say that this member is a witness; its user does.
+            self.try_at = now + self.options.config.timing.heartbeat;
+            return self.step(Input::Transfer { to: None }).await;
+        }
+        if now < self.try_at {
+            return Ok(());
+        }
+        let Some(members) = self.next_members() else { return Ok(()) };
+        self.try_at = now + self.options.config.timing.heartbeat;
+        self.step(Input::Reconfigure { members }).await
+    }
+
+    /// Answers a question, or does what is wished for.
+    async fn answer(&mut self, ask: control::Ask) -> Result<control::Answer, NodeError> {
+        use control::{Answer, Ask, Change};
+        let input = match ask {
+            Ask::Status => return Ok(Answer::Status(Box::new(self.status()))),
+            Ask::Transfer { to } => Input::Transfer { to },
+            Ask::Members { .. } if self.wanted.is_some() => {
+                let text = "a file says who the members are; change that";
+                return Ok(Answer::Refused(text.to_string()));
+            }
+            Ask::Members { change } => {
+                let mut members: Vec<Member> = self.group.members().to_vec();
+                match change {
+                    Change::Add { member, address } => {
+                        members.retain(|known| known.id != member.id);
+                        members.push(member);
+                        if let Some(address) = address {
+                            self.options.peers = self.merged(&[Peer { id: member.id, address }]);
+                            self.transport.reach(&self.options.peers.clone());
+                        }
+                    }
+                    Change::Remove { id } => members.retain(|known| known.id != id),
+                }
+                Input::Reconfigure { members }
+            }
+        };
+        self.step(input).await?;
+        Ok(match self.refused {
+            Some(why) => Answer::Refused(why.to_string()),
+            None => Answer::Begun,
+        })
+    }
+
+    fn status(&self) -> control::Status {
+        let (now, me) = (boot::now(), self.options.config.id);
+        let view = self.machine.view(now);
+        let (addresses, connected) = (self.transport.addresses(), self.transport.connected());
+        let member = |member: &Member| control::MemberStatus {
+            id: member.id,
+            witness: member.witness,
+            priority: member.priority,
+            address: addresses.iter().find(|peer| peer.id == member.id).map(|peer| peer.address.clone()),
+            connected: member.id == me || connected.contains(&member.id),
+        };
+        control::Status {
+            id: me,
+            group: self.options.group.clone(),
+            algorithm: M::NAME.to_string(),
+            terms_are_tokens: M::TERMS_ARE_TOKENS,
+            role: view.role.into(),
+            term: view.term,
+            leader: view.leader,
+            leads: view.leads(now),
+            lease_left_ms: control::left_ms(view.until.filter(|_| view.role == Role::Leader), now),
+            read_only: view.read_only,
+            up_ms: now.since(self.born).as_millis(),
+            start: self.start_word.to_string(),
+            stamp: self.group.stamp(),
+            members: self.group.members().iter().map(member).collect(),
+            network: self.transport.counters(),
+            machine: self.counters,
+        }
+    }
+}
+
+fn lost_folder(folder: &Path) -> NodeError {
+    let error = std::io::Error::other("the writer was lost");
+    NodeError::State(StateError::Io { what: "write", file: folder.to_path_buf(), error })
+}

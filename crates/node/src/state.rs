@@ -1,0 +1,255 @@
+//! What a member keeps on disk, and that only one process keeps it.
+//!
+//! The folder has a lock, `lock`; what was kept, `state`; its next version while it is written, `state.next`; and the socket of
+//! the control. Assumes a local file system whose `fsync` and `rename` mean what they say. Guarantees that [`Folder::keep`]
+//! returns only when what was kept survives a power cut, that after a failure nothing more is kept, that a file which
+//! was changed, cut off or written for another member is refused and named, and that two processes never use one folder. Does
+//! not guarantee anything against a folder that was put back from a backup: a member with an old memory can vote twice. Start
+//! such a member with an empty folder, and it will ask the others.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use baton_peer::NodeId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::codec;
+
+/// What stands first in the file, with its version.
+const HEAD: &[u8; 16] = b"baton peer v1\n\0\0";
+/// More is not ours: what members keep is a few numbers and a list of at most 127 members.
+const MAX_BYTES: u64 = 1 << 20;
+const SUM_BYTES: usize = 32;
+
+/// Why nothing can be kept, or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Another process is this member.
+    #[error("another process uses {}", .0.display())]
+    InUse(PathBuf),
+    /// The file is not as it was written. Nothing was changed.
+    #[error("{} is damaged: {why}", file.display())]
+    Damaged {
+        /// Which file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file is another member's, or another algorithm's. Nothing was changed.
+    #[error("{} belongs to {owner}", file.display())]
+    Foreign {
+        /// Which file.
+        file: PathBuf,
+        /// Whose it is.
+        owner: String,
+    },
+    /// The system refuses. What was to be kept may or may not be there after the next start; the member must not speak.
+    #[error("cannot {what} {}: {error}", file.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With which file.
+        file: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+/// Whose memory it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owner {
+    pub(crate) algorithm: String,
+    pub(crate) group: String,
+    pub(crate) id: NodeId,
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "member {} of group `{}` ({})", self.id, self.group, self.algorithm)
+    }
+}
+
+/// The folder of a member, for this process alone.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    owner: Owner,
+    /// Held as long as this lives; the kernel lets go of it when the process dies.
+    _lock: File,
+    /// Something could not be kept: what is on disk is not known, and nothing must follow it.
+    broken: bool,
+}
+
+impl Folder {
+    /// Makes the folder if there is none, and takes it.
+    pub(crate) fn take(path: &Path, owner: Owner) -> Result<Folder, StateError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(failed("make", path))?;
+        let file = path.join("lock");
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&file)
+            .map_err(failed("open", &file))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StateError::InUse(path.to_path_buf())),
+            Err(TryLockError::Error(error)) => return Err(failed("lock", &file)(error)),
+        }
+        Ok(Folder { path: path.to_path_buf(), owner, _lock: lock, broken: false })
+    }
+
+    /// What was kept, if anything.
+    pub(crate) fn kept<S: DeserializeOwned>(&self) -> Result<Option<S>, StateError> {
+        let file = self.path.join("state");
+        let bytes = match read(&file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed("read", &file)(error)),
+        };
+        let damaged = |why: &str| StateError::Damaged { file: file.clone(), why: why.to_string() };
+        let rest = match bytes.strip_prefix(HEAD) {
+            Some(rest) => rest,
+            None if bytes.starts_with(b"baton peer v") => return Err(damaged("another version wrote it")),
+            None => return Err(damaged("it does not begin as such a file does")),
+        };
+        let Some((content, sum)) = rest.split_last_chunk::<SUM_BYTES>() else {
+            return Err(damaged("it is cut off"));
+        };
+        if Sha256::digest(content).as_slice() != sum {
+            return Err(damaged("its checksum is wrong"));
+        }
+        let (owner, kept): (Owner, &[u8]) =
+            postcard::take_from_bytes(content).map_err(|_| damaged("it cannot be understood"))?;
+        if owner != self.owner {
+            return Err(StateError::Foreign { file, owner: owner.to_string() });
+        }
+        codec::decode(kept).map(Some).ok_or_else(|| damaged("it cannot be understood"))
+    }
+
+    /// Keeps this in the place of what was kept before. It survives a power cut once this returns.
+    pub(crate) fn keep<S: Serialize>(&mut self, kept: &S) -> Result<(), StateError> {
+        let file = self.path.join("state.next");
+        if self.broken {
+            let error = io::Error::other("an earlier change could not be kept");
+            return Err(failed("write", &file)(error));
+        }
+        self.broken = true;
+        self.replace(kept, &file)?;
+        self.broken = false;
+        Ok(())
+    }
+
+    fn replace<S: Serialize>(&self, kept: &S, next: &Path) -> Result<(), StateError> {
+        let encode = |_| failed("write", next)(io::Error::other("it cannot be put into bytes"));
+        let mut content = codec::encode(&self.owner).map_err(encode)?;
+        content.extend(codec::encode(kept).map_err(encode)?);
+        let bytes = [&HEAD[..], &content, &Sha256::digest(&content)].concat();
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(next)
+            .map_err(failed("write", next))?;
+        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed("write", next))?;
+        let last = self.path.join("state");
+        fs::rename(next, &last).map_err(failed("replace", &last))?;
+        let folder = File::open(&self.path).map_err(failed("open", &self.path))?;
+        folder.sync_all().map_err(failed("sync", &self.path))
+    }
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn failed(what: &'static str, file: &Path) -> impl FnOnce(io::Error) -> StateError {
+    let file = file.to_path_buf();
+    move |error| StateError::Io { what, file, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(id: u16) -> Owner {
+        Owner { algorithm: "toy".into(), group: "test".into(), id: NodeId::new(id).unwrap() }
+    }
+
+    type Kept = (u64, Option<String>);
+
+    #[test]
+    fn what_is_kept_is_there_at_the_next_start() {
+        let place = tempfile::tempdir().unwrap();
+        let mut folder = Folder::take(&place.path().join("a/b"), owner(1)).unwrap();
+        assert_eq!(folder.kept::<Kept>().unwrap(), None);
+        for kept in [(1, None), (2, Some("x".to_string()))] {
+            folder.keep(&kept).unwrap();
+            assert_eq!(folder.kept::<Kept>().unwrap(), Some(kept));
+        }
+        drop(folder);
+        let folder = Folder::take(&place.path().join("a/b"), owner(1)).unwrap();
+        assert_eq!(folder.kept::<Kept>().unwrap(), Some((2, Some("x".to_string()))));
+    }
+
+    #[test]
+    fn a_folder_is_used_by_one_process() {
+        let place = tempfile::tempdir().unwrap();
+        let first = Folder::take(place.path(), owner(1)).unwrap();
+        assert!(
+            matches!(Folder::take(place.path(), owner(1)), Err(StateError::InUse(path)) if path == place.path())
+        );
+        drop(first);
+        assert!(Folder::take(place.path(), owner(1)).is_ok());
+    }
+
+    #[test]
+    fn a_folder_of_another_member_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        Folder::take(place.path(), owner(1)).unwrap().keep(&(1_u64, None::<String>)).unwrap();
+        let folder = Folder::take(place.path(), owner(2)).unwrap();
+        let error = folder.kept::<Kept>().unwrap_err();
+        assert!(error.to_string().contains("belongs to member 1 of group `test` (toy)"), "{error}");
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_missing_byte_is_noticed() {
+        let place = tempfile::tempdir().unwrap();
+        let mut folder = Folder::take(place.path(), owner(1)).unwrap();
+        folder.keep(&(7_u64, Some("abc".to_string()))).unwrap();
+        let file = place.path().join("state");
+        let whole = fs::read(&file).unwrap();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            fs::write(&file, &bytes).unwrap();
+            let error = folder.kept::<Kept>().unwrap_err();
+            assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+            fs::write(&file, &whole[..at]).unwrap();
+            assert!(matches!(folder.kept::<Kept>(), Err(StateError::Damaged { .. })), "cut off at {at}");
+        }
+        fs::write(&file, [whole.as_slice(), &[0]].concat()).unwrap();
+        assert!(matches!(folder.kept::<Kept>(), Err(StateError::Damaged { .. })), "a byte too many");
+    }
+
+    #[test]
+    fn after_a_failure_nothing_more_is_kept() {
+        let place = tempfile::tempdir().unwrap();
+        let mut folder = Folder::take(place.path(), owner(1)).unwrap();
+        folder.keep(&(1_u64, None::<String>)).unwrap();
+        fs::create_dir(place.path().join("state.next")).unwrap();
+        assert!(folder.keep(&(2_u64, None::<String>)).is_err());
+        fs::remove_dir(place.path().join("state.next")).unwrap();
+        assert!(folder.keep(&(3_u64, None::<String>)).is_err(), "what is on disk is not known");
+        assert_eq!(folder.kept::<Kept>().unwrap(), Some((1, None)));
+    }
+}

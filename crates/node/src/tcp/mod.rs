@@ -1,0 +1,341 @@
+//! Members on a network with TCP.
+//!
+//! Each member dials every other and sends on the connection that it made; what comes on one that others made is only read.
+//! Assumes that addresses lead to the members that they are said to. Guarantees what [`Transport`] asks for; that a message is
+//! passed on only if its sender has proved who it is ([`Trust`]) and runs the same algorithm in the same rhythm; and
+//! that every connection, queue, message and greeting has a bound in number, size and time. Does not guarantee that messages
+//! are kept over a reconnection, nor, with a shared secret, that nobody reads them.
+
+mod accept;
+mod ask;
+mod dial;
+mod frame;
+mod greeting;
+mod line;
+mod secret;
+mod tls;
+
+pub use ask::{AskError, Remote};
+pub use greeting::{Terms, Trust};
+pub use secret::Secret;
+pub use tls::{CertificateError, CertificateFiles, Certificates};
+
+pub(crate) use accept::is_host_and_port;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use baton_peer::{NodeId, Timing};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::control::Door;
+use crate::queue::Queue;
+use crate::transport::{Counters, MAX_MESSAGE_BYTES, Outgoing, Peer, Received, Transport};
+use greeting::{Caller, Greeter, MAX_ADDRESS_BYTES};
+
+/// Messages that came and wait to be taken; what comes while so many wait is dropped.
+const INBOX_LENGTH: usize = 1_024;
+/// What people have not been told yet.
+const COMPLAINTS_MAX: usize = 16;
+/// What people have been told, and are not told again.
+const TOLD_MAX: usize = 256;
+/// Those who can be dialled: more than a group can have, since some may come while others go.
+const PEERS_MAX: usize = 256;
+
+/// Who a member is, and how it is reached.
+#[derive(Clone, Debug)]
+pub struct TcpOptions {
+    /// The member.
+    pub id: NodeId,
+    /// The group's name, at most 64 bytes.
+    pub group: String,
+    /// The algorithm and the rhythm.
+    pub terms: Terms,
+    /// The rhythm, from which patience with connections is derived.
+    pub timing: Timing,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Where others shall dial this member; where it listens if none. A host of 0.0.0.0 means: from where it dials.
+    pub advertise: Option<String>,
+    /// How members know each other.
+    pub trust: Trust,
+}
+
+/// Why a member cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum TcpError {
+    /// It would be open to everybody.
+    #[error("{0} is not a loopback address, and nobody would have to prove who they are")]
+    Unguarded(String),
+    /// The address cannot be listened at.
+    #[error("cannot listen at {0}: {1}")]
+    Listen(SocketAddr, #[source] io::Error),
+    /// The certificate is not this member's.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+}
+
+/// TCP as a transport.
+pub struct Tcp {
+    shared: Arc<Shared>,
+    inbox: mpsc::Receiver<Received>,
+    listener: JoinHandle<()>,
+    local: SocketAddr,
+}
+
+/// What the tasks of one transport share.
+pub(crate) struct Shared {
+    me: Greeter,
+    id: NodeId,
+    patience: Patience,
+    inbox: mpsc::Sender<Received>,
+    door: Door,
+    tally: Tally,
+    links: Mutex<BTreeMap<NodeId, Link>>,
+    callers: Mutex<BTreeMap<NodeId, tokio::task::AbortHandle>>,
+    complaints: Mutex<Complaints>,
+    flushing: Mutex<Option<Waker>>,
+}
+
+/// The way to one member.
+struct Link {
+    address: String,
+    /// It was told by the member itself, and gives way to what this member is told by its own user.
+    learned: bool,
+    queue: Arc<Queue>,
+    connected: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// How long things may take, in proportion to the rhythm.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// The first wait after a connection failed.
+    retry_first: Duration,
+    /// The longest such wait.
+    retry_most: Duration,
+    /// For making a connection, and then for the greeting; and for what is on its way unacknowledged.
+    connect: Duration,
+    /// Between two signs of life on a quiet connection.
+    ping: Duration,
+    /// After so much silence a connection that others made is closed.
+    silence: Duration,
+}
+
+impl Patience {
+    fn of(timing: &Timing) -> Patience {
+        let duration = |span: baton_election::Span| Duration::from_nanos(span.as_nanos());
+        let (heartbeat, longest) = (duration(timing.heartbeat), duration(timing.timeout_max));
+        Patience {
+            retry_first: (heartbeat / 2).clamp(Duration::from_millis(10), Duration::from_secs(1)),
+            retry_most: longest.clamp(Duration::from_millis(100), Duration::from_secs(5)),
+            connect: longest.clamp(Duration::from_millis(500), Duration::from_secs(5)),
+            ping: Duration::from_secs(10),
+            silence: Duration::from_secs(45),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Complaints {
+    waiting: VecDeque<String>,
+    told: BTreeSet<String>,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    sent: AtomicU64,
+    received: AtomicU64,
+    dropped: AtomicU64,
+    oversized: AtomicU64,
+    malformed: AtomicU64,
+    refused: AtomicU64,
+    connections: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whole between any two statements, also where a panic left it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tcp {
+    /// Listens, and dials whoever is told by [`Transport::reach`]. Who only wants to ask is led to the `door`.
+    pub async fn open(options: TcpOptions, door: Door) -> Result<Tcp, TcpError> {
+        match &options.trust {
+            Trust::Loopback if !options.listen.ip().is_loopback() => {
+                return Err(TcpError::Unguarded(options.listen.ip().to_string()));
+            }
+            Trust::Certificates(certificates) => certificates.check_names(options.id)?,
+            Trust::Loopback | Trust::Secret(_) => {}
+        }
+        let listener =
+            accept::listen(options.listen).map_err(|error| TcpError::Listen(options.listen, error))?;
+        let local = listener.local_addr().map_err(|error| TcpError::Listen(options.listen, error))?;
+        let (sender, inbox) = mpsc::channel(INBOX_LENGTH);
+        let advertise = options.advertise.unwrap_or_else(|| local.to_string());
+        let me = Greeter {
+            caller: Caller::Member(options.id),
+            group: options.group,
+            terms: options.terms,
+            advertise,
+            trust: options.trust,
+        };
+        let shared = Arc::new(Shared {
+            me,
+            id: options.id,
+            patience: Patience::of(&options.timing),
+            inbox: sender,
+            door,
+            tally: Tally::default(),
+            links: Mutex::default(),
+            callers: Mutex::default(),
+            complaints: Mutex::default(),
+            flushing: Mutex::default(),
+        });
+        let listener = tokio::spawn(accept::serve(Arc::clone(&shared), listener));
+        Ok(Tcp { shared, inbox, listener, local })
+    }
+
+    /// Where it listens.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+}
+
+impl Drop for Tcp {
+    fn drop(&mut self) {
+        self.listener.abort();
+        lock(&self.shared.links).clear();
+        for (_, caller) in std::mem::take(&mut *lock(&self.shared.callers)) {
+            caller.abort();
+        }
+    }
+}
+
+impl Transport for Tcp {
+    fn send(&mut self, message: Outgoing) {
+        let tally = &self.shared.tally;
+        if message.bytes.len() > MAX_MESSAGE_BYTES {
+            return count(&tally.oversized);
+        }
+        let links = lock(&self.shared.links);
+        let fell_out = match links.get(&message.to) {
+            Some(link) => link.queue.push(message.bytes),
+            None => true,
+        };
+        if fell_out {
+            count(&tally.dropped);
+        }
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Option<Received>> {
+        self.inbox.poll_recv(context)
+    }
+
+    fn reach(&mut self, peers: &[Peer]) {
+        lock(&self.shared.links).retain(|id, link| link.learned || peers.iter().any(|peer| peer.id == *id));
+        for peer in peers.iter().filter(|peer| peer.id != self.shared.id) {
+            self.shared.connect(peer.id, &peer.address, false);
+        }
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        *lock(&self.shared.flushing) = Some(context.waker().clone());
+        let links = lock(&self.shared.links);
+        let busy =
+            links.values().any(|link| link.connected.load(Ordering::Acquire) && !link.queue.is_empty());
+        if busy { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn counters(&self) -> Counters {
+        let tally = &self.shared.tally;
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            sent: value(&tally.sent),
+            received: value(&tally.received),
+            dropped: value(&tally.dropped),
+            oversized: value(&tally.oversized),
+            malformed: value(&tally.malformed),
+            refused: value(&tally.refused),
+            connections: value(&tally.connections),
+        }
+    }
+
+    fn connected(&self) -> Vec<NodeId> {
+        let links = lock(&self.shared.links);
+        links.iter().filter(|(_, link)| link.connected.load(Ordering::Acquire)).map(|(id, _)| *id).collect()
+    }
+
+    fn addresses(&self) -> Vec<Peer> {
+        let links = lock(&self.shared.links);
+        links.iter().map(|(id, link)| Peer { id: *id, address: link.address.clone() }).collect()
+    }
+
+    fn complaints(&mut self) -> Vec<String> {
+        lock(&self.shared.complaints).waiting.drain(..).collect()
+    }
+}
+
+impl Shared {
+    /// Dials a member at that address from here on. What a member says of itself counts less than what our user says of it.
+    fn connect(self: &Arc<Self>, id: NodeId, address: &str, learned: bool) {
+        let mut links = lock(&self.links);
+        if let Some(link) = links.get_mut(&id)
+            && (link.address == address || (learned && !link.learned))
+        {
+            link.learned &= learned;
+            return;
+        }
+        if address.len() > MAX_ADDRESS_BYTES || (links.len() >= PEERS_MAX && !links.contains_key(&id)) {
+            return count(&self.tally.malformed);
+        }
+        let (queue, connected) = (Arc::new(Queue::default()), Arc::new(AtomicBool::new(false)));
+        let way = dial::Way {
+            shared: Arc::clone(self),
+            to: id,
+            address: address.to_string(),
+            queue: Arc::clone(&queue),
+            connected: Arc::clone(&connected),
+        };
+        let task = tokio::spawn(way.keep());
+        links.insert(id, Link { address: address.to_string(), learned, queue, connected, task });
+    }
+
+    /// Tells people something, once.
+    fn complain(&self, text: String) {
+        let mut complaints = lock(&self.complaints);
+        if complaints.waiting.len() < COMPLAINTS_MAX
+            && complaints.told.len() < TOLD_MAX
+            && complaints.told.insert(text.clone())
+        {
+            complaints.waiting.push_back(text);
+        }
+    }
+
+    /// What was complained of is mended: it may be told again.
+    fn forgive(&self, beginning: &str) {
+        lock(&self.complaints).told.retain(|text| !text.starts_with(beginning));
+    }
+
+    fn wake_flusher(&self) {
+        if let Some(waker) = lock(&self.flushing).take() {
+            waker.wake();
+        }
+    }
+}
