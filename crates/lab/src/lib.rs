@@ -1,1 +1,33 @@
 //! The laboratory: every algorithm under the same faults, from a seed.
+//!
+//! A run has two phases: *chaos*, in which a plan of [faults](Fault) unfolds and every promise is checked after every event,
+//! then *healing*, after which a leader must appear within a bound. It runs the machines that ship.
+//!
+//! Assumes that whatever is simulated does nothing but by its inputs. Guarantees that a run depends on nothing but its
+//! [`Setup`], and that the setup of a seed is the same everywhere. Does not prove anything: what no seed has shown may
+//! still be there; for small worlds `crates/model` looks at all of them.
+
+mod clock;
+mod fault;
+mod invariants;
+mod ledger;
+mod network;
+mod queue;
+mod scenarios;
+mod seed;
+mod setup;
+mod statistics;
+mod timeline;
+mod weather;
+mod world;
+
+pub use fault::{DiskFate, Fault, Planned, Whom};
+pub use invariants::Broken;
+pub use network::{Links, Network};
+pub use queue::MAX_QUEUED;
+pub use scenarios::{Frame, Scenario};
+pub use seed::Wishes;
+pub use setup::{Algorithm, Outcome, Setup};
+pub use statistics::{Statistics, percentile};
+pub use timeline::{Entry, MAX_ENTRIES, Timeline, What};
+pub use world::World;

@@ -1,0 +1,186 @@
+//! What goes wrong, and when: a plan that is made before the run and is part of its setup.
+
+use std::fmt;
+
+use baton_election::Span;
+
+use crate::network::{Links, Network};
+
+/// Whom a fault befalls. Who that is, is found out when it happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whom {
+    /// That place, counted from zero.
+    Place(u8),
+    /// Who leads; if nobody does, the place with that number.
+    Leader(u8),
+    /// The first place from this one on that does not lead.
+    Follower(u8),
+}
+
+/// What a crash does to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskFate {
+    /// What was kept is there after the restart.
+    Kept,
+    /// Nothing is left: the member restarts as one that has forgotten.
+    Lost,
+}
+
+/// Something that goes wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// These links are the ones that are open.
+    Cut(Links),
+    /// One is cut off: nobody hears it, it hears nobody, or both. The other links stay as they are.
+    Isolate {
+        /// Who.
+        whom: Whom,
+        /// Nobody hears it.
+        outbound: bool,
+        /// It hears nobody.
+        inbound: bool,
+    },
+    /// All links are open.
+    Mend,
+    /// The network behaves like this.
+    Weather(Network),
+    /// A process dies and is started again after a while. What the disk was writing is there or not.
+    Crash {
+        /// Who.
+        whom: Whom,
+        /// What is left on the disk.
+        disk: DiskFate,
+        /// The whole machine restarts, with another boot clock. Otherwise only the process does, and work that it had started goes
+        /// on, orphaned, until its lease ends.
+        reboot: bool,
+        /// How long it is gone.
+        down: Span,
+    },
+    /// A process does nothing for a while, and then goes on where it was.
+    Pause {
+        /// Who.
+        whom: Whom,
+        /// How long.
+        span: Span,
+    },
+    /// A boot clock runs at another rate from here on, faster than true time by so many millionths.
+    Rate {
+        /// Who.
+        whom: Whom,
+        /// Within ±ρ for every promise to hold.
+        drift_ppm: i32,
+    },
+    /// A wall clock jumps. The boot clock does not: it cannot.
+    WallJump {
+        /// Who.
+        whom: Whom,
+        /// Forwards or back.
+        by_ms: i64,
+    },
+    /// A disk is slow for a while: each thing takes so long to be kept.
+    SlowDisk {
+        /// Who.
+        whom: Whom,
+        /// How long it stays slow.
+        span: Span,
+        /// The longest that one thing takes.
+        each: Span,
+    },
+    /// Somebody asks the leader to hand over. On a store the leader releases, or passes on.
+    HandOver {
+        /// To that place, or to whom it finds best.
+        to: Option<u8>,
+    },
+    /// An operator or a watcher ends the leadership from outside. Only on a store.
+    Depose,
+    /// The store answers nobody for a while. It may have done what it was asked.
+    StoreDown {
+        /// How long.
+        span: Span,
+    },
+    /// The store starts anew: every running lease gets its full length.
+    StoreRestart,
+    /// The list of members changes by one: a spare place joins, or a member leaves. Only in Raft and Paxos.
+    Members {
+        /// The place that joins or leaves, whichever it can.
+        place: u8,
+    },
+}
+
+/// When something goes wrong, in true time from the beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// When.
+    pub at: Span,
+    /// What.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whom::Place(place) => write!(f, "{}", u16::from(*place) + 1),
+            Whom::Leader(_) => f.write_str("the leader"),
+            Whom::Follower(_) => f.write_str("a follower"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Cut(links) => {
+                f.write_str("links cut:")?;
+                let places = links.places();
+                for from in 0..places {
+                    for to in (0..places).filter(|to| *to != from && !links.open(from, *to)) {
+                        write!(f, " {}>{}", from + 1, to + 1)?;
+                    }
+                }
+                Ok(())
+            }
+            Fault::Isolate { whom, outbound, inbound } => {
+                let how = match (outbound, inbound) {
+                    (true, true) => "is cut off",
+                    (true, false) => "is not heard",
+                    (false, true) => "hears nobody",
+                    (false, false) => "is cut off from nobody",
+                };
+                write!(f, "{whom} {how}")
+            }
+            Fault::Mend => f.write_str("all links are mended"),
+            Fault::Weather(network) => write!(
+                f,
+                "the network: {} to {}, {}‰ up to {} late, {}‰ lost, {}‰ twice",
+                network.delay_min,
+                network.delay_max,
+                network.late_permille,
+                network.late_max,
+                network.loss_permille,
+                network.twice_permille
+            ),
+            Fault::Crash { whom, disk, reboot, down } => {
+                let what = if *reboot { "its machine reboots" } else { "its process dies" };
+                let disk = match disk {
+                    DiskFate::Kept => "",
+                    DiskFate::Lost => " and its disk is lost",
+                };
+                write!(f, "{whom} crashes: {what}{disk}, back in {down}")
+            }
+            Fault::Pause { whom, span } => write!(f, "{whom} is paused for {span}"),
+            Fault::Rate { whom, drift_ppm } => write!(f, "{whom}'s clock runs {drift_ppm:+} ppm"),
+            Fault::WallJump { whom, by_ms } => write!(f, "{whom}'s wall clock jumps by {by_ms:+}ms"),
+            Fault::SlowDisk { whom, span, each } => {
+                write!(f, "{whom}'s disk takes up to {each} for {span}")
+            }
+            Fault::HandOver { to: Some(to) } => {
+                write!(f, "the leader shall hand over to {}", u16::from(*to) + 1)
+            }
+            Fault::HandOver { to: None } => f.write_str("the leader shall hand over"),
+            Fault::Depose => f.write_str("the leader is deposed"),
+            Fault::StoreDown { span } => write!(f, "the store is out of reach for {span}"),
+            Fault::StoreRestart => f.write_str("the store restarts"),
+            Fault::Members { place } => write!(f, "{} joins or leaves", u16::from(*place) + 1),
+        }
+    }
+}

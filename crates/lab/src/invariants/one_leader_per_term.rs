@@ -1,0 +1,34 @@
+//! At most one member ever leads in a term: that makes the term a fencing token.
+
+use std::collections::BTreeMap;
+
+use super::{Fact, Invariant};
+
+/// Who led in which term. A run has no more terms than it has time for elections.
+#[derive(Debug, Default)]
+pub(crate) struct OneLeaderPerTerm {
+    leaders: BTreeMap<u64, u8>,
+}
+
+impl Invariant for OneLeaderPerTerm {
+    const NAME: &'static str = "one leader per term";
+
+    fn see(&mut self, _now: u64, fact: &Fact<'_>) -> Result<(), String> {
+        match *fact {
+            Fact::Leads { place, term, .. } => match self.leaders.insert(term, place) {
+                None => Ok(()),
+                Some(former) => Err(format!(
+                    "member {} leads in term {term}, in which member {} led",
+                    place + 1,
+                    former + 1
+                )),
+            },
+            Fact::Extended { .. }
+            | Fact::Instant(_)
+            | Fact::Accepted { .. }
+            | Fact::Swapped { .. }
+            | Fact::Healed { .. }
+            | Fact::Over { .. } => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! All die, or stand still, and come back at once.
+
+use baton_election::Span;
+
+use super::Draw;
+use crate::fault::{DiskFate, Fault, Whom};
+
+pub(super) fn plan(draw: &mut Draw<'_>) {
+    let mut at = draw.rounds(50, 300);
+    while at < draw.frame.chaos {
+        stampede(draw, at);
+        at = at.plus(draw.rounds(150, 500));
+    }
+}
+
+/// All are gone, and are back at the same moment, or nearly so.
+pub(super) fn stampede(draw: &mut Draw<'_>, at: Span) {
+    let gone = draw.rounds(5, 250);
+    let (crash, reboot) = (draw.one_in(2), draw.one_in(2));
+    for place in 0..draw.frame.places {
+        let (after, early) = (draw.rounds(0, 3), draw.rounds(0, 3));
+        let whom = Whom::Place(place);
+        let span = gone.plus(early);
+        draw.add(
+            at.plus(after),
+            if crash {
+                Fault::Crash { whom, disk: DiskFate::Kept, reboot, down: span }
+            } else {
+                Fault::Pause { whom, span }
+            },
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! All of the others, and hand-overs, changes of members, bad weather, failing stores.
+
+use baton_election::Span;
+
+use super::{Draw, asymmetric, cascade, disk, flapping, herd, partition, pause, skew};
+use crate::fault::Fault;
+use crate::weather;
+
+pub(super) fn plan(draw: &mut Draw<'_>) {
+    let mut at = draw.rounds(0, 150);
+    while at < draw.frame.chaos {
+        strike(draw, at);
+        at = at.plus(draw.rounds(5, 200));
+    }
+}
+
+fn strike(draw: &mut Draw<'_>, at: Span) {
+    match draw.below(14) {
+        0 | 1 => drop(partition::split(draw, at)),
+        2 => drop(asymmetric::lean(draw, at)),
+        3 => drop(flapping::flap(draw, at)),
+        4 | 5 => pause::stand_still(draw, at),
+        6 => skew::run_apart(draw, at),
+        7 => drop(cascade::fall(draw, at)),
+        8 => herd::stampede(draw, at),
+        9 => disk::fail(draw, at),
+        10 => {
+            let to = draw.place();
+            let to = (!draw.one_in(3)).then_some(to);
+            draw.add(at, Fault::HandOver { to });
+        }
+        11 => {
+            let network = weather::bad(draw.frame.round, draw.random);
+            draw.add(at, Fault::Weather(network));
+        }
+        12 => {
+            let place = draw.place();
+            draw.add(at, Fault::Members { place });
+        }
+        _ => {
+            let span = draw.rounds(5, 200);
+            let fault = match draw.below(3) {
+                0 => Fault::StoreDown { span },
+                1 => Fault::StoreRestart,
+                _ => Fault::Depose,
+            };
+            draw.add(at, fault);
+        }
+    }
+}

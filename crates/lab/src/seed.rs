@@ -1,0 +1,123 @@
+//! From a seed to a setup: how many members, how they are connected, what goes wrong.
+
+use baton_election::{Span, lease};
+use baton_peer::{Random, Timing};
+
+use crate::scenarios::{Frame, Scenario};
+use crate::setup::{Algorithm, Setup};
+use crate::weather;
+
+/// What is not left to the seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wishes {
+    /// What elects.
+    pub algorithm: Algorithm,
+    /// How things go wrong.
+    pub scenario: Scenario,
+    /// How many members; without it, the seed says.
+    pub nodes: Option<u8>,
+    /// The rhythm of machines on one network; otherwise that of agents.
+    pub lan: bool,
+}
+
+impl Wishes {
+    /// Everything is left to the seed.
+    pub const fn new(algorithm: Algorithm) -> Wishes {
+        Wishes { algorithm, scenario: Scenario::Mixed, nodes: None, lan: false }
+    }
+
+    /// The setup of a seed.
+    pub fn setup(&self, seed: u64) -> Setup {
+        let random = &mut Random::seeded(seed ^ 0x5eed_ba70_5eed_ba70);
+        let timing = if self.lan { Timing::LAN } else { Timing::AGENTS };
+        let algorithm = self.algorithm;
+        let members = self.nodes.unwrap_or_else(|| some_members(algorithm, random));
+        let mut setup = Setup { seed, ..Setup::quiet(algorithm, members, timing) };
+        if algorithm.has_store() {
+            setup.ttl = some_ttl(self.lan, random);
+        }
+        let votes = matches!(algorithm, Algorithm::Raft | Algorithm::Paxos);
+        if votes && members >= 2 && random.below(5) == 0 {
+            setup.witnesses = 1;
+        }
+        if votes && self.scenario == Scenario::Mixed && self.nodes.is_none() && random.below(4) == 0 {
+            setup.spares = if random.below(2) == 0 { 1 } else { 2 };
+        }
+        let round = if algorithm.has_store() { setup.ttl } else { timing.timeout_max };
+        let drift_ppm = i32::try_from(timing.margins.drift_permille * 1_000).unwrap_or(0);
+        setup.chaos = round.scaled(random.between(4, 24), 1);
+        setup.network = weather::bad(round, random);
+        setup.stumble = [(Span::ZERO, 0), (round.scaled(1, 20), 5), (round, 5)][pick(random, 3)];
+        setup.disk = [round.scaled(1, 10_000), round.scaled(1, 1_000), round.scaled(1, 50)][pick(random, 3)];
+        setup.founded = random.below(4) != 0;
+        setup.any_disk_may_go = votes && self.scenario == Scenario::Disk && random.below(4) == 0;
+        let ends = setup.places() + 1;
+        setup.drift_ppm = (0..ends).map(|_| some_drift(drift_ppm, random)).collect();
+        let frame = Frame {
+            algorithm,
+            members,
+            places: u8::try_from(setup.places()).unwrap_or(u8::MAX),
+            round,
+            chaos: setup.chaos,
+            drift_ppm,
+        };
+        setup.plan = self.scenario.plan(&frame, random);
+        setup
+    }
+}
+
+fn some_members(algorithm: Algorithm, random: &mut Random) -> u8 {
+    if algorithm.has_store() {
+        return [2, 2, 3, 3, 4, 5, 8][pick(random, 7)];
+    }
+    [1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7][pick(random, 12)]
+}
+
+fn some_ttl(lan: bool, random: &mut Random) -> Span {
+    if lan {
+        return lease::MIN_TTL.scaled(random.between(10, 30), 10).whole_millis();
+    }
+    Span::secs(random.between(10, 40))
+}
+
+fn some_drift(most: i32, random: &mut Random) -> i32 {
+    let width = u64::try_from(2 * most).unwrap_or(0);
+    match random.below(3) {
+        0 => most,
+        1 => -most,
+        _ => i32::try_from(random.below(width + 1)).unwrap_or(0) - most,
+    }
+}
+
+fn pick(random: &mut Random, many: u64) -> usize {
+    usize::try_from(random.below(many)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_one_setup_and_seeds_give_different_ones() {
+        for algorithm in Algorithm::ALL {
+            let wishes = Wishes::new(algorithm);
+            assert_eq!(wishes.setup(7), wishes.setup(7));
+            let sizes: std::collections::BTreeSet<u8> =
+                (0..200).map(|seed| wishes.setup(seed).members).collect();
+            assert!(sizes.len() > 3, "{algorithm}: {sizes:?}");
+            let plans =
+                (0..50).filter(|seed| wishes.setup(*seed).plan != wishes.setup(seed + 50).plan).count();
+            assert!(plans > 45, "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn wishes_are_kept() {
+        for seed in 0..50 {
+            let wishes = Wishes { nodes: Some(5), lan: true, ..Wishes::new(Algorithm::Raft) };
+            let setup = wishes.setup(seed);
+            assert_eq!((setup.members, setup.spares, setup.timing), (5, 0, Timing::LAN));
+            assert!(setup.drift_ppm.iter().all(|ppm| ppm.abs() <= 10_000));
+        }
+    }
+}

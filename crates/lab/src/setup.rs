@@ -1,0 +1,186 @@
+//! Everything that a run depends on. The same setup gives the same run, to the last event.
+
+use std::fmt;
+use std::str::FromStr;
+
+use baton_election::Span;
+use baton_peer::Timing;
+
+use crate::fault::Planned;
+use crate::invariants::Broken;
+use crate::network::Network;
+use crate::statistics::Statistics;
+
+/// What elects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Algorithm {
+    /// Terms and votes.
+    Raft,
+    /// Ballots and promises.
+    Paxos,
+    /// The highest id that answers.
+    Bully,
+    /// A list that goes round.
+    Ring,
+    /// The lease engine on a store that stamps.
+    Lease,
+    /// The lease engine on a store that is only watched.
+    LeaseObserved,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 6] = [
+        Algorithm::Raft,
+        Algorithm::Paxos,
+        Algorithm::Bully,
+        Algorithm::Ring,
+        Algorithm::Lease,
+        Algorithm::LeaseObserved,
+    ];
+
+    /// As it is written on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::Raft => "raft",
+            Algorithm::Paxos => "paxos",
+            Algorithm::Bully => "bully",
+            Algorithm::Ring => "ring",
+            Algorithm::Lease => "lease",
+            Algorithm::LeaseObserved => "lease-observed",
+        }
+    }
+
+    /// Whether its members ask a store instead of each other.
+    pub const fn has_store(self) -> bool {
+        match self {
+            Algorithm::Lease | Algorithm::LeaseObserved => true,
+            Algorithm::Raft | Algorithm::Paxos | Algorithm::Bully | Algorithm::Ring => false,
+        }
+    }
+
+    /// Whether it promises that no two lead at once. For the others two leaders are counted.
+    pub const fn is_exclusive(self) -> bool {
+        match self {
+            Algorithm::Raft | Algorithm::Paxos | Algorithm::Lease | Algorithm::LeaseObserved => true,
+            Algorithm::Bully | Algorithm::Ring => false,
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Algorithm, String> {
+        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text).ok_or_else(|| {
+            let names = Algorithm::ALL.map(Algorithm::name).join(", ");
+            format!("`{text}` is not an algorithm of the laboratory; there are {names}")
+        })
+    }
+}
+
+/// Everything that a run depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// What elects.
+    pub algorithm: Algorithm,
+    /// Of all chance that is left: delays, losses, the machines' own dice.
+    pub seed: u64,
+    /// How many members there are at the beginning, witnesses included. The agents, on a store.
+    pub members: u8,
+    /// How many of them, the last ones, only vote.
+    pub witnesses: u8,
+    /// How many places there are besides, whose members may join later.
+    pub spares: u8,
+    /// The rhythm of a group.
+    pub timing: Timing,
+    /// The length of a lease, on a store.
+    pub ttl: Span,
+    /// How messages travel until the healing.
+    pub network: Network,
+    /// How they travel from the healing on.
+    pub calm: Network,
+    /// How much faster than true time each place's clock runs, in millionths; the last one is the store's. Who is not named has a true
+    /// clock.
+    pub drift_ppm: Vec<i32>,
+    /// The longest that something takes to be kept on a disk that is well.
+    pub disk: Span,
+    /// The longest that a step is held up between its decision and its effects, and how many of a thousand are.
+    pub stumble: (Span, u16),
+    /// Whether the first members know that the group is being founded. Otherwise they start like members that have forgotten.
+    pub founded: bool,
+    /// What goes wrong, in the order of time.
+    pub plan: Vec<Planned>,
+    /// How long things go wrong.
+    pub chaos: Span,
+    /// How long after the healing there must be a leader.
+    pub healing: Span,
+    /// How long the run goes on once there is one.
+    pub steady: Span,
+    /// How often a leader writes to the guarded resource.
+    pub write_every: Span,
+    /// The longest that work takes to stop when it is asked to.
+    pub stop_takes: Span,
+    /// Whether more disks may be lost at once than a group can recover from. Then no leader is demanded.
+    pub any_disk_may_go: bool,
+}
+
+impl Setup {
+    /// Members that nothing befalls, on a network whose delays are short beside the rhythm.
+    pub fn quiet(algorithm: Algorithm, members: u8, timing: Timing) -> Setup {
+        let beat = timing.heartbeat;
+        let calm = Network::calm(beat.scaled(1, 1_000), beat.scaled(1, 20));
+        Setup {
+            algorithm,
+            seed: 0,
+            members,
+            witnesses: 0,
+            spares: 0,
+            timing,
+            ttl: timing.timeout_min.max(baton_election::lease::MIN_TTL).whole_millis(),
+            network: calm,
+            calm,
+            drift_ppm: Vec::new(),
+            disk: beat.scaled(1, 500),
+            stumble: (Span::ZERO, 0),
+            founded: true,
+            plan: Vec::new(),
+            chaos: timing.timeout_max.scaled(10, 1),
+            healing: Setup::due(algorithm, timing),
+            steady: timing.timeout_max.scaled(3, 1),
+            write_every: beat,
+            stop_takes: beat.scaled(1, 10),
+            any_disk_may_go: false,
+        }
+    }
+
+    /// By when a leader must be there after the healing: some waits for restarted members, and some elections without a winner.
+    pub fn due(algorithm: Algorithm, timing: Timing) -> Span {
+        let round = if algorithm.has_store() {
+            timing.timeout_max.max(baton_election::lease::MIN_TTL).max(Span::secs(10))
+        } else {
+            timing.timeout_max
+        };
+        round.scaled(12, 1)
+    }
+
+    /// All places that members can be at.
+    pub fn places(&self) -> usize {
+        usize::from(self.members) + usize::from(self.spares)
+    }
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What it measured.
+    pub statistics: Statistics,
+    /// The first promise that was broken, if one was. The run ended there.
+    pub broken: Option<Broken>,
+}

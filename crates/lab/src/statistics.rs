@@ -1,0 +1,100 @@
+//! What a run measures.
+
+use std::collections::BTreeMap;
+
+use baton_election::Span;
+
+/// What was counted in one run, or in many.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// How many runs these are.
+    pub runs: u64,
+    /// True time that passed.
+    pub simulated: Span,
+    /// Time with exactly one member acting as the leader.
+    pub one_leader: Span,
+    /// Time with two or more.
+    pub two_leaders: Span,
+    /// Time with none.
+    pub no_leader: Span,
+    /// Leaderships that began.
+    pub leaderships: u64,
+    /// How long each time without any leader lasted, from the end of the last one's work to the beginning of the next one's. The time before the
+    /// first leader is the first of them.
+    pub gaps: Vec<Span>,
+    /// From the crash, pause or isolation of a leader until another's work began.
+    pub failovers: Vec<Span>,
+    /// From the healing until there was a leader.
+    pub healed_in: Vec<Span>,
+    /// Messages sent, or requests to the store.
+    pub messages: u64,
+    /// The same by kind.
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// Steps of machines, or decisions.
+    pub steps: u64,
+    /// Things kept on disks, or swaps of the store.
+    pub kept: u64,
+    /// Writes that the guarded resource took.
+    pub writes_accepted: u64,
+    /// Writes that it refused for an old token.
+    pub writes_refused: u64,
+    /// Writes that it took although another writer had shown the same token: what tokens that are none let through.
+    pub writes_mixed: u64,
+    /// Terms in which more than one member led.
+    pub terms_shared: u64,
+}
+
+impl Statistics {
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Statistics) {
+        self.runs += other.runs;
+        for (mine, its) in [
+            (&mut self.simulated, other.simulated),
+            (&mut self.one_leader, other.one_leader),
+            (&mut self.two_leaders, other.two_leaders),
+            (&mut self.no_leader, other.no_leader),
+        ] {
+            *mine = mine.plus(its);
+        }
+        self.gaps.extend_from_slice(&other.gaps);
+        self.failovers.extend_from_slice(&other.failovers);
+        self.healed_in.extend_from_slice(&other.healed_in);
+        for (kind, count) in &other.kinds {
+            *self.kinds.entry(kind).or_default() += count;
+        }
+        for (mine, its) in [
+            (&mut self.leaderships, other.leaderships),
+            (&mut self.messages, other.messages),
+            (&mut self.steps, other.steps),
+            (&mut self.kept, other.kept),
+            (&mut self.writes_accepted, other.writes_accepted),
+            (&mut self.writes_refused, other.writes_refused),
+            (&mut self.writes_mixed, other.writes_mixed),
+            (&mut self.terms_shared, other.terms_shared),
+        ] {
+            *mine += its;
+        }
+    }
+}
+
+/// The value below which that share of all lies, in thousandths; none of none.
+pub fn percentile(spans: &mut [Span], permille: usize) -> Option<Span> {
+    let last = spans.len().checked_sub(1)?;
+    let at = (last * permille).div_ceil(1_000);
+    let (_, found, _) = spans.select_nth_unstable(at.min(last));
+    Some(*found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_what_was_measured() {
+        let mut spans: Vec<Span> = (1..=100).rev().map(Span::millis).collect();
+        assert_eq!(percentile(&mut spans, 500), Some(Span::millis(51)));
+        assert_eq!(percentile(&mut spans, 990), Some(Span::millis(100)));
+        assert_eq!(percentile(&mut spans, 0), Some(Span::millis(1)));
+        assert_eq!(percentile(&mut [], 500), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! What happened in a run, event by event: kept only for who replays it.
+
+use std::fmt;
+
+use baton_election::Span;
+
+/// The most entries that are kept; a run that has more is cut there, and says so.
+pub const MAX_ENTRIES: usize = 1_000_000;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When, in true time from the beginning.
+    pub at: Span,
+    /// Where, counted from zero; none for what befalls all.
+    pub place: Option<u8>,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// Something went wrong, by the plan.
+    Fault(String),
+    /// A place started, or started again.
+    Started(&'static str),
+    /// A process died.
+    Crashed,
+    /// A process stands still.
+    Paused,
+    /// A process goes on.
+    Resumed,
+    /// A message was sent.
+    Sent {
+        /// To whom.
+        to: u8,
+        /// Its kind.
+        kind: &'static str,
+        /// All of it.
+        text: String,
+        /// When it will arrive; none if it is lost.
+        arrives: Option<Span>,
+    },
+    /// A message was taken in.
+    Received {
+        /// Of whom.
+        from: u8,
+        /// Its kind.
+        kind: &'static str,
+    },
+    /// Something is safe on the disk, or in the store.
+    Kept(String),
+    /// The machine told who does the work.
+    Told(String),
+    /// Work begins.
+    Leads {
+        /// Its number.
+        number: u64,
+        /// Its token.
+        term: u64,
+        /// When it ends if nothing is heard, in true time; none if it does not.
+        until: Option<Span>,
+    },
+    /// Work may go on for longer.
+    Extended {
+        /// Its number.
+        number: u64,
+        /// When it ends if nothing more is heard.
+        until: Span,
+    },
+    /// Work has ended before its time.
+    Ended {
+        /// Its number.
+        number: u64,
+    },
+    /// The guarded resource decided about a write.
+    Wrote {
+        /// The token shown.
+        token: u64,
+        /// Whether it was taken.
+        accepted: bool,
+    },
+    /// All faults have ended.
+    Healed,
+    /// A promise was broken.
+    Broken(String),
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.at.as_nanos() / 1_000_000;
+        let us = self.at.as_nanos() / 1_000 % 1_000;
+        write!(f, "{:>7}.{:03}{us:03}s ", ms / 1_000, ms % 1_000)?;
+        match self.place {
+            Some(place) => write!(f, "{:>3}  ", u16::from(place) + 1)?,
+            None => f.write_str("  *  ")?,
+        }
+        match &self.what {
+            What::Fault(text) => write!(f, "FAULT {text}"),
+            What::Started(how) => write!(f, "starts ({how})"),
+            What::Crashed => f.write_str("crashes"),
+            What::Paused => f.write_str("stands still"),
+            What::Resumed => f.write_str("goes on"),
+            What::Sent { to, text, arrives, .. } => {
+                write!(f, "→ {}: {text}", u16::from(*to) + 1)?;
+                match arrives {
+                    None => f.write_str(" (lost)"),
+                    Some(at) => write!(f, " (takes {}us)", at.minus(self.at).as_nanos() / 1_000),
+                }
+            }
+            What::Received { from, kind } => write!(f, "← {}: {kind}", u16::from(*from) + 1),
+            What::Kept(text) => write!(f, "keeps {text}"),
+            What::Told(text) => write!(f, "tells {text}"),
+            What::Leads { number, term, until } => {
+                write!(f, "LEADS under token {term} (work {number})")?;
+                until.map_or(Ok(()), |until| write!(f, " for {}", until.minus(self.at)))
+            }
+            What::Extended { number, until } => {
+                write!(f, "work {number} may go on for {}", until.minus(self.at))
+            }
+            What::Ended { number } => write!(f, "work {number} has ended"),
+            What::Wrote { token, accepted } => {
+                write!(f, "writes with token {token}: {}", if *accepted { "taken" } else { "refused" })
+            }
+            What::Healed => f.write_str("HEALED: all faults have ended"),
+            What::Broken(text) => write!(f, "BROKEN {text}"),
+        }
+    }
+}
+
+/// The entries of one run.
+#[derive(Debug, Clone, Default)]
+pub struct Timeline {
+    /// In the order in which they happened.
+    pub entries: Vec<Entry>,
+    /// Whether there were more.
+    pub cut: bool,
+}
+
+impl Timeline {
+    pub(crate) fn push(&mut self, now: u64, place: Option<u8>, what: What) {
+        if self.entries.len() < MAX_ENTRIES {
+            self.entries.push(Entry { at: Span::nanos(now), place, what });
+        } else {
+            self.cut = true;
+        }
+    }
+}

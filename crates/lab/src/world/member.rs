@@ -1,0 +1,113 @@
+//! One place of a group: a machine while its process lives, its disk, its clock, what waits for it.
+
+use std::collections::VecDeque;
+
+use baton_election::{Moment, Span};
+use baton_peer::{Effects, Group, Machine, Random, Term};
+
+use crate::clock::Clock;
+use crate::setup::Setup;
+
+/// The most messages that wait for a process that stands still; what comes then is lost, as a full socket loses it.
+pub(super) const MAX_WAITING: usize = 1_024;
+
+/// A message that waits.
+#[derive(Debug)]
+pub(super) struct Letter<Message> {
+    pub(super) from: u8,
+    pub(super) sent: u64,
+    pub(super) message: Message,
+}
+
+/// Effects that wait for the disk, or for a process that is held up.
+#[derive(Debug)]
+pub(super) struct Pending<M: Machine> {
+    pub(super) effects: Effects<M::Saved, M::Message>,
+    /// The disk is done; only a pause holds them up.
+    pub(super) done: bool,
+}
+
+/// What a leader does.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Work {
+    pub(super) number: u64,
+    pub(super) term: Term,
+    /// When it must have stopped, on the member's clock.
+    pub(super) until: Option<Moment>,
+}
+
+/// Whom a member has heard since its term began.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Heard {
+    pub(super) term: Term,
+    pub(super) since: u64,
+    /// A bit for each place.
+    pub(super) places: u128,
+}
+
+/// One place.
+#[derive(Debug)]
+pub(super) struct Member<M: Machine> {
+    /// None while its process is down.
+    pub(super) machine: Option<M>,
+    pub(super) saved: Option<M::Saved>,
+    /// Counts its starts.
+    pub(super) life: u32,
+    pub(super) clock: Clock,
+    /// Whether it stands still, and the number of the pause.
+    pub(super) paused: bool,
+    pub(super) pause: u32,
+    pub(super) busy: Option<Pending<M>>,
+    pub(super) waiting: VecDeque<Letter<M::Message>>,
+    /// When it wants to be woken, in true time; never while it cannot be.
+    pub(super) tick_at: u64,
+    pub(super) heard: Heard,
+    /// Until when its disk is slow, and how slow.
+    pub(super) slow_disk: (u64, Span),
+    pub(super) work: Option<Work>,
+    /// Work of a process that died, which its own clock has yet to stop.
+    pub(super) orphan: Option<Work>,
+    /// The list of members that counts there.
+    pub(super) group: Group,
+    /// The end that the machine announced last, and its term.
+    pub(super) announced: Option<(Term, Moment)>,
+}
+
+impl<M: Machine> Member<M> {
+    pub(super) fn new(setup: &Setup, place: usize, group: Group, random: &mut Random) -> Member<M> {
+        let drift = setup.drift_ppm.get(place).copied().unwrap_or(0);
+        Member {
+            machine: None,
+            saved: None,
+            life: 0,
+            clock: Clock::new(0, booted(random), drift),
+            paused: false,
+            pause: 0,
+            busy: None,
+            waiting: VecDeque::new(),
+            tick_at: u64::MAX,
+            heard: Heard::default(),
+            slow_disk: (0, Span::ZERO),
+            work: None,
+            orphan: None,
+            group,
+            announced: None,
+        }
+    }
+
+    /// Whether it can take a step at once.
+    pub(super) fn is_free(&self) -> bool {
+        self.machine.is_some() && !self.paused && self.busy.is_none()
+    }
+
+    /// Whether it runs and remembers nothing: it never kept anything, or lost its disk.
+    pub(super) fn has_nothing(&self) -> bool {
+        self.saved.is_none()
+    }
+}
+
+/// What a boot clock shows: a machine has been up for seconds or for weeks.
+pub(super) fn booted(random: &mut Random) -> u64 {
+    let longest = [20, 3_600, 2_000_000][usize::try_from(random.below(3)).unwrap_or(0)];
+    random.between(1, longest * 1_000_000_000)
+}
