@@ -26,8 +26,8 @@ pub mod members;
 mod node;
 pub mod paxos;
 mod random;
-pub mod rollcall;
 pub mod ring;
+pub mod rollcall;
 mod timing;
 mod told;
 

@@ -1,4 +1,4 @@
-//! Once all faults have ended, there is a leader within a bound.
+//! Once all faults have ended, there is one leader within a bound.
 
 use baton_election::Span;
 
@@ -19,16 +19,17 @@ impl Invariant for Liveness {
                 self.by = Some(by);
                 Ok(())
             }
-            Fact::Instant([]) => match self.by {
-                Some(by) if now >= by => {
-                    Err(format!("nobody leads, and {} have passed since it was due", Span::nanos(now - by)))
-                }
-                Some(_) | None => Ok(()),
-            },
-            Fact::Instant(_) => {
+            Fact::Instant([_]) => {
                 self.by = None;
                 Ok(())
             }
+            Fact::Instant(acting) => match self.by {
+                Some(by) if now >= by => {
+                    let since = Span::nanos(now - by);
+                    Err(format!("{} lead, and it is {since} since one was due", acting.len()))
+                }
+                Some(_) | None => Ok(()),
+            },
             Fact::Leads { .. }
             | Fact::Extended { .. }
             | Fact::Accepted { .. }

@@ -45,7 +45,9 @@ impl<M: Machine> World<'_, M> {
                 self.members[place].slow_disk = (self.now + span.as_nanos(), *each);
             }
             Fault::HandOver { to } => self.hand_over(*to),
-            Fault::Members { place } => self.change_members(usize::from(*place)),
+            // Bully and Ring assume that all have the same list, and change it only where they are told.
+            Fault::Members { place } if M::TERMS_ARE_TOKENS => self.change_members(usize::from(*place)),
+            Fault::Members { .. } => {}
             // There is no store here.
             Fault::Depose | Fault::StoreDown { .. } | Fault::StoreRestart => {}
         }

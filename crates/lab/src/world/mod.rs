@@ -166,7 +166,7 @@ impl<'s, M: Machine> World<'s, M> {
 
     /// Once it is healed: the run ends a while after there is a leader, or when it is overdue.
     fn look_for_the_end(&mut self) {
-        if self.healed && self.end == u64::MAX && self.ledger.actors() > 0 {
+        if self.healed && self.end == u64::MAX && self.ledger.actors() == 1 {
             self.end = self.now + self.setup.steady.as_nanos();
         }
     }

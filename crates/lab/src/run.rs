@@ -1,0 +1,97 @@
+//! One run of any algorithm, and many on several threads.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use baton_peer::bully::Bully;
+use baton_peer::ring::Ring;
+
+use crate::invariants::Broken;
+use crate::seed::Wishes;
+use crate::setup::{Algorithm, Outcome, Setup};
+use crate::statistics::Statistics;
+use crate::timeline::Timeline;
+use crate::world::World;
+
+/// Plays a setup to its end, or until a promise breaks.
+pub fn run(setup: &Setup) -> Outcome {
+    match setup.algorithm {
+        Algorithm::Bully => World::<Bully>::run(setup),
+        Algorithm::Ring => World::<Ring>::run(setup),
+        Algorithm::Raft | Algorithm::Paxos | Algorithm::Lease | Algorithm::LeaseObserved => {
+            panic!("{} is not in the laboratory yet", setup.algorithm)
+        }
+    }
+}
+
+/// The same, keeping what happened.
+pub fn watch(setup: &Setup) -> (Outcome, Timeline) {
+    match setup.algorithm {
+        Algorithm::Bully => World::<Bully>::watch(setup),
+        Algorithm::Ring => World::<Ring>::watch(setup),
+        Algorithm::Raft | Algorithm::Paxos | Algorithm::Lease | Algorithm::LeaseObserved => {
+            panic!("{} is not in the laboratory yet", setup.algorithm)
+        }
+    }
+}
+
+/// What became of many runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Campaign {
+    /// What all runs measured together.
+    pub statistics: Statistics,
+    /// The lowest seed that broke a promise, and which.
+    pub broken: Option<(u64, Broken)>,
+}
+
+/// Plays the setups of seeds `from` to `from + seeds - 1` on several threads, each seed on one of them. Ends early once a promise
+/// broke: all lower seeds are played then, so that the seed told of is the lowest. `done` is told how many are done, now and then.
+pub fn campaign(
+    wishes: &Wishes,
+    from: u64,
+    seeds: u64,
+    threads: NonZeroUsize,
+    done: &(dyn Fn(u64) + Sync),
+) -> Campaign {
+    /// How many seeds a thread takes at a time.
+    const SHARE: u64 = 16;
+    let (next, played, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let sum = Mutex::new(Campaign::default());
+    let work = || {
+        let mut mine = Statistics::default();
+        while !stop.load(Ordering::Relaxed) {
+            let first = next.fetch_add(SHARE, Ordering::Relaxed);
+            if first >= seeds {
+                break;
+            }
+            let last = (first + SHARE).min(seeds);
+            for number in first..last {
+                let seed = from.wrapping_add(number);
+                let outcome = run(&wishes.setup(seed));
+                mine.add(&outcome.statistics);
+                if let Some(broken) = outcome.broken {
+                    stop.store(true, Ordering::Relaxed);
+                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    if sum
+                        .broken
+                        .as_ref()
+                        .is_none_or(|(lowest, _)| seed.wrapping_sub(from) < lowest.wrapping_sub(from))
+                    {
+                        sum.broken = Some((seed, broken));
+                    }
+                    break;
+                }
+            }
+            done(played.fetch_add(last - first, Ordering::Relaxed) + last - first);
+        }
+        sum.lock().unwrap_or_else(PoisonError::into_inner).statistics.add(&mine);
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.get() {
+            scope.spawn(work);
+        }
+        work();
+    });
+    sum.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
