@@ -25,6 +25,7 @@ mod machine;
 pub mod members;
 mod node;
 pub mod paxos;
+pub mod raft;
 mod random;
 pub mod ring;
 pub mod rollcall;

@@ -59,6 +59,17 @@ pub struct Answer {
     pub group: Option<Group>,
 }
 
+impl Answer {
+    /// The highest term in it.
+    pub fn highest_term(&self) -> Term {
+        let list = self.group.as_ref().map_or(Term::ZERO, |group| group.stamp().term);
+        match &self.memory {
+            Memory::Forgotten { .. } => list,
+            Memory::Kept { term, stamp, founding: _ } => list.max(*term).max(stamp.term),
+        }
+    }
+}
+
 /// What a member knows of the past.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Memory {
