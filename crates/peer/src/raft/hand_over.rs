@@ -10,7 +10,7 @@ use super::{Message, Out, Raft, State};
 use crate::{NodeId, Notice, Term, Why};
 
 /// A member with a higher priority must have answered without a gap for so many longest timeouts.
-const STEADY_TIMEOUTS: u64 = 3;
+const STEADY_TIMEOUTS: u64 = 5;
 /// A leader keeps its leadership for at least so many longest timeouts before it hands over to a higher priority, and waits so long again if that
 /// failed: a member that comes and goes does not make the leadership flap.
 const COOL_OFF_TIMEOUTS: u64 = 10;
