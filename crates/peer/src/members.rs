@@ -72,6 +72,13 @@ pub fn changed(
     Ok(next)
 }
 
+/// Whether the leader still has a majority with a list of which it heard these members lately. If not, the change would end its leadership, and perhaps
+/// leave the group without anybody who can be elected: the dead are taken out first. Who is alone knows nobody to hear, and may add the second.
+pub fn keeps_majority(group: &Group, next: &Group, is_heard: impl Fn(NodeId) -> bool) -> bool {
+    let heard = next.members().iter().filter(|member| is_heard(member.id)).count();
+    heard >= next.majority() || (group.size() == 1 && heard == 1)
+}
+
 /// Whether a voter with its own list must refuse a candidate because of the candidate's list.
 pub fn is_outdated(candidate: GroupStamp, own: GroupStamp) -> bool {
     candidate < own
@@ -131,6 +138,21 @@ mod tests {
         let mut witness = plain(&[1, 2, 3]);
         witness[2].witness = true;
         assert!(step(witness).is_ok(), "one member becomes a witness");
+    }
+
+    #[test]
+    fn a_change_that_would_lose_the_majority_is_told_apart() {
+        let three = led(4);
+        let next = |numbers: &[u16]| Group::founded(plain(numbers)).expect("a group of a test");
+        let heard = |id: NodeId| id.number() <= 2;
+        assert!(keeps_majority(&three, &next(&[1, 2]), heard), "the dead one goes");
+        assert!(!keeps_majority(&three, &next(&[1, 3]), heard), "a living one goes");
+        assert!(
+            !keeps_majority(&three, &next(&[1, 2, 3, 4]), heard),
+            "one comes before the dead one has gone"
+        );
+        let first = |id: NodeId| id.number() == 1;
+        assert!(keeps_majority(&next(&[1]), &next(&[1, 2]), first), "the second one comes");
     }
 
     #[test]

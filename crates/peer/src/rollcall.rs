@@ -118,11 +118,10 @@ pub enum Verdict {
     Founded(Founding),
 }
 
-/// How many others must remember, in a group of that size: so many that each majority that the member may have voted with has one of them, and a
-/// majority, so that no older list can elect anybody. In a group of two, the other one.
+/// How many others must remember: a majority, so that each majority that the member may have voted with has one of them, and no older list
+/// can elect anybody. In a group of two, the other one.
 pub fn needed(group: &Group) -> usize {
-    let others = group.size().saturating_sub(1);
-    group.majority().max(group.size() + 1 - group.majority()).min(others)
+    group.majority().min(group.size().saturating_sub(1))
 }
 
 /// What a member that remembers answers; who has forgotten answers [`RollCall::tell`].

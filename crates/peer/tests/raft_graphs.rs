@@ -117,7 +117,7 @@ fn play(graph: Graph, first: usize, seed: u64) -> (bool, bool) {
 fn a_quorum_connected_leader_stays_and_a_full_majority_gets_one() {
     let graphs = graphs();
     assert_eq!(graphs.len(), 9_608);
-    let step = if std::env::var_os("BATON_CAMPAIGN").is_some() { 1 } else { 41 };
+    let step = if std::env::var_os("BATON_CAMPAIGN").is_some() { 1 } else { 13 };
     let (mut kept, mut led, mut played) = (0, 0, 0);
     let runs =
         graphs.iter().enumerate().flat_map(|(at, graph)| (0..SIZE).map(move |first| (at, *graph, first)));

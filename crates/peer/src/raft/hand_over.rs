@@ -78,9 +78,7 @@ impl Raft {
                 .iter()
                 .zip(&leadership.peers)
                 .filter(|(member, _)| member.id != self.id && !member.witness)
-                .filter(|(_, peer)| {
-                    peer.heard.is_some_and(|heard| now.since(heard) <= self.timing.timeout_min)
-                })
+                .filter(|(_, peer)| peer.is_there(now, self.timing.timeout_min))
                 .map(|(member, _)| member)
                 .max_by_key(|member| member.rank())
                 .map(|member| member.id)
@@ -131,8 +129,7 @@ impl Raft {
             .zip(&leadership.peers)
             .filter(|(member, _)| !member.witness && member.priority > own)
             .filter(|(_, peer)| {
-                let is_there = peer.heard.is_some_and(|heard| now.since(heard) <= self.timing.timeout_min);
-                is_there && now.since(peer.steady_since) >= steady
+                peer.is_there(now, self.timing.timeout_min) && now.since(peer.steady_since) >= steady
             })
             .map(|(member, _)| member)
             .max_by_key(|member| member.rank())

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use baton_election::Moment;
+use baton_election::{Moment, Span};
 
 use super::hand_over::HandOver;
 use super::{Message, Out, Promise, Raft, State, Vote};
@@ -44,7 +44,7 @@ struct Round {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Peer {
     /// When it last answered.
-    pub(super) heard: Option<Moment>,
+    heard: Option<Moment>,
     /// Since when it has answered without a gap.
     pub(super) steady_since: Moment,
     /// Its list may be older.
@@ -54,6 +54,11 @@ pub(super) struct Peer {
 impl Peer {
     const fn unheard(now: Moment) -> Peer {
         Peer { heard: None, steady_since: now, is_behind: true }
+    }
+
+    /// Whether it was heard lately.
+    pub(super) fn is_there(&self, now: Moment, lately: Span) -> bool {
+        self.heard.is_some_and(|heard| now.since(heard) <= lately)
     }
 }
 
@@ -158,8 +163,9 @@ impl Raft {
         if answer.term < self.term || !answer.followed {
             return;
         }
-        let is_gap = peer.heard.is_none_or(|heard| now.since(heard) > self.timing.timeout_min);
-        peer.steady_since = if is_gap { now } else { peer.steady_since };
+        if !peer.is_there(now, self.timing.timeout_min) {
+            peer.steady_since = now;
+        }
         peer.heard = Some(now);
         leadership.spread.note(&self.group, from, answer.stamp);
         let is_settled = leadership.spread.is_settled(&self.group);
@@ -236,6 +242,14 @@ impl Raft {
             }
         };
         let known = |id| self.group.index(id).and_then(|index| leadership.peers.get(index));
+        let is_heard =
+            |id| id == self.id || known(id).is_some_and(|peer| peer.is_there(now, self.timing.timeout_min));
+        if !members::keeps_majority(&self.group, &next, is_heard) {
+            out.notify(Notice::Refused(
+                "too few of these members were heard lately; take out first who is gone",
+            ));
+            return;
+        }
         let as_before = |member: &Member| known(member.id).copied().unwrap_or(Peer::unheard(now));
         leadership.peers =
             next.members().iter().map(|member| Peer { is_behind: true, ..as_before(member) }).collect();

@@ -30,7 +30,7 @@ pub(crate) fn witness(number: u16) -> Member {
 pub(crate) struct Node {
     pub(crate) machine: Option<Raft>,
     pub(crate) saved: Option<Saved>,
-    config: Config,
+    pub(crate) config: Config,
     lives: u64,
     /// Its clock: `begin + true time · rate / 1000`.
     begin: u64,
