@@ -3,6 +3,7 @@
 //!
 //! A failure names its seed: `BATON_SEED=17 cargo test -p baton-peer --test raft_chaos`. `BATON_CAMPAIGN=1` plays a hundred times as many.
 #![allow(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::print_stderr, reason = "a failure names its seed")]
 
 mod raft_world;
 

@@ -30,6 +30,7 @@ pub(crate) fn witness(number: u16) -> Member {
 pub(crate) struct Node {
     pub(crate) machine: Option<Raft>,
     pub(crate) saved: Option<Saved>,
+    has_lost_disk: bool,
     pub(crate) config: Config,
     lives: u64,
     /// Its clock: `begin + true time · rate / 1000`.
@@ -125,6 +126,7 @@ impl Net {
         let mut node = Node {
             machine: None,
             saved: None,
+            has_lost_disk: false,
             config,
             lives: 0,
             begin: self.random.below(1_000_000_000_000),
@@ -195,6 +197,7 @@ impl Net {
     pub(crate) fn restart(&mut self, number: u16) {
         let start = match self.node(number).saved.clone() {
             Some(saved) => Start::Restarted(saved),
+            None if self.node(number).has_lost_disk => Start::Forgotten,
             None => Start::Founded,
         };
         self.start(number, start);
@@ -203,6 +206,7 @@ impl Net {
     /// Its disk is lost.
     pub(crate) fn restart_forgotten(&mut self, number: u16) {
         self.node(number).saved = None;
+        self.node(number).has_lost_disk = true;
         self.start(number, Start::Forgotten);
     }
 
