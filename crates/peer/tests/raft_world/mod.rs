@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_election::{Moment, Span};
 use baton_peer::raft::{Message, Raft, Saved};
+use baton_peer::rollcall::Memory;
 use baton_peer::{
     Config, Group, Input, Machine, Member, NodeId, Notice, Random, Role, Start, Term, Timing, View,
 };
@@ -91,6 +92,8 @@ pub(crate) struct Net {
     /// Messages by kind.
     pub(crate) sent: BTreeMap<&'static str, u64>,
     pub(crate) log: Vec<String>,
+    /// Messages are logged too.
+    pub(crate) is_chatty: bool,
 }
 
 impl Net {
@@ -117,6 +120,7 @@ impl Net {
             leaders: BTreeMap::new(),
             sent: BTreeMap::new(),
             log: Vec::new(),
+            is_chatty: false,
         }
     }
 
@@ -235,6 +239,10 @@ impl Net {
             self.take(number, notice);
         }
         for envelope in effects.send {
+            if self.is_chatty {
+                let line = chat(number, envelope.to, &envelope.message);
+                self.log.push(format!("{:>7.1} {line}", self.now as f64 / 1e6));
+            }
             *self.sent.entry(Raft::kind(&envelope.message)).or_default() += 1;
             self.post(id(number), envelope.to, envelope.message);
         }
@@ -243,7 +251,9 @@ impl Net {
     }
 
     fn take(&mut self, number: u16, notice: &Notice) {
-        self.log.push(format!("{:>6.1} {number} {notice:?}", self.now as f64 / 1e6));
+        if !matches!(notice, Notice::Extended { .. }) {
+            self.log.push(format!("{:>7.1} {number} {}", self.now as f64 / 1e6, words(notice)));
+        }
         match notice {
             Notice::Leads { term, .. } => {
                 let before = self.leaders.insert(*term, id(number));
@@ -366,4 +376,65 @@ impl Net {
     pub(crate) fn role(&self, number: u16) -> Option<Role> {
         self.view(number).map(|view| view.role)
     }
+}
+
+/// A message in a line.
+fn chat(from: u16, to: NodeId, message: &Message) -> String {
+    let what = match message {
+        Message::AppendEntries { term, round, stamp: _, group } => {
+            let list = if group.is_some() { ", with the list" } else { "" };
+            format!("of term {term}, round {round}{list}")
+        }
+        Message::AppendAnswer { term, round, stamp: _, followed } => {
+            format!("of term {term}, round {round}{}", if *followed { "" } else { ", refused" })
+        }
+        Message::PreVote { offered, .. } => match offered {
+            Some(term) => format!("offered in term {term}"),
+            None => String::new(),
+        },
+        Message::PreVoteAnswer { term, granted, .. } | Message::VoteAnswer { term, granted, .. } => {
+            format!("of term {term}, {}", if *granted { "yes" } else { "no" })
+        }
+        Message::RequestVote { term, released, stamp: _ } => match released {
+            Some(released) => format!("in term {term}, as {released} was given up"),
+            None => format!("in term {term}"),
+        },
+        Message::Offer { term } | Message::Ready { term } | Message::TimeoutNow { term } => {
+            format!("of term {term}")
+        }
+        Message::Ask(ask) => format!("round {}", ask.round),
+        Message::Answer(answer) => match &answer.memory {
+            Memory::Forgotten { .. } => "I have forgotten too".to_string(),
+            Memory::Kept { term, founding, .. } => {
+                let also = if founding.is_some() { ", and you were there when we were founded" } else { "" };
+                format!("I am in term {term}{also}")
+            }
+        },
+    };
+    format!("{from} -> {to} {} {what}", message.kind()).trim_end().to_string()
+}
+
+/// A notice in words.
+fn words(notice: &Notice) -> String {
+    match notice {
+        Notice::Leads { term, .. } => format!("leads in term {term}"),
+        Notice::Extended { term, .. } => format!("leads on in term {term}"),
+        Notice::Stop { term } => format!("shall stop its work of term {term}"),
+        Notice::Lost { term, why } => format!("lost its leadership of term {term}: {why:?}"),
+        Notice::Follows { leader, term } => format!("follows {leader} in term {term}"),
+        Notice::Leaderless { term } => format!("knows no leader, term {term}"),
+        Notice::Members(group) => {
+            let names: Vec<String> = group.members().iter().map(name).collect();
+            let stamp = group.stamp();
+            format!("has the list ({}, {}): {}", stamp.term, stamp.version, names.join(" "))
+        }
+        Notice::Refused(why) => format!("refuses: {why}"),
+    }
+}
+
+/// A member as scenarios write it: `3w` is a witness, `2p9` has priority 9.
+fn name(member: &Member) -> String {
+    let witness = if member.witness { "w" } else { "" };
+    let priority = if member.priority > 0 { format!("p{}", member.priority) } else { String::new() };
+    format!("{}{witness}{priority}", member.id)
 }
