@@ -51,11 +51,16 @@ impl Paxos {
         (released, stamp): (Option<Term>, GroupStamp),
         out: &mut Out,
     ) {
-        let is_request = self.is_request_of(from, ballot);
-        if !is_request || self.turns_away(from, ballot, stamp, out) || !self.takes_part(now) {
+        if !self.is_request_of(from, ballot) || self.turns_away(from, ballot, stamp, out) {
             return;
         }
-        let waits = self.is_patient(now) && !self.waits_not_for(from, released);
+        // Who accepted since its start waits for nobody but that leader, and need not keep still towards it.
+        let is_its_own = self.recall.is_none() && self.waits_for_own(from);
+        if !self.takes_part(now) && !is_its_own {
+            return;
+        }
+        let is_free = is_its_own || (released.is_some() && released == self.waits_for());
+        let waits = self.is_proposing() || (self.is_patient(now) && !is_free);
         if waits || ballot < self.saved.promised {
             return self.refuse(from, ballot, None, out);
         }
@@ -74,14 +79,14 @@ impl Paxos {
         now: Moment,
         from: NodeId,
         vote: Vote,
-        (token, group): (Term, Option<Group>),
+        (token, beat, group): (Term, u64, Option<Group>),
         out: &mut Out,
     ) {
         if !self.is_request_of(from, vote.ballot) || !self.is_sound(&vote) || token > vote.ballot {
             return;
         }
         let newer = group.filter(|group| self.is_newer_list(group) && group.stamp().term <= vote.ballot);
-        if !newer.as_ref().unwrap_or(&self.saved.group).may_lead(from) {
+        if !self.may_propose(from) && !newer.as_ref().is_some_and(|group| group.may_lead(from)) {
             return;
         }
         if vote.ballot < self.saved.promised {
@@ -106,7 +111,7 @@ impl Paxos {
             self.follow(from, token, out);
         }
         let stamp = self.saved.group.stamp();
-        say(from, Message::Accepted { ballot: vote.ballot, instance: vote.instance, stamp }, out);
+        say(from, Message::Accepted { ballot: vote.ballot, instance: vote.instance, beat, stamp }, out);
     }
 
     /// Accepts, for itself or for another; the caller has looked at the promise.
@@ -129,11 +134,14 @@ impl Paxos {
         self.patience.is_some_and(|patience| now < patience.until) || self.is_proposing()
     }
 
-    /// Whether the leadership that it waits for was released, or is the sender's own, which raises its ballot.
-    fn waits_not_for(&self, from: NodeId, released: Option<Term>) -> bool {
-        let waits_for = self.patience.map(|patience| patience.token);
-        let is_its_own = waits_for.is_some_and(|token| ballot::owner(token) == Some(from));
-        !self.is_proposing() && (is_its_own || (released.is_some() && released == waits_for))
+    /// The leadership that it waits for, or waited for last.
+    pub(super) fn waits_for(&self) -> Option<Term> {
+        self.patience.map(|patience| patience.token)
+    }
+
+    /// Whether that is the sender's, which raises its ballot.
+    fn waits_for_own(&self, from: NodeId) -> bool {
+        self.waits_for().and_then(ballot::owner) == Some(from)
     }
 
     fn is_proposing(&self) -> bool {
@@ -143,6 +151,12 @@ impl Paxos {
     /// Whether the sender may make that request at all, and its number can be believed.
     fn is_request_of(&self, from: NodeId, ballot: Term) -> bool {
         ballot::owner(ballot) == Some(from) && ballot::is_believable(ballot, self.saved.promised)
+    }
+
+    /// Whether it may lead by the list that is known here, or wrote that list and is removing itself.
+    fn may_propose(&self, from: NodeId) -> bool {
+        let group = &self.saved.group;
+        group.may_lead(from) || ballot::owner(group.stamp().term) == Some(from)
     }
 
     /// Whether an honest member could have accepted that.

@@ -2,7 +2,9 @@
 //!
 //! *Paxos Made Simple* §3: phase 1 is done once for all instances, and each command costs one round of phase 2. Here the command is "the lease goes on".
 
-use baton_election::Moment;
+use alloc::vec::Vec;
+
+use baton_election::{Moment, Span};
 
 use super::proposer::{Canvass, send_prepares};
 use super::saved::Vote;
@@ -17,11 +19,11 @@ pub(super) struct Leadership {
     pub(super) token: Term,
     /// The instance that is being decided, or was decided last.
     pub(super) vote: Vote,
-    /// When that was first asked; a lease counts from here.
+    /// When that was first asked.
     sent: Moment,
     is_chosen: bool,
-    /// It was asked more than once: the lease that it grants is a short one.
-    again: bool,
+    /// An instance with this leadership's own token was chosen.
+    is_granted: bool,
     accepted: Tally,
     refused: Tally,
     /// Who had accepted the instance before.
@@ -29,14 +31,29 @@ pub(super) struct Leadership {
     spread: Spread,
     /// An instance was chosen since the list of members was written, so that it may be changed.
     is_settled: bool,
-    /// An instance was chosen under this ballot, so that it may be raised.
-    is_steady: bool,
+    /// Somebody has promised a higher ballot.
+    is_outbid: bool,
+    /// The last rounds of requests, the latest at the end, at most [`MOST_BEATS`].
+    beats: Vec<Beat>,
+    /// The number of the latest.
+    beat: u64,
     beat_at: Moment,
     /// The end of the lease; none before the first.
     pub(super) until: Option<Moment>,
     ending: Option<Ending>,
     raise: Option<Canvass>,
 }
+
+/// A round of requests. A lease counts from when it was sent, once a majority has answered it or a later one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Beat {
+    number: u64,
+    sent: Moment,
+    answered: Tally,
+}
+
+/// So many rounds may be under way; an answer to an older one is too late to make a lease longer.
+const MOST_BEATS: usize = 8;
 
 /// The work is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -60,11 +77,33 @@ impl Leadership {
         self.vote.ballot
     }
 
-    fn send(&self, me: NodeId, group: &Group, out: &mut Out) {
-        for other in group.others(me).filter(|id| !self.accepted.has(group, *id)) {
-            let list = (!self.spread.has(group, other)).then(|| group.clone());
-            say(other, Message::Accept { vote: self.vote, token: self.token, group: list }, out);
+    /// A new round of requests, also to those that have accepted: each answer makes the lease longer.
+    fn send(&mut self, now: Moment, me: NodeId, group: &Group, out: &mut Out) {
+        let mut answered = Tally::NONE;
+        answered.add(group, me);
+        if self.beats.len() == MOST_BEATS {
+            self.beats.remove(0);
         }
+        self.beat += 1;
+        self.beats.push(Beat { number: self.beat, sent: now, answered });
+        for other in group.others(me) {
+            let list = (!self.spread.has(group, other)).then(|| group.clone());
+            let (vote, token, beat) = (self.vote, self.token, self.beat);
+            say(other, Message::Accept { vote, token, beat, group: list }, out);
+        }
+    }
+
+    /// Who answers a round has answered all before it.
+    fn count_beat(&mut self, group: &Group, from: NodeId, number: u64) {
+        if number <= self.beat {
+            let before = self.beats.iter_mut().filter(|beat| beat.number <= number);
+            before.for_each(|beat| beat.answered.add(group, from));
+        }
+    }
+
+    /// When the latest round was sent that a majority has answered.
+    fn answered(&self, group: &Group) -> Option<Moment> {
+        self.beats.iter().rev().find(|beat| beat.answered.is_majority(group)).map(|beat| beat.sent)
     }
 
     fn has_answered_lately(&self, group: &Group, id: NodeId) -> bool {
@@ -83,13 +122,15 @@ impl Paxos {
             vote: Vote { instance, ballot: token, value },
             sent: now,
             is_chosen: false,
-            again: false,
+            is_granted: false,
             accepted: Tally::NONE,
             refused: Tally::NONE,
             before: Tally::NONE,
             spread: Spread::begun(&self.saved.group, self.id),
             is_settled: false,
-            is_steady: false,
+            is_outbid: false,
+            beats: Vec::new(),
+            beat: 0,
             beat_at: now,
             until: None,
             ending: None,
@@ -104,15 +145,15 @@ impl Paxos {
         lead.vote = vote;
         lead.sent = now;
         lead.is_chosen = false;
-        lead.again = false;
         lead.before = core::mem::take(&mut lead.accepted);
         lead.refused = Tally::NONE;
         lead.accepted.add(&self.saved.group, self.id);
         lead.beat_at = now + self.timing.heartbeat;
-        lead.send(self.id, &self.saved.group, out);
+        lead.send(now, self.id, &self.saved.group, out);
         let token = lead.token;
         self.accept(now, vote, token);
         self.conclude(now, out);
+        self.extend(now, out);
     }
 
     /// The next instance, for the lease of this leadership.
@@ -135,16 +176,25 @@ impl Paxos {
         }
         lead.is_chosen = true;
         lead.is_settled = true;
-        lead.is_steady = true;
         if lead.vote.value != lead.token {
             return self.open_next(now, out);
         }
-        let (term, until) = (lead.token, self.timing.lease_until(lead.sent));
-        if until <= now {
-            return self.end_phase(now, Why::NoMajority, out);
+        lead.is_granted = true;
+        self.extend(now, out);
+        if self.saved.group.may_lead(self.id) {
+            self.raise_if_outbid(now, out);
+        } else {
+            self.begin_ending(None, Why::Removed, out);
         }
-        if lead.again {
-            lead.beat_at = now;
+    }
+
+    /// Counts the lease from the latest round that a majority has answered.
+    fn extend(&mut self, now: Moment, out: &mut Out) {
+        let Phase::Proposing(lead) = &mut self.phase else { return };
+        let Some(sent) = lead.answered(&self.saved.group).filter(|_| lead.is_granted) else { return };
+        let (term, until) = (lead.token, self.timing.lease_until(sent));
+        if until <= now || Some(until) <= lead.until {
+            return;
         }
         let is_first = lead.until.replace(until).is_none();
         out.notify.push(match is_first {
@@ -153,9 +203,6 @@ impl Paxos {
         });
         self.read_only = false;
         self.duels = 0;
-        if !self.saved.group.may_lead(self.id) {
-            self.begin_ending(None, Why::Removed, out);
-        }
     }
 
     /// Sends what is due: the next instance, or again what was not answered.
@@ -170,56 +217,59 @@ impl Paxos {
         if lead.is_chosen {
             return self.open_next(now, out);
         }
-        lead.again = true;
         lead.beat_at = now + self.timing.heartbeat;
-        lead.send(self.id, &self.saved.group, out);
+        lead.send(now, self.id, &self.saved.group, out);
     }
 
     pub(super) fn hear_accepted(
         &mut self,
         now: Moment,
         from: NodeId,
-        (ballot, instance): (Term, u64),
+        (ballot, instance, beat): (Term, u64, u64),
         stamp: GroupStamp,
         out: &mut Out,
     ) {
         let Phase::Proposing(lead) = &mut self.phase else { return };
-        let is_answer = ballot == lead.vote.ballot && instance == lead.vote.instance;
-        // Who raises its ballot has promised to accept nothing under the old one.
-        if !is_answer || lead.raise.is_some() || stamp != self.saved.group.stamp() {
+        if ballot != lead.vote.ballot || stamp != self.saved.group.stamp() {
             return;
         }
         lead.spread.note(&self.saved.group, from, stamp);
-        lead.accepted.add(&self.saved.group, from);
-        self.conclude(now, out);
+        lead.count_beat(&self.saved.group, from, beat);
+        // Who raises its ballot has promised to accept nothing more under the old one, so it begins nothing.
+        if instance == lead.vote.instance && lead.raise.is_none() {
+            lead.accepted.add(&self.saved.group, from);
+            self.conclude(now, out);
+        }
+        self.extend(now, out);
     }
 
-    /// A member has promised a higher ballot to somebody who did not get a majority, and could not accept anything
-    /// for as long as this leadership lasts. The leader raises its ballot above that, and goes on with the same token.
-    pub(super) fn hear_refusal_of_lease(
-        &mut self,
-        now: Moment,
-        from: NodeId,
-        ballot: Term,
-        promised: Term,
-        out: &mut Out,
-    ) {
+    /// A member has promised a higher ballot to somebody who did not get a majority.
+    pub(super) fn hear_refusal_of_lease(&mut self, now: Moment, from: NodeId, ballot: Term, promised: Term) {
         let Phase::Proposing(lead) = &mut self.phase else { return };
         if ballot != lead.vote.ballot || promised <= ballot {
             return;
         }
+        lead.is_outbid = true;
         lead.refused.add(&self.saved.group, from);
         let left = self.saved.group.size() - lead.refused.count();
         if lead.until.is_none() && left < self.saved.group.majority() {
-            return self.lose_duel(now);
+            self.lose_duel(now);
         }
-        if !lead.is_steady || lead.raise.is_some() {
+    }
+
+    /// Whoever promised a higher ballot could not accept anything for as long as this leadership lasts. So the leader goes through phase 1 above
+    /// that, and on with the same token; right after an instance is chosen, and only if the lease leaves time for two more rounds that are as
+    /// slow as the last one was.
+    fn raise_if_outbid(&mut self, now: Moment, out: &mut Out) {
+        let Phase::Proposing(lead) = &mut self.phase else { return };
+        let is_outbid = core::mem::take(&mut lead.is_outbid);
+        let left = lead.until.map_or(Span::ZERO, |until| until.since(now));
+        if !is_outbid || left < now.since(lead.sent).scaled(3, 1) {
             return;
         }
         let raise = self.canvass(now, None);
-        if let Phase::Proposing(lead) = &mut self.phase {
-            lead.raise = raise;
-        }
+        let Phase::Proposing(lead) = &mut self.phase else { return };
+        lead.raise = raise;
         self.go_on_leading(now, out);
     }
 
@@ -239,7 +289,7 @@ impl Paxos {
         }
         let last = raise.last;
         lead.raise = None;
-        lead.is_steady = false;
+        lead.beats.clear();
         let own = lead.vote;
         match last {
             Some(last) if last != own => self.end_phase(now, Why::HigherTerm(last.ballot), out),
@@ -313,14 +363,15 @@ impl Paxos {
         let Phase::Proposing(lead) = &mut self.phase else { return };
         let Some(ending) = lead.ending.take() else { return };
         let released = lead.token;
-        if let Some(to) = ending.to.or(best) {
+        let wanted = ending.to.filter(|to| lead.has_answered_lately(&self.saved.group, *to));
+        if let Some(to) = wanted.or(best) {
             say(to, Message::HandOver { released }, out);
         }
         self.end_phase(now, ending.why, out);
     }
 
     /// Changes the list of members by one.
-    pub(super) fn reconfigure(&mut self, now: Moment, list: alloc::vec::Vec<Member>, out: &mut Out) {
+    pub(super) fn reconfigure(&mut self, now: Moment, list: Vec<Member>, out: &mut Out) {
         let next = self.led().and_then(|lead| {
             if lead.ending.is_some() {
                 return Err("the leadership is being handed over; ask the next leader");
@@ -341,6 +392,7 @@ impl Paxos {
         let Phase::Proposing(lead) = &mut self.phase else { return };
         // Places in the list have moved, so nothing that was counted before means anything.
         lead.accepted = Tally::NONE;
+        lead.beats.clear();
         lead.spread = Spread::begun(&self.saved.group, self.id);
         lead.is_settled = false;
         match (lead.is_chosen, lead.vote) {

@@ -45,6 +45,8 @@ pub enum Message {
         vote: Vote,
         /// Of the sender's leadership. The value is another one where it completes an instance of its predecessor.
         token: Term,
+        /// Which round of requests this belongs to; the answer repeats it.
+        beat: u64,
         /// The leader's list of members, for those who may not have it.
         group: Option<Group>,
     },
@@ -54,6 +56,8 @@ pub enum Message {
         ballot: Term,
         /// Of the accept request.
         instance: u64,
+        /// Of the accept request: the leader's lease counts from when it sent that round.
+        beat: u64,
         /// How new my list of members is.
         stamp: GroupStamp,
     },

@@ -117,10 +117,11 @@ impl Machine for Paxos {
         let (saved, unsaved, recall) = match start {
             Start::Founded => (blank(group), true, None),
             Start::Restarted(mut saved) => {
-                if group.stamp() > saved.group.stamp() {
+                let is_newer = group.stamp() > saved.group.stamp();
+                if is_newer {
                     saved.group = group;
                 }
-                (saved, false, None)
+                (saved, is_newer, None)
             }
             Start::Forgotten => {
                 let call = RollCall::begun(Life::drawn(seed, now));
@@ -229,30 +230,31 @@ impl Paxos {
         }
         let is_member = self.saved.group.member(from).is_some();
         match message {
-            // Strangers may have a newer list, need one, or be about to join.
+            // Strangers may have a newer list, need one, be about to join, or be leaving.
             Message::Query { ballot, stamp } => self.hear_query(now, from, ballot, stamp, out),
             Message::Prepare { ballot, released, stamp } => {
                 self.hear_prepare(now, from, ballot, (released, stamp), out);
             }
-            Message::Accept { vote, token, group } => self.hear_accept(now, from, vote, (token, group), out),
+            Message::Accept { vote, token, beat, group } => {
+                self.hear_accept(now, from, vote, (token, beat, group), out);
+            }
+            Message::HandOver { released } => self.hear_hand_over(now, from, released, out),
             Message::Ask(ask) => self.hear_ask(from, &ask, out),
             Message::Open { ballot, promised } if is_member => {
                 self.hear_open(now, from, ballot, promised, out);
             }
             Message::Promise { ballot, vote } if is_member => self.hear_promise(now, from, ballot, vote, out),
-            Message::Accepted { ballot, instance, stamp } if is_member => {
-                self.hear_accepted(now, from, (ballot, instance), stamp, out);
+            Message::Accepted { ballot, instance, beat, stamp } if is_member => {
+                self.hear_accepted(now, from, (ballot, instance, beat), stamp, out);
             }
             Message::Refused { ballot, promised, group } if is_member => {
                 self.hear_refused(now, from, (ballot, promised), group, out);
             }
-            Message::HandOver { released } if is_member => self.hear_hand_over(now, from, released, out),
             Message::Told { answer, vote } if is_member => self.hear_told(now, from, answer, vote, out),
             Message::Open { .. }
             | Message::Promise { .. }
             | Message::Accepted { .. }
             | Message::Refused { .. }
-            | Message::HandOver { .. }
             | Message::Told { .. } => {}
         }
     }

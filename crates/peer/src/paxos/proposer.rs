@@ -177,22 +177,18 @@ impl Paxos {
                     self.lose_duel(now);
                 }
             }
-            Phase::Proposing(_) => self.hear_refusal_of_lease(now, from, ballot, promised, out),
+            Phase::Proposing(_) => self.hear_refusal_of_lease(now, from, ballot, promised),
             Phase::Idle | Phase::Asking(_) | Phase::Preparing(_) => {}
         }
     }
 
     /// The leader has stopped its work, and wants this member to stand.
     pub(super) fn hear_hand_over(&mut self, now: Moment, from: NodeId, released: Term, out: &mut Out) {
-        let is_release = ballot::owner(released) == Some(from) && self.waits_for(released);
+        let is_release = ballot::owner(released) == Some(from) && self.waits_for() == Some(released);
         let is_free = matches!(self.phase, Phase::Idle | Phase::Asking(_));
         if is_release && is_free && self.takes_part(now) && self.saved.group.may_lead(self.id) {
             self.prepare(now, Some(released), out);
         }
-    }
-
-    fn waits_for(&self, token: Term) -> bool {
-        self.patience.is_some_and(|patience| patience.token == token)
     }
 
     /// The lowest own ballot above all that was seen; none if they are used up.

@@ -22,6 +22,11 @@ impl Ledger {
         Ledger { majority, leaders, promised, votes: BTreeMap::new(), chosen: BTreeMap::new() }
     }
 
+    /// Where members change there is no one majority: looks at leaders and promises only.
+    pub(crate) fn only_leaders(&mut self) {
+        self.majority = usize::MAX;
+    }
+
     /// How many leaderships there were.
     pub(crate) fn leaderships(&self) -> usize {
         self.leaders.len()

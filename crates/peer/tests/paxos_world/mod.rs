@@ -50,6 +50,20 @@ pub(crate) struct Node {
     pub(crate) forgot: bool,
 }
 
+impl Node {
+    fn new() -> Node {
+        Node {
+            machine: None,
+            saved: None,
+            rate: 1_000,
+            lease: None,
+            stopping: false,
+            starts: 0,
+            forgot: false,
+        }
+    }
+}
+
 /// How messages travel.
 #[derive(Debug, Clone)]
 pub(crate) struct Net {
@@ -89,16 +103,7 @@ impl World {
     /// The group before anybody has started.
     pub(crate) fn of(members: Vec<Member>, seed: u64) -> World {
         let group = Group::founded(members).expect("a group of a test");
-        let node = || Node {
-            machine: None,
-            saved: None,
-            rate: 1_000,
-            lease: None,
-            stopping: false,
-            starts: 0,
-            forgot: false,
-        };
-        let nodes = group.members().iter().map(|member| (member.id.number(), node())).collect();
+        let nodes = group.members().iter().map(|member| (member.id.number(), Node::new())).collect();
         let net = Net {
             random: Random::seeded(seed),
             delay: (MS, MS),
@@ -118,6 +123,11 @@ impl World {
             sent: Vec::new(),
             seed,
         }
+    }
+
+    /// One that is no member, at least not yet.
+    pub(crate) fn add(&mut self, number: u16) {
+        self.nodes.insert(number, Node::new());
     }
 
     pub(crate) fn numbers(&self) -> Vec<u16> {
@@ -150,6 +160,13 @@ impl World {
             None => Start::Founded,
         };
         self.start(number, start);
+    }
+
+    /// Begins again with what it kept; who never kept anything was never founded.
+    pub(crate) fn restart_or_forget(&mut self, number: u16) {
+        self.crash(number);
+        let saved = self.nodes[&number].saved.clone();
+        self.start(number, saved.map_or(Start::Forgotten, Start::Restarted));
     }
 
     /// Begins again with an empty disk.
