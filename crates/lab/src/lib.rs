@@ -10,6 +10,7 @@
 mod clock;
 mod fault;
 mod invariants;
+mod lease;
 mod ledger;
 mod network;
 mod queue;
@@ -17,6 +18,7 @@ mod run;
 mod scenarios;
 mod seed;
 mod setup;
+mod stage;
 mod statistics;
 mod timeline;
 mod weather;

@@ -8,6 +8,7 @@ use baton_peer::bully::Bully;
 use baton_peer::ring::Ring;
 
 use crate::invariants::Broken;
+use crate::lease::LeaseWorld;
 use crate::seed::Wishes;
 use crate::setup::{Algorithm, Outcome, Setup};
 use crate::statistics::Statistics;
@@ -19,7 +20,8 @@ pub fn run(setup: &Setup) -> Outcome {
     match setup.algorithm {
         Algorithm::Bully => World::<Bully>::run(setup),
         Algorithm::Ring => World::<Ring>::run(setup),
-        Algorithm::Raft | Algorithm::Paxos | Algorithm::Lease | Algorithm::LeaseObserved => {
+        Algorithm::Lease | Algorithm::LeaseObserved => LeaseWorld::run(setup),
+        Algorithm::Raft | Algorithm::Paxos => {
             panic!("{} is not in the laboratory yet", setup.algorithm)
         }
     }
@@ -30,7 +32,8 @@ pub fn watch(setup: &Setup) -> (Outcome, Timeline) {
     match setup.algorithm {
         Algorithm::Bully => World::<Bully>::watch(setup),
         Algorithm::Ring => World::<Ring>::watch(setup),
-        Algorithm::Raft | Algorithm::Paxos | Algorithm::Lease | Algorithm::LeaseObserved => {
+        Algorithm::Lease | Algorithm::LeaseObserved => LeaseWorld::watch(setup),
+        Algorithm::Raft | Algorithm::Paxos => {
             panic!("{} is not in the laboratory yet", setup.algorithm)
         }
     }

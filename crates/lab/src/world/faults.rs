@@ -13,7 +13,7 @@ use crate::timeline::What;
 
 impl<M: Machine> World<'_, M> {
     /// Something goes wrong.
-    pub(super) fn befall(&mut self, fault: &Fault) {
+    pub(super) fn strike(&mut self, fault: &Fault) {
         self.ledger.note(None, || What::Fault(fault.to_string()));
         match fault {
             Fault::Cut(links) => self.links = links.clone(),
@@ -195,7 +195,7 @@ impl<M: Machine> World<'_, M> {
     }
 
     /// All faults end at once.
-    pub(super) fn heal(&mut self) {
+    pub(super) fn mend_all(&mut self) {
         self.healed = true;
         self.links = Links::whole(self.members.len());
         self.network = self.setup.calm;
@@ -210,13 +210,5 @@ impl<M: Machine> World<'_, M> {
                 self.start(place, life);
             }
         }
-        let due = self.now + self.setup.healing.as_nanos();
-        let by = if self.demands_a_leader() { due } else { u64::MAX };
-        self.ledger.healed(by);
-        if !self.demands_a_leader() {
-            self.end = due;
-        }
-        // So that the bound is looked at even if nothing else happens then.
-        self.queue.put(due, Event::Works { place: 0, number: 0 });
     }
 }

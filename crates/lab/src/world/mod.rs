@@ -11,12 +11,13 @@ mod work;
 
 use baton_peer::{Config, Group, Machine, Member as Listed, NodeId, Random};
 
-use crate::fault::Planned;
+use crate::fault::Fault;
 use crate::invariants::{Demands, Fact};
 use crate::ledger::{Ledger, Resource};
 use crate::network::{Links, Network};
 use crate::queue::Queue;
 use crate::setup::{Outcome, Setup};
+use crate::stage::{Stage, play};
 use crate::timeline::Timeline;
 
 use member::Member;
@@ -57,23 +58,18 @@ pub struct World<'s, M: Machine> {
     ledger: Ledger,
     resource: Resource,
     healed: bool,
-    /// When the run ends.
-    end: u64,
     steps_at_once: (u64, u32),
 }
 
 impl<'s, M: Machine> World<'s, M> {
     /// Runs a group to its end.
     pub fn run(setup: &'s Setup) -> Outcome {
-        let (ledger, _) = World::<M>::new(setup, None).play();
-        Outcome { statistics: ledger.statistics, broken: ledger.broken }
+        play(World::<M>::new(setup, None), setup).0
     }
 
     /// The same, keeping what happened.
     pub fn watch(setup: &'s Setup) -> (Outcome, Timeline) {
-        let (mut ledger, _) = World::<M>::new(setup, Some(Timeline::default())).play();
-        let timeline = ledger.timeline.take().unwrap_or_default();
-        (Outcome { statistics: ledger.statistics, broken: ledger.broken }, timeline)
+        play(World::<M>::new(setup, Some(Timeline::default())), setup)
     }
 
     fn new(setup: &'s Setup, timeline: Option<Timeline>) -> World<'s, M> {
@@ -82,7 +78,7 @@ impl<'s, M: Machine> World<'s, M> {
         let members =
             (0..setup.places()).map(|place| Member::new(setup, place, group.clone(), &mut random)).collect();
         let demands = Demands { safety: M::TERMS_ARE_TOKENS, liveness: true };
-        World {
+        let mut world = World {
             setup,
             now: 0,
             members,
@@ -94,49 +90,14 @@ impl<'s, M: Machine> World<'s, M> {
             ledger: Ledger::new(demands, timeline),
             resource: Resource::default(),
             healed: false,
-            end: u64::MAX,
             steps_at_once: (0, 0),
-        }
-    }
-
-    fn play(mut self) -> (Ledger, Group) {
-        for place in 0..usize::from(self.setup.members) {
+        };
+        for place in 0..usize::from(setup.members) {
             // Processes of a group are not started at the same instant.
-            let within = self.setup.timing.heartbeat.as_nanos();
-            let at = self.random.below(within);
-            self.queue.put(at, Event::Restarts { place: small(place), life: 0 });
+            let at = world.random.below(setup.timing.heartbeat.as_nanos());
+            world.queue.put(at, Event::Restarts { place: small(place), life: 0 });
         }
-        let mut planned = self.setup.plan.iter().peekable();
-        let chaos = self.setup.chaos.as_nanos();
-        while self.ledger.broken.is_none() {
-            let (tick_at, ticking) = self.next_tick();
-            let queued = self.queue.next_at().unwrap_or(u64::MAX);
-            let fault_at = planned.peek().map_or(u64::MAX, |next| next.at.as_nanos());
-            let heal_at = if self.healed { u64::MAX } else { chaos };
-            let at = tick_at.min(queued).min(fault_at).min(heal_at).min(self.end);
-            self.ledger.advance(at);
-            self.now = at;
-            if at >= self.end {
-                break;
-            }
-            if at == heal_at {
-                self.heal();
-            } else if at == fault_at {
-                if let Some(Planned { fault, .. }) = planned.next().filter(|_| !self.healed) {
-                    self.befall(fault);
-                }
-            } else if at == queued {
-                if let Some((_, event)) = self.queue.take() {
-                    self.happen(event);
-                }
-            } else {
-                self.tick(ticking);
-            }
-            self.ledger.check_instant();
-            self.look_for_the_end();
-        }
-        self.conclude();
-        (self.ledger, self.group)
+        world
     }
 
     /// Who wants to be woken next, and when. The first of several.
@@ -149,8 +110,23 @@ impl<'s, M: Machine> World<'s, M> {
         }
         first
     }
+}
 
-    fn happen(&mut self, event: Event<M::Message>) {
+impl<M: Machine> Stage for World<'_, M> {
+    fn next_at(&self) -> u64 {
+        self.next_tick().0.min(self.queue.next_at().unwrap_or(u64::MAX))
+    }
+
+    fn set_now(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    fn happen(&mut self) {
+        if self.queue.next_at() != Some(self.now) {
+            let (_, ticking) = self.next_tick();
+            return self.tick(ticking);
+        }
+        let Some((_, event)) = self.queue.take() else { return };
         match event {
             Event::Arrives { from, to, sent, message } => self.arrive(from, to, sent, message),
             Event::Kept { place, life } => self.kept(usize::from(place), life),
@@ -164,11 +140,12 @@ impl<'s, M: Machine> World<'s, M> {
         }
     }
 
-    /// Once it is healed: the run ends a while after there is a leader, or when it is overdue.
-    fn look_for_the_end(&mut self) {
-        if self.healed && self.end == u64::MAX && self.ledger.actors() == 1 {
-            self.end = self.now + self.setup.steady.as_nanos();
-        }
+    fn befall(&mut self, fault: &Fault) {
+        self.strike(fault);
+    }
+
+    fn heal(&mut self) {
+        self.mend_all();
     }
 
     fn conclude(&mut self) {
@@ -187,9 +164,12 @@ impl<'s, M: Machine> World<'s, M> {
         }
     }
 
-    /// Whether the faults have left enough for a leader to be elected.
     fn demands_a_leader(&self) -> bool {
         !self.setup.any_disk_may_go
+    }
+
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
     }
 }
 

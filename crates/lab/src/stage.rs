@@ -1,0 +1,74 @@
+//! How a run goes: what happens next happens, then every promise is looked at; chaos, then healing, then the end.
+
+use crate::fault::{Fault, Planned};
+use crate::ledger::Ledger;
+use crate::setup::{Outcome, Setup};
+use crate::timeline::Timeline;
+
+/// What is simulated.
+pub(crate) trait Stage {
+    /// When something happens by itself next.
+    fn next_at(&self) -> u64;
+    /// It is that instant.
+    fn set_now(&mut self, now: u64);
+    /// What happens by itself at this instant: one thing of it.
+    fn happen(&mut self);
+    /// Something goes wrong.
+    fn befall(&mut self, fault: &Fault);
+    /// All faults end.
+    fn heal(&mut self);
+    /// The run is over.
+    fn conclude(&mut self);
+    /// Whether a leader is demanded after the healing.
+    fn demands_a_leader(&self) -> bool;
+    /// The book.
+    fn ledger(&mut self) -> &mut Ledger;
+}
+
+/// Plays a stage to its end, or until a promise breaks.
+pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) {
+    let mut planned = setup.plan.iter().peekable();
+    let chaos = setup.chaos.as_nanos();
+    let due = chaos.saturating_add(setup.healing.as_nanos());
+    let demands = stage.demands_a_leader();
+    let (mut healed, mut overdue_seen) = (false, false);
+    let mut end = u64::MAX;
+    while stage.ledger().broken.is_none() {
+        let next = stage.next_at();
+        let fault_at = planned.peek().map_or(u64::MAX, |next| next.at.as_nanos());
+        let turn = match (healed, overdue_seen) {
+            (false, _) => chaos,
+            (true, false) => due,
+            (true, true) => u64::MAX,
+        };
+        let at = next.min(fault_at).min(turn).min(end);
+        stage.ledger().advance(at);
+        stage.set_now(at);
+        if at >= end {
+            break;
+        }
+        if at == turn && healed {
+            overdue_seen = true;
+            // Who demands no leader waits no longer for one.
+            end = if demands { end } else { at };
+        } else if at == turn {
+            healed = true;
+            stage.heal();
+            stage.ledger().healed(if demands { due } else { u64::MAX });
+        } else if at == fault_at {
+            if let Some(Planned { fault, .. }) = planned.next().filter(|_| !healed) {
+                stage.befall(fault);
+            }
+        } else {
+            stage.happen();
+        }
+        stage.ledger().check_instant();
+        if healed && end == u64::MAX && stage.ledger().actors() == 1 {
+            end = at.saturating_add(setup.steady.as_nanos());
+        }
+    }
+    stage.conclude();
+    let ledger = stage.ledger();
+    let outcome = Outcome { statistics: std::mem::take(&mut ledger.statistics), broken: ledger.broken.take() };
+    (outcome, ledger.timeline.take().unwrap_or_default())
+}
