@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use baton_peer::bully::Bully;
+use baton_peer::paxos::Paxos;
+use baton_peer::raft::Raft;
 use baton_peer::ring::Ring;
 
 use crate::invariants::Broken;
@@ -21,9 +23,8 @@ pub fn run(setup: &Setup) -> Outcome {
         Algorithm::Bully => World::<Bully>::run(setup),
         Algorithm::Ring => World::<Ring>::run(setup),
         Algorithm::Lease | Algorithm::LeaseObserved => LeaseWorld::run(setup),
-        Algorithm::Raft | Algorithm::Paxos => {
-            panic!("{} is not in the laboratory yet", setup.algorithm)
-        }
+        Algorithm::Raft => World::<Raft>::run(setup),
+        Algorithm::Paxos => World::<Paxos>::run(setup),
     }
 }
 
@@ -33,9 +34,8 @@ pub fn watch(setup: &Setup) -> (Outcome, Timeline) {
         Algorithm::Bully => World::<Bully>::watch(setup),
         Algorithm::Ring => World::<Ring>::watch(setup),
         Algorithm::Lease | Algorithm::LeaseObserved => LeaseWorld::watch(setup),
-        Algorithm::Raft | Algorithm::Paxos => {
-            panic!("{} is not in the laboratory yet", setup.algorithm)
-        }
+        Algorithm::Raft => World::<Raft>::watch(setup),
+        Algorithm::Paxos => World::<Paxos>::watch(setup),
     }
 }
 

@@ -154,7 +154,11 @@ impl Setup {
             chaos: timing.timeout_max.scaled(10, 1),
             healing: Setup::due(algorithm, timing),
             // Long enough for everybody to have looked again.
-            steady: if algorithm.has_store() { Setup::due(algorithm, timing).scaled(1, 3) } else { timing.timeout_max.scaled(3, 1) },
+            steady: if algorithm.has_store() {
+                Setup::due(algorithm, timing).scaled(1, 3)
+            } else {
+                timing.timeout_max.scaled(3, 1)
+            },
             write_every: beat,
             stop_takes: beat.scaled(1, 10),
             any_disk_may_go: false,

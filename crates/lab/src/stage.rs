@@ -19,7 +19,7 @@ pub(crate) trait Stage {
     fn heal(&mut self);
     /// The run is over.
     fn conclude(&mut self);
-    /// Whether a leader is demanded after the healing.
+    /// Whether the faults have left enough for a leader to be demanded after the healing.
     fn demands_a_leader(&self) -> bool;
     /// The book.
     fn ledger(&mut self) -> &mut Ledger;
@@ -30,8 +30,7 @@ pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) 
     let mut planned = setup.plan.iter().peekable();
     let chaos = setup.chaos.as_nanos();
     let due = chaos.saturating_add(setup.healing.as_nanos());
-    let demands = stage.demands_a_leader();
-    let (mut healed, mut overdue_seen) = (false, false);
+    let (mut healed, mut overdue_seen, mut demands) = (false, false, true);
     let mut end = u64::MAX;
     while stage.ledger().broken.is_none() {
         let next = stage.next_at();
@@ -54,6 +53,7 @@ pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) 
         } else if at == turn {
             healed = true;
             stage.heal();
+            demands = stage.demands_a_leader();
             stage.ledger().healed(if demands { due } else { u64::MAX });
         } else if at == fault_at {
             if let Some(Planned { fault, .. }) = planned.next().filter(|_| !healed) {
@@ -67,8 +67,11 @@ pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) 
             end = at.saturating_add(setup.steady.as_nanos());
         }
     }
-    stage.conclude();
+    if demands {
+        stage.conclude();
+    }
     let ledger = stage.ledger();
-    let outcome = Outcome { statistics: std::mem::take(&mut ledger.statistics), broken: ledger.broken.take() };
+    let outcome =
+        Outcome { statistics: std::mem::take(&mut ledger.statistics), broken: ledger.broken.take() };
     (outcome, ledger.timeline.take().unwrap_or_default())
 }

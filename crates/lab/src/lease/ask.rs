@@ -90,7 +90,8 @@ impl LeaseWorld<'_> {
     fn be_patient(&mut self, place: usize, now: Moment) {
         let ttl = self.setup.ttl;
         if let Some(request) = &mut self.agents[place].request {
-            let patience = if request.wish == Wish::Renew { renewal_interval(ttl) } else { PATIENCE.min(ttl) };
+            let patience =
+                if request.wish == Wish::Renew { renewal_interval(ttl) } else { PATIENCE.min(ttl) };
             request.patience = now + patience;
         }
     }

@@ -57,7 +57,13 @@ enum Event {
     /// A write reaches the guard, which looks at the election.
     Writes { place: u8, token: Epoch, number: u64 },
     /// The guard has looked, and asks the fence.
-    Admits { place: u8, token: Epoch, number: u64, document: Option<Arc<Document>>, age: baton_election::Span },
+    Admits {
+        place: u8,
+        token: Epoch,
+        number: u64,
+        document: Option<Arc<Document>>,
+        age: baton_election::Span,
+    },
     /// Whoever ended a dead leader's work gives its lease back.
     Orphaned { credential: Credential, epoch: Epoch },
 }

@@ -60,9 +60,8 @@ impl Store {
 
     /// The highest age that anybody may judge the lease by: the store's, or that of an observer with the fastest clock.
     fn highest_age(&self, now: u64) -> Span {
-        self.age(now).unwrap_or_else(|| {
-            Span::nanos(now - self.stamp.1).scaled(1_000 + self.drift_permille, 1_000)
-        })
+        self.age(now)
+            .unwrap_or_else(|| Span::nanos(now - self.stamp.1).scaled(1_000 + self.drift_permille, 1_000))
     }
 
     /// Every lease begins anew, as at a server that keeps renewals in memory; what was decided on ages from before does not fit any more.
@@ -130,9 +129,11 @@ impl LeaseWorld<'_> {
         self.ledger.see(&fact);
         if self.ledger.is_watched() {
             let document = &swap.next;
-            let holder = document.lease_holder().map_or("nobody".to_string(), |leader| leader.agent.to_string());
+            let holder =
+                document.lease_holder().map_or("nobody".to_string(), |leader| leader.agent.to_string());
             let (epoch, beat) = (document.epoch, document.beat);
-            self.ledger.note(None, || What::Kept(format!("epoch {epoch}, beat {beat}, the lease is {holder}'s")));
+            self.ledger
+                .note(None, || What::Kept(format!("epoch {epoch}, beat {beat}, the lease is {holder}'s")));
         }
         for to in 0..self.agents.len() {
             // A watch is a convenience: some changes are not told of.

@@ -2,9 +2,9 @@
 
 use baton_election::Span;
 use baton_peer::rollcall::needed;
-use baton_peer::{Input, Machine};
+use baton_peer::{Input, Machine, Notice};
 
-use super::member::{Member, Work, booted};
+use super::member::{Work, booted};
 use super::{Event, World, node, small};
 use crate::clock::Clock;
 use crate::fault::{DiskFate, Fault, Whom};
@@ -67,7 +67,7 @@ impl<M: Machine> World<'_, M> {
     }
 
     /// A process dies. What its disk was just writing is there or not.
-    fn crash(&mut self, place: usize, disk: DiskFate, reboot: bool, down: Span) {
+    pub(super) fn crash(&mut self, place: usize, disk: DiskFate, reboot: bool, down: Span) {
         self.ledger.strike(small(place));
         let may_lose = disk == DiskFate::Lost && self.may_lose_disk(place);
         let written = self.random.below(2) == 0;
@@ -80,9 +80,14 @@ impl<M: Machine> World<'_, M> {
             && let Some(saved) = pending.effects.persist
         {
             member.saved = Some(saved);
+            for notice in pending.effects.notify {
+                if let Notice::Members(group) = notice {
+                    member.group = group;
+                }
+            }
         }
         if may_lose {
-            member.saved = None;
+            (member.saved, member.founds, member.lost) = (None, false, true);
         }
         member.waiting.clear();
         member.paused = false;
@@ -111,14 +116,13 @@ impl<M: Machine> World<'_, M> {
 
     /// Who has forgotten needs enough others that have not. More losses at once than that leave a group without a leader for good.
     fn may_lose_disk(&self, place: usize) -> bool {
-        if self.group.member(node(place)).is_none() {
+        if self.group().member(node(place)).is_none() {
             return false;
         }
-        let listed = |(place, _): &(usize, &Member<M>)| self.group.member(node(*place)).is_some();
-        let without =
-            self.members.iter().enumerate().filter(listed).filter(|(_, member)| member.has_nothing());
-        let remember = if self.setup.any_disk_may_go { 1 } else { needed(&self.group).max(1) };
-        without.count() + usize::from(!self.members[place].has_nothing()) + remember <= self.group.size()
+        let group = self.group();
+        let at_least = if self.setup.any_disk_may_go { 1 } else { needed(group).max(1) };
+        let (forgotten, remember) = self.memories();
+        remember > at_least && forgotten + 1 + at_least <= group.size()
     }
 
     fn pause(&mut self, place: usize, span: Span) {

@@ -51,6 +51,10 @@ pub(super) struct Member<M: Machine> {
     /// None while its process is down.
     pub(super) machine: Option<M>,
     pub(super) saved: Option<M::Saved>,
+    /// It knows that it founds the group: as long as it has kept nothing, it has surely never spoken.
+    pub(super) founds: bool,
+    /// Its disk was lost once.
+    pub(super) lost: bool,
     /// Counts its starts.
     pub(super) life: u32,
     pub(super) clock: Clock,
@@ -79,6 +83,8 @@ impl<M: Machine> Member<M> {
         Member {
             machine: None,
             saved: None,
+            founds: setup.founded && place < usize::from(setup.members),
+            lost: false,
             life: 0,
             clock: Clock::new(0, booted(random), drift),
             paused: false,
@@ -98,11 +104,6 @@ impl<M: Machine> Member<M> {
     /// Whether it can take a step at once.
     pub(super) fn is_free(&self) -> bool {
         self.machine.is_some() && !self.paused && self.busy.is_none()
-    }
-
-    /// Whether it runs and remembers nothing: it never kept anything, or lost its disk.
-    pub(super) fn has_nothing(&self) -> bool {
-        self.saved.is_none()
     }
 }
 

@@ -9,6 +9,7 @@ mod member;
 mod steps;
 mod work;
 
+use baton_peer::rollcall::needed;
 use baton_peer::{Config, Group, Machine, Member as Listed, NodeId, Random};
 
 use crate::fault::Fault;
@@ -49,7 +50,8 @@ pub struct World<'s, M: Machine> {
     setup: &'s Setup,
     now: u64,
     members: Vec<Member<M>>,
-    group: Group,
+    /// The newest list of members that anybody was told of.
+    newest: Group,
     links: Links,
     network: Network,
     queue: Queue<Event<M::Message>>,
@@ -74,15 +76,15 @@ impl<'s, M: Machine> World<'s, M> {
 
     fn new(setup: &'s Setup, timeline: Option<Timeline>) -> World<'s, M> {
         let mut random = Random::seeded(setup.seed ^ 0x6c61_6221);
-        let group = founding_group(setup);
+        let newest = founding_group(setup);
         let members =
-            (0..setup.places()).map(|place| Member::new(setup, place, group.clone(), &mut random)).collect();
+            (0..setup.places()).map(|place| Member::new(setup, place, newest.clone(), &mut random)).collect();
         let demands = Demands { safety: M::TERMS_ARE_TOKENS, liveness: true };
         let mut world = World {
             setup,
             now: 0,
             members,
-            group,
+            newest,
             links: Links::whole(setup.places()),
             network: setup.network,
             queue: Queue::new(),
@@ -98,6 +100,27 @@ impl<'s, M: Machine> World<'s, M> {
             world.queue.put(at, Event::Restarts { place: small(place), life: 0 });
         }
         world
+    }
+
+    /// The list of members that counts: the leader's, or the newest.
+    fn group(&self) -> &Group {
+        self.ledger.leader().map_or(&self.newest, |leader| &self.members[usize::from(leader)].group)
+    }
+
+    /// How many of the group remember nothing, and how many remember and have its list. The others never kept anything and do not know
+    /// why, or lost their disks, or have an older list.
+    fn memories(&self) -> (usize, usize) {
+        let group = self.group();
+        let (mut forgotten, mut remember) = (0, 0);
+        for listed in group.members() {
+            let Some(member) = self.members.get(place_of(listed.id)) else { continue };
+            if member.saved.is_none() && !member.founds {
+                forgotten += 1;
+            } else if member.group.members() == group.members() {
+                remember += 1;
+            }
+        }
+        (forgotten, remember)
     }
 
     /// Who wants to be woken next, and when. The first of several.
@@ -150,7 +173,8 @@ impl<M: Machine> Stage for World<'_, M> {
 
     fn conclude(&mut self) {
         let leader = self.ledger.leader();
-        let listed = |place: usize| self.group.member(node(place)).is_some();
+        let group = self.group();
+        let listed = |place: usize| group.member(node(place)).is_some();
         let places: Vec<usize> = (0..self.members.len()).filter(|place| listed(*place)).collect();
         let knows = |place: &&usize| {
             let member = &self.members[**place];
@@ -159,13 +183,14 @@ impl<M: Machine> Stage for World<'_, M> {
         };
         let known = places.iter().filter(knows).count();
         let all = places.len();
-        if self.demands_a_leader() {
-            self.ledger.see(&Fact::Over { astray: all - known, all });
-        }
+        self.ledger.see(&Fact::Over { astray: all - known, all });
     }
 
     fn demands_a_leader(&self) -> bool {
-        !self.setup.any_disk_may_go
+        let (forgotten, remember) = self.memories();
+        let group = self.group();
+        // All can found the group anew; some can learn from enough others.
+        forgotten == 0 || forgotten == group.size() || remember >= needed(group)
     }
 
     fn ledger(&mut self) -> &mut Ledger {
@@ -199,7 +224,7 @@ fn small(place: usize) -> u8 {
 }
 
 /// What a machine is told at its start.
-fn config(setup: &Setup, place: usize, group: &Group, starts: u32) -> Config {
+fn config(setup: &Setup, place: usize, group: Group, starts: u32) -> Config {
     let seed = setup.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((place as u64) << 32) ^ u64::from(starts);
-    Config { id: node(place), group: group.clone(), timing: setup.timing, seed }
+    Config { id: node(place), group, timing: setup.timing, seed }
 }

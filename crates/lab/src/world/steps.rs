@@ -1,38 +1,52 @@
 //! The shell of a machine: a step, then what it asks for, in the order of the fields.
 
 use baton_election::Span;
-use baton_peer::{Effects, Input, Machine, Notice, Start};
+use baton_peer::{Effects, Group, Input, Machine, Member as Listed, Notice, Start};
 
 use super::member::{Heard, Letter, MAX_WAITING, Pending};
-use super::{Event, MAX_STEPS_AT_ONCE, World, config, node, place_of, small};
+use super::{Event, MAX_STEPS_AT_ONCE, World, config, founding_group, node, place_of, small};
 use crate::invariants::{Broken, Fact};
 use crate::timeline::What;
 
 impl<M: Machine> World<'_, M> {
     /// A process starts.
     pub(super) fn start(&mut self, place: usize, life: u32) {
-        let group = self.group.clone();
+        let group = self.written_list(place);
         let member = &mut self.members[place];
         if member.life != life || member.machine.is_some() {
             return;
         }
-        let first = life == 0;
         member.life += 1;
         let (start, how) = match &member.saved {
             Some(saved) => (Start::Restarted(saved.clone()), "with what it kept"),
-            None if first && self.setup.founded && place < usize::from(self.setup.members) => {
-                (Start::Founded, "founded")
-            }
+            None if member.founds => (Start::Founded, "founded"),
             None => (Start::Forgotten, "forgotten"),
         };
         let now = member.clock.at(self.now);
-        member.group = group.clone();
-        member.machine = Some(M::start(config(self.setup, place, &group, life), start, now));
+        if member.saved.is_none() {
+            member.group = group.clone();
+        }
+        member.machine = Some(M::start(config(self.setup, place, group, life), start, now));
         member.paused = false;
         member.heard = Heard { since: self.now, ..Heard::default() };
         member.announced = None;
         self.ledger.note(Some(small(place)), || What::Started(how));
         self.set_alarm(place);
+    }
+
+    /// The list of members that stands on a process's command line: that of the founding; for who joins later or lost its disk, whoever is
+    /// there then, and itself. Who lost its disk and was given an outdated list could think that it is alone.
+    fn written_list(&self, place: usize) -> Group {
+        let member = &self.members[place];
+        let founder = place < usize::from(self.setup.members);
+        if founder && !member.lost {
+            return founding_group(self.setup);
+        }
+        let mut members = self.group().members().to_vec();
+        if self.group().member(node(place)).is_none() {
+            members.push(Listed::plain(node(place)));
+        }
+        Group::founded(members).unwrap_or_else(|error| panic!("a list that is none: {error}"))
     }
 
     /// A message arrives at a place.
@@ -85,7 +99,8 @@ impl<M: Machine> World<'_, M> {
         let effects = machine.step(now, input);
         self.ledger.statistics.steps += 1;
         let term = machine.view(now).term;
-        if term != member.heard.term {
+        // A leader may show the term that it was elected in although it has seen a higher one since.
+        if term > member.heard.term {
             member.heard = Heard { term, since: self.now, places: 0 };
         }
         self.look_at_announcements(place, &effects);

@@ -5,6 +5,7 @@ use baton_peer::{Input, Machine, Notice, Term};
 
 use super::member::Work;
 use super::{Event, World, small};
+use crate::fault::DiskFate;
 use crate::timeline::What;
 
 impl<M: Machine> World<'_, M> {
@@ -29,8 +30,8 @@ impl<M: Machine> World<'_, M> {
                 }
             }
             Notice::Members(group) => {
-                if group.stamp() > self.group.stamp() {
-                    self.group = group.clone();
+                if group.stamp() > self.newest.stamp() {
+                    self.newest = group.clone();
                 }
                 self.members[place].group = group;
             }
@@ -60,8 +61,10 @@ impl<M: Machine> World<'_, M> {
         let Some(work) = member.work.as_mut().filter(|work| work.term == term) else { return };
         let was = work.until.map_or(u64::MAX, |until| member.clock.when(until));
         if was <= self.now {
-            // The work has stopped by its own clock before this was told, and does not begin again.
-            return;
+            // The work has stopped by its own clock before this was told, and does not begin again in this term. A machine that leads
+            // without anybody at work helps nobody: the process gives up and starts anew.
+            let heartbeat = self.setup.timing.heartbeat;
+            return self.crash(place, DiskFate::Kept, false, heartbeat);
         }
         work.until = Some(until);
         let (number, end) = (work.number, member.clock.when(until));
