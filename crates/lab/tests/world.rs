@@ -4,7 +4,7 @@
 use baton_election::{Moment, Span};
 use baton_lab::{Algorithm, DiskFate, Fault, Links, Network, Outcome, Planned, Setup, Whom, World};
 use baton_peer::{
-    Config, Effects, Envelope, Input, Machine, NodeId, Notice, Role, Start, Term, Timing, View, Why,
+    Config, Effects, Envelope, Group, Input, Machine, NodeId, Notice, Role, Start, Term, Timing, View, Why,
 };
 
 /// The first member leads, always: it asks all others in each heartbeat, and leads while a majority answers. Its term counts how
@@ -104,6 +104,10 @@ impl<const RECKLESS: bool> Machine for Toy<RECKLESS> {
 
     fn deadline(&self) -> Moment {
         self.until.map_or(self.next_beat, |until| until.min(self.next_beat))
+    }
+
+    fn group(&self) -> &Group {
+        &self.config.group
     }
 
     fn view(&self, _now: Moment) -> View {

@@ -90,6 +90,9 @@ pub trait Machine: Sized + Clone + Debug {
     /// What the machine knows, for people and for checks.
     fn view(&self, now: Moment) -> View;
 
+    /// The list of members that counts here; after a restart it may be newer than that of the [`Config`].
+    fn group(&self) -> &Group;
+
     /// The kind of a message, in the paper's word.
     fn kind(message: &Self::Message) -> &'static str;
 }

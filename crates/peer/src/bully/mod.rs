@@ -132,6 +132,10 @@ impl Machine for Bully {
         View { role, term: self.term, leader, until: None, read_only: false }
     }
 
+    fn group(&self) -> &Group {
+        &self.group
+    }
+
     fn kind(message: &Message) -> &'static str {
         message.kind()
     }

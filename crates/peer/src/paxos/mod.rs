@@ -48,7 +48,7 @@ pub use saved::{Saved, Vote};
 
 use crate::rollcall::{Founding, Life, RollCall};
 use crate::{
-    Config, Effects, Envelope, Input, Machine, NodeId, Random, Role, Start, Term, Timing, View, Why,
+    Config, Effects, Envelope, Group, Input, Machine, NodeId, Random, Role, Start, Term, Timing, View, Why,
 };
 use acceptor::Patience;
 use leader::Leadership;
@@ -199,6 +199,10 @@ impl Machine for Paxos {
             until: lease.map(|(_, until)| until),
             read_only: self.read_only,
         }
+    }
+
+    fn group(&self) -> &Group {
+        &self.saved.group
     }
 
     fn kind(message: &Message) -> &'static str {

@@ -225,6 +225,10 @@ impl Machine for Raft {
         View { role, term: self.term, leader, until: lease, read_only: self.read_only && lease.is_none() }
     }
 
+    fn group(&self) -> &Group {
+        &self.group
+    }
+
     fn kind(message: &Message) -> &'static str {
         message.kind()
     }
