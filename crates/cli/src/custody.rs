@@ -1,4 +1,4 @@
-//! CMD in the care of a warden: what `baton run` and `baton fence … -- CMD` share.
+//! CMD in the care of a warden: what `baton run`, `baton peer` and `baton fence … -- CMD` share.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -39,6 +39,8 @@ pub(crate) enum GivesBack {
     Lease { election: ElectionName, epoch: Epoch, credential: Credential },
     /// The hold on a resource.
     Hold { resource: ResourceName, run: Incarnation },
+    /// Nothing: the leadership of a group of peers runs out by itself.
+    Nothing,
 }
 
 impl Duty {
@@ -48,13 +50,15 @@ impl Duty {
     }
 
     async fn carry_out(&self) -> Result<(), baton::Error> {
-        let coordinator = Coordinator::connect_for(&self.store, Access::Write, Memory::new()).await?;
+        let connect = Coordinator::connect_for(&self.store, Access::Write, Memory::new());
         match &self.gives_back {
             GivesBack::Lease { election, epoch, credential } => {
+                let coordinator = connect.await?;
                 let reason = "its `baton run` is gone; the warden ended CMD and released";
                 coordinator.release_orphaned(election, *epoch, *credential, reason).await?;
             }
-            GivesBack::Hold { resource, run } => coordinator.leave_hold(resource, *run).await?,
+            GivesBack::Hold { resource, run } => connect.await?.leave_hold(resource, *run).await?,
+            GivesBack::Nothing => {}
         }
         Ok(())
     }
@@ -159,8 +163,21 @@ fn refuse_shared(folder: &Path) -> Result<(), Failure> {
 
 /// A warden that waits for its CMD. With `heard`, what CMD prints comes through [`Ward::take_output`].
 pub(crate) async fn prepare(household: Household, folder: &RunFolder, heard: bool) -> Result<Ward, Failure> {
+    prepare_without(household, folder, heard, &[]).await
+}
+
+/// The same for a CMD that must not see these variables of ours.
+pub(crate) async fn prepare_without(
+    household: Household,
+    folder: &RunFolder,
+    heard: bool,
+    hidden: &[&str],
+) -> Result<Ward, Failure> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(std::env::args_os().next().unwrap_or_default()).arg(WARDEN);
+    for name in hidden {
+        command.env_remove(name);
+    }
     if heard {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }

@@ -7,6 +7,7 @@ mod exit;
 mod input;
 mod keys;
 mod output;
+mod secrets;
 mod state;
 
 use std::process::ExitCode;

@@ -103,6 +103,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     Stopped { serial: u64 },
+    Resign { serial: u64 },
     Leave,
 }
 
@@ -114,6 +115,12 @@ impl Hand {
     /// Nothing of the work is left, as [`Office::stop`] asked.
     pub async fn stopped(&self, serial: u64) {
         let _ = self.0.send(Word::Stopped { serial }).await;
+    }
+
+    /// Nothing of the work is left, although nobody asked for that, and it shall not begin again under this leadership: the
+    /// same token would stand for two runs of it. The leadership ends, by a hand-over if somebody can take it.
+    pub async fn resign(&self, serial: u64) {
+        let _ = self.0.send(Word::Resign { serial }).await;
     }
 
     /// This member goes: nothing of the work is left. The task ends once the leadership is handed over, or soon.

@@ -21,6 +21,7 @@ mod line;
 mod operator;
 mod operators;
 mod pass;
+mod peer;
 mod policy;
 mod release;
 mod renew;
@@ -86,6 +87,8 @@ pub(crate) enum Command {
     /// Let writes through to a service only with a current token
     #[cfg(feature = "guard")]
     Guard(guard::Guard),
+    /// Elect a leader among peers, without a store, and run CMD while leading
+    Peer(peer::Peer),
     /// Make a store, and make this user its operator
     Init(init::Init),
     /// Who the operators are; operator: add and remove one
@@ -156,6 +159,7 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Fence(command) => command.perform(&global).await,
         #[cfg(feature = "guard")]
         Command::Guard(command) => command.perform(&global).await,
+        Command::Peer(command) => command.perform(&global).await,
         Command::Init(command) => command.perform(&global).await,
         Command::Operator(command) => command.perform(&global).await,
         Command::Token(command) => command.perform(&global).await,

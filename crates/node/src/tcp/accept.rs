@@ -1,5 +1,6 @@
 //! The door: whoever dials is greeted, and what members send is passed on.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use baton_peer::NodeId;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::dial::BUFFER_BYTES;
@@ -17,7 +18,8 @@ use super::line::{LineError, Reader};
 use super::{Shared, ask, count, lock};
 use crate::transport::Received;
 
-/// Those who have not shown yet who they are. More are turned away at once.
+/// Those who have not shown yet who they are. Whoever comes then takes the place of the one who has taken longest: a member
+/// shows it at once, and a crowd that says nothing keeps nobody out.
 const STRANGERS_MAX: usize = 64;
 /// How long a stranger may take, however slowly it speaks.
 const GREETING_MAX: Duration = Duration::from_secs(5);
@@ -35,21 +37,22 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Lets everybody in whom it believes, for ever.
 pub(super) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let mut strangers: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&strangers).try_acquire_owned() else {
+        strangers.retain(|stranger| !stranger.is_finished());
+        if strangers.len() >= STRANGERS_MAX
+            && let Some(slowest) = strangers.pop_front()
+        {
+            slowest.abort();
             count(&shared.tally.refused);
-            continue;
-        };
+        }
         let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            let greeted = greet(&shared, stream).await;
-            drop(place);
-            match greeted {
+        let greeting = tokio::spawn(async move {
+            match greet(&shared, stream).await {
                 Ok((guest, reader, writer)) => match guest.caller {
                     Caller::Member(id) => {
                         drop(writer);
@@ -60,6 +63,7 @@ pub(super) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
                 Err(error) => shared.heed(&error, from),
             }
         });
+        strangers.push_back(greeting.abort_handle());
     }
 }
 

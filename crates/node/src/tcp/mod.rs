@@ -13,6 +13,8 @@ mod frame;
 mod greeting;
 mod line;
 mod secret;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 pub use ask::{AskError, Remote};

@@ -5,7 +5,7 @@ mod hearing;
 mod lead;
 mod office;
 mod read_only;
-mod signals;
+pub(super) mod signals;
 mod usefulness;
 mod voice;
 

@@ -8,20 +8,23 @@
 //! member; and that after a failure of the disk the machine does not go on. **Does not** guarantee that the work learns of a loss
 //! in time while this process stands still: [`Office::until`] is what counts.
 
+mod asked;
+mod farewell;
+
 use std::path::Path;
 use std::time::Duration;
 
 use baton_election::{Moment, Span};
-use baton_peer::{Effects, Group, Input, Machine, Member, NodeId, Notice, Role, Term};
+use baton_peer::{Effects, Group, Input, Machine, NodeId, Notice, Term};
 use baton_store::boot;
 use tokio::sync::{mpsc, watch};
 
 use crate::codec;
 use crate::control::{self, Door, MachineCounters, Question};
-use crate::members::{Listed, step_towards};
+use crate::members::Listed;
 use crate::node::{Desk, Event, NodeError, NodeOptions, Office, Word};
 use crate::state::{Folder, StateError};
-use crate::transport::{MAX_MESSAGE_BYTES, Outgoing, Peer, Transport, flush, receive};
+use crate::transport::{MAX_MESSAGE_BYTES, Outgoing, Transport, flush, receive};
 use crate::wishes;
 
 /// The longest that a member which leaves waits for its leadership to be handed over, and for its last words to be sent.
@@ -53,6 +56,8 @@ pub(crate) struct Shell<M: Machine> {
     try_at: Moment,
     /// Until when it may take to leave, once it does.
     leaving: Option<Moment>,
+    /// The leadership is being given up: its work has stopped.
+    resigning: bool,
 }
 
 impl<M> Shell<M>
@@ -72,7 +77,7 @@ where
     ) -> Shell<M> {
         let now = boot::now();
         Shell {
-            group: options.config.group.clone(),
+            group: machine.group().clone(),
             machine,
             born: now,
             start_word,
@@ -86,6 +91,7 @@ where
             wanted: None,
             try_at: now,
             leaving: None,
+            resigning: false,
             options,
         }
     }
@@ -105,6 +111,9 @@ where
             let now = boot::now();
             if now >= self.machine.deadline() {
                 self.step(Input::Tick).await?;
+            }
+            if self.resigning && self.refused.is_some() {
+                self.begin_anew().await?;
             }
             self.pursue_wish().await?;
             self.pass_on_complaints();
@@ -221,13 +230,16 @@ where
                         office.stop = true;
                     }
                 });
-                return self.leaving.is_some() || self.options.never_leads;
+                return self.leaving.is_some() || self.resigning || self.options.never_leads;
             }
-            Notice::Lost { term, why } => self.desk.send_modify(|desk| {
-                if let Some(office) = desk.office.filter(|office| office.term == term) {
-                    *desk = Desk { office: None, ended: Some((office.serial, why)) };
-                }
-            }),
+            Notice::Lost { term, why } => {
+                self.resigning = false;
+                self.desk.send_modify(|desk| {
+                    if let Some(office) = desk.office.filter(|office| office.term == term) {
+                        *desk = Desk { office: None, ended: Some((office.serial, why)) };
+                    }
+                });
+            }
             Notice::Follows { leader, term } => self.say(Event::Follows { leader, term }),
             Notice::Leaderless { term } => self.say(Event::Leaderless { term }),
             Notice::Members(group) => {
@@ -261,149 +273,6 @@ where
                 self.counters.malformed += 1;
                 Ok(())
             }
-        }
-    }
-
-    /// The one who does the work says something.
-    async fn heed(&mut self, word: Word) -> Result<(), NodeError> {
-        match word {
-            Word::Stopped { serial } => {
-                let asked = self.desk.borrow().office.is_some_and(|o| o.serial == serial && o.stop);
-                if asked { self.step(Input::Stopped).await } else { Ok(()) }
-            }
-            Word::Leave => {
-                self.leaving = Some(boot::now() + FAREWELL_MAX.min(self.options.config.timing.timeout_max));
-                let office = self.desk.borrow().office;
-                match office {
-                    Some(Office { stop: true, .. }) => self.step(Input::Stopped).await,
-                    Some(_) => {
-                        self.step(Input::Transfer { to: None }).await?;
-                        if self.refused.is_some() {
-                            // Nobody to hand over to: the lease runs out by itself.
-                            self.leaving = Some(boot::now());
-                        }
-                        Ok(())
-                    }
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-
-    fn has_left(&self) -> bool {
-        self.leaving.is_some_and(|until| self.desk.borrow().office.is_none() || boot::now() >= until)
-    }
-
-    /// The file says who the members shall be.
-    fn wish(&mut self, wish: Result<Vec<Listed>, String>) {
-        match wish {
-            Ok(listed) => {
-                let peers: Vec<Peer> = listed.iter().map(Listed::peer).collect();
-                self.options.peers = self.merged(&peers);
-                self.transport.reach(&self.options.peers.clone());
-                self.wanted = Some(listed);
-                self.try_at = boot::now();
-            }
-            Err(why) => self.say(Event::Unwanted(why)),
-        }
-    }
-
-    /// These addresses, and the former ones of members of whom there is no newer one.
-    fn merged(&self, newer: &[Peer]) -> Vec<Peer> {
-        let kept = self.options.peers.iter().filter(|peer| {
-            self.group.member(peer.id).is_some() && newer.iter().all(|newer| newer.id != peer.id)
-        });
-        newer.iter().chain(kept).cloned().collect()
-    }
-
-    /// The next list of members on the way to the wanted one, if this member is to go that way.
-    fn next_members(&self) -> Option<Vec<Member>> {
-        let wanted: Vec<Member> = self.wanted.as_ref()?.iter().map(|listed| listed.member).collect();
-        // With terms that are no tokens each member has a list of its own.
-        let acts = !M::TERMS_ARE_TOKENS || self.desk.borrow().office.is_some_and(|office| !office.stop);
-        if acts { step_towards(&self.group, &wanted, self.options.config.id) } else { None }
-    }
-
-    /// Goes one step towards the wanted list, if it is time. The machine refuses while the last step has not settled.
-    async fn pursue_wish(&mut self) -> Result<(), NodeError> {
-        let now = boot::now();
-        if self.options.never_leads
-            && self.desk.borrow().office.is_some_and(|office| !office.stop)
-            && now >= self.try_at
-        {
-            // The list does not say that this member is a witness; its user does.
-            self.try_at = now + self.options.config.timing.heartbeat;
-            return self.step(Input::Transfer { to: None }).await;
-        }
-        if now < self.try_at {
-            return Ok(());
-        }
-        let Some(members) = self.next_members() else { return Ok(()) };
-        self.try_at = now + self.options.config.timing.heartbeat;
-        self.step(Input::Reconfigure { members }).await
-    }
-
-    /// Answers a question, or does what is wished for.
-    async fn answer(&mut self, ask: control::Ask) -> Result<control::Answer, NodeError> {
-        use control::{Answer, Ask, Change};
-        let input = match ask {
-            Ask::Status => return Ok(Answer::Status(Box::new(self.status()))),
-            Ask::Transfer { to } => Input::Transfer { to },
-            Ask::Members { .. } if self.wanted.is_some() => {
-                let text = "a file says who the members are; change that";
-                return Ok(Answer::Refused(text.to_string()));
-            }
-            Ask::Members { change } => {
-                let mut members: Vec<Member> = self.group.members().to_vec();
-                match change {
-                    Change::Add { member, address } => {
-                        members.retain(|known| known.id != member.id);
-                        members.push(member);
-                        if let Some(address) = address {
-                            self.options.peers = self.merged(&[Peer { id: member.id, address }]);
-                            self.transport.reach(&self.options.peers.clone());
-                        }
-                    }
-                    Change::Remove { id } => members.retain(|known| known.id != id),
-                }
-                Input::Reconfigure { members }
-            }
-        };
-        self.step(input).await?;
-        Ok(match self.refused {
-            Some(why) => Answer::Refused(why.to_string()),
-            None => Answer::Begun,
-        })
-    }
-
-    fn status(&self) -> control::Status {
-        let (now, me) = (boot::now(), self.options.config.id);
-        let view = self.machine.view(now);
-        let (addresses, connected) = (self.transport.addresses(), self.transport.connected());
-        let member = |member: &Member| control::MemberStatus {
-            id: member.id,
-            witness: member.witness,
-            priority: member.priority,
-            address: addresses.iter().find(|peer| peer.id == member.id).map(|peer| peer.address.clone()),
-            connected: member.id == me || connected.contains(&member.id),
-        };
-        control::Status {
-            id: me,
-            group: self.options.group.clone(),
-            algorithm: M::NAME.to_string(),
-            terms_are_tokens: M::TERMS_ARE_TOKENS,
-            role: view.role.into(),
-            term: view.term,
-            leader: view.leader,
-            leads: view.leads(now),
-            lease_left_ms: control::left_ms(view.until.filter(|_| view.role == Role::Leader), now),
-            read_only: view.read_only,
-            up_ms: now.since(self.born).as_millis(),
-            start: self.start_word.to_string(),
-            stamp: self.group.stamp(),
-            members: self.group.members().iter().map(member).collect(),
-            network: self.transport.counters(),
-            machine: self.counters,
         }
     }
 }

@@ -1,0 +1,217 @@
+//! `baton peer`: a member of a group that elects its leader by messages alone, and runs CMD while it leads.
+
+mod ask;
+mod options;
+mod voice;
+mod work;
+
+use std::path::PathBuf;
+
+use baton_election::ElectionName;
+use baton_election::time::Span;
+use baton_node::{Listed, Node, NodeError, Running, StateError, Tcp, TcpError, Terms, door};
+use baton_peer::bully::Bully;
+use baton_peer::paxos::Paxos;
+use baton_peer::raft::Raft;
+use baton_peer::ring::Ring;
+use baton_peer::{Machine, NodeId};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::context::Global;
+use crate::exit::Exit;
+use crate::output::{Failure, Outcome, Output};
+use options::{Known, Rhythm, Settled};
+use voice::Voice;
+use work::Work;
+
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Examples:
+  baton peer --algorithm raft --id 1 --peer 1=127.0.0.1:7001 --peer 2=127.0.0.1:7002 --peer 3=127.0.0.1:7003 -- ./work.sh
+  baton peer --algorithm raft --id 3 --members FILE --secret-file SECRET --witness
+  baton peer status
+
+All members are given the same list; only --id differs. A majority of them elects: of three, one may be gone. A \
+witness votes and never leads, and needs no CMD. CMD finds BATON_ELECTION (the group), BATON_AGENT (peer-ID), \
+BATON_MODE_FILE (`leading` or `read-only`), and, with raft and paxos, BATON_TOKEN and BATON_TOKEN_FILE.
+
+When the leadership is lost, CMD and everything it started gets SIGTERM, then SIGKILL, and is gone before the \
+lease ends: before others can elect another. SIGTERM to baton peer stops CMD, hands over, and leaves.
+
+With bully and ring TWO MEMBERS MAY LEAD AT ONCE, whenever the network splits or a message is late, and there is \
+no token: use them to learn, or where two leaders do no harm."
+)]
+pub(crate) struct Peer {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    lead: Lead,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// See how a running member is, and whom it takes for the leader
+    Status(ask::Status),
+    /// Hand the leadership over; its work stops first
+    Transfer(ask::Transfer),
+    /// Change who is a member, one at a time
+    Members(ask::Members),
+}
+
+/// What every member must be told. None where another command is given.
+#[derive(Args, Clone, Copy, Debug)]
+struct Who {
+    /// How to elect: raft and paxos have one leader at most; with bully and ring two may lead
+    #[arg(long, value_name = "NAME", value_enum)]
+    algorithm: Algorithm,
+    /// Which member this is, a number from 1 to 1023
+    #[arg(long, value_name = "ID")]
+    id: NodeId,
+}
+
+#[derive(Args, Debug)]
+struct Lead {
+    #[command(flatten)]
+    who: Option<Who>,
+    /// A member: ID=HOST:PORT, and behind it ,witness or ,priority=N; repeat it for each
+    #[arg(long = "peer", value_name = "MEMBER", conflicts_with = "members")]
+    peers: Vec<Listed>,
+    /// The members in a file, one to a line, read again when it changes: the leader goes there step by step
+    #[arg(long, value_name = "FILE")]
+    members: Option<PathBuf>,
+    /// Where to listen [default: where the list says that this member is]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// The group's name
+    #[arg(long, value_name = "NAME", default_value = "peers")]
+    group: ElectionName,
+    /// This member votes and never leads
+    #[arg(long)]
+    witness: bool,
+    /// Of several that could lead, the one with the highest priority shall [default: 0]
+    #[arg(long, value_name = "N")]
+    priority: Option<u8>,
+    /// Where the member keeps its memory [default: below the user's state folder]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The group is new, and no member has ever run: do not ask the others first
+    #[arg(long)]
+    found: bool,
+    /// From SIGTERM to SIGKILL, at most a third of the shortest timeout [default: min(5s, a quarter of it)]
+    #[arg(long, value_name = "DURATION")]
+    grace: Option<Span>,
+    /// Do not stand again after a loss: exit 4
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    rhythm: Rhythm,
+    #[command(flatten)]
+    known: Known,
+    /// What to run while leading; a witness needs none
+    #[arg(last = true, value_name = "CMD", required_unless_present = "witness")]
+    command: Vec<String>,
+}
+
+/// How members elect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Algorithm {
+    Raft,
+    Paxos,
+    Bully,
+    Ring,
+}
+
+impl Peer {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let output = Output { json: global.json };
+        match &self.action {
+            Some(Action::Status(command)) => command.perform(output).await,
+            Some(Action::Transfer(command)) => command.perform(output).await,
+            Some(Action::Members(command)) => command.perform(output).await,
+            None => self.lead.perform(output).await,
+        }
+    }
+}
+
+impl Lead {
+    async fn perform(&self, output: Output) -> Outcome {
+        let Some(who) = self.who else {
+            return Err(Failure::usage("nothing is asked for", "see baton peer --help"));
+        };
+        let settled = Settled::of(self, who.id)?;
+        match who.algorithm {
+            Algorithm::Raft => self.run::<Raft>(settled, output).await,
+            Algorithm::Paxos => self.run::<Paxos>(settled, output).await,
+            Algorithm::Bully => self.run::<Bully>(settled, output).await,
+            Algorithm::Ring => self.run::<Ring>(settled, output).await,
+        }
+    }
+
+    async fn run<M>(&self, settled: Settled, output: Output) -> Outcome
+    where
+        M: Machine + Send + 'static,
+        M::Message: Send,
+        M::Saved: Send + 'static,
+    {
+        let id = settled.node.config.id;
+        let voice = Voice::new(output, &self.group, id);
+        let work = Work::prepare(self, &settled, M::NAME, M::TERMS_ARE_TOKENS, voice.clone())?;
+        let timing = settled.node.config.timing;
+        let size = settled.node.config.group.size();
+        let node = Node::<M>::open(settled.node).map_err(|error| memory(&error))?;
+        let (door, questions) = door();
+        let tcp = settled.tcp.with_terms(Terms::new(M::NAME, &timing));
+        let transport = Tcp::open(tcp, door.clone()).await.map_err(|error| closed(&error))?;
+        let text = format!(
+            "member {id} of {size} of group {} listens at {} ({}, {})",
+            self.group,
+            transport.local(),
+            M::NAME,
+            node.start_word(),
+        );
+        voice.tell("started", None, &text);
+        if !M::TERMS_ARE_TOKENS {
+            let text = format!("with {} two members may lead at once, and there is no token", M::NAME);
+            voice.tell("no-token", None, &format!("WARNING: {text}"));
+        }
+        let running: Running = node.run(Box::new(transport), door, questions);
+        work.run(running).await
+    }
+}
+
+/// Why a member's memory cannot be used.
+fn memory(error: &NodeError) -> Failure {
+    let hint = match error {
+        NodeError::State(StateError::InUse(_)) => "each member has a folder of its own: --data DIR",
+        NodeError::State(StateError::Damaged { .. }) => {
+            "move the folder away; without its memory the member asks the others before it votes again"
+        }
+        NodeError::State(StateError::Foreign { .. }) => "each member has a folder of its own: --data DIR",
+        NodeError::State(StateError::Io { .. }) | NodeError::Control { .. } => {
+            "the folder must be on a local disk with room, and this user's own"
+        }
+        NodeError::Network => "see the network",
+    };
+    let exit = match error {
+        NodeError::State(StateError::InUse(_) | StateError::Foreign { .. }) => Exit::Usage,
+        NodeError::State(StateError::Damaged { .. } | StateError::Io { .. }) => Exit::Store,
+        NodeError::Control { .. } | NodeError::Network => Exit::Error,
+    };
+    let code = if exit == Exit::Usage { "usage" } else { "memory" };
+    Failure::new(exit, code, error.to_string(), hint)
+}
+
+/// Why a member cannot be reached.
+fn closed(error: &TcpError) -> Failure {
+    let hint = match error {
+        TcpError::Unguarded(_) => {
+            "give all members a --secret-file, or --tls-cert, --tls-key and --tls-ca".to_string()
+        }
+        TcpError::Listen(..) => "another process may listen there; see --listen".to_string(),
+        TcpError::Certificate(error) => error.hint.clone(),
+    };
+    Failure::usage(error.to_string(), hint)
+}

@@ -1,0 +1,421 @@
+//! CMD, while this member leads: in the care of the warden, as under `baton run`.
+//!
+//! Assumes that the shell tells every leadership and its end. Guarantees that CMD's tree is gone before the lease ends, whatever
+//! becomes of this process, and that a leadership is handed over only when nothing of CMD is left. Without a lease (Bully, Ring) CMD
+//! is ended soon after this process stands still, and nothing is promised about others.
+
+use std::time::Duration;
+
+use baton_election::Moment;
+use baton_election::time::Span;
+use baton_node::{Desk, NodeError, Office, Running};
+use baton_peer::{NodeId, Timing};
+use baton_store::boot;
+use baton_warden::{Household, How, News, Paper, Report, Sign, Start, Ward, Why};
+
+use super::options::Settled;
+use super::voice::Voice;
+use super::{Lead, memory};
+use crate::commands::run::signals::Signals;
+use crate::custody::{self, Duty, GivesBack, RunFolder, boot_time};
+use crate::exit::Exit;
+use crate::output::{Failure, Outcome};
+
+/// What another run of CMD around us left in our environment.
+const OTHERS: [&str; 10] = [
+    "BATON_ELECTION",
+    "BATON_AGENT",
+    "BATON_TOKEN",
+    "BATON_TOKEN_FILE",
+    "BATON_KEY",
+    "BATON_KEY_FILE",
+    "BATON_MODE_FILE",
+    "BATON_CHECKPOINT_FILE",
+    "BATON_PROGRESS_FILE",
+    "BATON_HANDOVER_FILE",
+];
+/// A bound on a hang: the shell gives up sooner.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
+
+/// What stays the same from one leadership to the next.
+pub(super) struct Work<'a> {
+    lead: &'a Lead,
+    id: NodeId,
+    algorithm: &'static str,
+    tokens: bool,
+    timing: Timing,
+    grace: Span,
+    voice: Voice,
+    household: Household,
+    signals: Signals,
+    /// The leadership under which CMD has run: it does not run twice under one token.
+    spent: u64,
+}
+
+/// How the wait for a leadership ended.
+enum Waited {
+    Leads(Office),
+    /// A signal ended it; the exit code that goes with it.
+    AskedToStop(u8),
+    /// The warden was killed; another is needed.
+    WardenGone,
+}
+
+/// Why CMD is being stopped.
+enum Stopping {
+    /// A signal asked for it.
+    Asked,
+    /// The leadership is to be handed over.
+    HandOver,
+    /// The leadership is over.
+    Lost(String),
+    /// The member cannot go on.
+    Failed(Failure),
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn prepare(
+        lead: &'a Lead,
+        settled: &Settled,
+        algorithm: &'static str,
+        tokens: bool,
+        voice: Voice,
+    ) -> Result<Work<'a>, Failure> {
+        let (timing, grace) = (settled.node.config.timing, settled.grace);
+        let (household, signals) = (Household::open()?, Signals::listen()?);
+        Ok(Work {
+            lead,
+            id: settled.node.config.id,
+            algorithm,
+            tokens,
+            timing,
+            grace,
+            voice,
+            household,
+            signals,
+            spent: 0,
+        })
+    }
+
+    /// Until CMD ends by itself, a signal comes, or the member fails.
+    pub(super) async fn run(mut self, mut running: Running) -> Outcome {
+        if self.lead.witness {
+            return self.witness(running).await;
+        }
+        loop {
+            let folder = RunFolder::make()?;
+            let mut ward = custody::prepare_without(self.household, &folder, false, &OTHERS).await?;
+            let office = match self.wait(&mut running, &mut ward).await? {
+                Waited::Leads(office) => office,
+                Waited::WardenGone => continue,
+                Waited::AskedToStop(code) => {
+                    let _ = ward.dismiss().await;
+                    self.leave(running).await;
+                    self.voice.tell("stopped", None, "stopped while waiting; CMD was not run");
+                    return Ok(Exit::Command(code));
+                }
+            };
+            if self.tokens {
+                self.spent = office.serial;
+            }
+            let (code, stopping) = Turn::begin(&mut self, &mut running, &folder, ward, office).await?;
+            match stopping {
+                None | Some(Stopping::Asked) => {
+                    self.leave(running).await;
+                    let why = if stopping.is_none() {
+                        format!("CMD ended with exit code {code}")
+                    } else {
+                        "asked to stop".to_string()
+                    };
+                    self.voice.tell("left", Some(office.term), &format!("left the group ({why})"));
+                    return Ok(Exit::Command(code));
+                }
+                Some(Stopping::HandOver) => running.hand.stopped(office.serial).await,
+                Some(Stopping::Failed(failure)) => return Err(failure),
+                Some(Stopping::Lost(why)) => {
+                    if !self.lead.once || self.voice.is_json() {
+                        self.voice.tell("lost", Some(office.term), &format!("lost the leadership: {why}"));
+                    }
+                    if self.lead.once {
+                        self.leave(running).await;
+                        let text =
+                            format!("member {} lost the leadership of {}: {why}", self.id, self.lead.group);
+                        return Err(Failure::new(
+                            Exit::Lost,
+                            "lost",
+                            text,
+                            "without --once it would stand again",
+                        ));
+                    }
+                    if self.tokens {
+                        running.hand.resign(office.serial).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A witness has nothing to run.
+    async fn witness(mut self, mut running: Running) -> Outcome {
+        loop {
+            tokio::select! {
+                code = self.signals.next() => {
+                    self.leave(running).await;
+                    self.voice.tell("stopped", None, "the witness has left");
+                    return Ok(Exit::Command(code));
+                }
+                Some(event) = running.events.recv() => self.voice.pass_on(&event),
+                ended = &mut running.task => return Err(failure(ended)),
+            }
+        }
+    }
+
+    /// Waits for a leadership that nobody wants to hand over.
+    async fn wait(&mut self, running: &mut Running, ward: &mut Ward) -> Result<Waited, Failure> {
+        loop {
+            let desk = *running.desk.borrow_and_update();
+            match desk.office {
+                Some(office) if office.stop => running.hand.stopped(office.serial).await,
+                Some(office) if office.serial > self.spent => return Ok(Waited::Leads(office)),
+                Some(_) | None => {}
+            }
+            tokio::select! {
+                _ = running.desk.changed() => {}
+                code = self.signals.next() => return Ok(Waited::AskedToStop(code)),
+                _ = ward.next_report() => return Ok(Waited::WardenGone),
+                Some(event) = running.events.recv() => self.voice.pass_on(&event),
+                ended = &mut running.task => return Err(failure(ended)),
+            }
+        }
+    }
+
+    /// Nothing of CMD is left: the shell hands over and ends.
+    async fn leave(&self, running: Running) {
+        if running.task.is_finished() {
+            return;
+        }
+        running.hand.leave().await;
+        let _ = tokio::time::timeout(FAREWELL_MAX, running.task).await;
+    }
+
+    /// When CMD must be gone, for the warden. Where there is no lease: soon after nobody renews it.
+    fn deadline(&self, office: &Office) -> Moment {
+        office.until.unwrap_or_else(|| boot::now() + self.timing.timeout_max)
+    }
+}
+
+/// Why a member's task ended by itself.
+fn failure(ended: Result<Result<(), NodeError>, tokio::task::JoinError>) -> Failure {
+    match ended {
+        Ok(Err(error)) => memory(&error),
+        Ok(Ok(())) => Failure::new(Exit::Error, "system", "the member has ended", "start it again"),
+        Err(error) => Failure::new(Exit::Error, "system", error.to_string(), "start it again"),
+    }
+}
+
+/// One run of CMD, under one leadership.
+struct Turn<'a, 'b> {
+    work: &'a mut Work<'b>,
+    running: &'a mut Running,
+    ward: Ward,
+    office: Office,
+    stopping: Option<Stopping>,
+}
+
+impl Turn<'_, '_> {
+    /// Runs CMD until nothing of it is left.
+    async fn begin(
+        work: &mut Work<'_>,
+        running: &mut Running,
+        folder: &RunFolder,
+        ward: Ward,
+        office: Office,
+    ) -> Result<(u8, Option<Stopping>), Failure> {
+        let mut turn = Turn { work, running, ward, office, stopping: None };
+        let sign = turn.sign(folder);
+        let start = turn.start(folder);
+        let started = turn.ward.show(sign).and_then(|()| turn.ward.start(start));
+        started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
+        let code = turn.watch_over(folder).await?;
+        let Turn { ward, stopping, .. } = turn;
+        let _ = ward.dismiss().await;
+        Ok((code, stopping))
+    }
+
+    fn sign(&self, folder: &RunFolder) -> Sign {
+        let token = Paper { path: folder.file("token"), text: format!("{}\n", self.office.term) };
+        let papers = if self.work.tokens { vec![token] } else { Vec::new() };
+        Sign { mode: folder.file("mode"), papers, outlives_lease: false }
+    }
+
+    fn start(&self, folder: &RunFolder) -> Start {
+        let path = |name: &str| folder.file(name).display().to_string();
+        let (lead, term) = (self.work.lead, self.office.term);
+        let mut env = vec![
+            ("BATON_ELECTION", lead.group.to_string()),
+            ("BATON_AGENT", agent(self.work.id)),
+            ("BATON_MODE_FILE", path("mode")),
+        ];
+        if self.work.tokens {
+            env.extend([("BATON_TOKEN", term.to_string()), ("BATON_TOKEN_FILE", path("token"))]);
+        }
+        let duty = Duty {
+            store: String::new(),
+            folder: folder.path().to_path_buf(),
+            gives_back: GivesBack::Nothing,
+        };
+        Start {
+            command: lead.command.clone(),
+            env: env.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
+            deadline: boot_time(self.work.deadline(&self.office)),
+            grace_ms: self.work.grace.as_millis(),
+            ticket: duty.ticket(),
+        }
+    }
+
+    /// Until nothing of CMD is left; returns its exit code.
+    async fn watch_over(&mut self, folder: &RunFolder) -> Result<u8, Failure> {
+        let heartbeat = Duration::from_nanos(self.work.timing.heartbeat.as_nanos());
+        let mut beats = tokio::time::interval(heartbeat);
+        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                news = self.ward.next_report() => match news {
+                    Ok(News::Told(Report::Started { .. })) => self.leading(),
+                    Ok(News::Told(Report::Ended { how, why })) => return self.ended(folder, &how, why),
+                    Ok(News::Told(Report::Unkillable { pid, name })) => {
+                        let text = format!("cannot end process {pid} ({name}) of CMD; nothing is handed over while it lives");
+                        self.work.voice.tell("unkillable", None, &text);
+                    }
+                    Ok(News::Told(
+                        Report::Kept { .. } | Report::Terminating { .. } | Report::ReadOnly | Report::Leading,
+                    )) => {}
+                    Ok(News::Overdue | News::Gone) | Err(_) => return Ok(self.seize().await),
+                },
+                changed = self.running.desk.changed() => {
+                    let desk = *self.running.desk.borrow_and_update();
+                    if changed.is_ok() {
+                        self.heed(desk);
+                    }
+                    // Else the task has ended, which is told below.
+                    else { tokio::task::yield_now().await; }
+                }
+                _ = beats.tick(), if self.office.until.is_none() && self.stopping.is_none() => {
+                    let _ = self.ward.deadline(boot_time(self.work.deadline(&self.office)));
+                }
+                _ = self.work.signals.next() => self.stop_as_asked(),
+                Some(event) = self.running.events.recv() => self.work.voice.pass_on(&event),
+                ended = &mut self.running.task, if !self.running.task.is_finished() || self.stopping.is_none() => {
+                    self.stop(Stopping::Failed(failure(ended)));
+                }
+            }
+        }
+    }
+
+    fn leading(&self) {
+        let (id, group, term) = (self.work.id, &self.work.lead.group, self.office.term);
+        let text = match self.work.tokens {
+            true => format!("member {id} leads {group} with token {term}"),
+            false => format!("member {id} leads {group} ({}: without a token)", self.work.algorithm),
+        };
+        self.work.voice.tell("leading", Some(term), &text);
+    }
+
+    /// The shell says how the leadership stands.
+    fn heed(&mut self, desk: Desk) {
+        match desk.office {
+            Some(office) if office.serial == self.office.serial => {
+                if office.until != self.office.until
+                    && let Some(until) = office.until
+                {
+                    let _ = self.ward.deadline(boot_time(until));
+                }
+                self.office = office;
+                if office.stop {
+                    self.stop(Stopping::HandOver);
+                }
+            }
+            Some(_) | None => {
+                let why = match desk.ended {
+                    Some((serial, why)) if serial == self.office.serial => lost(why),
+                    Some(_) | None => "the leadership is over".to_string(),
+                };
+                self.stop(Stopping::Lost(why));
+            }
+        }
+    }
+
+    /// CMD must stop; the first reason stands, unless the leadership is lost before it is handed over.
+    fn stop(&mut self, why: Stopping) {
+        match (&self.stopping, &why) {
+            (None, _) | (Some(Stopping::HandOver), Stopping::Lost(_) | Stopping::Failed(_)) => {
+                if self.stopping.is_none() {
+                    let _ = self.ward.stop();
+                }
+                self.stopping = Some(why);
+            }
+            (Some(_), _) => {}
+        }
+    }
+
+    /// A signal says that CMD must stop; a second one, that it must stop at once.
+    fn stop_as_asked(&mut self) {
+        match self.stopping {
+            None => self.stop(Stopping::Asked),
+            Some(Stopping::HandOver) => self.stopping = Some(Stopping::Asked),
+            Some(Stopping::Asked | Stopping::Lost(_) | Stopping::Failed(_)) => {
+                let _ = self.ward.kill();
+            }
+        }
+    }
+
+    /// Nothing of CMD is left.
+    fn ended(&mut self, folder: &RunFolder, how: &How, why: Why) -> Result<u8, Failure> {
+        match (why, how) {
+            (Why::Deadline, _) => {
+                let lost = "no majority answered in time".to_string();
+                self.stopping.get_or_insert(Stopping::Lost(lost));
+            }
+            (Why::Unshown, _) => {
+                return Err(Failure::new(
+                    Exit::Error,
+                    "system",
+                    format!("cannot write the files of CMD below {}", folder.path().display()),
+                    "they tell CMD whether it leads; XDG_RUNTIME_DIR must have room and be this user's own",
+                ));
+            }
+            (Why::Finished | Why::Stopped | Why::Orphaned, _) => {}
+        }
+        Ok(how.exit_code())
+    }
+
+    /// The warden is dead or stopped: what it kept is ended from here.
+    async fn seize(&mut self) -> u8 {
+        self.stopping.get_or_insert(Stopping::Lost("the warden was killed or stopped".to_string()));
+        loop {
+            match self.ward.seize().await {
+                Ok(()) => return 137,
+                // Nothing is handed over while something of CMD may be left.
+                Err(error) => {
+                    self.work.voice.tell("unkillable", None, &format!("cannot end CMD: {error}"));
+                }
+            }
+        }
+    }
+}
+
+/// What CMD is called as.
+fn agent(id: NodeId) -> String {
+    format!("peer-{id}")
+}
+
+/// Why a leadership ended, for people.
+fn lost(why: baton_peer::Why) -> String {
+    match why {
+        baton_peer::Why::NoMajority => "no majority answered in time".to_string(),
+        baton_peer::Why::HigherTerm(term) => format!("another stands in term {term}"),
+        baton_peer::Why::HandedOver => "it was handed over".to_string(),
+        baton_peer::Why::Removed => "this member is not to lead any more".to_string(),
+        baton_peer::Why::Outranked(leader) => format!("member {leader} outranks it"),
+    }
+}

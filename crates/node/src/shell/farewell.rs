@@ -1,0 +1,72 @@
+//! How a leadership ends from this side: its work has stopped, or the member goes.
+
+use baton_peer::{Input, Machine, Start, Why};
+use baton_store::boot;
+
+use super::{FAREWELL_MAX, Shell, lost_folder};
+use crate::node::{Desk, NodeError, Office, Word};
+
+impl<M> Shell<M>
+where
+    M: Machine + Send + 'static,
+    M::Message: Send,
+    M::Saved: Send + 'static,
+{
+    /// The one who does the work says something.
+    pub(super) async fn heed(&mut self, word: Word) -> Result<(), NodeError> {
+        match word {
+            Word::Stopped { serial } => {
+                let asked = self.desk.borrow().office.is_some_and(|o| o.serial == serial && o.stop);
+                if asked { self.step(Input::Stopped).await } else { Ok(()) }
+            }
+            Word::Resign { serial } => {
+                let office = self.desk.borrow().office.filter(|office| office.serial == serial);
+                self.resigning = office.is_some();
+                match office {
+                    Some(Office { stop: true, .. }) => self.step(Input::Stopped).await,
+                    Some(_) => self.step(Input::Transfer { to: None }).await,
+                    None => Ok(()),
+                }
+            }
+            Word::Leave => {
+                self.leaving = Some(boot::now() + FAREWELL_MAX.min(self.options.config.timing.timeout_max));
+                let office = self.desk.borrow().office;
+                match office {
+                    Some(Office { stop: true, .. }) => self.step(Input::Stopped).await,
+                    Some(_) => {
+                        // If it is refused, the lease runs out by itself.
+                        self.step(Input::Transfer { to: None }).await
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        let gone = self.refused.is_some() || self.desk.borrow().office.is_none();
+        self.leaving.is_some_and(|until| gone || boot::now() >= until)
+    }
+
+    /// Nobody can take the leadership over: the machine starts again from what it kept, as after a crash, which ends it. Others, or
+    /// this member after the wait of every start, are elected in a later term.
+    pub(super) async fn begin_anew(&mut self) -> Result<(), NodeError> {
+        self.resigning = false;
+        let Some(folder) = self.folder.take() else { return Err(lost_folder(&self.options.folder)) };
+        let read = tokio::task::spawn_blocking(move || {
+            let kept = folder.kept();
+            (folder, kept)
+        });
+        let Ok((folder, kept)) = read.await else { return Err(lost_folder(&self.options.folder)) };
+        self.folder = Some(folder);
+        let start = kept?.map_or(Start::Forgotten, Start::Restarted);
+        self.desk.send_modify(|desk| {
+            if let Some(office) = desk.office {
+                *desk = Desk { office: None, ended: Some((office.serial, Why::HandedOver)) };
+            }
+        });
+        self.machine = M::start(self.options.config.clone(), start, boot::now());
+        self.group = self.machine.group().clone();
+        Ok(())
+    }
+}
