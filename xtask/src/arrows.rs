@@ -49,12 +49,14 @@ pub const TABLE: &[Row] = &[
         dev: &[],
     },
     Row { from: "baton-model", to: &["baton-peer", "baton-election"], dev: &[] },
-    Row { from: "baton-guard", to: &["baton"], dev: &[] },
-    Row { from: "baton-server", to: &["baton", "baton-store", "baton-election"], dev: &[] },
+    Row { from: "baton-door", to: &["baton-election"], dev: &[] },
+    Row { from: "baton-guard", to: &["baton", "baton-door"], dev: &[] },
+    Row { from: "baton-server", to: &["baton", "baton-door", "baton-store", "baton-election"], dev: &[] },
     Row {
         from: "baton-cli",
         to: &[
             "baton",
+            "baton-door",
             "baton-guard",
             "baton-lab",
             "baton-node",

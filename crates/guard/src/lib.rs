@@ -10,7 +10,6 @@ mod forward;
 mod gate;
 mod keeper;
 mod look;
-mod pace;
 mod problem;
 mod request;
 mod serve;
@@ -24,6 +23,7 @@ use std::time::Duration;
 
 use baton::election::{ElectionName, ResourceName};
 use baton::{Coordinator, Error};
+pub use baton_door::{Tls, TlsError};
 use tokio::net::TcpListener;
 
 use gate::Gate;
@@ -44,6 +44,8 @@ pub struct Settings {
     pub drain: Duration,
     /// How long one request may take, until its answer begins; for a write, until it ends.
     pub limit: Duration,
+    /// Whether and as whom it speaks TLS.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// A guard that listens.
@@ -118,8 +120,8 @@ impl Guard {
             return Err(StartError::Bound { resource: settings.resource, election: found.fence.election });
         }
         let gate = Gate::new(coordinator, settings.election, settings.resource, run, settings.drain).await;
-        let service =
-            serve::Service { gate: Arc::new(gate), upstream: Arc::new(upstream), limit: settings.limit };
+        let (gate, upstream) = (Arc::new(gate), Arc::new(upstream));
+        let service = serve::Service { gate, upstream, limit: settings.limit, tls: settings.tls };
         Ok(Guard { listener, address, service: Arc::new(service) })
     }
 

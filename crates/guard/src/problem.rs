@@ -4,10 +4,9 @@
 use baton::Error;
 use baton::election::Refusal;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use serde_json::{Map, Value, json};
 
 use crate::forward::Body;
 
@@ -16,15 +15,7 @@ pub(crate) const SAID_BY_GUARD: HeaderName = HeaderName::from_static("baton-guar
 
 /// Why a request was not let through.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem {
-    status: StatusCode,
-    code: &'static str,
-    detail: String,
-    hint: String,
-    facts: Map<String, Value>,
-    /// The same may succeed in a moment.
-    again: bool,
-}
+pub(crate) struct Problem(baton_door::Problem);
 
 impl Problem {
     pub(crate) fn new(
@@ -33,44 +24,31 @@ impl Problem {
         detail: impl Into<String>,
         hint: impl Into<String>,
     ) -> Problem {
-        let again = status == StatusCode::SERVICE_UNAVAILABLE;
-        Problem { status, code, detail: detail.into(), hint: hint.into(), facts: Map::new(), again }
+        Problem(baton_door::Problem::new(status, code, detail, hint))
     }
 
     /// The request makes no sense.
     pub(crate) fn invalid(detail: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::BAD_REQUEST, "invalid", detail, hint)
+        Problem(baton_door::Problem::invalid(detail, hint))
     }
 
-    /// The guard cannot tell at the moment, and so refuses.
+    /// The guard cannot tell at the moment, and so refuses. The same may succeed in a moment.
     pub(crate) fn not_now(code: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail, hint)
+        let problem = baton_door::Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail, hint);
+        Problem(problem.again_in(1))
     }
 
     pub(crate) fn into_reply(self) -> Response<Body> {
-        let mut object = self.facts;
-        let own = [
-            ("type", json!("about:blank")),
-            ("title", json!(self.status.canonical_reason())),
-            ("status", json!(self.status.as_u16())),
-            ("code", json!(self.code)),
-            ("detail", json!(self.detail)),
-            ("hint", json!(self.hint)),
-        ];
-        object.extend(own.map(|(name, value)| (name.to_string(), value)));
-        let body = serde_json::to_vec(&object).unwrap_or_default();
-        let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
-        let mut reply = Response::new(body);
-        *reply.status_mut() = self.status;
-        let headers = reply.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(SAID_BY_GUARD, HeaderValue::from_static(self.code));
-        if self.again {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        reply
+        signed(self.0).map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync())
     }
+}
+
+/// A failure, as the guard's own word.
+pub(crate) fn signed(problem: baton_door::Problem) -> Response<Bytes> {
+    let code = problem.code();
+    let mut response = problem.into_response();
+    response.headers_mut().insert(SAID_BY_GUARD, HeaderValue::from_static(code));
+    response
 }
 
 impl From<Refusal> for Problem {
@@ -83,15 +61,14 @@ impl From<Refusal> for Problem {
             | Refusal::WrongKey { .. }
             | Refusal::UnknownElection { .. } => StatusCode::CONFLICT,
             // Another is at the resource.
-            Refusal::Held { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Held { .. } => {
+                let problem = baton_door::Problem::refused(StatusCode::SERVICE_UNAVAILABLE, &refusal);
+                return Problem(problem.again_in(1));
+            }
             // The resource is bound to another election, or the store was wiped: no request can help it.
             Refusal::Invalid { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let facts = match serde_json::to_value(&refusal) {
-            Ok(Value::Object(facts)) => facts,
-            Ok(_) | Err(_) => Map::new(),
-        };
-        Problem { facts, ..Problem::new(status, refusal.code(), refusal.to_string(), refusal.hint()) }
+        Problem(baton_door::Problem::refused(status, &refusal))
     }
 }
 

@@ -96,8 +96,8 @@ impl Upstream {
         Ok(response)
     }
 
-    /// What of a request is passed on, as one to the upstream. Its length is told anew, by what arrives.
-    pub(crate) fn readdress(&self, parts: &mut Parts, peer: IpAddr) -> Result<(), Problem> {
+    /// What of a request is passed on, as one to the upstream, and by which scheme it came. Its length is told anew, by what arrives.
+    pub(crate) fn readdress(&self, parts: &mut Parts, peer: IpAddr, came_by: Scheme) -> Result<(), Problem> {
         let path = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         if !path.starts_with('/') {
             return Err(Problem::invalid("the request names no path", "a path begins with a slash"));
@@ -115,7 +115,8 @@ impl Upstream {
         if let Some(asked_for) = asked_for {
             headers.insert(HeaderName::from_static("x-forwarded-host"), asked_for);
         }
-        headers.insert(HeaderName::from_static("x-forwarded-proto"), HeaderValue::from_static("http"));
+        let came_by = HeaderValue::from_static(if came_by == Scheme::HTTPS { "https" } else { "http" });
+        headers.insert(HeaderName::from_static("x-forwarded-proto"), came_by);
         let mut passed_by: Vec<String> = request::names(headers, &FORWARDED_FOR).collect();
         passed_by.push(peer.to_string());
         if let Ok(passed_by) = HeaderValue::from_str(&passed_by.join(", ")) {

@@ -11,7 +11,6 @@ mod http;
 mod options;
 mod sessions;
 mod store;
-mod tls;
 mod tokens;
 mod webhooks;
 
@@ -23,10 +22,10 @@ use cluster::{Cluster, Heralds};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use baton_door::{Tls, TlsError};
 pub use cluster::{Membership, Turned};
 pub use engine::{Engine, Event, Leads, News, Subscription, View};
 pub use options::{Limits, Options};
-pub use tls::{Tls, TlsError};
 pub use webhooks::{Deliveries, Receiver, Secret, Tell};
 
 /// A server that listens.

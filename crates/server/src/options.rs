@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::tls::Tls;
+use baton_door::Tls;
 
 /// How a server may be reached.
 #[derive(Clone, Debug, Default)]

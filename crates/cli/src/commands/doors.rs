@@ -2,28 +2,22 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::sync::Arc;
 
-use baton_server::{Limits, Options, StartError, Tls};
+use baton_server::{Limits, Options, StartError};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
 
-use crate::output::{Failure, Output};
+use super::certificate::Certificate;
+use crate::output::Failure;
 
 /// Descriptors that are not for connections: the store, snapshots, standard streams.
 const OWN_DESCRIPTORS: u64 = 128;
 
 #[derive(Args, Debug)]
 pub(crate) struct Doors {
-    /// Speak TLS with this certificate chain (PEM); tokens are needed then. SIGHUP reads it again
-    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Who may")]
-    tls_cert: Option<PathBuf>,
-    /// The certificate's private key (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Who may")]
-    tls_key: Option<PathBuf>,
-    /// Let nobody in without a token, not even on a loopback address
+    #[command(flatten, next_help_heading = "Who may")]
+    certificate: Certificate,
+    /// Let nobody in without a token, not even on a loopback address; with TLS nobody is let in without one anyway
     #[arg(long, help_heading = "Who may")]
     require_tokens: bool,
     /// A name that the server is called by, beside localhost and those in its certificate; may be repeated
@@ -43,13 +37,7 @@ pub(crate) struct Doors {
 impl Doors {
     /// What the server is told.
     pub(super) fn options(&self) -> Result<Options, Failure> {
-        let tls = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => {
-                let tls = Tls::load(certificate, key);
-                Some(Arc::new(tls.map_err(|error| Failure::usage(error.to_string(), error.hint))?))
-            }
-            (_, _) => None,
-        };
+        let tls = self.certificate.load()?;
         let limits = Limits {
             commands: self.limit_commands,
             streams: self.limit_streams.get(),
@@ -103,19 +91,6 @@ pub(super) fn closed(error: &StartError, store: &str, listen: SocketAddr) -> Fai
         ),
     };
     Failure::usage(error.to_string(), hint)
-}
-
-/// Reads the certificate again whenever it is told to, for ever. Without TLS the signal keeps its meaning.
-pub(super) async fn reload(options: Options, output: Output) -> std::io::Result<()> {
-    let Some(tls) = options.tls else { return std::future::pending().await };
-    let mut told = signal(SignalKind::hangup())?;
-    while told.recv().await.is_some() {
-        match tls.reload() {
-            Ok(()) => output.talk("baton: the certificate was read again"),
-            Err(error) => output.talk(&format!("baton: the former certificate stays in use: {error}")),
-        }
-    }
-    Ok(())
 }
 
 /// How many connections there can be at once: each, and everybody in line, takes a descriptor. As many as this process can

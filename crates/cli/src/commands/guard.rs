@@ -12,6 +12,7 @@ use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::certificate::{self, Certificate};
 use crate::context::{Context, Global, name};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
@@ -50,6 +51,8 @@ pub(crate) struct Guard {
     /// Write the address that it listens at into this file, once it does
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
+    #[command(flatten)]
+    certificate: Certificate,
 }
 
 impl Guard {
@@ -64,6 +67,7 @@ impl Guard {
             Some(resource) => resource.clone(),
             None => name(ResourceName::new(self.election.as_str()))?,
         };
+        let tls = self.certificate.load()?;
         let listener = Guarding::listen(self.listen).await.map_err(|error| self.failed(error))?;
         let context = Context::open(global, Access::Write).await?;
         let settings = Settings {
@@ -73,6 +77,7 @@ impl Guard {
             resource: resource.clone(),
             drain: Duration::from_millis(self.drain.as_millis()),
             limit: Duration::from_millis(self.timeout.as_millis()),
+            tls: tls.clone(),
         };
         let guard = Guarding::start(listener, context.coordinator.clone(), settings).await;
         let guard = guard.map_err(|error| self.failed(error))?;
@@ -82,8 +87,9 @@ impl Guard {
         if let Some(file) = &self.address_file {
             std::fs::write(file, format!("{address}\n"))?;
         }
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let text =
-            format!("guarding {} at http://{address} for the leader of {}", self.upstream, self.election);
+            format!("guarding {} at {scheme}://{address} for the leader of {}", self.upstream, self.election);
         let data = json!({
             "outcome": "guarding", "address": address.to_string(), "upstream": self.upstream,
             "election": self.election, "resource": resource,
@@ -93,6 +99,9 @@ impl Guard {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                Err(error) = certificate::reload(tls, context.output) => {
+                    context.output.talk(&format!("baton: cannot listen for SIGHUP: {error}"));
+                }
             }
         };
         guard.serve(asked).await;

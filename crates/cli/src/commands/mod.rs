@@ -1,6 +1,8 @@
 //! One file per command.
 
 mod acquire;
+#[cfg(any(feature = "guard", feature = "server"))]
+mod certificate;
 mod check;
 mod checkpoint;
 mod completions;

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use super::certificate;
 use super::doors::{self, Doors};
 use super::hooks::Hooks;
 use super::several::Several;
@@ -55,9 +56,10 @@ pub(crate) struct Serve {
     #[command(flatten)]
     several: Several,
     #[command(flatten)]
-    doors: Doors,
-    #[command(flatten)]
     hooks: Hooks,
+    // The last: what comes after it would stand under its heading.
+    #[command(flatten)]
+    doors: Doors,
 }
 
 impl Serve {
@@ -106,7 +108,7 @@ impl Serve {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
-                Err(error) = doors::reload(options, output) => {
+                Err(error) = certificate::reload(options.tls, output) => {
                     output.talk(&format!("baton: cannot listen for SIGHUP: {error}"));
                 }
             }

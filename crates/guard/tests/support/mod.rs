@@ -297,6 +297,7 @@ pub(crate) fn settings(upstream: &str) -> Settings {
         resource: ResourceName::new("orders").unwrap(),
         drain: Duration::from_secs(30),
         limit: Duration::from_secs(30),
+        tls: None,
     }
 }
 

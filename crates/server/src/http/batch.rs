@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use baton_door::ProblemShown;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::operator::Signed;
 use baton_election::time::Span;
@@ -21,7 +22,7 @@ use serde_json::value::RawValue;
 use super::Service;
 use super::calls::{Call, Told, parsed, shown};
 use super::identity::Who;
-use super::reply::{Problem, ProblemShown, Reply, reply};
+use super::reply::{Problem, Reply, reply};
 use super::right::Right;
 
 /// The most entries of a batch.

@@ -14,8 +14,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use baton::Leadership;
+use baton_door::Door;
 use futures_util::{StreamExt, future};
-use http::header::{HeaderValue, LOCATION, RETRY_AFTER};
+use http::header::{HeaderValue, LOCATION};
 use http::{Method, Request, StatusCode, Uri};
 use http_body::Body as _;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
@@ -27,21 +28,20 @@ use super::limits::Peers;
 use super::reply::{Problem, Reply, empty, json as answer, ok, reply};
 use super::right::Right;
 use super::route::{Ask, Matched};
-use super::{Service, TOLD, gate, openapi, route};
+use super::{DRAIN, MAX_HEADERS, Service, TOLD, gate, openapi, route};
 use crate::options::{Limits, Options};
-use crate::tls::Tls;
 
 /// What every request comes to first.
 pub(crate) struct Front {
     role: RwLock<Role>,
     names: gate::Names,
-    pub(super) tls: Option<Arc<Tls>>,
     pub(super) limits: Limits,
     pub(super) peers: Peers,
+    pub(super) door: Door,
     /// Who has too many connections, and is told so.
     pub(super) told: Semaphore,
     /// Becomes true when the server is to stop.
-    pub(super) stopping: watch::Sender<bool>,
+    stopping: watch::Sender<bool>,
 }
 
 #[derive(Clone)]
@@ -92,14 +92,23 @@ impl Front {
 
     fn new(role: Role, options: Options) -> Front {
         let Options { tls, names, limits, require_tokens: _ } = options;
+        let stopping = watch::Sender::new(false);
+        let door = Door {
+            tls: tls.clone(),
+            unread: limits.unread,
+            headers: MAX_HEADERS,
+            drain: DRAIN,
+            tell: baton_door::Problem::into_response,
+            stop: stopping.subscribe(),
+        };
         Front {
             role: RwLock::new(role),
-            names: gate::Names { given: names, tls: tls.clone() },
-            tls,
+            names: gate::Names { given: names, tls },
             peers: Peers::new(limits.peer_connections),
             limits,
+            door,
             told: Semaphore::new(TOLD),
-            stopping: watch::Sender::new(false),
+            stopping,
         }
     }
 
@@ -212,10 +221,7 @@ fn elsewhere(target: &Uri, active: Option<&str>) -> Reply {
         }
         (_, _) => {
             let (detail, hint) = ("no server is active at the moment", "ask again in a second");
-            let mut reply =
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-active", detail, hint).into_reply();
-            reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            reply
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-active", detail, hint).again_in(1).into_reply()
         }
     }
 }

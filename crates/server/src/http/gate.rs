@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::reply::Problem;
 use super::right::Right;
-use crate::tls::Tls;
+use baton_door::Tls;
 
 /// By what names the server is called. Loopback names nobody can bind to another address.
 pub(super) struct Names {

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Throttle {
         match (&who.identity, says) {
             (Identity::Bearer(entry), _) => entry.id.hash(&mut hasher),
             (Identity::Anybody, Says::Agent(_) | Says::Lease(_)) => says.hash(&mut hasher),
-            (Identity::Anybody, Says::Nothing) => who.peer.hash(&mut hasher),
+            (Identity::Anybody, Says::Nothing) => network(who.peer).hash(&mut hasher),
         }
         hasher.finish()
     }
@@ -137,9 +137,17 @@ impl<K: Hash + Eq> Drop for Place<K> {
     }
 }
 
+/// Whose an address is, as far as it tells: who has one of IPv6 has its whole /64.
+pub(super) fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(long) => Ipv6Addr::from_bits(long.to_bits() & (u128::MAX << 64)).into(),
+    }
+}
+
 /// Streams, by token. Without one they are bounded by the connections alone.
 pub(super) type Streams = Counter<TokenId>;
-/// Connections, by address.
+/// Connections, by network.
 pub(super) type Peers = Counter<IpAddr>;
 
 /// What who has too many streams is told.
@@ -189,6 +197,17 @@ mod tests {
         }
         let kept: usize = throttle.parts.iter().map(|part| part.lock().unwrap().marks.len()).sum();
         assert!(kept <= PARTS * FIRST_TIDYING, "{kept}");
+    }
+
+    #[test]
+    fn who_has_one_address_of_ipv6_has_many() {
+        let same =
+            ["2001:db8:0:1::1", "2001:db8:0:1:ffff:ffff:ffff:ffff"].map(|one| network(one.parse().unwrap()));
+        assert_eq!(same[0], same[1]);
+        let others = ["2001:db8:0:2::1", "192.0.2.1", "192.0.2.2"].map(|one| network(one.parse().unwrap()));
+        assert!(
+            others.iter().enumerate().all(|(number, one)| *one != same[0] && !others[..number].contains(one))
+        );
     }
 
     #[test]

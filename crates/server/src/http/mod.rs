@@ -15,7 +15,6 @@ mod gate;
 mod identity;
 mod limits;
 mod openapi;
-mod patient;
 mod reply;
 mod right;
 mod route;
@@ -54,8 +53,10 @@ const MAX_BODY: usize = 256 * 1024;
 const MAX_BATCH_BODY: usize = 8 * 1024 * 1024;
 /// How many batches are carried out at once.
 const BATCHES: usize = 4;
-/// How long a request may take to arrive.
+/// How long the body of a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
+/// The most headers of a request.
+const MAX_HEADERS: usize = 64;
 /// How many at once are told that they have too many connections.
 const TOLD: usize = 64;
 /// How long requests that are under way may take when the server stops.
@@ -257,32 +258,8 @@ fn refuse_odd_query(ask: Ask, query: Option<&str>) -> Result<(), Problem> {
 
 /// Serves until it is to stop, then lets what is under way end.
 pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>, until: impl Future<Output = ()>) {
-    let connections = Arc::new(Semaphore::new(front.limits.connections));
-    let mut served = tokio::task::JoinSet::new();
-    let mut until = std::pin::pin!(until);
-    loop {
-        let accepted = async {
-            let permit = Arc::clone(&connections).acquire_owned().await;
-            (permit, listener.accept().await)
-        };
-        let (permit, accepted) = tokio::select! {
-            accepted = accepted => accepted,
-            () = until.as_mut() => break,
-        };
-        let Ok((stream, peer)) = accepted else {
-            // Out of descriptors, most likely: those that are served end some time.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        let conversation = connection::converse(Arc::clone(&front), stream, peer.ip().to_canonical());
-        served.spawn(async move {
-            conversation.await;
-            drop(permit);
-        });
-        while served.try_join_next().is_some() {}
-    }
-    drop(listener);
+    let answer = |stream, peer| connection::converse(Arc::clone(&front), stream, peer);
+    let mut served = baton_door::accept(listener, front.limits.connections, until, answer).await;
     front.stop();
     while served.join_next().await.is_some() {}
 }

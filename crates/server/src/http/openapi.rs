@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use baton_door::ProblemShown;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::document::Transition;
 use baton_election::operator::{Signed, SignedKeys};
@@ -20,7 +21,6 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::reply::ProblemShown;
 use super::right::Right;
 use super::route::{Ask, Given, ROUTES, Route};
 use super::{batch, calls, fences};

@@ -6,13 +6,12 @@ use std::time::Duration;
 use baton_election::Refusal;
 use baton_store::{StoreError, Undecided};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// A body of any kind.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -21,39 +20,7 @@ pub(crate) type Reply = Response<Body>;
 
 /// Why a request was not carried out.
 #[derive(Debug)]
-pub(crate) struct Problem {
-    status: StatusCode,
-    code: &'static str,
-    detail: String,
-    hint: String,
-    facts: Map<String, Value>,
-    header: Option<Header>,
-}
-
-/// What is said in a header besides.
-#[derive(Clone, Copy, Debug)]
-enum Header {
-    /// How to show who asks.
-    Challenge,
-    /// In how many seconds to come again.
-    RetryAfter(u64),
-}
-
-/// How a problem is shown: RFC 9457.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Problem")]
-pub(crate) struct ProblemShown<'a> {
-    /// The facts of a refusal. What has the same name below stands in their place.
-    #[serde(flatten)]
-    facts: &'a Map<String, Value>,
-    r#type: &'static str,
-    title: Option<&'static str>,
-    status: u16,
-    /// Stable; the command prints the same.
-    code: &'static str,
-    detail: &'a str,
-    hint: &'a str,
-}
+pub(crate) struct Problem(baton_door::Problem);
 
 impl Problem {
     pub(crate) fn new(
@@ -62,63 +29,36 @@ impl Problem {
         detail: impl Into<String>,
         hint: impl Into<String>,
     ) -> Problem {
-        Problem { status, code, detail: detail.into(), hint: hint.into(), facts: Map::new(), header: None }
+        Problem(baton_door::Problem::new(status, code, detail, hint))
     }
 
     /// The request makes no sense.
     pub(crate) fn invalid(detail: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::BAD_REQUEST, "invalid", detail, hint)
+        Problem(baton_door::Problem::invalid(detail, hint))
     }
 
     /// Nobody knows who asks.
     pub(crate) fn unauthorized(detail: &str, hint: &str) -> Problem {
-        Problem {
-            header: Some(Header::Challenge),
-            ..Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail, hint)
-        }
+        Problem(baton_door::Problem::unauthorized(detail, hint))
     }
 
     /// One has had enough for now. Nothing was done.
     pub(crate) fn too_many(detail: &str, wait: Duration) -> Problem {
-        let (seconds, millis) = (wait.as_secs().saturating_add(1), wait.as_millis());
-        let hint = format!("try again in {millis} ms; nothing was done");
-        let wait = Value::from(u64::try_from(millis).unwrap_or(u64::MAX));
-        let facts = Map::from_iter([("retry_in_ms".to_string(), wait)]);
-        Problem {
-            facts,
-            header: Some(Header::RetryAfter(seconds)),
-            ..Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many", detail, hint)
-        }
+        Problem(baton_door::Problem::too_many(detail, wait))
+    }
+
+    /// The same may succeed in so many seconds.
+    pub(crate) fn again_in(self, seconds: u64) -> Problem {
+        Problem(self.0.again_in(seconds))
     }
 
     /// As the value that stands in the body.
     pub(crate) fn to_value(&self) -> Value {
-        let shown = ProblemShown {
-            facts: &self.facts,
-            r#type: "about:blank",
-            title: self.status.canonical_reason(),
-            status: self.status.as_u16(),
-            code: self.code,
-            detail: &self.detail,
-            hint: &self.hint,
-        };
-        serde_json::to_value(shown).unwrap_or_default()
+        self.0.to_value()
     }
 
     pub(crate) fn into_reply(self) -> Reply {
-        let body = serde_json::to_vec(&self.to_value()).unwrap_or_default();
-        let mut reply = reply(self.status, "application/problem+json", body.into());
-        match self.header {
-            None => {}
-            Some(Header::Challenge) => {
-                let scheme = HeaderValue::from_static("Bearer realm=\"baton\"");
-                reply.headers_mut().insert(WWW_AUTHENTICATE, scheme);
-            }
-            Some(Header::RetryAfter(seconds)) => {
-                reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-            }
-        }
-        reply
+        self.0.into_response().map(|body| Full::new(body).boxed_unsync())
     }
 }
 
@@ -135,11 +75,7 @@ impl From<Refusal> for Problem {
             // Understood, and against a rule that a schema cannot tell.
             Refusal::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         };
-        let facts = match serde_json::to_value(&refusal) {
-            Ok(Value::Object(facts)) => facts,
-            Ok(_) | Err(_) => Map::new(),
-        };
-        Problem { facts, ..Problem::new(status, refusal.code(), refusal.to_string(), refusal.hint()) }
+        Problem(baton_door::Problem::refused(status, &refusal))
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 /// A stream, and how long it may refuse to take anything.
-pub(super) struct Patient<S> {
+pub(crate) struct Patient<S> {
     stream: S,
     limit: Duration,
     /// Runs while the stream takes nothing.
@@ -17,7 +17,7 @@ pub(super) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, limit: Duration) -> Patient<S> {
+    pub(crate) fn new(stream: S, limit: Duration) -> Patient<S> {
         Patient { stream, limit, waiting: None }
     }
 

@@ -1,6 +1,6 @@
-//! How the server shows who it is, and how what is sent is encrypted: TLS with a certificate from files.
+//! How who listens shows who it is, and how what is sent is encrypted: TLS with a certificate from files.
 //!
-//! Assumes that the files are a chain and its private key in PEM form. They are read again when the server is told to; if that
+//! Assumes that the files are a chain and its private key in PEM form. They are read again when one is told to; if that
 //! fails, the former ones stay in use. Does not ask clients for certificates: they show tokens.
 
 use std::os::unix::fs::PermissionsExt;
@@ -68,7 +68,7 @@ impl Tls {
     }
 
     /// Whether the certificate is one of this host.
-    pub(crate) fn names(&self, host: &str) -> bool {
+    pub fn names(&self, host: &str) -> bool {
         let current = self.current();
         let Ok(host) = ServerName::try_from(host) else { return false };
         ParsedCertificate::try_from(&current.leaf)
