@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use baton_election::command::{Acknowledge, Acquire, Finding, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::document::{Checkpoint, Reference, Transition};
-use baton_election::operator::{Act, OperatorKey, Signed};
+use baton_election::operator::{Act, OperatorKey, SignedAct};
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
 use baton_election::{
@@ -76,17 +76,12 @@ impl Bid {
     /// What is asked for, under a credential.
     pub(crate) fn acquire(&self, credential: Credential) -> Acquire {
         Acquire {
-            agent: self.agent.clone(),
-            incarnation: credential.incarnation,
-            key_hash: credential.key.hash(),
             ttl: self.ttl,
             task: self.task.clone(),
             capabilities: self.capabilities.clone(),
             limits: self.limits.clone(),
-            reason: None,
-            noticed: None,
-            offer: false,
             contact: self.contact.clone(),
+            ..Acquire::new(self.agent.clone(), credential.incarnation, credential.key.hash())
         }
     }
 
@@ -439,6 +434,17 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Carries out an act that an operator has signed, where it still fits; with the election after it.
+    pub async fn carry_out(
+        &self,
+        election: &ElectionName,
+        signed: &SignedAct,
+    ) -> Result<(Answer, Document), Error> {
+        let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Operate(signed.clone());
+        let executed = self.local.execute(election, self.patience, First::Look, &make).await?;
+        Ok((executed.answer, executed.document))
+    }
+
     /// Carries out an operator's act, signed for the election as it stands.
     pub async fn operate(
         &self,
@@ -448,7 +454,7 @@ impl Coordinator {
     ) -> Result<Answer, Error> {
         // Signed for what the first look shows, so that a retry after a lost reply is known as the same act, and so that an
         // act meant for one leadership does not hit the next.
-        let signed: OnceLock<Signed> = OnceLock::new();
+        let signed: OnceLock<SignedAct> = OnceLock::new();
         let make = |document: Option<&Document>, store: StoreId, floor: Epoch| {
             let sign = || match document {
                 Some(document) => key.sign(document, act.clone()),

@@ -206,10 +206,8 @@ mod tests {
     use crate::memory::Memory;
     use crate::{Campaign, Leadership};
     use baton_election::{AgentName, ElectionName, Span};
-    use baton_store::{
-        BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
-        StoreError, Strengths, Swapped,
-    };
+    use baton_store::conformance::Wrapped;
+    use baton_store::{BoxFuture, BoxStream, Change, Key, MemoryStore, Reading, Store, StoreError};
     use std::sync::Arc;
     use tokio::sync::watch;
 
@@ -225,43 +223,25 @@ mod tests {
         }
     }
 
-    impl Store for Muted {
-        fn location(&self) -> String {
-            self.inner.location()
+    impl Wrapped for Muted {
+        fn inner(&self) -> Arc<dyn Store> {
+            Arc::new(self.inner.clone())
         }
 
-        fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        fn reads<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
             Box::pin(async move {
                 self.spoken().await;
                 self.inner.read(key).await
             })
         }
 
-        fn swap<'a>(
-            &'a self,
-            key: &'a Key,
-            expect: Expect,
-            next: &'a Record,
-            clock: Clock,
-        ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
-            self.inner.swap(key, expect, next, clock)
-        }
-
-        fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-            self.inner.list(prefix)
-        }
-
-        fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+        fn watches<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
             Box::pin(async move {
                 self.spoken().await;
                 // One change is told, and then the connection is gone.
                 let changes = self.inner.watch(key).await?;
                 Ok(Box::pin(futures_util::StreamExt::take(changes, 1)) as BoxStream<Change>)
             })
-        }
-
-        fn strengths(&self) -> Strengths {
-            self.inner.strengths()
         }
     }
 

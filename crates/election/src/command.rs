@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::{Cause, Document, Phase, Reference};
 use crate::id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, StoreId};
 use crate::name::{AgentName, ElectionName};
-use crate::operator::{PublicKey, Signed};
+use crate::operator::{PublicKey, SignedAct};
 use crate::policy::Limits;
 use crate::refusal::Refusal;
 use crate::time::{Span, WallTime, as_optional_millis};
@@ -43,7 +43,7 @@ pub enum Command {
     /// A watcher's word that the leader is not useful.
     Report(Report),
     /// An operator's act, signed.
-    Operate(Signed),
+    Operate(SignedAct),
 }
 
 /// Become the leader. Repeated by the same incarnation, it is answered as the first time.
@@ -85,6 +85,25 @@ pub struct Acquire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Contact>"))]
     pub contact: Option<String>,
+}
+
+impl Acquire {
+    /// A plain one, on the policy's terms.
+    pub fn new(agent: AgentName, incarnation: Incarnation, key_hash: KeyHash) -> Acquire {
+        Acquire {
+            agent,
+            incarnation,
+            key_hash,
+            ttl: None,
+            task: None,
+            capabilities: BTreeSet::new(),
+            limits: Limits::default(),
+            reason: None,
+            noticed: None,
+            offer: false,
+            contact: None,
+        }
+    }
 }
 
 /// Refuses a contact that is none: it is put into headers and onto screens.

@@ -20,6 +20,7 @@ pub mod log;
 pub mod name;
 mod observe;
 pub mod operator;
+pub mod order;
 pub mod policy;
 mod raw_json;
 mod refusal;

@@ -16,6 +16,7 @@ use crate::document::Document;
 use crate::hex;
 use crate::id::{ContentHash, Epoch, StoreId};
 use crate::name::{AgentName, ElectionName};
+use crate::order::{Order, Signed};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::store_info::StoreInfo;
@@ -103,22 +104,18 @@ impl OperatorKey {
 
     /// Signs who the operators of a store's new elections shall be.
     pub fn sign_keys(&self, info: &StoreInfo, after: Vec<PublicKey>) -> SignedKeys {
-        let order = KeysOrder { store: info.id, number: info.orders + 1, after };
-        let signature = self.sign_bytes(&order.signed_bytes());
-        SignedKeys { order, by: self.public(), signature }
+        self.sign_order(KeysOrder { store: info.id, number: info.orders + 1, after })
     }
 
     /// Signs an act for an election as it stands.
-    pub fn sign(&self, document: &Document, act: Act) -> Signed {
-        let order = Order {
+    pub fn sign(&self, document: &Document, act: Act) -> SignedAct {
+        self.sign_order(ActOrder {
             store: document.store,
             election: document.election.clone(),
             epoch: document.epoch,
             number: document.acts + 1,
             act,
-        };
-        let signature = self.sign_bytes(&order.signed_bytes());
-        Signed { order, by: self.public(), signature }
+        })
     }
 }
 
@@ -202,7 +199,7 @@ impl Act {
 /// An act, bound to the state of the election that the operator saw.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Order {
+pub struct ActOrder {
     /// The store.
     pub store: StoreId,
     /// The election.
@@ -215,31 +212,14 @@ pub struct Order {
     pub act: Act,
 }
 
-impl Order {
-    fn signed_bytes(&self) -> Vec<u8> {
-        let mut bytes = b"baton operator order 1\n".to_vec();
-        let text = serde_json::to_vec(self).unwrap_or_default();
-        assert!(!text.is_empty(), "an order is always expressible");
-        bytes.extend(text);
-        bytes
-    }
+impl Order for ActOrder {
+    const KIND: &'static str = "order";
 }
 
-/// A signed order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Signed {
-    /// What is ordered.
-    pub order: Order,
-    /// By whom.
-    pub by: PublicKey,
-    /// The signature over the order.
-    #[serde(with = "crate::hex::as_text")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Signature"))]
-    pub signature: [u8; 64],
-}
+/// A signed act.
+pub type SignedAct = Signed<ActOrder>;
 
-impl Signed {
+impl SignedAct {
     /// What the document remembers of this act once it is done.
     pub(crate) fn remembered(&self, ended: Option<AgentName>, at: WallTime) -> LastAct {
         LastAct {
@@ -291,11 +271,7 @@ impl Signed {
                 why: "the election changed since the order was signed".to_string(),
             });
         }
-        if self.by.signed(&order.signed_bytes(), &self.signature) {
-            Ok(())
-        } else {
-            Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() })
-        }
+        self.check_signature()
     }
 }
 
@@ -312,43 +288,24 @@ pub struct KeysOrder {
     pub after: Vec<PublicKey>,
 }
 
-impl KeysOrder {
-    fn signed_bytes(&self) -> Vec<u8> {
-        let mut bytes = b"baton operator keys 1\n".to_vec();
-        bytes.extend(serde_json::to_vec(self).unwrap_or_default());
-        bytes
-    }
+impl Order for KeysOrder {
+    const KIND: &'static str = "keys";
 }
 
 /// The same, signed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct SignedKeys {
-    /// What is ordered.
-    pub order: KeysOrder,
-    /// By whom.
-    pub by: PublicKey,
-    /// The signature over the order.
-    #[serde(with = "crate::hex::as_text")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Signature"))]
-    pub signature: [u8; 64],
-}
+pub type SignedKeys = Signed<KeysOrder>;
 
 impl SignedKeys {
     /// What the store knows of itself after it. Where there is no operator yet, the first one is believed on its own word.
     pub fn carry_out(&self, info: &StoreInfo) -> Result<StoreInfo, Refusal> {
         let KeysOrder { store, number, after } = &self.order;
-        if *store != info.id {
-            return Err(Refusal::WrongKey { why: format!("the order was signed for the store {store}") });
-        }
+        self.check_store(*store, info)?;
         if *number == info.orders && *after == info.operator_keys {
             return Ok(info.clone());
         }
         let founds = info.operator_keys.is_empty() && *after == [self.by];
-        if !founds && !info.operator_keys.contains(&self.by) {
-            let why = format!("the key {} is not an operator's in this store", self.by);
-            return Err(Refusal::WrongKey { why });
+        if !founds {
+            self.check_operator(info)?;
         }
         if *number != info.orders + 1 {
             return Err(Refusal::invalid("the operators changed since the order was signed", "try again"));
@@ -359,9 +316,7 @@ impl SignedKeys {
                 "copy what `baton operator key` prints",
             ));
         }
-        if !self.by.signed(&self.order.signed_bytes(), &self.signature) {
-            return Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() });
-        }
+        self.check_signature()?;
         Ok(StoreInfo { operator_keys: after.clone(), orders: *number, ..info.clone() })
     }
 }

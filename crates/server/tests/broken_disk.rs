@@ -1,20 +1,19 @@
 //! A disk whose sync fails: the engine stops granting and says so, keeps what it had answered, and goes on when the disk is well.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
-use std::collections::BTreeSet;
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use baton_election::command::{Acquire, Renew};
-use baton_election::policy::Limits;
+use baton_election::command::Renew;
 use baton_election::time::Span;
-use baton_election::{AgentName, Answer, Command, Credential, ElectionName, Epoch, Incarnation, LeaseKey};
+use baton_election::{Answer, Command, ElectionName, Epoch};
 use baton_server::Engine;
-use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Decided, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
-    StoreError, Strengths, Swapped, Undecided,
-};
+use baton_store::conformance::{Swap, Wrapped};
+use baton_store::{BoxFuture, Decided, Key, MemoryStore, Reading, Store, StoreError, Swapped, Undecided};
+use support::credential;
 
 const WELL: u8 = 0;
 /// The next write may have been applied, and was; after it nothing can be read or written.
@@ -31,20 +30,19 @@ struct OnDisk {
 
 impl OnDisk {
     fn open(&self) -> Result<(), StoreError> {
-        if self.state.load(Ordering::SeqCst) == WELL {
-            return Ok(());
+        match self.state.load(Ordering::SeqCst) {
+            WELL => Ok(()),
+            _ => Err(self.unavailable("an error of the disk")),
         }
-        let (location, why) = (self.location(), "an error of the disk".to_string());
-        Err(StoreError::Unavailable { location, why, hint: "see that the disk is well".to_string() })
     }
 }
 
-impl Store for OnDisk {
-    fn location(&self) -> String {
-        "on-disk".to_string()
+impl Wrapped for OnDisk {
+    fn inner(&self) -> Arc<dyn Store> {
+        Arc::new(self.inner.clone())
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+    fn reads<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
         Box::pin(async move {
             if self.state.load(Ordering::SeqCst) == CLOSED {
                 self.open()?;
@@ -53,59 +51,22 @@ impl Store for OnDisk {
         })
     }
 
-    fn swap<'a>(
-        &'a self,
-        key: &'a Key,
-        expect: Expect,
-        next: &'a Record,
-        clock: Clock,
-    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+    fn swaps<'a>(&'a self, swap: Swap<'a>) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             self.writes.fetch_add(1, Ordering::SeqCst);
             let syncs = self.state.compare_exchange(SYNC_FAILS, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
             if syncs.is_ok() {
-                self.inner.swap(key, expect, next, clock).await?;
-                return Err(StoreError::Unknown {
-                    location: self.location(),
-                    why: "sync failed".to_string(),
-                });
+                swap.at(&self.inner).await?;
+                return Err(self.unknown());
             }
             self.open()?;
-            self.inner.swap(key, expect, next, clock).await
+            swap.at(&self.inner).await
         })
     }
-
-    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-        self.inner.list(prefix)
-    }
-
-    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        self.inner.watch(key)
-    }
-
-    fn strengths(&self) -> Strengths {
-        self.inner.strengths()
-    }
-}
-
-fn credential(number: u8) -> Credential {
-    Credential { incarnation: Incarnation([number; 8]), key: LeaseKey([number; 16]) }
 }
 
 async fn acquire(engine: &Engine, election: &str, number: u8) -> Result<Decided, Undecided> {
-    let acquire = Acquire {
-        agent: AgentName::new(&format!("agent-{number}")).unwrap(),
-        incarnation: credential(number).incarnation,
-        key_hash: credential(number).key.hash(),
-        ttl: Some(Span::secs(600)),
-        task: None,
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
-    };
+    let acquire = support::acquire(number, Span::secs(600));
     engine.acquire(&ElectionName::new(election).unwrap(), acquire, Span::ZERO).await
 }
 

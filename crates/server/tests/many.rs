@@ -2,24 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeSet;
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton::{Coordinator, Renewal};
 use baton_election::command::{Acquire, Release, Renew};
-use baton_election::policy::Limits;
 use baton_election::time::Span;
-use baton_election::{
-    AgentName, Answer, Command, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
-};
+use baton_election::{Answer, Command, ElectionName, Epoch, Refusal};
 use baton_server::{Engine, Options, Server};
-use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
-    StoreError, Strengths, Swapped, Undecided,
-};
+use baton_store::conformance::{Swap, Wrapped};
+use baton_store::{BoxFuture, MemoryStore, Store, StoreError, Swapped, Undecided};
 use serde_json::{Value, json};
+use support::credential;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -34,22 +31,12 @@ struct Slow {
     most: Arc<AtomicUsize>,
 }
 
-impl Store for Slow {
-    fn location(&self) -> String {
-        "slow".to_string()
+impl Wrapped for Slow {
+    fn inner(&self) -> Arc<dyn Store> {
+        Arc::new(self.inner.clone())
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
-        self.inner.read(key)
-    }
-
-    fn swap<'a>(
-        &'a self,
-        key: &'a Key,
-        expect: Expect,
-        next: &'a Record,
-        clock: Clock,
-    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+    fn swaps<'a>(&'a self, swap: Swap<'a>) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             let writing = self.writing.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(writing, Ordering::SeqCst);
@@ -57,22 +44,10 @@ impl Store for Slow {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             self.writing.fetch_sub(1, Ordering::SeqCst);
-            let panics = matches!(key, Key::Election(_)) && self.panics.swap(false, Ordering::SeqCst);
+            let panics = swap.is_of_election() && self.panics.swap(false, Ordering::SeqCst);
             assert!(!panics, "it was told to");
-            self.inner.swap(key, expect, next, clock).await
+            swap.at(&self.inner).await
         })
-    }
-
-    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-        self.inner.list(prefix)
-    }
-
-    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        self.inner.watch(key)
-    }
-
-    fn strengths(&self) -> Strengths {
-        self.inner.strengths()
     }
 }
 
@@ -80,24 +55,8 @@ fn name(text: &str) -> ElectionName {
     ElectionName::new(text).unwrap()
 }
 
-fn credential(number: u8) -> Credential {
-    Credential { incarnation: Incarnation([number; 8]), key: LeaseKey([number; 16]) }
-}
-
 fn acquire(number: u8) -> Acquire {
-    Acquire {
-        agent: AgentName::new(&format!("agent-{number}")).unwrap(),
-        incarnation: credential(number).incarnation,
-        key_hash: credential(number).key.hash(),
-        ttl: Some(Span::secs(60)),
-        task: None,
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
-    }
+    support::acquire(number, Span::secs(60))
 }
 
 fn release(number: u8, epoch: Epoch) -> Release {

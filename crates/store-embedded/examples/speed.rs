@@ -25,17 +25,14 @@ fn cpu() -> Duration {
 fn led(name: &str) -> Document {
     let election = ElectionName::new(name).unwrap();
     let acquire = Acquire {
-        agent: baton_election::AgentName::new("agent-1").unwrap(),
-        incarnation: Incarnation([1; 8]),
-        key_hash: LeaseKey([1; 16]).hash(),
-        ttl: None,
         task: Some("measure".to_string()),
         capabilities: Default::default(),
         limits: Default::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
+        ..Acquire::new(
+            baton_election::AgentName::new("agent-1").unwrap(),
+            Incarnation([1; 8]),
+            LeaseKey([1; 16]).hash(),
+        )
     };
     let evidence = Evidence {
         election: &election,

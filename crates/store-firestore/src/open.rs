@@ -114,17 +114,9 @@ mod tests {
     fn led(ttl: Span) -> (Key, Record) {
         let election = ElectionName::new("e").unwrap();
         let acquire = Acquire {
-            agent: AgentName::new("a").unwrap(),
-            incarnation: Incarnation([1; 8]),
-            key_hash: KeyHash([1; 32]),
             ttl: Some(ttl),
-            task: None,
-            capabilities: std::collections::BTreeSet::new(),
             limits: baton_election::policy::Limits::default(),
-            reason: None,
-            noticed: None,
-            offer: false,
-            contact: None,
+            ..Acquire::new(AgentName::new("a").unwrap(), Incarnation([1; 8]), KeyHash([1; 32]))
         };
         let evidence = Evidence {
             election: &election,

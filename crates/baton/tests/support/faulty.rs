@@ -4,11 +4,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use baton::election::{ElectionName, Moment, Span};
-use baton::store::{
-    BoxFuture, BoxStream, Change, Clock, Expect, Key, Prefix, Reading, Record, Store, StoreError, Strengths,
-    Swapped, boot,
-};
+use baton::election::{Moment, Span};
+use baton::store::conformance::{Swap, Wrapped};
+use baton::store::{BoxFuture, Key, Prefix, Reading, Store, StoreError, Swapped, boot};
 use tokio::sync::watch;
 
 /// What happens to one swap.
@@ -122,15 +120,6 @@ impl Faulty {
         self.operations.load(Ordering::Relaxed)
     }
 
-    fn unavailable(&self, why: &str) -> StoreError {
-        let location = self.location();
-        StoreError::Unavailable { location, why: why.to_string(), hint: "this is a test".to_string() }
-    }
-
-    fn unknown(&self) -> StoreError {
-        StoreError::Unknown { location: self.location(), why: "the reply is lost".to_string() }
-    }
-
     /// Before a request goes out.
     fn send(&self) -> Result<(), StoreError> {
         self.operations.fetch_add(1, Ordering::Relaxed);
@@ -168,20 +157,15 @@ impl Faulty {
         (dice < chaos.before + chaos.after).then_some(Fault::After)
     }
 
-    async fn do_swap(
-        &self,
-        key: &Key,
-        expect: Expect,
-        next: &Record,
-        clock: Clock,
-    ) -> Result<Swapped, StoreError> {
+    async fn do_swap(&self, swap: Swap<'_>) -> Result<Swapped, StoreError> {
+        let key = swap.key;
         self.send()?;
         let fault = self.fault_of(key);
         if fault == Some(Fault::Before) {
             return Err(self.unavailable("failed before"));
         }
         let sent = boot::now();
-        let swapped = self.inner.swap(key, expect, next, clock).await;
+        let swapped = swap.at(&*self.inner).await;
         if swapped.is_ok() && is_election(key) {
             self.weather().applied.push(sent);
         }
@@ -193,12 +177,12 @@ impl Faulty {
     }
 }
 
-impl Store for Faulty {
-    fn location(&self) -> String {
-        format!("faulty {}", self.inner.location())
+impl Wrapped for Faulty {
+    fn inner(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.inner)
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+    fn reads<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
         Box::pin(async move {
             self.send()?;
             if self.fails_to_read() {
@@ -210,38 +194,16 @@ impl Store for Faulty {
         })
     }
 
-    fn swap<'a>(
-        &'a self,
-        key: &'a Key,
-        expect: Expect,
-        next: &'a Record,
-        clock: Clock,
-    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
-        Box::pin(self.do_swap(key, expect, next, clock))
+    fn swaps<'a>(&'a self, swap: Swap<'a>) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+        Box::pin(self.do_swap(swap))
     }
 
-    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+    fn lists<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         Box::pin(async move {
             self.send()?;
             let keys = self.inner.list(prefix).await;
             self.answer().await;
             keys
         })
-    }
-
-    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        self.inner.watch(key)
-    }
-
-    fn strengths(&self) -> Strengths {
-        self.inner.strengths()
-    }
-
-    fn native_history<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<baton::election::document::Transition>, StoreError>> {
-        self.inner.native_history(election, limit)
     }
 }

@@ -10,14 +10,14 @@ use crate::document::{
 };
 use crate::id::ContentHash;
 use crate::name::AgentName;
-use crate::operator::{Act, MAX_OPERATORS, PublicKey, Signed};
+use crate::operator::{Act, MAX_OPERATORS, PublicKey, SignedAct};
 use crate::policy::{ApprovalMode, Policy};
 use crate::refusal::Refusal;
 use crate::time::Span;
 
 pub(super) fn decide(
     document: Option<&Document>,
-    signed: &Signed,
+    signed: &SignedAct,
     evidence: &Evidence<'_>,
 ) -> Result<Decision, Refusal> {
     let fresh;
@@ -76,7 +76,7 @@ fn answer(after: &Document, evidence: &Evidence<'_>) -> Answer {
     }
 }
 
-fn apply(next: &mut Document, signed: &Signed, evidence: &Evidence<'_>) -> Result<(), Refusal> {
+fn apply(next: &mut Document, signed: &SignedAct, evidence: &Evidence<'_>) -> Result<(), Refusal> {
     match &signed.order.act {
         Act::Appoint { agent, lasts, force, reason } => {
             moves::check_text("reason", reason)?;

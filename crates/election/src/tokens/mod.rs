@@ -9,7 +9,7 @@ mod pattern;
 mod secret;
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ContentHash, StoreId, TokenId};
 use crate::operator::{OperatorKey, PublicKey};
+use crate::order::{Order, Signed};
 use crate::refusal::Refusal;
 use crate::store_info::StoreInfo;
 use crate::time::WallTime;
@@ -198,37 +199,17 @@ pub struct TokenOrder {
     pub change: TokenChange,
 }
 
-impl TokenOrder {
-    fn signed_bytes(&self) -> Vec<u8> {
-        let mut bytes = b"baton operator tokens 1\n".to_vec();
-        let text = serde_json::to_vec(self).unwrap_or_default();
-        assert!(!text.is_empty(), "an order is always expressible");
-        bytes.extend(text);
-        bytes
-    }
+impl Order for TokenOrder {
+    const KIND: &'static str = "tokens";
 }
 
 /// The same, signed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct SignedTokenOrder {
-    /// What is ordered.
-    pub order: TokenOrder,
-    /// By whom.
-    pub by: PublicKey,
-    /// The signature over the order.
-    #[serde(with = "crate::hex::as_text")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Signature"))]
-    pub signature: [u8; 64],
-}
+pub type SignedTokenOrder = Signed<TokenOrder>;
 
 impl OperatorKey {
     /// Signs a change of a store's tokens as they are.
     pub fn sign_tokens(&self, store: StoreId, tokens: &Tokens, change: TokenChange) -> SignedTokenOrder {
-        let order = TokenOrder { store, number: tokens.orders + 1, change };
-        let signature = self.sign_bytes(&order.signed_bytes());
-        SignedTokenOrder { order, by: self.public(), signature }
+        self.sign_order(TokenOrder { store, number: tokens.orders + 1, change })
     }
 }
 
@@ -236,16 +217,9 @@ impl SignedTokenOrder {
     /// The tokens after it; the same if it was the last that was carried out.
     pub fn carry_out(&self, tokens: &Tokens, info: &StoreInfo) -> Result<Tokens, Refusal> {
         let TokenOrder { store, number, change } = &self.order;
-        if *store != info.id {
-            return Err(Refusal::WrongKey { why: format!("the order was signed for the store {store}") });
-        }
-        if !info.operator_keys.contains(&self.by) {
-            let why = format!("the key {} is not an operator's in this store", self.by);
-            return Err(Refusal::WrongKey { why });
-        }
-        if !self.by.signed(&self.order.signed_bytes(), &self.signature) {
-            return Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() });
-        }
+        self.check_store(*store, info)?;
+        self.check_operator(info)?;
+        self.check_signature()?;
         let signature = ContentHash::of(&self.signature);
         if *number == tokens.orders && tokens.last == Some(signature) {
             return Ok(tokens.clone());
@@ -291,6 +265,7 @@ impl SignedTokenOrder {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
     use alloc::vec;
 
     use super::*;

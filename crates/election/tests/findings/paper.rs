@@ -1,7 +1,5 @@
 //! Whatever a decision accepts can be written and read, and is the same then.
 
-use std::collections::BTreeSet;
-
 use baton_election::command::{Acquire, WriteCheckpoint};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::policy::Limits;
@@ -28,17 +26,9 @@ fn ask(document: Option<&Document>, command: &Command, wall: WallTime) -> Result
 fn acquire(ttl: Option<Span>, limits: Limits) -> Command {
     let credential = cast::credential("a", 1);
     Command::Acquire(Acquire {
-        agent: cast::agent("a"),
-        incarnation: credential.incarnation,
-        key_hash: credential.key.hash(),
         ttl,
-        task: None,
-        capabilities: BTreeSet::new(),
         limits,
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
+        ..Acquire::new(cast::agent("a"), credential.incarnation, credential.key.hash())
     })
 }
 

@@ -9,10 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton::election::{AgentName, ElectionName, ResourceName, Span};
-use baton::store::{
-    BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
-    StoreError, Strengths, Swapped,
-};
+use baton::store::conformance::{Swap, Wrapped};
+use baton::store::{BoxFuture, Key, MemoryStore, Reading, Store, StoreError, Swapped};
 use baton::{Bid, Coordinator, Grant, Memory, mint_credential};
 use baton_guard::{Guard, Settings};
 use bytes::Bytes;
@@ -158,20 +156,16 @@ pub(crate) struct Fickle {
 impl Fickle {
     fn up(&self) -> Result<(), StoreError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        if !self.down.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        let (location, why) = ("fickle".to_string(), "it was told to".to_string());
-        Err(StoreError::Unavailable { location, why, hint: String::new() })
+        if self.down.load(Ordering::SeqCst) { Err(self.unavailable("it was told to")) } else { Ok(()) }
     }
 }
 
-impl Store for Fickle {
-    fn location(&self) -> String {
-        self.inner.location()
+impl Wrapped for Fickle {
+    fn inner(&self) -> Arc<dyn Store> {
+        Arc::new(self.inner.clone())
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+    fn reads<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
         Box::pin(async move {
             self.up()?;
             let _ = self.stalled.subscribe().wait_for(|stalled| !*stalled).await;
@@ -179,29 +173,11 @@ impl Store for Fickle {
         })
     }
 
-    fn swap<'a>(
-        &'a self,
-        key: &'a Key,
-        expect: Expect,
-        next: &'a Record,
-        clock: Clock,
-    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+    fn swaps<'a>(&'a self, swap: Swap<'a>) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             self.up()?;
-            self.inner.swap(key, expect, next, clock).await
+            swap.at(&self.inner).await
         })
-    }
-
-    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-        self.inner.list(prefix)
-    }
-
-    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        self.inner.watch(key)
-    }
-
-    fn strengths(&self) -> Strengths {
-        self.inner.strengths()
     }
 }
 

@@ -11,10 +11,9 @@ use baton_election::id::StoreId;
 use baton_election::{Document, ElectionName, Epoch};
 use baton_pubsub::Notified;
 use baton_pubsub::google::Route;
-use baton_store::conformance::{Required, required};
+use baton_store::conformance::{Required, Wrapped, required};
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
-    StoreError, Strengths, Swapped, Version,
+    BoxFuture, BoxStream, Change, Clock, Key, MemoryStore, Record, Store, StoreError, Version,
 };
 use serde_json::Value;
 
@@ -24,35 +23,13 @@ pub(crate) struct Silent {
     inner: MemoryStore,
 }
 
-impl Store for Silent {
-    fn location(&self) -> String {
-        "test:silent".to_string()
+impl Wrapped for Silent {
+    fn inner(&self) -> Arc<dyn Store> {
+        Arc::new(self.inner.clone())
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
-        self.inner.read(key)
-    }
-
-    fn swap<'a>(
-        &'a self,
-        key: &'a Key,
-        expect: Expect,
-        next: &'a Record,
-        clock: Clock,
-    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
-        self.inner.swap(key, expect, next, clock)
-    }
-
-    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-        self.inner.list(prefix)
-    }
-
-    fn watch<'a>(&'a self, _key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+    fn watches<'a>(&'a self, _key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
         Box::pin(async { Ok(Box::pin(futures_util::stream::pending()) as BoxStream<Change>) })
-    }
-
-    fn strengths(&self) -> Strengths {
-        self.inner.strengths()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton_door::ProblemShown;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
-use baton_election::operator::Signed;
+use baton_election::operator::SignedAct;
 use baton_election::time::Span;
 use baton_election::{Answer, Command, ElectionName, Epoch};
 use futures_util::StreamExt;
@@ -49,7 +49,7 @@ pub(super) struct Item {
     checkpoint: Option<Box<WriteCheckpoint>>,
     acknowledge: Option<Box<Acknowledge>>,
     report: Option<Box<Report>>,
-    operate: Option<Box<Signed>>,
+    operate: Option<Box<SignedAct>>,
 }
 
 /// An entry of a batch. What is none is answered as malformed, and the others are carried out.

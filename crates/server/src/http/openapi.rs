@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use baton_door::ProblemShown;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::document::Transition;
-use baton_election::operator::{Signed, SignedKeys};
+use baton_election::operator::{SignedAct, SignedKeys};
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{AgentName, Candidate, ElectionName, Fence, ResourceName};
 use baton_store::sessions::{
@@ -210,7 +210,7 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::Checkpoint => types.subschema_for::<WriteCheckpoint>(),
         Ask::Acknowledge => types.subschema_for::<Acknowledge>(),
         Ask::Report => types.subschema_for::<Report>(),
-        Ask::Operate => types.subschema_for::<Signed>(),
+        Ask::Operate => types.subschema_for::<SignedAct>(),
         Ask::Enlist => types.subschema_for::<Candidate>(),
         Ask::Withdraw => types.subschema_for::<calls::Withdrawal>(),
         Ask::Batch => types.subschema_for::<Vec<batch::AnyItem>>(),

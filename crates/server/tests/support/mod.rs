@@ -1,18 +1,17 @@
 //! A store between several servers and what they share, to be held back, cut off and wiped.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_election::command::Acquire;
-use baton_election::policy::Limits;
 use baton_election::time::Span;
 use baton_election::{AgentName, Credential, ElectionName, Incarnation, LeaseKey};
+use baton_store::conformance::{Swap, Wrapped};
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
-    StoreError, Strengths, Swapped,
+    BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Store, StoreError,
+    Strengths, Swapped,
 };
 use tokio::sync::watch;
 
@@ -48,7 +47,7 @@ impl Held {
 
     /// Nothing is left but what the store knows of itself.
     pub(crate) async fn wipe(&self) {
-        let info = self.inner().read(&Key::Store).await.unwrap().found;
+        let info = self.memory().read(&Key::Store).await.unwrap().found;
         let empty = MemoryStore::default();
         if let Some((record, _)) = info {
             empty.swap(&Key::Store, Expect::Absent, &record, Clock::Restart).await.unwrap();
@@ -56,80 +55,66 @@ impl Held {
         *self.inner.lock().unwrap() = empty;
     }
 
-    fn inner(&self) -> MemoryStore {
+    fn memory(&self) -> MemoryStore {
         self.inner.lock().unwrap().clone()
     }
 
     fn reached(&self) -> Result<(), StoreError> {
         match self.cut.load(Ordering::SeqCst) {
             false => Ok(()),
-            true => Err(StoreError::Unavailable {
-                location: self.location(),
-                why: "it is cut off".to_string(),
-                hint: String::new(),
-            }),
+            true => Err(self.unavailable("it is cut off")),
         }
     }
 }
 
-impl Store for Held {
-    fn location(&self) -> String {
-        "held".to_string()
+impl Wrapped for Held {
+    fn inner(&self) -> Arc<dyn Store> {
+        Arc::new(self.memory())
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+    fn reads<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
         Box::pin(async move {
             self.reached()?;
-            let reading = self.inner().read(key).await?;
+            let reading = self.memory().read(key).await?;
             Ok(Reading { age: reading.age.filter(|_| !self.ageless), ..reading })
         })
     }
 
-    fn swap<'a>(
-        &'a self,
-        key: &'a Key,
-        expect: Expect,
-        next: &'a Record,
-        clock: Clock,
-    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+    fn swaps<'a>(&'a self, swap: Swap<'a>) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             self.reached()?;
-            let election = matches!(key, Key::Election(_));
+            let election = swap.is_of_election();
             if election {
                 self.holding.fetch_add(1, Ordering::SeqCst);
                 let _ = self.hold.subscribe().wait_for(|hold| !hold).await;
                 self.holding.fetch_sub(1, Ordering::SeqCst);
             }
-            let swapped = self.inner().swap(key, expect, next, clock).await?;
+            let swapped = swap.at(&self.memory()).await?;
             if election && self.lose_answer.swap(false, Ordering::SeqCst) {
-                return Err(StoreError::Unknown { location: self.location(), why: "lost".to_string() });
+                return Err(self.unknown());
             }
             Ok(swapped)
         })
     }
 
-    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
+    fn lists<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         Box::pin(async move {
             self.reached()?;
-            self.inner().list(prefix).await
+            self.memory().list(prefix).await
         })
     }
 
-    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
+    fn watches<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
         Box::pin(async move {
             match self.untold.load(Ordering::SeqCst) {
-                false => self.inner().watch(key).await,
-                true => Err(StoreError::Unavailable {
-                    location: self.location(),
-                    why: "it tells nothing".to_string(),
-                    hint: String::new(),
-                }),
+                false => self.memory().watch(key).await,
+                true => Err(self.unavailable("it tells nothing")),
             }
         })
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths { stamped: !self.ageless, ..self.inner().strengths() }
+    fn has_strengths(&self) -> Strengths {
+        Strengths { stamped: !self.ageless, ..self.memory().strengths() }
     }
 }
 
@@ -143,17 +128,12 @@ pub(crate) fn credential(number: u8) -> Credential {
 
 pub(crate) fn acquire(number: u8, ttl: Span) -> Acquire {
     Acquire {
-        agent: AgentName::new(&format!("agent-{number}")).unwrap(),
-        incarnation: credential(number).incarnation,
-        key_hash: credential(number).key.hash(),
         ttl: Some(ttl),
-        task: None,
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
+        ..Acquire::new(
+            AgentName::new(&format!("agent-{number}")).unwrap(),
+            credential(number).incarnation,
+            credential(number).key.hash(),
+        )
     }
 }
 

@@ -2,12 +2,10 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use baton_election::command::Acquire;
 use baton_election::id::{Incarnation, LeaseKey, StoreId};
-use baton_election::policy::Limits;
 use baton_election::{
     AgentName, Command, Document, ElectionName, Epoch, Evidence, Refusal, Span, WallTime, decide,
 };
@@ -57,19 +55,11 @@ pub(crate) fn asked(
     age: Span,
     floor: Epoch,
 ) -> Result<Document, Refusal> {
-    let acquire = Acquire {
-        agent: AgentName::new(&format!("agent-{number}")).unwrap(),
-        incarnation: Incarnation([number; 8]),
-        key_hash: LeaseKey([number; 16]).hash(),
-        ttl: None,
-        task: None,
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
-    };
+    let acquire = Acquire::new(
+        AgentName::new(&format!("agent-{number}")).unwrap(),
+        Incarnation([number; 8]),
+        LeaseKey([number; 16]).hash(),
+    );
     let evidence = Evidence {
         election: &election(name),
         store: StoreId([7; 8]),

@@ -4,14 +4,12 @@
 
 pub(crate) mod server;
 
-use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_election::command::Acquire;
 use baton_election::id::{Credential, Incarnation, LeaseKey, StoreId};
-use baton_election::policy::Limits;
 use baton_election::{
     AgentName, Command as Ask, Document, ElectionName, Epoch, Evidence, Span, StoreInfo, WallTime, decide,
 };
@@ -94,19 +92,7 @@ pub(crate) fn credential() -> Credential {
 
 /// An election that this agent leads, granted above an epoch.
 pub(crate) fn led(text: &str, by: &str, floor: Epoch) -> Document {
-    let acquire = Acquire {
-        agent: agent(by),
-        incarnation: Incarnation([1; 8]),
-        key_hash: LeaseKey([2; 16]).hash(),
-        ttl: None,
-        task: None,
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
-    };
+    let acquire = Acquire::new(agent(by), Incarnation([1; 8]), LeaseKey([2; 16]).hash());
     let evidence = Evidence {
         election: &name(text),
         store: StoreId([7; 8]),

@@ -8,11 +8,8 @@ pub(crate) mod http;
 pub(crate) mod proxy;
 pub(crate) mod rest;
 
-use std::collections::BTreeSet;
-
 use baton_election::command::{Acquire, Release, Renew};
 use baton_election::id::{Credential, Incarnation, LeaseKey, StoreId};
-use baton_election::policy::Limits;
 use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, Span, WallTime, decide};
 use baton_store::conformance::{Required, required};
 use baton_store::{Clock, Expect, Key, Reading, Record, Store, StoreError, Version};
@@ -84,17 +81,14 @@ pub(crate) fn led_above(
     ttl: Option<Span>,
 ) -> Document {
     let acquire = Acquire {
-        agent: AgentName::new(agent).unwrap(),
-        incarnation: Incarnation(getrandom::u64().unwrap().to_be_bytes()),
-        key_hash: LeaseKey([number(agent); 16]).hash(),
         ttl,
         task: Some("refactor authentication".to_string()),
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
         noticed: Some(Span::millis(20)),
-        offer: false,
-        contact: None,
+        ..Acquire::new(
+            AgentName::new(agent).unwrap(),
+            Incarnation(getrandom::u64().unwrap().to_be_bytes()),
+            LeaseKey([number(agent); 16]).hash(),
+        )
     };
     with_evidence(name, Span::secs(3_600), floor, |evidence| {
         decide(before, &Command::Acquire(acquire), evidence).unwrap().next.unwrap()

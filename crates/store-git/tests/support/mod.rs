@@ -2,13 +2,11 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use baton_election::command::{Acquire, Release, Renew};
 use baton_election::id::{Credential, Incarnation, LeaseKey, StoreId};
-use baton_election::policy::Limits;
 use baton_election::{
     AgentName, Command as Ask, Document, ElectionName, Epoch, Evidence, Span, WallTime, decide,
 };
@@ -117,28 +115,13 @@ fn with_evidence<T>(name: &str, age: Span, act: impl FnOnce(&Evidence<'_>) -> T)
 
 /// What is there after `agent` took the election, whose lease has long run out.
 pub(crate) fn led(name: &str, before: Option<&Document>, agent: &str) -> Document {
+    // Never the same twice for one agent: an incarnation leads once.
+    let life = before.map_or(0, |document| document.epoch.0.to_le_bytes()[0]);
+    let incarnation = Incarnation([number(agent), life, 0, 0, 0, 0, 0, 1]);
     let acquire = Acquire {
-        agent: AgentName::new(agent).unwrap(),
-        // Never the same twice for one agent: an incarnation leads once.
-        incarnation: Incarnation([
-            number(agent),
-            before.map_or(0, |d| d.epoch.0.to_le_bytes()[0]),
-            0,
-            0,
-            0,
-            0,
-            0,
-            1,
-        ]),
-        key_hash: LeaseKey([number(agent); 16]).hash(),
-        ttl: None,
         task: Some("refactor authentication".to_string()),
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
         noticed: Some(Span::millis(20)),
-        offer: false,
-        contact: None,
+        ..Acquire::new(AgentName::new(agent).unwrap(), incarnation, LeaseKey([number(agent); 16]).hash())
     };
     with_evidence(name, Span::secs(3_600), |evidence| {
         decide(before, &Ask::Acquire(acquire), evidence).unwrap().next.unwrap()

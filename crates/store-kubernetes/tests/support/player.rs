@@ -81,17 +81,9 @@ impl Player {
         let asked_at = boot::now();
         self.credential = fresh_credential();
         let acquire = Acquire {
-            agent: self.agent.clone(),
-            incarnation: self.credential.incarnation,
-            key_hash: self.credential.key.hash(),
             ttl: Some(self.ttl),
             task: Some("refactor authentication".to_string()),
-            capabilities: BTreeSet::new(),
-            limits: Limits::default(),
-            reason: None,
-            noticed: None,
-            offer: false,
-            contact: None,
+            ..Acquire::new(self.agent.clone(), self.credential.incarnation, self.credential.key.hash())
         };
         self.epoch = self.ask(&Command::Acquire(acquire)).await?.epoch;
         Ok(asked_at)

@@ -1,10 +1,7 @@
 //! Documents to write, and ways to write them.
 
-use std::collections::BTreeSet;
-
 use baton_election::command::{Acquire, Release, Renew};
 use baton_election::id::{Credential, Incarnation, LeaseKey, StoreId};
-use baton_election::policy::Limits;
 use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, Span, WallTime, decide};
 use baton_store::{Clock, Expect, Key, Record, Store, StoreError, Version};
 
@@ -44,19 +41,12 @@ pub fn led_above(name: &str, before: Option<&Document>, agent: &str, ttl: Span, 
     let past = before.map_or(floor.0, |document| document.epoch.0);
     let mut life = past.to_le_bytes();
     life[7] = number(agent);
+    // Never the same twice for one agent: an incarnation leads once.
+    let incarnation = Incarnation(life);
     let acquire = Acquire {
-        agent: AgentName::new(agent).unwrap(),
-        // Never the same twice for one agent: an incarnation leads once.
-        incarnation: Incarnation(life),
-        key_hash: LeaseKey([number(agent); 16]).hash(),
         ttl: Some(ttl),
         task: Some("refactor authentication".to_string()),
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
+        ..Acquire::new(AgentName::new(agent).unwrap(), incarnation, LeaseKey([number(agent); 16]).hash())
     };
     with_evidence(name, Span::secs(36_000), floor, |evidence| {
         decide(before, &Command::Acquire(acquire), evidence).unwrap().next.unwrap()

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use baton_election::command::Acquire;
 use baton_election::id::{Incarnation, LeaseKey, StoreId};
-use baton_election::policy::Limits;
 use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, Span, WallTime, decide};
 use baton_store::conformance::{Required, required};
 use baton_store::{BoxFuture, Clock, Expect, Key, Record, Store, StoreError, Swapped, boot};
@@ -171,17 +170,9 @@ pub(crate) fn election(name: &str) -> (ElectionName, Key) {
 /// An election that an agent of this name leads, granted above an epoch.
 pub(crate) fn led(election: &ElectionName, agent: &str, floor: u64) -> Record {
     let acquire = Acquire {
-        agent: AgentName::new(agent).unwrap(),
-        incarnation: Incarnation([1; 8]),
-        key_hash: LeaseKey([1; 16]).hash(),
         ttl: Some(Span::secs(30)),
         task: Some("refactor \"auth\"\n".to_string()),
-        capabilities: std::collections::BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
+        ..Acquire::new(AgentName::new(agent).unwrap(), Incarnation([1; 8]), LeaseKey([1; 16]).hash())
     };
     let evidence = Evidence {
         election,

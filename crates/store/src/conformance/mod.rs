@@ -11,12 +11,14 @@ mod sample;
 mod server;
 mod swaps;
 mod watches;
+mod wrapped;
 
 use std::sync::Arc;
 
 pub use deaf::{OpenAt, bounded, plain_words};
 pub use deletion::{Delete, survived};
 pub use server::{Required, required};
+pub use wrapped::{Swap, Wrapped};
 
 use crate::store::{BoxFuture, Store};
 

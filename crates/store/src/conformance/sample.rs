@@ -1,10 +1,7 @@
 //! Records to write.
 
-use std::collections::BTreeSet;
-
 use baton_election::command::Acquire;
 use baton_election::id::{Incarnation, LeaseKey, StoreId};
-use baton_election::policy::Limits;
 use baton_election::time::WallTime;
 use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, decide};
 
@@ -30,17 +27,9 @@ pub(super) fn led(election: &ElectionName, number: u8) -> Document {
 pub(super) fn led_above(election: &ElectionName, number: u8, floor: Epoch) -> Document {
     let Ok(agent) = AgentName::new(&format!("agent-{number}")) else { unreachable!("it is a plain name") };
     let acquire = Acquire {
-        agent,
-        incarnation: Incarnation([number; 8]),
-        key_hash: LeaseKey([number; 16]).hash(),
-        ttl: None,
         task: Some("conformance".to_string()),
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
         contact: Some("http://127.0.0.1:7420".to_string()),
+        ..Acquire::new(agent, Incarnation([number; 8]), LeaseKey([number; 16]).hash())
     };
     let evidence = Evidence {
         election,

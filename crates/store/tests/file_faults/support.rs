@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use baton_election::command::Acquire;
-use baton_election::policy::Limits;
 use baton_election::{
     AgentName, Candidate, ContentHash, Document, ElectionName, Epoch, Evidence, Incarnation, KeyHash,
     LeaseKey, Span, StoreId, WallTime, decide,
@@ -38,17 +37,13 @@ pub(crate) fn writer(folder: &Path) -> FileStore {
 pub(crate) fn led(number: u8) -> Record {
     let election = election();
     let acquire = Acquire {
-        agent: AgentName::new(&format!("agent-{number}")).unwrap(),
-        incarnation: Incarnation([number; 8]),
-        key_hash: LeaseKey([number; 16]).hash(),
-        ttl: None,
         task: Some("refactor authentication".to_string()),
         capabilities: [].into(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
+        ..Acquire::new(
+            AgentName::new(&format!("agent-{number}")).unwrap(),
+            Incarnation([number; 8]),
+            LeaseKey([number; 16]).hash(),
+        )
     };
     let evidence = Evidence {
         election: &election,

@@ -1,0 +1,73 @@
+//! What an operator orders, signed: for one store and with a number, so that it is neither moved to another nor played again.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::StoreId;
+use crate::operator::{OperatorKey, PublicKey};
+use crate::refusal::Refusal;
+use crate::store_info::StoreInfo;
+
+/// Something that an operator orders.
+pub trait Order: Serialize {
+    /// What stands before its text where it is signed: an order of one kind is none of another.
+    const KIND: &'static str;
+}
+
+/// An order, and by whom it was signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Signed{O}"))]
+#[serde(deny_unknown_fields)]
+pub struct Signed<O> {
+    /// What is ordered.
+    pub order: O,
+    /// By whom.
+    pub by: PublicKey,
+    /// The signature over the order.
+    #[serde(with = "crate::hex::as_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Signature"))]
+    pub signature: [u8; 64],
+}
+
+impl OperatorKey {
+    /// Signs an order.
+    pub(crate) fn sign_order<O: Order>(&self, order: O) -> Signed<O> {
+        let signature = self.sign_bytes(&signed_bytes(&order));
+        Signed { order, by: self.public(), signature }
+    }
+}
+
+impl<O: Order> Signed<O> {
+    /// Refuses what its signer did not sign.
+    pub(crate) fn check_signature(&self) -> Result<(), Refusal> {
+        if self.by.signed(&signed_bytes(&self.order), &self.signature) {
+            return Ok(());
+        }
+        Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() })
+    }
+
+    /// Refuses what was signed for another store than this one.
+    pub(crate) fn check_store(&self, signed_for: StoreId, info: &StoreInfo) -> Result<(), Refusal> {
+        if signed_for == info.id {
+            return Ok(());
+        }
+        Err(Refusal::WrongKey { why: format!("the order was signed for the store {signed_for}") })
+    }
+
+    /// Refuses what none of the store's operators signed.
+    pub(crate) fn check_operator(&self, info: &StoreInfo) -> Result<(), Refusal> {
+        if info.operator_keys.contains(&self.by) {
+            return Ok(());
+        }
+        Err(Refusal::WrongKey { why: format!("the key {} is not an operator's in this store", self.by) })
+    }
+}
+
+fn signed_bytes<O: Order>(order: &O) -> Vec<u8> {
+    let text = serde_json::to_string(order).unwrap_or_default();
+    assert!(!text.is_empty(), "an order is always expressible");
+    format!("baton operator {} 1\n{text}", O::KIND).into_bytes()
+}
