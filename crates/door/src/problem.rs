@@ -76,16 +76,22 @@ impl Problem {
     pub fn too_many(detail: &str, wait: Duration) -> Problem {
         let millis = wait.as_millis();
         let hint = format!("try again in {millis} ms; nothing was done");
-        let facts =
-            Map::from_iter([("retry_in_ms".to_string(), u64::try_from(millis).unwrap_or(u64::MAX).into())]);
-        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many", detail, hint);
-        Problem { facts, ..problem }.again_in(wait.as_secs().saturating_add(1))
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many", detail, hint)
+            .with("retry_in_ms", u64::try_from(millis).unwrap_or(u64::MAX))
+            .again_in(wait.as_secs().saturating_add(1))
     }
 
     /// The same may succeed in so many seconds.
     #[must_use]
     pub fn again_in(self, seconds: u64) -> Problem {
         Problem { header: Some((RETRY_AFTER, HeaderValue::from(seconds))), ..self }
+    }
+
+    /// With a fact more.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
+        self.facts.insert(name.to_string(), value.into());
+        self
     }
 
     /// The stable word for it.

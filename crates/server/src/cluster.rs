@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::http::{Front, Register, Service, Turn};
 use crate::options::Options;
 use crate::tokens;
-use crate::webhooks::{Deliveries, Receiver, Secret, Tell};
+use crate::webhooks::{Deliveries, Receiver, Tell};
 
 /// How long a server waits after it failed to become active.
 const AFTER_A_FAILURE: Duration = Duration::from_secs(1);
@@ -55,7 +55,6 @@ pub(crate) struct Door {
 /// Who is told of changes of leader, and how.
 pub(crate) struct Heralds {
     pub(crate) receivers: Vec<Receiver>,
-    pub(crate) secret: Secret,
     pub(crate) tell: Tell,
 }
 
@@ -150,8 +149,8 @@ impl Cluster {
         let Door { address, register, options, .. } = &self.door;
         let service = Service::new(engine.clone(), *address, Arc::clone(register), options.clone());
         let turn = Arc::new(Turn::new(service, lead));
-        let _deliveries = self.heralds.as_ref().map(|Heralds { receivers, secret, tell }| {
-            Deliveries::start(&engine, turn.run(), receivers.clone(), secret, tell)
+        let _deliveries = self.heralds.as_ref().map(|Heralds { receivers, tell }| {
+            Deliveries::start(&engine, turn.run(), receivers.clone(), tell)
         });
         self.door.front.begin(&turn);
         (self.tell)(Turned::Active(epoch));

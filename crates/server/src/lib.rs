@@ -124,13 +124,13 @@ impl Server {
     }
 
     /// Tells others of every change of leader, until what is returned is dropped; one of several servers, while it is the active one.
-    pub fn tell(&mut self, receivers: Vec<Receiver>, secret: Secret, tell: Tell) -> Option<Deliveries> {
+    pub fn tell(&mut self, receivers: Vec<Receiver>, tell: Tell) -> Option<Deliveries> {
         match &mut self.serves {
             Serves::Alone(service) => {
-                Some(Deliveries::start(&service.engine, service.run(), receivers, &secret, &tell))
+                Some(Deliveries::start(&service.engine, service.run(), receivers, &tell))
             }
             Serves::InTurn(cluster) => {
-                cluster.heralds = Some(Heralds { receivers, secret, tell });
+                cluster.heralds = Some(Heralds { receivers, tell });
                 None
             }
         }

@@ -2,23 +2,20 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::collections::BTreeSet;
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use baton_election::command::{Acquire, Release, Renew};
+use baton_election::command::{Release, Renew};
 use baton_election::operator::{Act, OperatorKey};
-use baton_election::policy::Limits;
 use baton_election::time::Span;
-use baton_election::{
-    AgentName, Answer, Command, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
-};
+use baton_election::{Answer, Command, Epoch, Refusal};
 use baton_server::{Engine, Options, Server, StartError};
-use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Decided, Expect, Key, MemoryStore, Prefix, Reading, Record, Store,
-    StoreError, Strengths, Swapped, Undecided, boot,
-};
+use baton_store::conformance::{Swap, Wrapped};
+use baton_store::{BoxFuture, Decided, Key, MemoryStore, Store, StoreError, Swapped, Undecided, boot};
+use support::{acquire, credential, election};
 
 /// A memory store whose swaps of elections are counted, delayed and broken.
 #[derive(Clone, Default)]
@@ -32,79 +29,29 @@ struct Watched {
     fail: Arc<AtomicBool>,
 }
 
-impl Store for Watched {
-    fn location(&self) -> String {
-        "watched".to_string()
+impl Wrapped for Watched {
+    fn inner(&self) -> Arc<dyn Store> {
+        Arc::new(self.inner.clone())
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
-        self.inner.read(key)
-    }
-
-    fn swap<'a>(
-        &'a self,
-        key: &'a Key,
-        expect: Expect,
-        next: &'a Record,
-        clock: Clock,
-    ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
+    fn swaps<'a>(&'a self, swap: Swap<'a>) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
-            if !matches!(key, Key::Election(_)) {
-                return self.inner.swap(key, expect, next, clock).await;
+            if !swap.is_of_election() {
+                return swap.at(&self.inner).await;
             }
             self.swaps.fetch_add(1, Ordering::SeqCst);
             if self.slow.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             if self.fail.swap(false, Ordering::SeqCst) {
-                return Err(StoreError::Unavailable {
-                    location: self.location(),
-                    why: "it was told to".to_string(),
-                    hint: String::new(),
-                });
+                return Err(self.unavailable("it was told to"));
             }
-            let swapped = self.inner.swap(key, expect, next, clock).await?;
+            let swapped = swap.at(&self.inner).await?;
             if self.lose_answer.swap(false, Ordering::SeqCst) {
-                return Err(StoreError::Unknown { location: self.location(), why: "lost".to_string() });
+                return Err(self.unknown());
             }
             Ok(swapped)
         })
-    }
-
-    fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-        self.inner.list(prefix)
-    }
-
-    fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        self.inner.watch(key)
-    }
-
-    fn strengths(&self) -> Strengths {
-        self.inner.strengths()
-    }
-}
-
-fn election() -> ElectionName {
-    ElectionName::new("e").unwrap()
-}
-
-fn credential(number: u8) -> Credential {
-    Credential { incarnation: Incarnation([number; 8]), key: LeaseKey([number; 16]) }
-}
-
-fn acquire(number: u8, ttl: Span) -> Acquire {
-    Acquire {
-        agent: AgentName::new(&format!("agent-{number}")).unwrap(),
-        incarnation: credential(number).incarnation,
-        key_hash: credential(number).key.hash(),
-        ttl: Some(ttl),
-        task: None,
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
     }
 }
 
@@ -393,4 +340,22 @@ async fn a_store_that_others_can_write_is_refused() {
     assert!(matches!(refused, Some(StartError::Shared(_))), "{refused:?}");
     let refused = Server::listen("0.0.0.0:0".parse().unwrap(), &Options::default()).await.err();
     assert!(matches!(refused, Some(StartError::NoTls(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_wait_in_line_ends_in_time_even_if_the_write_that_would_have_ended_it_fails() {
+    let (engine, store) = engine().await;
+    let epoch = grant(&engine, 1, Span::secs(600)).await;
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.acquire(&election(), acquire(2, Span::secs(600)), Span::millis(400)).await }
+    });
+    // The one who waits is in line by then. Its time ends while the hand-over is being written, and that fails.
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    store.slow.store(true, Ordering::SeqCst);
+    store.fail.store(true, Ordering::SeqCst);
+    let released = release(&engine, 1, epoch).await;
+    assert!(matches!(released, Err(Undecided::Store(StoreError::Unavailable { .. }))), "{released:?}");
+    let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it waits on").unwrap();
+    assert!(matches!(waited, Err(Undecided::Store(_) | Undecided::Refused(_))), "{waited:?}");
 }

@@ -22,7 +22,6 @@ use sha2::Sha256;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-const SECRET: &str = "a secret of the test's own";
 /// A bound on a hang, not an expectation.
 const HANG: Duration = Duration::from_secs(60);
 
@@ -77,7 +76,7 @@ impl Listening {
         match mood {
             Mood::Takes => {
                 let header = |name: &str| parts.headers.get(name).unwrap().to_str().unwrap().to_string();
-                verify(&header("baton-signature"), &body);
+                verify(&header("baton-signature"), &body, &self.secret());
                 assert_eq!(header("content-type"), "application/json");
                 let told: Value = serde_json::from_slice(&body).unwrap();
                 let id = format!("{}-{}", told["server"].as_str().unwrap(), told["number"]);
@@ -97,6 +96,11 @@ impl Listening {
         format!("http://{}/hook?of=baton", self.address)
     }
 
+    /// Each receiver has its own.
+    fn secret(&self) -> String {
+        format!("only {} and the server know it", self.address)
+    }
+
     async fn takes(&self, count: usize) -> Vec<Value> {
         let mut taken = self.taken.subscribe();
         let taken = tokio::time::timeout(HANG, taken.wait_for(|taken| taken.len() >= count));
@@ -113,13 +117,13 @@ impl Listening {
 }
 
 /// As a receiver would: in constant time.
-fn verify(header: &str, body: &[u8]) {
+fn verify(header: &str, body: &[u8], secret: &str) {
     let (seconds, signature) = header.split_once(",v1=").unwrap();
     let seconds = seconds.strip_prefix("t=").unwrap();
     let bytes: Vec<u8> = (0..signature.len() / 2)
         .map(|at| u8::from_str_radix(&signature[2 * at..2 * at + 2], 16).unwrap())
         .collect();
-    let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     mac.update(format!("{seconds}.").as_bytes());
     mac.update(body);
     mac.verify_slice(&bytes).unwrap();
@@ -140,8 +144,10 @@ async fn world(receivers: &[&Listening]) -> World {
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&said);
     let tell: Tell = Arc::new(move |text| notes.lock().unwrap().push(text.to_string()));
-    let receivers = receivers.iter().map(|listening| Receiver::new(&listening.url()).unwrap()).collect();
-    let deliveries = server.tell(receivers, Secret::new(SECRET).unwrap(), tell).unwrap();
+    let receiver = |listening: &&Listening| {
+        Receiver::new(&listening.url(), Secret::new(&listening.secret()).unwrap()).unwrap()
+    };
+    let deliveries = server.tell(receivers.iter().map(receiver).collect(), tell).unwrap();
     let url = format!("http://{}", server.address());
     tokio::spawn(server.serve(std::future::pending()));
     World { coordinator: Coordinator::connect(&url).await.unwrap(), said, _deliveries: deliveries }
@@ -253,7 +259,7 @@ async fn what_is_dropped_is_counted() {
 #[test]
 fn what_is_no_receiver_is_refused() {
     for url in ["", "ftp://a/", "a", "http:///x", "https://user:password@a/", "//a"] {
-        let refused = Receiver::new(url).err();
+        let refused = Receiver::new(url, Secret::new(&"x".repeat(16)).unwrap()).err();
         assert!(refused.as_ref().is_some_and(|why| !why.contains("password@")), "{url}: {refused:?}");
     }
     assert!(Secret::new("short").is_none());

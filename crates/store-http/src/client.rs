@@ -142,11 +142,7 @@ async fn failed(response: Response<Incoming>) -> Fault {
     let status = response.status();
     let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).and_then(server_of);
     match body(response).await {
-        Ok(body) if Fault::is_not_active(&body) => match to {
-            Some(to) => Fault::Elsewhere(to),
-            None => Fault::NotActive("no server is active at the moment".to_string()),
-        },
-        Ok(body) => Fault::said(status, &body),
+        Ok(body) => Fault::of_inactive(&body, to).unwrap_or_else(|| Fault::said(status, &body)),
         Err(fault) => fault,
     }
 }

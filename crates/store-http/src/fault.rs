@@ -38,6 +38,8 @@ struct Problem {
     code: String,
     detail: String,
     hint: String,
+    /// Whether the server that says so is the active one, if it says that.
+    active: Option<bool>,
 }
 
 impl Fault {
@@ -86,9 +88,16 @@ impl Fault {
         }
     }
 
-    /// Whether this is the word of a server that does not decide.
-    pub(crate) fn is_not_active(body: &[u8]) -> bool {
-        serde_json::from_slice::<Problem>(body).is_ok_and(|problem| problem.code == "not-active")
+    /// What a server says that does not decide, and perhaps who does; none if it is the word of one that does.
+    pub(crate) fn of_inactive(body: &[u8], to: Option<String>) -> Option<Fault> {
+        let problem: Problem = serde_json::from_slice(body).ok()?;
+        match (problem.code.as_str(), to) {
+            ("not-active", Some(to)) => Some(Fault::Elsewhere(to)),
+            ("not-active", None) => Some(Fault::NotActive("no server is active at the moment".to_string())),
+            // It had begun while it was: another may know what came of it.
+            ("unknown", _) if problem.active == Some(false) => Some(Fault::NoAnswer(problem.detail)),
+            (_, _) => None,
+        }
     }
 
     /// As the failure of a look.
@@ -160,6 +169,18 @@ mod tests {
     fn what_is_no_answer_of_a_server_is_refused() {
         let fault = Fault::said(StatusCode::NOT_FOUND, b"<html>");
         assert!(matches!(fault.of_command("l"), Undecided::Store(StoreError::Refused { .. })));
+    }
+
+    #[test]
+    fn what_a_server_did_that_was_overtaken_is_unknown_and_what_it_refused_before_is_not() {
+        let told = |body: &str, to: Option<&str>| Fault::of_inactive(body.as_bytes(), to.map(str::to_string));
+        let before = told(r#"{"code":"not-active"}"#, None).unwrap();
+        assert!(matches!(before.of_command("l"), Undecided::Store(StoreError::Unavailable { .. })));
+        let elsewhere = told(r#"{"code":"not-active"}"#, Some("http://b:1"));
+        assert!(matches!(elsewhere, Some(Fault::Elsewhere(to)) if to == "http://b:1"));
+        let after = told(r#"{"code":"unknown","active":false}"#, None).unwrap();
+        assert!(matches!(after.of_command("l"), Undecided::Store(StoreError::Unknown { .. })));
+        assert!(told(r#"{"code":"unknown"}"#, None).is_none(), "the active one does not know");
     }
 
     #[test]

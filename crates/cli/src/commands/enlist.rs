@@ -49,7 +49,9 @@ impl Enlist {
             "priority": candidate.priority, "capabilities": candidate.capabilities,
             "score": candidate.score, "load": candidate.load, "expires_in_ms": candidate.ttl.as_millis(),
         });
-        context.output.say(&data, &format!("{} stands for {} for {ttl}", candidate.agent, self.election))?;
+        // As long as the store lets it, which may be less than was asked for.
+        let (agent, lasts) = (&candidate.agent, candidate.ttl);
+        context.output.say(&data, &format!("{agent} stands for {} for {lasts}", self.election))?;
         Ok(Exit::Done)
     }
 }

@@ -16,23 +16,36 @@ pub(crate) struct Hooks {
     /// Tell this URL of every change of leader, by a signed POST; may be given several times
     #[arg(long, value_name = "URL", requires = "webhook_secret_file")]
     webhook: Vec<String>,
-    /// The file with the secret that webhooks are signed with
+    /// The file with the secret that webhooks are signed with: one for all of them, or one for each, in their order
     #[arg(long, value_name = "FILE", requires = "webhook")]
-    webhook_secret_file: Option<PathBuf>,
+    webhook_secret_file: Vec<PathBuf>,
 }
 
 impl Hooks {
     /// Who is told of changes of leader, and how that is signed.
-    pub(crate) fn receivers(&self) -> Result<Option<(Vec<Receiver>, Secret)>, Failure> {
-        let Some(file) = &self.webhook_secret_file else { return Ok(None) };
+    pub(crate) fn receivers(&self) -> Result<Option<Vec<Receiver>>, Failure> {
+        if self.webhook.is_empty() {
+            return Ok(None);
+        }
         if self.webhook.len() > MAX_WEBHOOKS {
             return Err(Failure::usage(
                 format!("{} webhooks are too many", self.webhook.len()),
                 format!("give at most {MAX_WEBHOOKS}, and let one of them tell the others"),
             ));
         }
+        let secrets = self.webhook_secret_file.iter().map(|file| secret(file));
+        let mut secrets: Vec<Secret> = secrets.collect::<Result<_, _>>()?;
+        if let [one] = &secrets[..] {
+            secrets = vec![one.clone(); self.webhook.len()];
+        }
+        if secrets.len() != self.webhook.len() {
+            return Err(Failure::usage(
+                format!("{} webhooks do not fit {} secrets", self.webhook.len(), secrets.len()),
+                "give one --webhook-secret-file for all, or one for each --webhook, in their order",
+            ));
+        }
         let mut receivers = Vec::new();
-        for (number, url) in self.webhook.iter().enumerate() {
+        for (number, (url, secret)) in self.webhook.iter().zip(secrets).enumerate() {
             // A URL may hold a secret: it is not repeated.
             let wrong = |why| {
                 Failure::usage(
@@ -40,9 +53,9 @@ impl Hooks {
                     "such as --webhook https://example.org/baton",
                 )
             };
-            receivers.push(Receiver::new(url).map_err(wrong)?);
+            receivers.push(Receiver::new(url, secret).map_err(wrong)?);
         }
-        Ok(Some((receivers, secret(file)?)))
+        Ok(Some(receivers))
     }
 }
 

@@ -82,14 +82,14 @@ impl Serve {
             Stop::Start(error) => self.failed(error, url),
             Stop::Failed(failure) => failure,
         })?;
-        let deliveries = webhooks.and_then(|(receivers, secret)| {
+        let deliveries = webhooks.and_then(|receivers| {
             let tell: Tell = Arc::new(move |text| {
                 output.talk(&format!("baton: {text}"));
                 if output.json {
                     output.event(&json!({"event": "webhook", "message": text}));
                 }
             });
-            serving.server.tell(receivers, secret, tell)
+            serving.server.tell(receivers, tell)
         });
         let Serving { server, location, contact, embedded } = serving;
         let address = server.address();

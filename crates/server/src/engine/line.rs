@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use baton_election::command::Acquire;
 use baton_election::{ElectionName, Incarnation};
@@ -17,12 +17,19 @@ pub(super) struct Waiter {
     number: u64,
     pub(super) acquire: Acquire,
     outcome: oneshot::Sender<Outcome>,
+    /// Its time is over: it is not put back into the line.
+    over: Arc<AtomicBool>,
 }
 
 impl Waiter {
     /// Whether its caller is still there.
     pub(super) fn waits(&self) -> bool {
         !self.outcome.is_closed()
+    }
+
+    /// Whether its time is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
     }
 
     /// Ends its waiting.
@@ -69,13 +76,16 @@ pub(super) struct Place {
     election: ElectionName,
     number: u64,
     outcome: oneshot::Receiver<Outcome>,
+    over: Arc<AtomicBool>,
 }
 
 /// A place at the end of the line, and what stands there.
 pub(super) fn place(shared: Arc<Shared>, election: ElectionName, acquire: Acquire) -> (Place, Waiter) {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let (sender, outcome) = oneshot::channel();
-    (Place { shared, election, number, outcome }, Waiter { number, acquire, outcome: sender })
+    let over = Arc::new(AtomicBool::new(false));
+    let waiter = Waiter { number, acquire, outcome: sender, over: Arc::clone(&over) };
+    (Place { shared, election, number, outcome, over }, waiter)
 }
 
 impl Place {
@@ -84,9 +94,11 @@ impl Place {
         (&mut self.outcome).await.unwrap_or_else(|_| Err(self.shared.broke_off()))
     }
 
-    /// Waits no longer. Says whether it did: who did not is being settled.
+    /// Waits no longer. Says whether it did: who did not is being settled, and is told what comes of that.
     pub(super) fn leave(&self) -> bool {
+        // Under the lock: whoever would put it back does so before this, or sees that its time is over.
         let mut shard = self.shared.shard(&self.election);
+        self.over.store(true, Ordering::Relaxed);
         let Some(line) = shard.lines.get_mut(&self.election) else { return false };
         let before = line.waiters.len();
         line.waiters.retain(|waiter| waiter.number != self.number);

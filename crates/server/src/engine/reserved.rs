@@ -1,22 +1,19 @@
-//! The election in which servers elect the active one. They take part in it as everybody does, through the store; here it is only shown.
+//! The election in which servers elect the active one. They take part in it as everybody does, through the store; here it is shown, and
+//! who its operators are is changed, so that they are the same as everywhere.
 
+use std::sync::Arc;
+
+use baton::{Coordinator, Error, Memory, Patience};
+use baton_election::operator::Act;
 use baton_election::time::Span;
-use baton_election::{ElectionName, Refusal};
-use baton_store::{Key, Reading, Record, StoreError};
+use baton_election::{Command, ElectionName, Refusal};
+use baton_store::{Decided, Key, Reading, Record, StoreError};
 
-use super::{Shared, View};
+use super::{Outcome, Shared, View};
 
 /// Whether it is that one.
 pub(super) fn is_reserved(election: &ElectionName) -> bool {
     election.as_str() == baton::SERVERS
-}
-
-pub(super) fn refuse_reserved(election: &ElectionName) -> Result<(), Refusal> {
-    if is_reserved(election) {
-        let why = format!("the servers themselves are elected in `{election}`");
-        return Err(Refusal::invalid(why, "choose another name"));
-    }
-    Ok(())
 }
 
 impl Shared {
@@ -28,5 +25,38 @@ impl Shared {
             Some(_) | None => None,
         };
         Ok(View { document, age: age.unwrap_or(Span::ZERO) })
+    }
+
+    /// Carries out, in the store, what changes its operators. Everything else is refused: whoever ended the active server's leadership
+    /// through that server would get no answer.
+    pub(super) async fn execute_reserved(&self, election: &ElectionName, command: &Command) -> Outcome {
+        let signed = match command {
+            Command::Operate(signed) => Some(signed),
+            Command::Acquire(_)
+            | Command::Renew(_)
+            | Command::Release(_)
+            | Command::Pass(_)
+            | Command::Checkpoint(_)
+            | Command::Acknowledge(_)
+            | Command::Report(_) => None,
+        };
+        let of_operators = |act: &Act| matches!(act, Act::Enrol { .. } | Act::Dismiss { .. });
+        let Some(signed) = signed.filter(|signed| self.office.is_some() && of_operators(&signed.order.act))
+        else {
+            let why = format!("the servers themselves are elected in `{election}`");
+            return Err(
+                Refusal::invalid(why, "choose another name; an operator acts on it in the store").into()
+            );
+        };
+        let once = Patience { retries: Some(2), ..Patience::default() };
+        let coordinator = Coordinator::with_store(Arc::clone(&self.store), Memory::new()).patient(once);
+        match coordinator.carry_out(election, signed).await {
+            Ok((answer, document)) => Ok(Decided { answer, document: Some(Box::new(document)), ttl: None }),
+            Err(Error::Refused(refusal)) => Err(refusal.into()),
+            Err(Error::Store(error)) => Err(error.into()),
+            Err(error) => {
+                Err(StoreError::Unknown { location: self.store.location(), why: error.to_string() }.into())
+            }
+        }
     }
 }

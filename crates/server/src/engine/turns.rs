@@ -16,7 +16,7 @@ use super::at_work::AtWork;
 use super::known::Known;
 use super::line::Waiter;
 use super::office::{self, Fetched};
-use super::reserved::refuse_reserved;
+use super::reserved::is_reserved;
 use super::soft::is_soft;
 use super::{AFTER_A_FAILURE, Outcome, Shard, Shared, TRIES, decided, is_renewal};
 
@@ -109,7 +109,9 @@ impl Asker {
 
 impl Shared {
     pub(super) async fn execute(self: &Arc<Self>, election: &ElectionName, command: &Command) -> Outcome {
-        refuse_reserved(election)?;
+        if is_reserved(election) {
+            return Box::pin(self.execute_reserved(election, command)).await;
+        }
         match self.attempt(election, command) {
             Try::Done(outcome) => outcome,
             Try::Later(outcome) => outcome.await.unwrap_or_else(|_| Err(self.broke_off())),
@@ -266,7 +268,7 @@ impl Shared {
             // Nothing was written.
             Err(error @ (StoreError::Unavailable { .. } | StoreError::Refused { .. })) => {
                 let mut shard = self.shard(&election);
-                for caller in self.put_back(&mut shard, &election, asked) {
+                for caller in self.put_back(&mut shard, &election, asked, &error) {
                     caller.tell(Err(error.clone().into()));
                 }
                 self.go_on(shard, &election);
@@ -275,7 +277,7 @@ impl Shared {
             Err(error) => {
                 let mut shard = self.shard(&election);
                 self.doubt(&mut shard, &election);
-                let again = self.put_back(&mut shard, &election, asked);
+                let again = self.put_back(&mut shard, &election, asked, &error);
                 let busy = shard.busy.entry(election.clone()).or_default();
                 for mut caller in again.into_iter().rev() {
                     caller.tries += 1;
@@ -302,17 +304,20 @@ impl Shared {
         }
     }
 
-    /// A change was not made, or nobody knows: who waits in line goes on waiting, and is looked after soon. Returns the others.
+    /// A change was not made, or nobody knows: who waits in line goes on waiting while its time is not over, and is looked after
+    /// soon. Returns the others.
     fn put_back(
         &self,
         shard: &mut Shard,
         election: &ElectionName,
         asked: Vec<(Asker, Decided)>,
+        error: &StoreError,
     ) -> Vec<Asked> {
         let mut callers = Vec::new();
         for (asker, _) in asked {
             match asker {
                 Asker::Caller(caller) => callers.push(*caller),
+                Asker::InLine(waiter) if waiter.is_over() => waiter.tell(Err(error.clone().into())),
                 Asker::InLine(waiter) if waiter.waits() => {
                     shard.lines.entry(election.clone()).or_default().put_back(*waiter);
                 }

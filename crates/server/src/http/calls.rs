@@ -198,10 +198,10 @@ impl Service {
             }
             // It is not written, and who is kept from it loses its lease.
             Command::Renew(_) => return Ok(()),
-            Command::Release(release) => Says::Lease(release.credential.incarnation),
-            Command::Pass(pass) => Says::Lease(pass.credential.incarnation),
-            Command::Checkpoint(write) => Says::Lease(write.credential.incarnation),
-            Command::Acknowledge(acknowledge) => Says::Lease(acknowledge.credential.incarnation),
+            Command::Release(release) => Says::Lease(&release.credential),
+            Command::Pass(pass) => Says::Lease(&pass.credential),
+            Command::Checkpoint(write) => Says::Lease(&write.credential),
+            Command::Acknowledge(acknowledge) => Says::Lease(&acknowledge.credential),
             Command::Operate(_) => Says::Nothing,
         };
         self.throttle.take(who, says)

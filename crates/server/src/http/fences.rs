@@ -79,7 +79,7 @@ impl Service {
         self.visible_fence(call, &resource).await?;
         let says = match (&agent, &hold) {
             (Some(agent), _) => Says::Agent(agent),
-            (None, Some(hold)) => Says::Lease(hold.incarnation),
+            (None, Some(hold)) => Says::Hold(hold.incarnation),
             (None, None) => Says::Nothing,
         };
         self.throttle.take(call.who, says)?;
@@ -138,7 +138,7 @@ impl Service {
         resource: &ResourceName,
         mine: Incarnation,
     ) -> Result<(), Problem> {
-        self.throttle.take(call.who, Says::Lease(mine))?;
+        self.throttle.take_for_hold(resource, mine)?;
         self.visible_fence(call, resource).await?;
         self.check_hold(call, resource, mine).await
     }

@@ -151,9 +151,13 @@ impl Front {
         match self.role() {
             Role::Alone(service) => service.answer(request, peer).await,
             Role::Active(turn) if turn.holds() => {
-                let target = request.uri().clone();
+                let (target, reads) = (request.uri().clone(), is_read(request.method()));
                 let reply = turn.service.answer(request, peer).await;
-                if turn.holds() { while_it_holds(reply, turn) } else { elsewhere(&target, None) }
+                match (turn.holds(), reads) {
+                    (true, _) => while_it_holds(reply, turn),
+                    (false, true) => elsewhere(&target, None),
+                    (false, false) => overtaken(),
+                }
             }
             Role::Active(_) => self.redirect(&request, None),
             Role::Standby(active) => self.redirect(&request, active.as_deref()),
@@ -186,6 +190,22 @@ impl Front {
         }
         said
     }
+}
+
+/// Whether a request of this method changes nothing.
+fn is_read(method: &Method) -> bool {
+    [Method::GET, Method::HEAD].contains(method)
+}
+
+/// What who asked for a change is told if this server was no longer the active one when it was made: told apart from what is said before
+/// anything is done.
+fn overtaken() -> Reply {
+    let (detail, hint) = (
+        "this server was no longer the active one when it had done so: it may have been done, or not",
+        "ask again: whatever was asked may be asked again",
+    );
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unknown", detail, hint);
+    problem.with("active", false).again_in(1).into_reply()
 }
 
 /// The head of a request, as the gate takes it.

@@ -1,8 +1,9 @@
 //! How much one may have: commands in a second, streams, sessions and connections at once.
 //!
 //! Counted are commands that are written to the disk, and new sessions, by whoever sends them: its token, else the agent that it names,
-//! else the lease that it holds, else its address. Renewals are not counted, so that no limit costs anybody a lease. What is refused
-//! here was not carried out.
+//! else the lease that it holds, by its key, else its address. Renewals are not counted, and the keeping of a hold only by that hold, so that no
+//! limit on other things costs anybody a lease or a hold. What is refused here was not carried out. Where nobody shows a token, whoever
+//! sends commands in the name of an agent uses up what that one may send; who has no key of a lease cannot for its holder.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -10,7 +11,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_election::{AgentName, Incarnation, TokenId};
+use baton_election::{AgentName, Credential, Incarnation, ResourceName, TokenId};
 use baton_store::boot;
 
 use super::identity::{Identity, Who};
@@ -24,11 +25,27 @@ const FIRST_TIDYING: usize = 1_024;
 const LATER: Duration = Duration::from_secs(1);
 
 /// What a command says of who sends it.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Says<'a> {
     Agent(&'a AgentName),
-    Lease(Incarnation),
+    /// With its key: everybody who may look can see the rest.
+    Lease(&'a Credential),
+    /// By what a hold is known that it asks for.
+    Hold(Incarnation),
     Nothing,
+}
+
+impl Says<'_> {
+    /// None if it says nothing.
+    fn hash_into(self, hasher: &mut impl Hasher) -> Option<()> {
+        match self {
+            Says::Agent(agent) => (1, agent).hash(hasher),
+            Says::Lease(Credential { incarnation, key }) => (2, incarnation, key.0).hash(hasher),
+            Says::Hold(incarnation) => (3, incarnation).hash(hasher),
+            Says::Nothing => return None,
+        }
+        Some(())
+    }
 }
 
 /// Commands in a second, by identity: each moves the identity's mark ahead, which time catches up with.
@@ -63,18 +80,28 @@ impl Throttle {
 
     /// Lets one command through, or says when to come again.
     pub(super) fn take(&self, who: &Who, says: Says<'_>) -> Result<(), Problem> {
+        self.take_by(self.number(who, says))
+    }
+
+    /// Lets a hold be kept or left, whatever else its holder sends.
+    pub(super) fn take_for_hold(&self, resource: &ResourceName, hold: Incarnation) -> Result<(), Problem> {
+        self.take_by(self.hasher.hash_one((resource, hold)))
+    }
+
+    fn take_by(&self, number: u64) -> Result<(), Problem> {
         let Some(cost) = self.cost else { return Ok(()) };
-        self.take_at(boot::now().as_nanos(), self.number(who, says), cost)
+        self.take_at(boot::now().as_nanos(), number, cost)
             .map_err(|wait| Problem::too_many("more commands in a second than one identity may send", wait))
     }
 
     /// Two that collide share what they may have.
     fn number(&self, who: &Who, says: Says<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        match (&who.identity, says) {
-            (Identity::Bearer(entry), _) => entry.id.hash(&mut hasher),
-            (Identity::Anybody, Says::Agent(_) | Says::Lease(_)) => says.hash(&mut hasher),
-            (Identity::Anybody, Says::Nothing) => network(who.peer).hash(&mut hasher),
+        match &who.identity {
+            Identity::Bearer(entry) => entry.id.hash(&mut hasher),
+            Identity::Anybody => {
+                says.hash_into(&mut hasher).unwrap_or_else(|| network(who.peer).hash(&mut hasher));
+            }
         }
         hasher.finish()
     }
@@ -172,6 +199,8 @@ pub(super) fn too_many_connections() -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use baton_election::LeaseKey;
+
     use super::*;
 
     #[test]
@@ -186,6 +215,16 @@ mod tests {
         let wait = throttle.take_at(start + 300_000_000, 1, cost).unwrap_err();
         assert_eq!(wait, Duration::from_millis(100));
         assert_eq!(let_through(start + 60_000_000_000, 1), 10, "what was not used is not saved up");
+    }
+
+    #[test]
+    fn who_has_not_the_key_of_a_lease_uses_up_nothing_of_its_holder() {
+        let throttle = Throttle::new(10);
+        let who = Who { identity: Identity::Anybody, peer: [127, 0, 0, 1].into() };
+        let [holder, other] =
+            [[1; 16], [2; 16]].map(|key| Credential { incarnation: Incarnation([7; 8]), key: LeaseKey(key) });
+        while throttle.take(&who, Says::Lease(&other)).is_ok() {}
+        throttle.take(&who, Says::Lease(&holder)).unwrap();
     }
 
     #[test]

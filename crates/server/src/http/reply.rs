@@ -52,6 +52,11 @@ impl Problem {
         Problem(self.0.again_in(seconds))
     }
 
+    /// With a fact more.
+    pub(crate) fn with(self, name: &str, value: impl Into<Value>) -> Problem {
+        Problem(self.0.with(name, value))
+    }
+
     /// As the value that stands in the body.
     pub(crate) fn to_value(&self) -> Value {
         self.0.to_value()

@@ -61,7 +61,7 @@ impl Service {
     pub(super) async fn end_session(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let end: EndSession = call.json()?;
         if end.stopped {
-            self.throttle.take(call.who, Says::Lease(end.credential.incarnation))?;
+            self.throttle.take(call.who, Says::Lease(&end.credential))?;
         }
         answer(&self.sessions.end(&end, token(&call.who.identity)).await?)
     }

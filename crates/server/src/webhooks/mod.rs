@@ -46,23 +46,12 @@ impl Drop for Deliveries {
 }
 
 impl Deliveries {
-    pub(crate) fn start(
-        engine: &Engine,
-        run: &str,
-        receivers: Vec<Receiver>,
-        secret: &Secret,
-        tell: &Tell,
-    ) -> Deliveries {
+    pub(crate) fn start(engine: &Engine, run: &str, receivers: Vec<Receiver>, tell: &Tell) -> Deliveries {
         let mut deliveries = Deliveries { queues: Vec::new(), tasks: Vec::new() };
         for receiver in receivers {
             let queue = Queue::new();
-            let courier = Courier {
-                receiver,
-                queue: Arc::clone(&queue),
-                run: run.to_string(),
-                secret: secret.clone(),
-                tell: Arc::clone(tell),
-            };
+            let courier =
+                Courier { receiver, queue: Arc::clone(&queue), run: run.to_string(), tell: Arc::clone(tell) };
             let into = Arc::clone(&queue);
             engine.tell_of_leaders(Box::new(move |event| into.put(Arc::clone(event))));
             deliveries.tasks.push(tokio::spawn(courier.deliver_all()));
@@ -87,7 +76,6 @@ struct Courier {
     receiver: Receiver,
     queue: Arc<Queue>,
     run: String,
-    secret: Secret,
     tell: Tell,
 }
 
@@ -108,7 +96,7 @@ impl Courier {
         let mut delay = FIRST_DELAY;
         loop {
             let seconds = baton_store::boot::wall().as_unix_millis() / 1_000;
-            let failed = self.receiver.post(&id, &self.secret.sign(seconds, &body), body.clone()).await.err();
+            let failed = self.receiver.post(&id, seconds, body.clone()).await.err();
             let tried = delay > FIRST_DELAY;
             match failed {
                 None if tried => (self.tell)(&format!("webhook {}: delivers again", self.receiver)),

@@ -16,6 +16,8 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 
+use super::sign::Secret;
+
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long one try may take.
@@ -27,6 +29,8 @@ const IDLE: Duration = Duration::from_secs(4);
 #[derive(Clone)]
 pub struct Receiver {
     uri: Uri,
+    /// What deliveries to it are signed with: whoever else has another cannot speak for this server there.
+    secret: Secret,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
@@ -38,8 +42,8 @@ impl fmt::Display for Receiver {
 }
 
 impl Receiver {
-    /// The receiver at a URL; why not, if it is none.
-    pub fn new(url: &str) -> Result<Receiver, String> {
+    /// The receiver at a URL, to which deliveries are signed with this secret; why not, if it is none.
+    pub fn new(url: &str, secret: Secret) -> Result<Receiver, String> {
         let uri: Uri = url.parse().map_err(|_| "it is not a URL".to_string())?;
         let tls = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTP => false,
@@ -49,16 +53,16 @@ impl Receiver {
         if uri.authority().is_none_or(|host| host.as_str().contains('@')) {
             return Err("it names no host, or a password, which is sent to nobody".to_string());
         }
-        Ok(Receiver { uri, client: client(tls)? })
+        Ok(Receiver { uri, secret, client: client(tls)? })
     }
 
-    /// Tries once. Redirects are not followed: what is signed for one receiver is not for another.
-    pub(super) async fn post(&self, id: &str, signature: &str, body: Bytes) -> Result<(), String> {
+    /// Tries once, at this time of the wall clock. Redirects are not followed: what is signed for one receiver is not for another.
+    pub(super) async fn post(&self, id: &str, seconds: u64, body: Bytes) -> Result<(), String> {
         let request = Request::post(self.uri.clone())
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .header(USER_AGENT, HeaderValue::from_static(concat!("baton/", env!("CARGO_PKG_VERSION"))))
             .header("baton-delivery", id)
-            .header("baton-signature", signature)
+            .header("baton-signature", self.secret.sign(seconds, &body))
             .body(Full::new(body))
             .map_err(|error| error.to_string())?;
         match tokio::time::timeout(ATTEMPT, self.client.request(request)).await {

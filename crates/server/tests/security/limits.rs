@@ -94,6 +94,43 @@ async fn without_tokens_it_is_the_agent_that_is_counted() {
 }
 
 #[tokio::test]
+async fn who_has_not_the_key_of_a_lease_uses_up_nothing_of_its_holder() {
+    let limits = Limits { commands: 3, ..Limits::default() };
+    let setting = Setting::new(Options { limits, ..Options::default() }).await;
+    let at = setting.address;
+    assert_eq!(post(at, "/v1/elections/mine/acquire", None, &acquire("holder", 1)).await.status, 200);
+    // Everybody sees by what a leader is known; its key nobody does.
+    let guessed = json!({ "incarnation": credential(1).incarnation, "key": credential(2).key });
+    let mut statuses = Vec::new();
+    for _ in 0..30 {
+        let release = json!({ "epoch": 1, "credential": guessed });
+        statuses.push(post(at, "/v1/elections/mine/release", None, &release).await.status);
+    }
+    assert!(statuses.contains(&403) && statuses.contains(&429), "{statuses:?}");
+    let release = json!({ "epoch": 1, "credential": credential(1) });
+    assert_eq!(post(at, "/v1/elections/mine/release", None, &release).await.status, 200);
+}
+
+#[tokio::test]
+async fn who_sent_too_many_keeps_its_hold() {
+    let setting = Setting::new(options(Limits { commands: 3, ..Limits::default() })).await;
+    let (one, at) = (setting.token(Role::Agent).await, setting.address);
+    assert_eq!(post(at, "/v1/elections/e/acquire", Some(&one), &acquire("a", 1)).await.status, 200);
+    let hold = credential(3).incarnation;
+    let admission = json!({ "token": 1, "election": "e", "agent": "a", "hold": { "incarnation": hold, "ttl_ms": 60_000 } });
+    assert_eq!(post(at, "/v1/fences/db/admit", Some(&one), &admission).await.status, 200);
+    let mut statuses = Vec::new();
+    for number in 0..30 {
+        let path = format!("/v1/elections/e-{number}/acquire");
+        statuses.push(post(at, &path, Some(&one), &acquire("a", 1)).await.status);
+    }
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let kept =
+        post(at, "/v1/fences/db/keep", Some(&one), &json!({ "election": "e", "incarnation": hold })).await;
+    assert_eq!(kept.status, 200, "{kept:?}");
+}
+
+#[tokio::test]
 async fn one_token_has_so_many_streams() {
     let setting = Setting::new(options(Limits { streams: 2, ..Limits::default() })).await;
     let (one, other) = (setting.token(Role::Observer).await, setting.token(Role::Observer).await);
