@@ -5,11 +5,13 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use support::secure::{Certificate, create, text, with_token};
+use support::server::Server;
 use support::{HANG, World, exit_code, processes, until};
 
 /// A line of what the upstream did: which token's request began or ended.
@@ -23,17 +25,20 @@ enum Did {
 struct Upstream {
     address: SocketAddr,
     log: Arc<Mutex<Vec<Did>>>,
+    /// The head of the last request.
+    last: Arc<Mutex<String>>,
 }
 
 impl Upstream {
     fn start(takes: Duration) -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let upstream = Upstream { address: listener.local_addr().unwrap(), log: Arc::default() };
-        let log = Arc::clone(&upstream.log);
+        let address = listener.local_addr().unwrap();
+        let upstream = Upstream { address, log: Arc::default(), last: Arc::default() };
+        let (log, last) = (Arc::clone(&upstream.log), Arc::clone(&upstream.last));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let log = Arc::clone(&log);
-                std::thread::spawn(move || converse(stream.unwrap(), takes, &log));
+                let (log, last) = (Arc::clone(&log), Arc::clone(&last));
+                std::thread::spawn(move || converse(stream.unwrap(), takes, &log, &last));
             }
         });
         upstream
@@ -48,8 +53,9 @@ impl Upstream {
     }
 }
 
-fn converse(mut stream: TcpStream, takes: Duration, log: &Mutex<Vec<Did>>) {
+fn converse(mut stream: TcpStream, takes: Duration, log: &Mutex<Vec<Did>>, last: &Mutex<String>) {
     while let Some(head) = head(&mut stream) {
+        last.lock().unwrap().clone_from(&head);
         let header = |name: &str| {
             let mut lines = head.lines().filter_map(|line| line.split_once(": "));
             lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_string())
@@ -88,7 +94,10 @@ impl Guard {
         let url = format!("http://{}", upstream.address);
         let _ = std::fs::remove_file(world.file("guard"));
         let arguments = ["guard", "--listen", "127.0.0.1:0", "--upstream", &url, "--election", "e"];
-        let mut command = world.command(&[&arguments, more].concat());
+        Guard::begin(world, world.command(&[&arguments, more].concat()))
+    }
+
+    fn begin(world: &World, mut command: Command) -> Guard {
         command.args(["--address-file"]).arg(world.file("guard")).stdout(Stdio::null());
         let child = command.spawn().unwrap();
         let mut address = String::new();
@@ -221,6 +230,75 @@ fn a_guard_that_was_killed_comes_back_and_lets_no_lower_token_in() {
     assert!(log.iter().all(|entry| entry["note"] == "baton guard"), "{log:?}");
 }
 
+/// Asks over TLS, and gives the status.
+fn ask_securely(guard: &Guard, certificate: &Certificate, method: &str, token: Option<u64>) -> String {
+    let url = format!("https://{}/x", guard.address);
+    let mut curl = Command::new("curl");
+    curl.args([
+        "-s",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{http_code}",
+        "--max-time",
+        "60",
+        "-X",
+        method,
+        &url,
+        "--cacert",
+    ]);
+    curl.arg(&certificate.certificate);
+    if let Some(token) = token {
+        curl.args(["-d", "x", "-H", &format!("Baton-Token: {token}")]);
+    }
+    support::finish(curl, None).stdout
+}
+
+#[test]
+fn a_guard_with_a_certificate_asks_a_server_with_tokens() {
+    let world = World::folder();
+    let upstream = Upstream::start(Duration::ZERO);
+    let file = world.file("server.redb");
+    let store = format!("embedded:{}", file.display());
+    let certificate = Certificate::write(world.path());
+    world.ok(&["init", "--store", &store]);
+    let operator = text(&create(&world, &store, &["--role", "operator"]), "token");
+    let made = create(&world, &store, &["--role", "agent", "--elections", "e"]);
+    let (own, id) = (text(&made, "token"), text(&made, "id"));
+    let server = Server::start_with(&file, &certificate.arguments());
+    let url = certificate.checked(&server.url());
+    with_token(&world, &operator, &["acquire", "e", "--as", "a", "--ttl", "1h", "--store", &url]).expect(0);
+    let behind = format!("http://{}", upstream.address);
+    let arguments =
+        ["guard", "--listen", "127.0.0.1:0", "--upstream", &behind, "--election", "e", "--store", &url];
+    let folder = world.file("guarded");
+    std::fs::create_dir(&folder).unwrap();
+    let shown = Certificate::write(&folder);
+    let mut command = world.command(&[&arguments[..], &shown.arguments()].concat());
+    command.env("BATON_HTTP_TOKEN", &own);
+    let mut guard = Guard::begin(&world, command);
+    let ask = |method, token| ask_securely(&guard, &shown, method, token);
+    assert_eq!(ask("GET", None), "200");
+    assert!(upstream.last.lock().unwrap().contains("x-forwarded-proto: https"));
+    assert_eq!(ask("PUT", Some(1)), "200");
+    assert!(!upstream.last.lock().unwrap().contains(&own), "its own token is not passed on");
+    assert_eq!(ask("PUT", None), "428");
+    with_token(&world, &operator, &["release", "e", "--as", "a", "--store", &url]).expect(0);
+    with_token(&world, &operator, &["acquire", "e", "--as", "b", "--ttl", "1h", "--store", &url]).expect(0);
+    assert_eq!(ask("PUT", Some(2)), "200");
+    assert_eq!(ask("PUT", Some(1)), "409");
+    // Another certificate comes into use while it runs.
+    Certificate::write(&folder);
+    assert_eq!(ask("GET", None), "000", "it is not shown yet");
+    processes::signal(guard.child.id(), Signal::HUP);
+    until("the new certificate is shown", || ask("GET", None) == "200");
+    // A guard that is let in no longer cannot tell whose token is current, and lets no write through.
+    with_token(&world, &operator, &["token", "revoke", &id, "--store", &url]).expect(0);
+    until("its hold has ended", || ask("PUT", Some(2)) == "503");
+    assert_eq!(ask("GET", None), "200");
+    guard.stop();
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_with_a_hint() {
     let world = World::new();
@@ -230,6 +308,8 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
         (&["--upstream", "http://a", "--drain", "0s"], 2),
         (&["--upstream", "http://a", "--election", "E"], 2),
         (&["--upstream", "https://a", "--upstream-ca", "/does/not/exist"], 2),
+        (&["--upstream", "http://a", "--tls-cert", "x"], 2),
+        (&["--upstream", "http://a", "--tls-cert", "/does/not/exist", "--tls-key", "x"], 2),
         (&["--upstream", "http://a", "--store", "mem:"], 2),
         (&[], 2),
     ] {

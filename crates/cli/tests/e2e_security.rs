@@ -5,48 +5,11 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use support::secure::{Certificate, create, text, with_token};
 use support::server::{Server, said};
-use support::{Done, World, until};
-
-/// A certificate for this machine's own names, and its key.
-struct Certificate {
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-impl Certificate {
-    fn write(folder: &Path) -> Certificate {
-        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_string(), "localhost".to_string()])
-            .unwrap();
-        let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
-        fs::write(&certificate, made.cert.pem()).unwrap();
-        fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-        Certificate { certificate, key }
-    }
-
-    fn arguments(&self) -> [&str; 4] {
-        ["--tls-cert", self.certificate.to_str().unwrap(), "--tls-key", self.key.to_str().unwrap()]
-    }
-}
-
-/// A call with a token in the environment.
-fn with_token(world: &World, token: &str, arguments: &[&str]) -> Done {
-    let mut command = world.command(arguments);
-    command.env("BATON_HTTP_TOKEN", token);
-    support::finish(command, None)
-}
-
-fn create(world: &World, store: &str, more: &[&str]) -> Value {
-    world.json(&[&["token", "create", "--store", store], more].concat())
-}
-
-fn text(value: &Value, name: &str) -> String {
-    value[name].as_str().unwrap().to_string()
-}
+use support::several::Several;
+use support::{World, until};
 
 #[test]
 fn an_address_that_others_reach_takes_a_certificate_and_a_token() {
@@ -92,8 +55,7 @@ fn a_fleet_over_tls_with_tokens() {
     world.ok(&["init", "--store", &store]);
     let operator = text(&create(&world, &store, &["--role", "operator", "--note", "ops"]), "token");
     let mut server = Server::start_with(&file, &certificate.arguments());
-    let authority = certificate.certificate.display().to_string();
-    let url = format!("{}?ca={authority}", server.url());
+    let url = certificate.checked(&server.url());
     assert!(url.starts_with("https://"), "{url}");
     // Who shows nothing, or does not know whom it speaks to, gets nothing.
     let refused = world.call(&["status", "--store", &url]).expect(7);
@@ -242,4 +204,58 @@ fn what_was_revoked_stays_so_after_a_restore() {
     with_token(&world, &agent, &["status", "--store", &url]).expect(7);
     with_token(&world, &operator, &["token", "create", "--role", "agent", "--store", &url]).expect(0);
     server.stop();
+}
+
+#[test]
+fn several_servers_over_tls_with_tokens() {
+    let world = World::folder();
+    let store = format!("file:{}", world.store().display());
+    let certificate = Certificate::write(world.path());
+    let serve = [&["--server-ttl", "2s"], &certificate.arguments()[..]].concat();
+    world.ok(&["init", "--store", &store]);
+    let operator = text(&create(&world, &store, &["--role", "operator"]), "token");
+    let made = create(&world, &store, &["--role", "agent", "--agent", "ci-*"]);
+    let (agent, id) = (text(&made, "token"), text(&made, "id"));
+    let mut servers = Several::start(world.path(), &store, 2, &serve);
+    let url = certificate.checked(&servers.url());
+    assert!(url.starts_with("https://") && url.contains(','), "{url}");
+    // Whoever asks is let in by its token at the active one, and is sent there by the other.
+    let active = || {
+        let mut contact = String::new();
+        until("a server is active", || {
+            let leader = &world.json(&["status", baton::SERVERS, "--store", &store])["leader"];
+            contact = leader["contact"].as_str().unwrap_or_default().to_string();
+            !contact.is_empty()
+        });
+        servers.at(&contact)
+    };
+    let first = active();
+    let standby = certificate.checked(&format!("https://{}", servers.address(1 - first)));
+    let asked =
+        |token: &str, to: &str, call: &[&str]| with_token(&world, token, &[call, &["--store", to]].concat());
+    for (to, election) in [(&url, "e"), (&standby, "f")] {
+        let acquire = ["acquire", election, "--as", "ci-1", "--ttl", "1m", "--json"];
+        assert_eq!(asked(&agent, to, &acquire).expect(0).json()["token"], 1);
+    }
+    world.call(&["status", "e", "--store", &url]).expect(7);
+    asked(&agent, &url, &["acquire", "g", "--as", "alice"]).expect(7);
+    // Who the operators are is changed through them.
+    let second = text(&world.call_elsewhere(&["operator", "key", "--json"]).expect(0).json(), "operator");
+    asked(&operator, &url, &["operator", "add", &second]).expect(0);
+    asked(&agent, &url, &["operator", "remove", &second]).expect(7);
+    // A token that was revoked at one is none at the next, and a lease outlives the server.
+    let revoked = create(&world, &store, &["--role", "agent"]);
+    let revoke = ["token", "revoke", &text(&revoked, "id")];
+    asked(&operator, &url, &revoke).expect(0);
+    servers.kill(first);
+    asked(&agent, &url, &["renew", "e", "--as", "ci-1"]).expect(0);
+    assert_eq!(
+        servers.at(&text(&world.json(&["status", baton::SERVERS, "--store", &store])["leader"], "contact")),
+        1 - first
+    );
+    asked(&text(&revoked, "token"), &url, &["status", "e"]).expect(7);
+    asked(&agent, &standby, &["release", "f", "--as", "ci-1"]).expect(0);
+    asked(&operator, &url, &["token", "revoke", &id]).expect(0);
+    asked(&agent, &url, &["status", "e"]).expect(7);
+    servers.stop(1 - first);
 }

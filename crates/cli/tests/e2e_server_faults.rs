@@ -301,3 +301,14 @@ fn webhooks_that_make_no_sense_are_refused_before_anything_is_made() {
         assert!(!world.file("made.redb").exists());
     }
 }
+
+#[test]
+fn a_candidacy_lasts_as_long_as_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("server.redb"));
+    let world = World::on(&server.url());
+    let enlist = ["enlist", "e", "--as", "a", "--ttl", "1h"];
+    assert_eq!(world.json(&enlist)["expires_in_ms"], 300_000, "a server keeps candidates in memory");
+    let said = world.ok(&enlist).stdout;
+    assert!(said.contains("for 5m") && !said.contains("1h"), "{said}");
+}

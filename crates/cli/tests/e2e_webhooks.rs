@@ -29,9 +29,13 @@ impl Posted {
 
     /// As a receiver without a library would: with openssl.
     fn is_signed(&self) -> bool {
+        self.is_signed_with(SECRET)
+    }
+
+    fn is_signed_with(&self, secret: &str) -> bool {
         let (seconds, signature) = self.signature.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
         let mut openssl = Command::new("openssl")
-            .args(["dgst", "-sha256", "-hmac", SECRET])
+            .args(["dgst", "-sha256", "-hmac", secret])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -112,4 +116,31 @@ fn every_change_of_leader_is_posted_and_signed_also_the_last_before_the_end() {
     world.ok(&["acquire", "last", "--as", "c"]);
     server.stop();
     assert_eq!(posted.recv_timeout(HANG).unwrap().json()["election"], "last");
+}
+
+#[test]
+fn each_receiver_can_have_a_secret_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let secrets = ["only the first knows it", "only the second knows it"];
+    let files = ["first", "second"].map(|name| folder.path().join(name));
+    for (file, secret) in files.iter().zip(secrets) {
+        fs::write(file, secret).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let (receivers, files) = ([receiver(), receiver()], files.map(|file| file.display().to_string()));
+    let hook = |number: usize| {
+        ["--webhook", receivers[number].0.as_str(), "--webhook-secret-file", files[number].as_str()]
+    };
+    let arguments = [hook(0), hook(1)].concat();
+    let server = Server::start_with(&folder.path().join("server.redb"), &arguments);
+    let world = World::on(&server.url());
+    world.ok(&["acquire", "e", "--as", "a"]);
+    for (number, (_, posted)) in receivers.iter().enumerate() {
+        let told = posted.recv_timeout(HANG).unwrap();
+        assert!(told.is_signed_with(secrets[number]) && !told.is_signed_with(secrets[1 - number]));
+    }
+    let url = receivers[0].0.as_str();
+    let three = [&["serve"], &arguments[..], &["--webhook", url]].concat();
+    let refused = world.call(&three).expect(2);
+    assert!(refused.stderr.contains("3 webhooks do not fit 2 secrets"), "{}", refused.stderr);
 }

@@ -11,6 +11,7 @@ pub(crate) mod journal;
 pub(crate) mod places;
 pub(crate) mod processes;
 pub(crate) mod random;
+pub(crate) mod secure;
 pub(crate) mod server;
 pub(crate) mod several;
 pub(crate) mod watcher;

@@ -78,7 +78,17 @@ impl Several {
 
     pub(crate) fn url(&self) -> String {
         let addresses: Vec<&str> = self.members.iter().map(|member| member.address.as_str()).collect();
-        format!("http://{}", addresses.join(","))
+        let tls = self.arguments.iter().any(|argument| argument == "--tls-cert");
+        format!("{}://{}", if tls { "https" } else { "http" }, addresses.join(","))
+    }
+
+    pub(crate) fn address(&self, number: usize) -> &str {
+        &self.members[number].address
+    }
+
+    /// Which one is reached there.
+    pub(crate) fn at(&self, contact: &str) -> usize {
+        self.members.iter().position(|member| contact.ends_with(&member.address)).unwrap()
     }
 
     /// The one that answers for elections, once there is one. With `but`, another than this.
