@@ -13,6 +13,7 @@ mod elections;
 mod health;
 mod known;
 mod line;
+mod offers;
 mod office;
 mod pacemaker;
 mod packed;

@@ -9,6 +9,7 @@ use baton_election::{Command, Decision, Document, ElectionName, Refusal};
 use baton_store::{Decided, Trace};
 
 use super::line::{self, Place, Waiter};
+use super::offers::to_be_claimed;
 use super::turns::Asker;
 use super::{AFTER_A_FAILURE, Shard, Shared, decided};
 
@@ -66,7 +67,8 @@ impl Shared {
         let Some(waiter) = line.and_then(|line| line.take(leader.incarnation)) else { return };
         let acquire = Command::Acquire(waiter.acquire.clone());
         let asked = self.decide(election, Some(document), &acquire, age, None);
-        waiter.tell(asked.map(|asked| decided(asked.answer, Some(document), true)).map_err(Into::into));
+        let told = asked.map(|asked| decided(to_be_claimed(asked.answer), Some(document), true));
+        waiter.tell(told.map_err(Into::into));
         if shard.lines.get(election).is_some_and(line::Line::is_empty) {
             shard.lines.remove(election);
         }

@@ -16,6 +16,7 @@ use super::at_work::AtWork;
 use super::known::Known;
 use super::line::Waiter;
 use super::office::{self, Fetched};
+use super::offers;
 use super::reserved::is_reserved;
 use super::soft::is_soft;
 use super::{AFTER_A_FAILURE, Outcome, Shard, Shared, TRIES, decided, is_renewal};
@@ -166,8 +167,12 @@ impl Shared {
         let Some(next) = next else { return Step::Done(Ok(decided(answer, document.as_ref(), show))) };
         match (known, document) {
             (Some(known), Some(document)) if is_soft(&document, &next) => {
-                let outcome = decided(answer, Some(&next), show);
+                let claims = offers::claims(&document, &next);
+                let outcome = decided(answer, Some(&next), show || claims);
                 known.put(next, &self.terms, now.moment);
+                if claims {
+                    self.changes.publish(election, &known.packed, known.stamp, false);
+                }
                 Step::Done(Ok(outcome))
             }
             (Some(_) | None, Some(_) | None) => {
@@ -240,15 +245,17 @@ impl Shared {
 
     /// Writes, tells everybody, and goes on with what is queued.
     async fn carry_out(self: Arc<Self>, write: Write) {
-        let Write { election, expect, next, clock, stamp, transition, pushed_out, asked } = write;
+        let Write { election, expect, mut next, clock, stamp, transition, pushed_out, asked } = write;
         let work = AtWork::on(&self, &election);
         let key = Key::Election(election.clone());
+        let offered = offers::keep_as_lease(&mut next);
         let record = Record::Election(Box::new(next));
         let swapped = match self.keep(&election, pushed_out.as_deref()).await {
             Ok(()) => self.store.swap(&key, expect, &record, clock).await,
             Err(error) => Err(error),
         };
-        let Record::Election(next) = record else { unreachable!("it is an election") };
+        let Record::Election(mut next) = record else { unreachable!("it is an election") };
+        offers::remember(&mut next, offered);
         self.health.note(swapped.as_ref().err());
         match swapped {
             Ok(swapped) => {
