@@ -332,9 +332,9 @@ pub struct Transition {
 }
 
 /// An election.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(into = "crate::wire::WireDocument", try_from = "crate::wire::WireDocument")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(into = "crate::wire::WireDocument"))]
+#[serde(try_from = "crate::wire::WireDocument")]
 pub struct Document {
     /// The name of the election, so that a record found in the wrong place is noticed.
     pub election: ElectionName,

@@ -14,6 +14,19 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
+/// The digits of these bytes, without an allocation: for what is written very often. At most 32 bytes.
+pub(crate) fn with_digits<const N: usize, T>(bytes: &[u8; N], use_them: impl FnOnce(&str) -> T) -> T {
+    let mut digits = [0; 64];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    match core::str::from_utf8(&digits[..2 * N]) {
+        Ok(text) => use_them(text),
+        Err(_) => unreachable!("digits are text"),
+    }
+}
+
 /// The bytes of exactly `2 * N` digits, upper or lower case.
 pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
@@ -68,6 +81,8 @@ mod tests {
     #[test]
     fn there_and_back() {
         assert_eq!(encode(&[0, 0x1f, 0xff]), "001fff");
+        with_digits(&[0, 0x1f, 0xff], |digits| assert_eq!(digits, "001fff"));
+        with_digits(&[0xa7; 32], |digits| assert_eq!(digits, encode(&[0xa7; 32])));
         assert_eq!(decode("001fFF"), Some([0, 0x1f, 0xff]));
         assert_eq!(decode::<3>("001ff"), None);
         assert_eq!(decode::<1>("g0"), None);

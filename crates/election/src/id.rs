@@ -89,7 +89,7 @@ macro_rules! hex_type {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&hex::encode(&self.0))
+                hex::with_digits(&self.0, |digits| serializer.serialize_str(digits))
             }
         }
 

@@ -4,7 +4,7 @@
 //! a [`WallTime`] is shown to people and decides nothing.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt;
 use core::ops::{Add, Sub};
 use core::str::FromStr;
@@ -83,25 +83,55 @@ impl fmt::Display for Span {
         if *self == Span::MAX {
             return f.pad("for ever");
         }
+        let mut text = Short::default();
+        self.write(&mut text)?;
+        f.pad(text.as_str())
+    }
+}
+
+/// A text that is put together without an allocation: a policy has several spans, and every document a policy.
+#[derive(Default)]
+struct Short {
+    /// The longest span takes 24.
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl Short {
+    fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+    }
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+impl Span {
+    fn write(self, text: &mut impl fmt::Write) -> fmt::Result {
         let ms = self.as_millis();
         if ms < 1_000 {
-            return f.pad(&format!("{ms}ms"));
+            return write!(text, "{ms}ms");
         }
-        let mut text = String::new();
         let mut rest = ms;
         for (unit, name) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m")] {
             if rest >= unit {
-                text.push_str(&format!("{}{name}", rest / unit));
+                write!(text, "{}{name}", rest / unit)?;
                 rest %= unit;
             }
         }
-        if rest > 0 {
-            let (seconds, fraction) = (rest / 1_000, rest % 1_000);
-            let decimals = format!(".{fraction:03}");
-            let decimals = if fraction == 0 { "" } else { decimals.trim_end_matches('0') };
-            text.push_str(&format!("{seconds}{decimals}s"));
+        match (rest / 1_000, rest % 1_000) {
+            (0, 0) => Ok(()),
+            (seconds, 0) => write!(text, "{seconds}s"),
+            (seconds, fraction) if fraction % 100 == 0 => write!(text, "{seconds}.{}s", fraction / 100),
+            (seconds, fraction) if fraction % 10 == 0 => write!(text, "{seconds}.{:02}s", fraction / 10),
+            (seconds, fraction) => write!(text, "{seconds}.{fraction:03}s"),
         }
-        f.pad(&text)
     }
 }
 
@@ -261,6 +291,33 @@ impl WallTime {
     pub const fn as_unix_millis(self) -> u64 {
         self.0
     }
+
+    /// Its written form, without an allocation: a document has several.
+    fn with_text<T>(self, use_it: impl FnOnce(&str) -> T) -> T {
+        let (days, ms) = (self.0 / 86_400_000, self.0 % 86_400_000);
+        let (year, month, day) = civil_from_days(days);
+        let (hour, minute, second, ms) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000);
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let fields = [
+            (year, 0, 4),
+            (month, 5, 7),
+            (day, 8, 10),
+            (hour, 11, 13),
+            (minute, 14, 16),
+            (second, 17, 19),
+            (ms, 20, 23),
+        ];
+        for (mut number, from, to) in fields {
+            for digit in text[from..to].iter_mut().rev() {
+                *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
+                number /= 10;
+            }
+        }
+        match core::str::from_utf8(&text) {
+            Ok(text) => use_it(text),
+            Err(_) => unreachable!("digits are text"),
+        }
+    }
 }
 
 impl Add<Span> for WallTime {
@@ -272,10 +329,7 @@ impl Add<Span> for WallTime {
 
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (days, ms) = (self.0 / 86_400_000, self.0 % 86_400_000);
-        let (year, month, day) = civil_from_days(days);
-        let (hour, minute, second, ms) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000);
-        f.pad(&format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"))
+        self.with_text(|text| f.pad(text))
     }
 }
 
@@ -343,7 +397,7 @@ impl FromStr for WallTime {
 
 impl Serialize for WallTime {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.to_string())
+        self.with_text(|text| serializer.serialize_str(text))
     }
 }
 
@@ -355,6 +409,8 @@ impl<'de> Deserialize<'de> for WallTime {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]

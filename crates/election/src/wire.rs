@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::document::{
     Approval, Checkpoint, Departure, Document, FORMAT, Leader, Pause, Reservation, State, Transition,
@@ -40,16 +40,19 @@ pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserialize
     deserializer.deserialize_map(Object(PhantomData))
 }
 
-/// The written form. `coordinator`, `acquired` and `expires` are for people and are not read back.
-#[derive(Serialize, Deserialize)]
+/// The written form, as it is read. `coordinator`, `acquired` and `expires` are for people and are not read back.
+#[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct WireDocument {
     #[serde(default)]
+    #[expect(dead_code, reason = "it is for people, and described in the schema")]
     coordinator: Option<AgentName>,
     epoch: Epoch,
     #[serde(default)]
+    #[expect(dead_code, reason = "it is for people, and described in the schema")]
     acquired: Option<WallTime>,
     #[serde(default)]
+    #[expect(dead_code, reason = "it is for people, and described in the schema")]
     expires: Option<WallTime>,
     task: Option<Arc<str>>,
     format: u32,
@@ -80,35 +83,92 @@ pub(crate) struct WireDocument {
     server: Option<Epoch>,
 }
 
-impl From<Document> for WireDocument {
-    fn from(document: Document) -> WireDocument {
-        let leader = document.leader.as_ref();
-        WireDocument {
-            coordinator: leader.map(|leader| leader.agent.clone()),
-            epoch: document.epoch,
+/// The same, as it is written: nothing is copied for it.
+#[derive(Serialize)]
+struct Written<'a> {
+    coordinator: Option<&'a AgentName>,
+    epoch: Epoch,
+    acquired: Option<WallTime>,
+    expires: Option<WallTime>,
+    task: Option<&'a str>,
+    format: u32,
+    election: &'a ElectionName,
+    store: StoreId,
+    state: State,
+    beat: u64,
+    leader: Option<&'a Leader>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outgoing: Option<&'a Leader>,
+    policy: &'a Policy,
+    reserved_for: Option<&'a Reservation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passed_over: Option<&'a AgentName>,
+    paused: Option<&'a Pause>,
+    approval: &'a Approval,
+    operator_keys: &'a [PublicKey],
+    acts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_act: Option<&'a LastAct>,
+    checkpoint: Option<&'a Checkpoint>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    departure: Option<&'a Departure>,
+    last_transition: Option<&'a Transition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<Epoch>,
+}
+
+impl Serialize for Document {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Document {
+            election,
+            store,
+            epoch,
+            task,
+            state,
+            beat,
+            leader,
+            outgoing,
+            policy,
+            reserved_for,
+            passed_over,
+            paused,
+            approval,
+            operator_keys,
+            acts,
+            last_act,
+            checkpoint,
+            departure,
+            last_transition,
+            server,
+        } = self;
+        let leader = leader.as_ref();
+        let written = Written {
+            coordinator: leader.map(|leader| &leader.agent),
+            epoch: *epoch,
             acquired: leader.map(|leader| leader.acquired),
             expires: leader.map(|leader| leader.expires),
-            task: document.task,
+            task: task.as_deref(),
             format: FORMAT,
-            election: document.election,
-            store: document.store,
-            state: document.state,
-            beat: document.beat,
-            leader: document.leader,
-            outgoing: document.outgoing,
-            policy: document.policy,
-            reserved_for: document.reserved_for,
-            passed_over: document.passed_over,
-            paused: document.paused,
-            approval: document.approval,
-            operator_keys: document.operator_keys,
-            acts: document.acts,
-            last_act: document.last_act,
-            checkpoint: document.checkpoint,
-            departure: document.departure,
-            last_transition: document.last_transition,
-            server: document.server,
-        }
+            election,
+            store: *store,
+            state: *state,
+            beat: *beat,
+            leader,
+            outgoing: outgoing.as_ref(),
+            policy,
+            reserved_for: reserved_for.as_ref(),
+            passed_over: passed_over.as_ref(),
+            paused: paused.as_ref(),
+            approval,
+            operator_keys,
+            acts: *acts,
+            last_act: last_act.as_deref(),
+            checkpoint: checkpoint.as_deref(),
+            departure: departure.as_deref(),
+            last_transition: last_transition.as_deref(),
+            server: *server,
+        };
+        written.serialize(serializer)
     }
 }
 
