@@ -29,10 +29,14 @@ const PATIENCE: Duration = Duration::from_millis(400);
 /// The same for who asked to wait.
 const PATIENCE_IN_LINE: Duration = Duration::from_secs(2);
 
+type Connections = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
 /// A way to the server. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct Client {
-    inner: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    inner: Connections,
+    /// For streams: one that took a connection which waits for the next command would have that command wait for another.
+    streams: Connections,
     /// For people: all of its names.
     pub(crate) base: String,
     servers: Arc<Servers>,
@@ -52,19 +56,23 @@ impl Client {
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
+        let streams = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(0)
+            .build(connector.clone());
         let inner = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_timer(TokioTimer::new())
             .build(connector);
         let token = token::header(settings)?;
         let servers = Arc::new(Servers::new(&settings.bases, token.is_some()));
-        Ok(Client { inner, base: settings.base.clone(), servers, token, limit: settings.limit })
+        Ok(Client { inner, streams, base: settings.base.clone(), servers, token, limit: settings.limit })
     }
 
     /// What is at a path.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         let ask = async |base: Arc<str>| {
-            parse(self.send(self.request(Method::GET, &base, path).body(Full::default())).await?).await
+            parse(send(&self.inner, self.request(Method::GET, &base, path).body(Full::default())).await?)
+                .await
         };
         let begun = tokio::time::Instant::now();
         match self.servers.ask(self.limit, PATIENCE, ask).await {
@@ -90,7 +98,7 @@ impl Client {
                 .request(Method::POST, &base, path)
                 .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
                 .body(Full::new(body.clone()));
-            async move { parse(self.send(request).await?).await }
+            async move { parse(send(&self.inner, request).await?).await }
         };
         let patience = if longer > Duration::ZERO { PATIENCE_IN_LINE } else { PATIENCE };
         self.servers.ask(self.limit + longer, patience, ask).await
@@ -105,7 +113,7 @@ impl Client {
             }
             let request = request.body(Full::default());
             async move {
-                let response = self.send(request).await?;
+                let response = send(&self.streams, request).await?;
                 match response.status().is_success() {
                     true => Ok(response.into_body()),
                     false => Err(failed(response).await),
@@ -122,11 +130,14 @@ impl Client {
         }
         request
     }
+}
 
-    async fn send(&self, request: http::Result<Request<Full<Bytes>>>) -> Result<Response<Incoming>, Fault> {
-        let request = request.map_err(|error| Fault::NotSent(error.to_string()))?;
-        self.inner.request(request).await.map_err(|error| Fault::of(&error))
-    }
+async fn send(
+    over: &Connections,
+    request: http::Result<Request<Full<Bytes>>>,
+) -> Result<Response<Incoming>, Fault> {
+    let request = request.map_err(|error| Fault::NotSent(error.to_string()))?;
+    over.request(request).await.map_err(|error| Fault::of(&error))
 }
 
 async fn parse<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, Fault> {
