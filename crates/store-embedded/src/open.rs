@@ -23,7 +23,7 @@ use crate::shape::{
 };
 
 /// What the database keeps in this process's memory; the machine's own cache keeps the rest.
-pub(crate) const CACHE_BYTES: usize = 8 << 20;
+pub(crate) const CACHE_BYTES: usize = 4 << 20;
 
 /// How the file is opened: as it is, or in tests through something that fails.
 pub(crate) type Connect = Arc<dyn Fn(&Path) -> Result<Arc<dyn StorageBackend>, DatabaseError> + Send + Sync>;

@@ -11,9 +11,37 @@ pub(super) struct Writer(Vec<u8>);
 /// Bytes that are read.
 pub(super) struct Reader<'a>(&'a [u8]);
 
+/// Bytes that were written: in place if they are few.
+#[derive(Clone)]
+pub(super) enum Bytes {
+    Few(u8, [u8; FEW]),
+    Many(Box<[u8]>),
+}
+
+/// As many as most elections take beside their lease.
+const FEW: usize = 78;
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Few(length, bytes) => &bytes[..usize::from(*length)],
+            Bytes::Many(bytes) => bytes,
+        }
+    }
+}
+
 impl Writer {
-    pub(super) fn done(self) -> Box<[u8]> {
-        self.0.into_boxed_slice()
+    pub(super) fn done(self) -> Bytes {
+        let mut few = [0; FEW];
+        match (few.get_mut(..self.0.len()), u8::try_from(self.0.len())) {
+            (Some(place), Ok(length)) => {
+                place.copy_from_slice(&self.0);
+                Bytes::Few(length, few)
+            }
+            (_, _) => Bytes::Many(self.0.into_boxed_slice()),
+        }
     }
 
     pub(super) fn byte(&mut self, byte: u8) {
@@ -217,5 +245,16 @@ mod tests {
         assert_eq!(reader.text(), "é");
         assert_eq!((reader.option(Reader::text), reader.option(Reader::text)), (Some("x"), None));
         assert!(reader.0.is_empty());
+    }
+
+    #[test]
+    fn few_bytes_and_many_are_the_same() {
+        for length in [0, 1, FEW - 1, FEW, FEW + 1, 300] {
+            let mut writer = Writer::default();
+            writer.bytes(&vec![7; length]);
+            let bytes = writer.done();
+            assert_eq!(matches!(bytes, Bytes::Few(..)), length <= FEW);
+            assert_eq!(&*bytes, vec![7; length]);
+        }
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Known {
 /// A version, without an allocation of its own if it is a number.
 enum Mark {
     Number(u64),
-    Text(Version),
+    Text(Box<Version>),
 }
 
 /// What the clocks show.
@@ -32,7 +32,7 @@ pub(crate) struct Now {
 impl Known {
     pub(super) fn new(document: Document, terms: &AllTerms, version: Version, stamp: Moment) -> Known {
         let number = version.as_str().parse::<u64>().ok().filter(|n| n.to_string() == version.as_str());
-        let version = number.map_or(Mark::Text(version), Mark::Number);
+        let version = number.map_or_else(|| Mark::Text(Box::new(version)), Mark::Number);
         Known { packed: Packed::of(document, terms), version, stamp }
     }
 
@@ -44,7 +44,7 @@ impl Known {
     pub(super) fn version(&self) -> Version {
         match &self.version {
             Mark::Number(number) => Version::new(&number.to_string()),
-            Mark::Text(version) => version.clone(),
+            Mark::Text(version) => (**version).clone(),
         }
     }
 

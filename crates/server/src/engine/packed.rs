@@ -15,7 +15,7 @@ use baton_election::policy::{Limits, Policy};
 use baton_election::time::Span;
 use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, Running, StoreId};
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{Bytes, Reader, Writer};
 
 /// After so many terms those that nobody has any more are forgotten.
 const MANY: usize = 1_024;
@@ -27,7 +27,7 @@ pub(super) struct Packed {
     pub(super) running: Option<Running>,
     terms: Arc<Terms>,
     rare: Option<Box<Rare>>,
-    rest: Box<[u8]>,
+    rest: Bytes,
 }
 
 /// What many documents have in common.
