@@ -1,7 +1,7 @@
 //! Who is told of changes, with numbers by which one who was cut off can go on where it was.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use baton_election::time::Moment;
 use baton_election::{Document, ElectionName};
@@ -11,7 +11,7 @@ use super::packed::Packed;
 
 /// How many events are kept for those who were cut off.
 const KEPT: usize = 2_048;
-/// About how many bytes they take at most: a checkpoint can be large.
+/// About how many bytes they take at most, and once more as much as JSON if all of them were told: a checkpoint can be large.
 const KEPT_BYTES: usize = 4 << 20;
 /// How many events one who is told of them may be behind.
 const BEHIND: usize = 64;
@@ -25,6 +25,8 @@ pub struct Event {
     /// When its clock was last restarted.
     pub stamp: Moment,
     packed: Packed,
+    /// The document as JSON, once somebody was told of it.
+    json: OnceLock<Box<str>>,
 }
 
 /// Is told of each change of leader, at once and in order. It must not wait for anything.
@@ -36,6 +38,14 @@ impl Event {
         self.packed.document(&self.election)
     }
 
+    /// The same as JSON, which is written once for all who are told.
+    pub(crate) fn json(&self) -> &str {
+        self.json.get_or_init(|| match serde_json::to_string(&self.document()) {
+            Ok(json) => json.into(),
+            Err(error) => unreachable!("a document is always expressible as JSON: {error}"),
+        })
+    }
+
     /// One of which only the number matters.
     #[cfg(test)]
     pub(crate) fn numbered(number: u64) -> Arc<Event> {
@@ -43,7 +53,7 @@ impl Event {
         let election = ElectionName::new("e").unwrap();
         let document = Document::new(election.clone(), StoreId([1; 8]), Epoch(0), &[]);
         let packed = Packed::of(document, &super::AllTerms::default());
-        Arc::new(Event { number, election, stamp: Moment::default(), packed })
+        Arc::new(Event { number, election, stamp: Moment::default(), packed, json: OnceLock::new() })
     }
 }
 
@@ -110,7 +120,7 @@ impl Changes {
         let mut state = self.state();
         state.number += 1;
         let (number, election, packed) = (state.number, election.clone(), packed.clone());
-        let event = Arc::new(Event { number, election, stamp, packed });
+        let event = Arc::new(Event { number, election, stamp, packed, json: OnceLock::new() });
         if state.followed {
             // Only the name: whoever wants more looks.
             let _ = self.all.send((event.number, event.election.clone()));

@@ -5,15 +5,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_election::ElectionName;
 use baton_election::time::Span;
-use baton_election::{Document, ElectionName};
 use baton_store::boot;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use serde_json::json;
 
 use super::Service;
 use super::reply::{Problem, Reply, typed};
@@ -47,7 +46,15 @@ pub(super) async fn stream(
 /// How an election stands, as an event.
 async fn state(service: &Service, election: &ElectionName, id: &str) -> Result<String, Problem> {
     let view = service.engine.view(election).await?;
-    Ok(event("state", id, view.document.as_ref(), view.age))
+    let json = serde_json::to_string(&view.document).map_err(|error| {
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "system",
+            error.to_string(),
+            "this is a fault of the server",
+        )
+    })?;
+    Ok(event("state", id, &json, view.age))
 }
 
 /// What one who watches is told.
@@ -72,7 +79,7 @@ impl Told {
         match news {
             Ok(Some(News::Event(change))) => {
                 let age = boot::now().since(change.stamp);
-                Some(event("change", &self.service.id_of(change.number), Some(&change.document()), age))
+                Some(event("change", &self.service.id_of(change.number), change.json(), age))
             }
             Ok(Some(News::Gap)) => {
                 let id = self.service.id_of(self.news.after);
@@ -85,7 +92,8 @@ impl Told {
     }
 }
 
-fn event(kind: &str, id: &str, document: Option<&Document>, age: Span) -> String {
-    let data = json!({ "document": document, "age_ms": age.as_millis() });
-    format!("id: {id}\nevent: {kind}\ndata: {data}\n\n")
+/// The JSON of a document has no line break, since nothing is indented and those in texts are escaped.
+fn event(kind: &str, id: &str, document: &str, age: Span) -> String {
+    let age_ms = age.as_millis();
+    format!("id: {id}\nevent: {kind}\ndata: {{\"age_ms\":{age_ms},\"document\":{document}}}\n\n")
 }
