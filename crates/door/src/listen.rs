@@ -94,9 +94,11 @@ impl Door {
         let stream = Patient::new(stream, self.unread);
         match self.tls.as_ref().map(|tls| tls.acceptor()) {
             None => self.answer_all(stream, keep, answer).await,
+            // Apart: who speaks in the clear has no room for it.
             Some(acceptor) => {
-                if let Ok(Ok(stream)) = tokio::time::timeout(ARRIVAL, acceptor.accept(stream)).await {
-                    self.answer_all(stream, keep, answer).await;
+                let accepted = Box::pin(tokio::time::timeout(ARRIVAL, acceptor.accept(stream))).await;
+                if let Ok(Ok(stream)) = accepted {
+                    Box::pin(self.answer_all(stream, keep, answer)).await;
                 }
             }
         }

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use baton::{Coordinator, Memory};
 use baton_election::command::{Acquire, Renew};
-use baton_election::time::Span;
+use baton_election::time::{Moment, Span};
 use baton_election::{
     AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
     decide, fence,
@@ -303,6 +303,18 @@ impl Engine {
         if wait == Span::ZERO || self.shared.compares(election) {
             return Err(refusal.into());
         }
+        // Apart: most do not wait.
+        Box::pin(self.wait_in_line(election, acquire, until, refusal)).await
+    }
+
+    /// Waits in line until this moment.
+    async fn wait_in_line(
+        &self,
+        election: &ElectionName,
+        acquire: Acquire,
+        until: Moment,
+        refusal: Refusal,
+    ) -> Outcome {
         let mut place = self.shared.stand_in_line(election, acquire);
         self.shared.look_after(election);
         let settled = tokio::select! {

@@ -129,9 +129,8 @@ impl Shared {
     pub(super) async fn keep(
         &self,
         election: &ElectionName,
-        transition: Option<&Transition>,
+        transition: &Transition,
     ) -> Result<(), StoreError> {
-        let Some(transition) = transition else { return Ok(()) };
         let unavailable = |why: String| StoreError::Unavailable {
             location: self.store.location(),
             why,

@@ -56,7 +56,7 @@ impl Shared {
             return;
         }
         if let Some((next, waiter, outcome)) = self.succeed(&mut shard, election, &document, age) {
-            self.write(shard, election, next, vec![(Asker::InLine(Box::new(waiter)), outcome)]);
+            self.write(shard, election, Box::new(next), vec![(Asker::InLine(Box::new(waiter)), outcome)]);
         }
     }
 

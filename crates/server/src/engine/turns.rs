@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 use super::at_work::AtWork;
 use super::known::Known;
 use super::line::Waiter;
-use super::office::{self, Fetched};
 use super::offers;
+use super::office::{self, Fetched};
 use super::reserved::is_reserved;
 use super::soft::is_soft;
 use super::{AFTER_A_FAILURE, Outcome, Shard, Shared, TRIES, decided, is_renewal};
@@ -81,7 +81,7 @@ enum Found {
 struct Write {
     election: ElectionName,
     expect: Expect,
-    next: Document,
+    next: Box<Document>,
     clock: Clock,
     /// When its clock was restarted, if this does not restart it.
     stamp: Option<Moment>,
@@ -136,7 +136,7 @@ impl Shared {
             Step::Done(outcome) => Try::Done(outcome),
             Step::Write(next, decided) => {
                 let (asked, later) = Asked::new(command.clone());
-                self.write(shard, election, *next, vec![(Asker::Caller(Box::new(asked)), decided)]);
+                self.write(shard, election, next, vec![(Asker::Caller(Box::new(asked)), decided)]);
                 Try::Later(later)
             }
         }
@@ -199,7 +199,7 @@ impl Shared {
                     return self.write(
                         shard,
                         election,
-                        *next,
+                        next,
                         vec![(Asker::Caller(Box::new(asked)), decided)],
                     );
                 }
@@ -213,13 +213,13 @@ impl Shared {
         self: &Arc<Self>,
         mut shard: MutexGuard<'_, Shard>,
         election: &ElectionName,
-        next: Document,
+        next: Box<Document>,
         mut asked: Vec<(Asker, Decided)>,
     ) {
         let mut next = match self.succeed(&mut shard, election, &next, Span::ZERO) {
             Some((granted, waiter, outcome)) => {
                 asked.push((Asker::InLine(Box::new(waiter)), outcome));
-                granted
+                Box::new(granted)
             }
             None => next,
         };
@@ -249,8 +249,13 @@ impl Shared {
         let work = AtWork::on(&self, &election);
         let key = Key::Election(election.clone());
         let offered = offers::keep_as_lease(&mut next);
-        let record = Record::Election(Box::new(next));
-        let swapped = match self.keep(&election, pushed_out.as_deref()).await {
+        let record = Record::Election(next);
+        let kept = match pushed_out {
+            // Seldom, and so apart: there is a task for each write, and it is small without this.
+            Some(transition) => Box::pin(self.keep(&election, &transition)).await,
+            None => Ok(()),
+        };
+        let swapped = match kept {
             Ok(()) => self.store.swap(&key, expect, &record, clock).await,
             Err(error) => Err(error),
         };

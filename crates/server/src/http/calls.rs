@@ -126,6 +126,7 @@ pub(super) struct Withdrawal {
 }
 
 impl Service {
+    /// What is asked for seldom, or may take much, lies apart: a connection has room for any of them all the time.
     pub(super) async fn call(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
         match ask {
             Ask::Renew => self.execute(&call, Command::Renew(call.json()?)).await,
@@ -136,49 +137,61 @@ impl Service {
             Ask::Acknowledge => self.execute(&call, Command::Acknowledge(call.json()?)).await,
             Ask::Report => self.execute(&call, Command::Report(call.json()?)).await,
             Ask::Operate => self.execute(&call, Command::Operate(call.json()?)).await,
-            Ask::Batch => self.batch(&call).await,
-            Ask::Election => self.record(&Key::Election(call.election()?)).await,
+            Ask::Batch => Box::pin(self.batch(&call)).await,
+            Ask::Election => Box::pin(self.record(&Key::Election(call.election()?))).await,
             Ask::Leader => self.leader(&call.election()?).await,
-            Ask::Watch => events::stream(self, &call.election()?, call.last_event).await,
-            Ask::History => self.history(&call).await,
-            Ask::Candidates => self.list(&call, &Prefix::Candidates(call.election()?)).await,
-            Ask::Candidate => self.record(&Key::Candidate(call.election()?, call.agent()?)).await,
-            Ask::Enlist => self.enlist(&call).await,
+            Ask::Watch => Box::pin(events::stream(self, &call.election()?, call.last_event)).await,
+            Ask::History => Box::pin(self.history(&call)).await,
+            Ask::Candidates => Box::pin(self.list(&call, &Prefix::Candidates(call.election()?))).await,
+            Ask::Candidate => Box::pin(self.record(&Key::Candidate(call.election()?, call.agent()?))).await,
+            Ask::Enlist => Box::pin(self.enlist(&call)).await,
             Ask::Withdraw => {
                 let Withdrawal { agent, credential } = call.json()?;
                 call.who.identity.check_agent(&agent)?;
                 self.throttle.take(call.who, Says::Agent(&agent))?;
-                let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
+                let stood =
+                    Box::pin(self.coordinator.withdraw(&call.election()?, &agent, credential)).await?;
                 answer(&Withdrawn { withdrawn: stood })
             }
-            Ask::Elections => self.list(&call, &Prefix::Elections).await,
-            Ask::Fences => self.list(&call, &Prefix::Fences).await,
-            Ask::Fence => self.fence(&call).await,
-            Ask::FenceLog => self.fence_log(&call).await,
-            Ask::Admit => self.admit(&call).await,
-            Ask::KeepHold => self.keep_hold(&call).await,
-            Ask::LeaveHold => self.leave_hold(&call).await,
+            Ask::Elections => Box::pin(self.list(&call, &Prefix::Elections)).await,
+            Ask::Fences => Box::pin(self.list(&call, &Prefix::Fences)).await,
+            Ask::Fence => Box::pin(self.fence(&call)).await,
+            Ask::FenceLog => Box::pin(self.fence_log(&call)).await,
+            Ask::Admit => Box::pin(self.admit(&call)).await,
+            Ask::KeepHold => Box::pin(self.keep_hold(&call)).await,
+            Ask::LeaveHold => Box::pin(self.leave_hold(&call)).await,
             Ask::Store => self.info(),
             Ask::Operators => {
                 self.throttle.take(call.who, Says::Nothing)?;
-                self.coordinator.set_operators(&call.json()?).await?;
+                Box::pin(self.coordinator.set_operators(&call.json()?)).await?;
                 answer(&Nothing {})
             }
-            Ask::Tokens => self.tokens().await,
+            Ask::Tokens => Box::pin(self.tokens()).await,
             Ask::OrderTokens => {
                 self.throttle.take(call.who, Says::Nothing)?;
-                self.coordinator.order_tokens(&call.json()?).await?;
+                Box::pin(self.coordinator.order_tokens(&call.json()?)).await?;
                 answer(&Nothing {})
             }
-            Ask::Announce => self.announce(&call).await,
-            Ask::Heartbeat => self.heartbeat(&call).await,
-            Ask::News => self.news(&call).await,
-            Ask::EndSession => self.end_session(&call).await,
+            Ask::Announce => Box::pin(self.announce(&call)).await,
+            Ask::Heartbeat => Box::pin(self.heartbeat(&call)).await,
+            Ask::News => Box::pin(self.news(&call)).await,
+            Ask::EndSession => Box::pin(self.end_session(&call)).await,
             Ask::Sessions => self.list_sessions(),
             Ask::Health => Ok(ok()),
-            Ask::Ready => self.ready().await,
+            Ask::Ready => Box::pin(self.ready()).await,
             Ask::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
         }
+    }
+    /// A renewal, if it takes nothing but memory. Who asks may act on the election.
+    pub(super) fn renew_at_once(&self, call: &Call<'_>) -> Option<Result<Reply, Problem>> {
+        let renew = call.json().ok()?;
+        let (renewed, ttl) = self.engine.renew_at_once(call.name(0), &renew, self.engine.now())?;
+        Some(answer(&Told {
+            answer: &renewed,
+            ttl_ms: Some(ttl.as_millis()),
+            document: None,
+            notified: None,
+        }))
     }
 
     async fn execute(&self, call: &Call<'_>, command: Command) -> Result<Reply, Problem> {

@@ -53,3 +53,34 @@ pub(super) fn while_let_in(
         StreamBody::new(rest).boxed_unsync()
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use baton_election::Tokens;
+    use baton_store::MemoryStore;
+    use bytes::Bytes;
+
+    use super::super::calls::Call;
+    use super::super::identity::{Register, Who};
+    use super::super::route::Ask;
+    use super::*;
+    use crate::engine::Engine;
+    use crate::options::Options;
+
+    /// There may be tens of thousands, and each has room for what any request of its may need.
+    #[tokio::test]
+    async fn a_connection_and_a_request_take_few_kilobytes() {
+        let engine = Engine::start(Arc::new(MemoryStore::default())).await.unwrap();
+        let register = Arc::new(Register::new(&Tokens::default(), false));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = Arc::new(Service::new(engine, address, register, Options::default()));
+        let who = Who { identity: Identity::Anybody, peer: address.ip() };
+        let call = Call { who: &who, names: Vec::new(), query: None, last_event: None, body: Bytes::new() };
+        let request = size_of_val(&service.call(Ask::Renew, call));
+        let front = Arc::new(Front::alone(Arc::clone(&service), Options::default()));
+        let stream = TcpStream::connect(address).await.unwrap();
+        let connection = size_of_val(&converse(front, stream, address.ip()));
+        assert!(request <= 2_048 && connection <= 3_072, "{request} and {connection} bytes");
+    }
+}

@@ -203,6 +203,11 @@ impl Service {
         let _place = if route.ask == Ask::Batch { self.batches.acquire().await.ok() } else { None };
         let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
         let call = Call { who: &who, names, query: parts.uri.query(), last_event, body };
+        if route.ask == Ask::Renew
+            && let Some(reply) = self.renew_at_once(&call)
+        {
+            return reply;
+        }
         // Who is let go of while it waits gets nothing.
         let waits = route.ask == Ask::News || route.ask == Ask::Acquire && call.query.is_some();
         if waits && matches!(who.identity, Identity::Bearer(_)) {

@@ -87,7 +87,7 @@ impl Service {
         let mut told = shown(&decided);
         if let (Some(wait), Some(document)) = (wait, &decided.document) {
             let told_of = self.sessions.told_of(&election, document.beat, key(&command), wait, self.stops());
-            told.notified = Some(told_of.await);
+            told.notified = Some(Box::pin(told_of).await);
         }
         answer(&told)
     }
