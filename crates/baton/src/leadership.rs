@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_election::document::{Checkpoint, Document, Phase};
 use baton_election::time::Moment;
-use baton_election::{AgentName, Answer, Credential, ElectionName, Epoch, Margins, Tenure};
+use baton_election::{AgentName, Answer, Credential, ElectionName, Epoch};
 use baton_store::boot;
 use baton_store::sessions::Notified;
 use tokio::sync::watch;
@@ -15,19 +15,7 @@ use tokio::task::JoinHandle;
 use crate::coordinator::{Bid, CheckpointContent, Coordinator, Grant};
 use crate::error::Error;
 use crate::renewer::{Renewer, Shared};
-
-/// How a leadership stands, as told to those who listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// The last renewal came back in time.
-    Safe,
-    /// A renewal is overdue; the lease still holds.
-    Jeopardy(String),
-    /// The lease holds, but the token is refused until an operator approves.
-    AwaitingApproval,
-    /// It is over.
-    Lost(String),
-}
+use crate::seat::{Seat, Status};
 
 /// What a leadership may count on until the next renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,19 +51,13 @@ impl Leadership {
         bid: &Bid,
         grant: Grant,
     ) -> Result<Leadership, Error> {
-        let tenure = Tenure::granted(grant.asked_at, grant.ttl, Margins::STANDARD);
-        if boot::now() >= tenure.deadline() {
-            return Err(Error::Lost("the grant arrived after its own deadline".to_string()));
-        }
+        let (seat, tenure) = Seat::take(&grant)?;
         let shared = Arc::new(Shared {
-            deadline: AtomicU64::new(tenure.deadline().as_nanos()),
-            epoch: AtomicU64::new(grant.epoch.0),
-            awaiting: AtomicBool::new(false),
+            seat,
             progress: AtomicBool::new(false),
             spent_tokens: AtomicU64::new(0),
             promotion: AtomicU64::new(0),
             phase: std::sync::Mutex::new(None),
-            status: watch::Sender::new(Status::Safe),
             terms: watch::Sender::new(Terms { token: grant.epoch, deadline: tenure.deadline() }),
             nudge: tokio::sync::Notify::new(),
         });
@@ -95,27 +77,27 @@ impl Leadership {
 
     /// The fencing token. It can rise under a running leadership when an operator approves.
     pub fn token(&self) -> Epoch {
-        Epoch(self.shared.epoch.load(Ordering::Acquire))
+        self.shared.seat.token()
     }
 
     /// Whether this agent surely leads for at least `span` more. Local: no IO, no lock.
     pub fn ensure(&self, span: Duration) -> bool {
-        surely(&self.shared.deadline, span) && !self.shared.awaiting.load(Ordering::Acquire)
+        self.shared.seat.ensure(span)
     }
 
     /// When the work must have stopped, on this machine's boot-time clock, unless a renewal comes.
     pub fn deadline(&self) -> Moment {
-        Moment::from_nanos(self.shared.deadline.load(Ordering::Acquire))
+        self.shared.seat.deadline()
     }
 
     /// Waits until the leadership is lost, and says why.
     pub async fn lost(&self) -> String {
-        lost(self.shared.status.subscribe()).await
+        self.shared.seat.lost().await
     }
 
     /// How the leadership stands, and every change of it.
     pub fn status(&self) -> watch::Receiver<Status> {
-        self.shared.status.subscribe()
+        self.shared.seat.status()
     }
 
     /// Token and deadline, and every change of them.
@@ -171,7 +153,7 @@ impl Leadership {
         let answer =
             self.coordinator.checkpoint(&self.election, self.token(), self.credential, content).await?;
         if let Answer::Checkpointed { awaiting_approval: true, .. } = answer {
-            self.shared.awaiting.store(true, Ordering::Release);
+            self.shared.seat.awaits(true);
             self.shared.nudge.notify_one();
         }
         Ok(answer)
@@ -214,31 +196,7 @@ impl Leadership {
     }
 
     fn stop_renewing(&self) {
-        self.shared.deadline.store(0, Ordering::Release);
+        self.shared.seat.leave();
         self.renewing.abort();
-    }
-}
-
-/// Whether it surely is not yet `span` before this deadline. Whoever is told that it is past is never told otherwise.
-pub(crate) fn surely(deadline: &AtomicU64, span: Duration) -> bool {
-    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-    let now = boot::now().as_nanos();
-    let until = deadline.load(Ordering::Acquire);
-    if now >= until {
-        // A renewal on its way comes too late.
-        let _ = deadline.compare_exchange(until, 0, Ordering::AcqRel, Ordering::Acquire);
-    }
-    now.saturating_add(span) < until
-}
-
-/// Waits until a leadership is lost, and says why.
-pub(crate) async fn lost(mut status: watch::Receiver<Status>) -> String {
-    loop {
-        if let Status::Lost(why) = &*status.borrow_and_update() {
-            return why.clone();
-        }
-        if status.changed().await.is_err() {
-            return "the renewing task is gone".to_string();
-        }
     }
 }

@@ -7,7 +7,7 @@ use baton_election::command::Renew;
 use baton_election::document::{Leader, Phase};
 use baton_election::lease::renewal_interval;
 use baton_election::time::{Moment, Span};
-use baton_election::{Answer, Credential, ElectionName, Epoch, Refusal, Standing, Tenure};
+use baton_election::{Answer, Credential, ElectionName, Refusal, Standing, Tenure};
 use baton_store::{BoxStream, Change, HistoryKept, Key, StoreError, boot};
 use futures_util::StreamExt;
 use tokio::sync::watch;
@@ -15,60 +15,39 @@ use tokio::sync::watch;
 use crate::backoff::{Backoff, Patience};
 use crate::coordinator::{Coordinator, Grant, Renewed};
 use crate::error::Error;
-use crate::leadership::{Status, Terms};
+use crate::leadership::Terms;
+use crate::seat::{Seat, Status};
 
 /// When a leader puts its own transition into the history: not at once, since it has better things to do.
 const RECORD_AFTER: Span = Span::millis(50);
 
 /// What the holder and the renewing task share. `ensure` reads it without a lock.
 pub(crate) struct Shared {
-    /// The deadline in nanoseconds on the boot-time clock; zero once it is lost.
-    pub(crate) deadline: AtomicU64,
-    pub(crate) epoch: AtomicU64,
-    pub(crate) awaiting: AtomicBool,
+    pub(crate) seat: Seat,
     pub(crate) progress: AtomicBool,
     pub(crate) spent_tokens: AtomicU64,
     /// In nanoseconds from the grant until the work began; zero until then.
     pub(crate) promotion: AtomicU64,
     pub(crate) phase: std::sync::Mutex<Option<Phase>>,
-    pub(crate) status: watch::Sender<Status>,
     pub(crate) terms: watch::Sender<Terms>,
     /// Told to the renewing task: renew at once.
     pub(crate) nudge: tokio::sync::Notify,
 }
 
 impl Shared {
-    /// It is over. The first reason stands.
-    fn lose(&self, why: &str) {
-        self.deadline.store(0, Ordering::Release);
-        self.status.send_if_modified(|status| {
-            let first = !matches!(status, Status::Lost(_));
-            if first {
-                *status = Status::Lost(why.to_string());
-            }
-            first
-        });
-    }
-
     /// Tells of jeopardy and of the loss in time, whatever the renewing does: a store that hangs must not hide them.
     ///
     /// Returns why it is lost. `reserve` is what is left of the lease when a renewal is overdue.
     async fn run_out(&self, reserve: Span) -> String {
         loop {
-            let deadline = Moment::from_nanos(self.deadline.load(Ordering::Acquire));
+            let deadline = self.seat.deadline();
             let now = boot::now();
             if now >= deadline {
                 return "no renewal was answered in time".to_string();
             }
             let overdue = now >= deadline - reserve;
             if overdue {
-                self.status.send_if_modified(|status| {
-                    let safe = *status == Status::Safe;
-                    if safe {
-                        *status = Status::Jeopardy("a renewal is overdue".to_string());
-                    }
-                    safe
-                });
+                self.seat.overdue();
             }
             let until = if overdue { deadline } else { deadline - reserve };
             if let Err(error) = boot::sleep_until(until).await {
@@ -93,7 +72,7 @@ pub(crate) struct Renewer {
 impl Drop for Renewer {
     /// Whatever ends the task, the leadership is not renewed from then on.
     fn drop(&mut self) {
-        self.shared.lose("its renewals have stopped");
+        self.shared.seat.lose("its renewals have stopped");
     }
 }
 
@@ -124,7 +103,7 @@ impl Renewer {
             why = self.renew_until_lost() => why,
             why = shared.run_out(reserve) => why,
         };
-        shared.lose(&why);
+        shared.seat.lose(&why);
     }
 
     async fn renew_until_lost(&mut self) -> String {
@@ -173,7 +152,7 @@ impl Renewer {
                 let leader = document.leader.as_ref();
                 let awaiting = document.state == baton_election::State::AwaitingApproval;
                 leader.is_some_and(|leader| self.is_ours(leader))
-                    && awaiting == self.shared.awaiting.load(Ordering::Acquire)
+                    && awaiting == self.shared.seat.is_awaiting()
             }),
             Err(_) => true,
         }
@@ -181,7 +160,7 @@ impl Renewer {
 
     fn is_ours(&self, leader: &Leader) -> bool {
         leader.incarnation == self.coordinator.local.incarnation(&self.election, &self.credential)
-            && leader.epoch.0 == self.shared.epoch.load(Ordering::Acquire)
+            && leader.epoch == self.shared.seat.token()
     }
 
     /// Puts this leadership's transition, as it stands, into the history, so that the successor need not.
@@ -231,7 +210,7 @@ impl Renewer {
         let spent = self.shared.spent_tokens.load(Ordering::Acquire);
         let phase = *self.shared.phase.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Renew {
-            epoch: Epoch(self.shared.epoch.load(Ordering::Acquire)),
+            epoch: self.shared.seat.token(),
             credential: self.credential,
             progress,
             spent_tokens: (spent > 0).then_some(spent),
@@ -250,22 +229,12 @@ impl Renewer {
                 }
                 self.tenure.lasts(renewed.ttl.unwrap_or(self.tenure.ttl()));
                 self.limit_at = renewed.limit_in.map(|limit| now + limit);
-                self.shared.epoch.store(epoch.0, Ordering::Release);
-                self.shared.awaiting.store(*awaiting_approval, Ordering::Release);
+                self.shared.seat.heard(*epoch, *awaiting_approval);
                 let deadline = self.tenure.deadline();
-                let (old, new) = (before.as_nanos(), deadline.as_nanos());
-                let moved =
-                    self.shared.deadline.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
-                if moved.is_err() {
+                if !self.shared.seat.renewed(before, deadline) {
                     return too_late();
                 }
                 self.shared.terms.send_replace(Terms { token: *epoch, deadline });
-                let status = if *awaiting_approval { Status::AwaitingApproval } else { Status::Safe };
-                self.shared.status.send_if_modified(|old| {
-                    let changed = *old != status;
-                    *old = status;
-                    changed
-                });
                 Ok(())
             }
             Answer::Ended { cause, reason } => Err(format!("it was ended ({cause}): {reason}")),
@@ -277,7 +246,7 @@ impl Renewer {
         match self.tenure.standing(boot::now()) {
             Standing::Lost => Err(format!("no renewal was answered in time: {error}")),
             Standing::Jeopardy => {
-                self.shared.status.send_replace(Status::Jeopardy(error.to_string()));
+                self.shared.seat.tell(Status::Jeopardy(error.to_string()));
                 Ok(())
             }
             Standing::Safe | Standing::Offered => Ok(()),

@@ -1,13 +1,12 @@
 //! A lease that rides on a session, as its holder sees it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use baton_election::document::Document;
 use baton_election::lease::renewal_interval;
 use baton_election::time::Moment;
-use baton_election::{Credential, ElectionName, Epoch, Incarnation, Margins, Standing, Tenure};
+use baton_election::{Credential, ElectionName, Epoch, Incarnation, Standing, Tenure};
 use baton_store::boot;
 use baton_store::sessions::{Notified, Ride, Which};
 use tokio::sync::watch;
@@ -15,7 +14,7 @@ use tokio::sync::watch;
 use super::Inner;
 use crate::coordinator::Grant;
 use crate::error::Error;
-use crate::leadership::{Status, lost, surely};
+use crate::seat::{Seat, Status};
 
 /// A leadership whose lease rides on a session. Dropping it lets the lease run out; [`Riding::release`] is quicker.
 pub struct Riding {
@@ -23,70 +22,29 @@ pub struct Riding {
     election: ElectionName,
     incarnation: Incarnation,
     granted: Epoch,
-    shared: Arc<Shared>,
-}
-
-/// What the holder and the session share. `ensure` reads it without a lock.
-pub(super) struct Shared {
-    /// The deadline in nanoseconds on the boot-time clock; zero once it is lost.
-    deadline: AtomicU64,
-    epoch: AtomicU64,
-    awaiting: AtomicBool,
-    status: watch::Sender<Status>,
+    seat: Arc<Seat>,
 }
 
 /// A lease, as the session keeps it.
 pub(super) struct Lease {
     pub(super) ride: Ride,
     pub(super) tenure: Tenure,
-    pub(super) shared: Arc<Shared>,
+    pub(super) seat: Arc<Seat>,
     /// Whether the server knows that it rides.
     pub(super) confirmed: bool,
-}
-
-impl Shared {
-    pub(super) fn lose(&self, why: &str) {
-        self.deadline.store(0, Ordering::Release);
-        self.status.send_if_modified(|status| {
-            let first = !matches!(status, Status::Lost(_));
-            if first {
-                *status = Status::Lost(why.to_string());
-            }
-            first
-        });
-    }
-
-    fn tell(&self, status: Status) {
-        self.status.send_if_modified(|old| {
-            let changed = *old != status && !matches!(old, Status::Lost(_));
-            if changed {
-                *old = status;
-            }
-            changed
-        });
-    }
 }
 
 impl Lease {
     /// It was renewed by a heartbeat that was sent at this moment. False if it is lost all the same.
     pub(super) fn renewed(&mut self, asked_at: Moment) -> bool {
-        let before = self.tenure.deadline().as_nanos();
-        if self.tenure.renewed(asked_at, boot::now()) == Standing::Lost {
-            return false;
-        }
-        let after = self.tenure.deadline().as_nanos();
-        let moved = self.shared.deadline.compare_exchange(before, after, Ordering::AcqRel, Ordering::Acquire);
-        if moved.is_ok() {
-            let awaiting = self.shared.awaiting.load(Ordering::Acquire);
-            self.shared.tell(if awaiting { Status::AwaitingApproval } else { Status::Safe });
-        }
-        moved.is_ok()
+        let before = self.tenure.deadline();
+        self.tenure.renewed(asked_at, boot::now()) != Standing::Lost
+            && self.seat.renewed(before, self.tenure.deadline())
     }
 
     /// How it stands with an operator. A token that rose is told to the server by its new number.
     pub(super) fn changed(&mut self, epoch: Epoch, awaiting: bool) {
-        self.shared.awaiting.store(awaiting, Ordering::Release);
-        self.shared.epoch.store(epoch.0, Ordering::Release);
+        self.seat.heard(epoch, awaiting);
         if self.ride.token != epoch {
             (self.ride.token, self.confirmed) = (epoch, false);
         }
@@ -94,14 +52,14 @@ impl Lease {
 
     /// Nobody says that its token is refused.
     pub(super) fn unchanged(&self) {
-        self.shared.awaiting.store(false, Ordering::Release);
+        self.seat.awaits(false);
     }
 
     /// It could not be renewed. False if it is lost.
     pub(super) fn overdue(&mut self, why: &str) -> bool {
         match self.tenure.standing(boot::now()) {
             Standing::Lost => return false,
-            Standing::Jeopardy => self.shared.tell(Status::Jeopardy(why.to_string())),
+            Standing::Jeopardy => self.seat.tell(Status::Jeopardy(why.to_string())),
             Standing::Safe | Standing::Offered => {}
         }
         true
@@ -110,19 +68,11 @@ impl Lease {
 
 impl Riding {
     pub(super) fn begin(inner: &Arc<Inner>, election: &ElectionName, grant: &Grant) -> Result<Riding, Error> {
-        let tenure = Tenure::granted(grant.asked_at, grant.ttl, Margins::STANDARD);
-        if boot::now() >= tenure.deadline() {
-            return Err(Error::Lost("the grant arrived after its own deadline".to_string()));
-        }
+        let (seat, tenure) = Seat::take(grant)?;
         let incarnation = grant.credential.incarnation;
         let ride = Ride { election: election.clone(), token: grant.epoch, incarnation };
-        let shared = Arc::new(Shared {
-            deadline: AtomicU64::new(tenure.deadline().as_nanos()),
-            epoch: AtomicU64::new(grant.epoch.0),
-            awaiting: AtomicBool::new(false),
-            status: watch::Sender::new(Status::Safe),
-        });
-        let lease = Lease { ride, tenure, shared: Arc::clone(&shared), confirmed: false };
+        let seat = Arc::new(seat);
+        let lease = Lease { ride, tenure, seat: Arc::clone(&seat), confirmed: false };
         let soon = {
             let mut state = inner.state();
             // An older one that the server ended, of which this session has not heard yet.
@@ -134,7 +84,7 @@ impl Riding {
             inner.nudge.notify_one();
         }
         let (inner, election) = (Arc::clone(inner), election.clone());
-        Ok(Riding { inner, election, incarnation, granted: grant.epoch, shared })
+        Ok(Riding { inner, election, incarnation, granted: grant.epoch, seat })
     }
 
     /// The election.
@@ -144,27 +94,27 @@ impl Riding {
 
     /// The fencing token. It can rise under a running leadership when an operator approves.
     pub fn token(&self) -> Epoch {
-        Epoch(self.shared.epoch.load(Ordering::Acquire))
+        self.seat.token()
     }
 
     /// Whether this agent surely leads for at least `span` more. Local: no IO, no lock.
     pub fn ensure(&self, span: Duration) -> bool {
-        surely(&self.shared.deadline, span) && !self.shared.awaiting.load(Ordering::Acquire)
+        self.seat.ensure(span)
     }
 
     /// When the work must have stopped, on this machine's boot-time clock, unless a heartbeat renews it.
     pub fn deadline(&self) -> Moment {
-        Moment::from_nanos(self.shared.deadline.load(Ordering::Acquire))
+        self.seat.deadline()
     }
 
     /// Waits until the leadership is lost, and says why.
     pub async fn lost(&self) -> String {
-        lost(self.shared.status.subscribe()).await
+        self.seat.lost().await
     }
 
     /// How the leadership stands, and every change of it.
     pub fn status(&self) -> watch::Receiver<Status> {
-        self.shared.status.subscribe()
+        self.seat.status()
     }
 
     /// What proves to be the holder of this lease. It is a secret.
@@ -199,7 +149,7 @@ impl Riding {
             state.end(&self.election, "it was given up");
         } else {
             // A heartbeat may be on its way that adds it.
-            let token = Epoch(self.shared.epoch.load(Ordering::Acquire)).max(self.granted);
+            let token = self.seat.token().max(self.granted);
             state.dropping.push(Which { election: self.election.clone(), token });
         }
     }

@@ -304,7 +304,7 @@ impl State {
     /// A lease is over. The server is told to forget it.
     fn end(&mut self, election: &ElectionName, why: &str) -> Option<Lease> {
         let lease = self.leases.remove(election)?;
-        lease.shared.lose(why);
+        lease.seat.lose(why);
         self.dropping.push(Which { election: election.clone(), token: lease.ride.token });
         Some(lease)
     }
