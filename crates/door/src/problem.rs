@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_election::Refusal;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,8 +18,16 @@ pub struct Problem {
     detail: String,
     hint: String,
     facts: Map<String, Value>,
-    /// What is said in a header besides.
-    header: Option<(HeaderName, HeaderValue)>,
+    header: Option<Header>,
+}
+
+/// What is said in a header besides.
+#[derive(Clone, Copy, Debug)]
+enum Header {
+    /// How to show who asks.
+    Challenge,
+    /// In how many seconds to come again.
+    RetryAfter(u64),
 }
 
 /// How a problem is shown.
@@ -65,9 +73,8 @@ impl Problem {
 
     /// Nobody knows who asks.
     pub fn unauthorized(detail: &str, hint: &str) -> Problem {
-        let scheme = (WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"baton\""));
         Problem {
-            header: Some(scheme),
+            header: Some(Header::Challenge),
             ..Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail, hint)
         }
     }
@@ -84,7 +91,7 @@ impl Problem {
     /// The same may succeed in so many seconds.
     #[must_use]
     pub fn again_in(self, seconds: u64) -> Problem {
-        Problem { header: Some((RETRY_AFTER, HeaderValue::from(seconds))), ..self }
+        Problem { header: Some(Header::RetryAfter(seconds)), ..self }
     }
 
     /// With a fact more.
@@ -126,8 +133,14 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some((name, value)) = self.header {
-            headers.insert(name, value);
+        match self.header {
+            None => {}
+            Some(Header::Challenge) => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"baton\""));
+            }
+            Some(Header::RetryAfter(seconds)) => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            }
         }
         response
     }
