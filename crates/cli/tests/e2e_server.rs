@@ -4,15 +4,15 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton::election::{AgentName, ElectionName, Span};
 use baton::store::boot;
 use baton::{Bid, Campaign, Coordinator};
 use support::World;
+use support::book::Book;
 use support::fleet::{ELECTION, Fleet, check_history};
 use support::random::Random;
 use support::server::Server;
@@ -24,43 +24,6 @@ const ELECTIONS: usize = 8;
 const PROGRAMS: usize = 3;
 /// The lease that they ask for.
 const TTL: Span = Span::secs(3);
-
-/// A leadership, as who led knows it, on the boot-time clock.
-#[derive(Clone, Debug)]
-struct Led {
-    token: u64,
-    from: u64,
-    to: u64,
-}
-
-/// What everybody was granted, by election.
-#[derive(Clone, Default)]
-struct Book {
-    led: Arc<Mutex<BTreeMap<String, Vec<Led>>>>,
-}
-
-impl Book {
-    fn granted(&self, election: &str, token: u64) -> usize {
-        let now = boot::now().as_nanos();
-        let mut led = self.led.lock().unwrap();
-        let all = led.entry(election.to_string()).or_default();
-        all.push(Led { token, from: now, to: now });
-        all.len() - 1
-    }
-
-    /// It still leads, by its own clock.
-    fn still(&self, election: &str, place: usize) {
-        let mut led = self.led.lock().unwrap();
-        if let Some(mine) = led.get_mut(election).and_then(|all| all.get_mut(place)) {
-            mine.to = boot::now().as_nanos();
-        }
-    }
-
-    fn highest(&self, election: &str) -> u64 {
-        let led = self.led.lock().unwrap();
-        led.get(election).and_then(|all| all.iter().map(|led| led.token).max()).unwrap_or(0)
-    }
-}
 
 /// Leads for a moment, again and again.
 async fn campaign_on(url: String, election: String, agent: String, book: Book, enough: Arc<AtomicBool>) {
@@ -189,15 +152,8 @@ fn a_server_that_is_killed_under_load_loses_nothing_that_it_answered_and_gives_n
         runtime.block_on(program).unwrap();
     }
     let findings = watcher.findings();
-    let mut count = 0;
-    for (election, mut led) in book.led.lock().unwrap().clone() {
-        led.sort_by_key(|led| led.token);
-        count += led.len();
-        for pair in led.windows(2) {
-            assert!(pair[0].token < pair[1].token, "{election}: token {} was given twice", pair[0].token);
-            assert!(pair[0].to < pair[1].from, "{election}: {pair:?} led at the same time");
-        }
-    }
+    book.checked();
+    let count = book.grants();
     eprintln!(
         "{rounds} kills of the server, {count} leaderships of programs, {} of runs, longest vacancy {:?}",
         findings.trees.len(),

@@ -7,7 +7,7 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use baton::store::boot;
 use baton::{Bid, Campaign, Coordinator};
 use rustix::process::Signal;
 use support::World;
+use support::book::Book;
 use support::places;
 use support::random::Random;
 use support::several::Several;
@@ -31,44 +32,17 @@ const PROGRAMS: usize = 2;
 /// Elections whose leaders never let go.
 const LASTING: usize = 8;
 
-/// A leadership, as who led knows it, on the boot-time clock.
-#[derive(Clone, Debug)]
-struct Led {
-    token: u64,
-    from: u64,
-    to: u64,
-}
-
 /// What everybody was granted and has lost.
 #[derive(Clone, Default)]
-struct Book {
-    led: Arc<Mutex<BTreeMap<String, Vec<Led>>>>,
+struct Record {
+    book: Book,
     lost: Arc<Mutex<Vec<String>>>,
-    grants: Arc<AtomicUsize>,
     /// Until when each lasting leadership may act, by its own clock.
     deadlines: Arc<Mutex<BTreeMap<String, u64>>>,
     enough: Arc<AtomicBool>,
 }
 
-impl Book {
-    fn granted(&self, election: &str, token: u64) -> usize {
-        let now = boot::now().as_nanos();
-        let mut led = self.led.lock().unwrap();
-        let all = led.entry(election.to_string()).or_default();
-        all.push(Led { token, from: now, to: now });
-        self.grants.fetch_add(1, Ordering::Relaxed);
-        all.len() - 1
-    }
-
-    /// It still leads, by its own clock.
-    fn still(&self, election: &str, place: usize) {
-        let now = boot::now().as_nanos();
-        let mut led = self.led.lock().unwrap();
-        if let Some(mine) = led.get_mut(election).and_then(|all| all.get_mut(place)) {
-            mine.to = now;
-        }
-    }
-
+impl Record {
     /// Whether all lasting leaderships have asked for a renewal since this moment, and got it; or one is lost.
     fn all_renewed_since(&self, moment: Moment) -> bool {
         let renewed = Margins::STANDARD.deadline(moment, TTL).as_nanos();
@@ -86,20 +60,20 @@ fn bid(agent: &str) -> Bid {
 }
 
 /// Leads for a moment and writes behind a fence, again and again.
-async fn brief(url: String, election: String, agent: String, book: Book) {
+async fn brief(url: String, election: String, agent: String, record: Record) {
     let coordinator = Coordinator::connect(&url).await.unwrap();
     let name = ElectionName::new(&election).unwrap();
     let resource = ResourceName::new(&format!("db/{election}")).unwrap();
     let mut random = Random::seeded();
-    while !book.is_full() {
+    while !record.is_full() {
         let campaign = Campaign { wait: Some(Span::secs(2)), ..Campaign::new(bid(&agent)) };
         let Ok(lead) = coordinator.campaign(&name, campaign).await else { continue };
-        let place = book.granted(&election, lead.token().0);
+        let place = record.book.granted(&election, lead.token().0);
         let entry = Entry { resource: &resource, token: lead.token(), agent: None, note: "", hold: None };
         let _ = tokio::time::timeout(Duration::from_secs(2), coordinator.admit(&entry, Some(&name))).await;
         let until = boot::now() + Span::millis(random.between(0, 200));
         while boot::now() < until && lead.ensure(Duration::ZERO) {
-            book.still(&election, place);
+            record.book.still(&election, place);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let _ = lead.release("").await;
@@ -107,20 +81,20 @@ async fn brief(url: String, election: String, agent: String, book: Book) {
 }
 
 /// Leads from the beginning to the end.
-async fn lasting(url: String, election: String, book: Book) {
+async fn lasting(url: String, election: String, record: Record) {
     let coordinator = Coordinator::connect(&url).await.unwrap();
     let name = ElectionName::new(&election).unwrap();
     let lead = coordinator.campaign(&name, Campaign::new(bid("lasting"))).await.unwrap();
-    let place = book.granted(&election, lead.token().0);
-    while !book.is_full() {
+    let place = record.book.granted(&election, lead.token().0);
+    while !record.is_full() {
         tokio::select! {
             why = lead.lost() => {
-                book.lost.lock().unwrap().push(format!("{election}: {why}"));
+                record.lost.lock().unwrap().push(format!("{election}: {why}"));
                 return;
             }
             () = tokio::time::sleep(Duration::from_millis(20)) => {
-                book.still(&election, place);
-                book.deadlines.lock().unwrap().insert(election.clone(), lead.deadline().as_nanos());
+                record.book.still(&election, place);
+                record.deadlines.lock().unwrap().insert(election.clone(), lead.deadline().as_nanos());
             }
         }
     }
@@ -159,43 +133,43 @@ fn the_active_server_is_killed_and_stopped_under_load() {
     let folder = tempfile::tempdir().unwrap();
     let mut servers = Several::start(folder.path(), &place.url, SERVERS, &["--server-ttl", "3s"]);
     servers.active(None);
-    let (url, book, mut random) = (servers.url(), Book::default(), Random::seeded());
+    let (url, record, mut random) = (servers.url(), Record::default(), Random::seeded());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut programs = Vec::new();
     for election in names("lasting", LASTING) {
-        programs.push(runtime.spawn(lasting(url.clone(), election, book.clone())));
+        programs.push(runtime.spawn(lasting(url.clone(), election, record.clone())));
     }
     for election in names("brief", BRIEF) {
         for agent in names("program", PROGRAMS) {
-            programs.push(runtime.spawn(brief(url.clone(), election.clone(), agent, book.clone())));
+            programs.push(runtime.spawn(brief(url.clone(), election.clone(), agent, record.clone())));
         }
     }
-    support::until("all lead", || book.led.lock().unwrap().len() == LASTING + BRIEF);
+    support::until("all lead", || record.book.elections() == LASTING + BRIEF);
     let (rounds, mut longest) = (if support::campaign() { 20 } else { 4 }, Duration::ZERO);
     for round in 0..rounds {
-        let (before, begun) = (book.grants.load(Ordering::Relaxed), boot::now());
+        let (before, begun) = (record.book.grants(), boot::now());
         longest = longest.max(disturb(&mut servers, round, &mut random));
-        support::until("clients go on", || book.grants.load(Ordering::Relaxed) >= before + BRIEF);
+        support::until("clients go on", || record.book.grants() >= before + BRIEF);
         // Two servers that die one after the other, before a leader could renew, are one long fail-over.
-        support::until("all are renewed by the next server", || book.all_renewed_since(begun));
-        let lost = book.lost.lock().unwrap().clone();
+        support::until("all are renewed by the next server", || record.all_renewed_since(begun));
+        let lost = record.lost.lock().unwrap().clone();
         assert!(lost.is_empty(), "round {round}: {lost:?}\n{}", servers.logs());
     }
     // One that stops in order hands over.
-    let before = book.grants.load(Ordering::Relaxed);
+    let before = record.book.grants();
     let active = servers.active(None);
     servers.stop(active);
     servers.active(Some(active));
-    support::until("clients go on", || book.grants.load(Ordering::Relaxed) >= before + BRIEF);
-    book.enough.store(true, Ordering::Relaxed);
+    support::until("clients go on", || record.book.grants() >= before + BRIEF);
+    record.enough.store(true, Ordering::Relaxed);
     for program in programs {
         runtime.block_on(program).unwrap();
     }
-    assert_eq!(*book.lost.lock().unwrap(), Vec::<String>::new(), "{}", servers.logs());
-    check(&book, &runtime.block_on(Coordinator::connect(&url)).unwrap(), &runtime);
+    assert_eq!(*record.lost.lock().unwrap(), Vec::<String>::new(), "{}", servers.logs());
+    check(&record.book, &runtime.block_on(Coordinator::connect(&url)).unwrap(), &runtime);
     eprintln!(
         "{rounds} active servers gone, {} leaderships, longest fail-over {longest:?}",
-        book.grants.load(Ordering::Relaxed)
+        record.book.grants()
     );
     around(&place.url, &url);
 }
@@ -260,12 +234,7 @@ fn servers_share_a_database() {
 
 /// No token twice, no two at a time, and what the fences let through never goes back.
 fn check(book: &Book, coordinator: &Coordinator, runtime: &tokio::runtime::Runtime) {
-    for (election, mut led) in book.led.lock().unwrap().clone() {
-        led.sort_by_key(|led| led.token);
-        for pair in led.windows(2) {
-            assert!(pair[0].token < pair[1].token, "{election}: token {} was given twice", pair[0].token);
-            assert!(pair[0].to < pair[1].from, "{election}: {pair:?} led at the same time");
-        }
+    for (election, led) in book.checked() {
         let name = ElectionName::new(&election).unwrap();
         let history = runtime.block_on(coordinator.history(&name, 1_000)).unwrap();
         let epochs: Vec<u64> = history.iter().map(|entry| entry.epoch.0).collect();

@@ -1,33 +1,20 @@
 //! What is guarded: where it is, and what of a request and of an answer is passed on.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::PathBuf;
 
+use baton_door::outgoing::{self, Client, Trust};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, VIA};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Response, Uri};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 
 use crate::StartError;
 use crate::forward::Body;
 use crate::problem::{Problem, SAID_BY_GUARD};
 use crate::request;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long a connection that nobody uses is kept: less than most servers keep it.
-const IDLE: Duration = Duration::from_secs(4);
 /// Headers that concern one connection only.
 const OF_A_CONNECTION: [&str; 9] = [
     "connection",
@@ -43,7 +30,7 @@ const OF_A_CONNECTION: [&str; 9] = [
 
 /// What is guarded.
 pub(crate) struct Upstream {
-    client: Client<HttpsConnector<HttpConnector>, Body>,
+    client: Client<Body>,
     scheme: Scheme,
     authority: Authority,
     /// What the path of every request is put behind; does not end in a slash.
@@ -72,8 +59,13 @@ impl Upstream {
         }
         let base = parts.path_and_query.map(|path| path.path().trim_end_matches('/').to_string());
         let header = |text: &str| HeaderValue::from_str(text).map_err(|error| wrong(&error.to_string()));
+        let trust = match authority {
+            _ if scheme == Scheme::HTTP => Trust::Nobody,
+            Some(file) => Trust::File(file),
+            None => Trust::System,
+        };
         Ok(Upstream {
-            client: client(if scheme == Scheme::HTTPS { Some(trusted(authority)?) } else { None })?,
+            client: outgoing::client(trust).map_err(StartError::Certificates)?,
             host: header(address.as_str())?,
             via: header(&format!("1.1 {name}"))?,
             base: base.unwrap_or_default(),
@@ -85,7 +77,8 @@ impl Upstream {
 
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(&self, request: http::Request<Body>) -> Result<Response<Incoming>, Problem> {
-        let mut response = self.client.request(request).await.map_err(|error| unreachable(&error))?;
+        let response = self.client.request(request).await;
+        let mut response = response.map_err(|error| bad_gateway(&outgoing::cause(&error)))?;
         if response.status().is_informational() {
             return Err(bad_gateway("it changed to another protocol"));
         }
@@ -135,71 +128,6 @@ fn strip(headers: &mut HeaderMap) {
     for name in named.iter().map(String::as_str).chain(OF_A_CONNECTION) {
         headers.remove(name);
     }
-}
-
-fn client(tls: Option<ClientConfig>) -> Result<Client<HttpsConnector<HttpConnector>, Body>, StartError> {
-    let mut connector = HttpConnector::new();
-    connector.set_connect_timeout(Some(CONNECT));
-    connector.set_nodelay(true);
-    connector.enforce_http(false);
-    let tls = match tls {
-        Some(tls) => tls,
-        None => config(RootCertStore::empty())?,
-    };
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(connector);
-    Ok(Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(IDLE)
-        .pool_timer(TokioTimer::new())
-        .set_host(false)
-        .build(connector))
-}
-
-/// TLS with the certificates of a file, else of the system.
-fn trusted(file: Option<&PathBuf>) -> Result<ClientConfig, StartError> {
-    let certificates = match file {
-        Some(file) => read(file)?,
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(certificates);
-    if roots.is_empty() {
-        return Err(StartError::Certificates(
-            "this system has no authority to check certificates by".to_string(),
-        ));
-    }
-    config(roots)
-}
-
-fn config(roots: RootCertStore) -> Result<ClientConfig, StartError> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| StartError::Certificates(error.to_string()))?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-fn read(file: &Path) -> Result<Vec<CertificateDer<'static>>, StartError> {
-    let found = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let unusable =
-        |why: String| StartError::Certificates(format!("{} cannot be used: {why}", file.display()));
-    match found {
-        Ok(found) if found.is_empty() => Err(unusable("it has no certificate".to_string())),
-        Ok(found) => Ok(found),
-        Err(error) => Err(unusable(error.to_string())),
-    }
-}
-
-fn unreachable(error: &hyper_util::client::legacy::Error) -> Problem {
-    let mut why = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        why = cause.to_string();
-        source = cause.source();
-    }
-    bad_gateway(&why)
 }
 
 fn bad_gateway(why: &str) -> Problem {

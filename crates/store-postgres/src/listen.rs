@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use baton_store::StoreError;
+use baton_store::{StoreError, jittered};
 use tokio::sync::{Mutex, broadcast};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -167,13 +167,6 @@ async fn go_on(pool: Arc<Pool>, words: broadcast::Sender<Word>, mut session: Ses
 pub(crate) fn pause(failures: u32) -> Duration {
     let (first, longest) = PAUSES;
     jittered(first.saturating_mul(1 << failures.min(16)).min(longest))
-}
-
-/// From this to twice this; without random numbers, in the middle.
-pub(crate) fn jittered(pause: Duration) -> Duration {
-    let mut byte = [0];
-    let jitter = getrandom::fill(&mut byte).map_or(0.5, |()| f64::from(byte[0]) / 256.0);
-    pause.mul_f64(1.0 + jitter)
 }
 
 #[cfg(test)]

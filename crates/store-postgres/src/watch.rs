@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_store::{BoxStream, Change, StoreError};
+use baton_store::{BoxStream, Change, StoreError, jittered};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::time::Instant;
 
 use crate::fault::Act;
-use crate::listen::{Word, jittered, pause};
+use crate::listen::{Word, pause};
 use crate::store::Inner;
 
 /// How often a watcher looks even if the server tells: from this to twice this.

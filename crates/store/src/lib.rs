@@ -14,6 +14,7 @@ mod key;
 mod memory;
 mod native;
 mod network;
+mod polled;
 mod record;
 pub mod sessions;
 mod store;
@@ -27,6 +28,7 @@ pub use key::{Key, Prefix};
 pub use memory::MemoryStore;
 pub use native::{Kept, NativeElections, NativeLeader, Standing};
 pub use network::network_failure;
+pub use polled::{jittered, polled};
 pub use record::{NotARecord, Record};
 pub use store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests")]
 #![allow(clippy::print_stderr, reason = "what a failed test needs to be understood")]
 
+pub(crate) mod book;
 pub(crate) mod clocks;
 pub(crate) mod cluster;
 pub(crate) mod evil;
