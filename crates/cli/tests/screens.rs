@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 40] = [
     "run",
     "acquire",
     "renew",
@@ -44,6 +44,9 @@ const COMMANDS: [&str; 37] = [
     "serve",
     "restore",
     "demo",
+    "lab",
+    "lab run",
+    "lab replay",
     "doctor",
     "completions",
 ];

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use baton_election::Span;
 use baton_peer::bully::Bully;
 use baton_peer::paxos::Paxos;
 use baton_peer::raft::Raft;
@@ -48,18 +49,28 @@ pub struct Campaign {
     pub broken: Option<(u64, Broken)>,
 }
 
+/// How far a campaign is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Seeds that were played.
+    pub seeds: u64,
+    /// The time that passed in them.
+    pub simulated: Span,
+}
+
 /// Plays the setups of seeds `from` to `from + seeds - 1` on several threads, each seed on one of them. Ends early once a promise
-/// broke: all lower seeds are played then, so that the seed told of is the lowest. `done` is told how many are done, now and then.
+/// broke: all lower seeds are played then, so that the seed told of is the lowest. `done` is told how far it is, now and then.
 pub fn campaign(
     wishes: &Wishes,
     from: u64,
     seeds: u64,
     threads: NonZeroUsize,
-    done: &(dyn Fn(u64) + Sync),
+    done: &(dyn Fn(Progress) + Sync),
 ) -> Campaign {
     /// How many seeds a thread takes at a time.
     const SHARE: u64 = 16;
-    let (next, played, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let (next, played, passed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
     let sum = Mutex::new(Campaign::default());
     let work = || {
         let mut mine = Statistics::default();
@@ -68,7 +79,7 @@ pub fn campaign(
             if first >= seeds {
                 break;
             }
-            let last = (first + SHARE).min(seeds);
+            let (last, before) = ((first + SHARE).min(seeds), mine.simulated);
             for number in first..last {
                 let seed = from.wrapping_add(number);
                 let outcome = run(&wishes.setup(seed));
@@ -86,7 +97,11 @@ pub fn campaign(
                     break;
                 }
             }
-            done(played.fetch_add(last - first, Ordering::Relaxed) + last - first);
+            let simulated = mine.simulated.minus(before).as_nanos();
+            done(Progress {
+                seeds: played.fetch_add(last - first, Ordering::Relaxed) + last - first,
+                simulated: Span::nanos(passed.fetch_add(simulated, Ordering::Relaxed) + simulated),
+            });
         }
         sum.lock().unwrap_or_else(PoisonError::into_inner).statistics.add(&mine);
     };

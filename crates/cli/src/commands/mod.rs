@@ -19,6 +19,7 @@ mod history;
 #[cfg(feature = "server")]
 mod hooks;
 mod init;
+mod lab;
 mod line;
 mod operator;
 mod operators;
@@ -119,6 +120,9 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     /// See it all: fail-over, fencing, hand-over, an operator's word
     Demo(demo::Demo),
+    /// Put every algorithm through the same faults, from a seed
+    #[command(subcommand)]
+    Lab(lab::Lab),
     /// Check the store, its file system, clocks, keys and leftovers
     Doctor(doctor::Doctor),
     /// Print a completion script for a shell
@@ -177,6 +181,7 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         #[cfg(feature = "server")]
         Command::Restore(command) => command.perform(&global).await,
         Command::Demo(command) => command.perform(&global).await,
+        Command::Lab(command) => command.perform(&global),
         Command::Doctor(command) => command.perform(&global).await,
         Command::Completions(command) => command.perform(),
     }
