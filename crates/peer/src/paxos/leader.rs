@@ -380,7 +380,13 @@ impl Paxos {
             let unsettled = Spread::default();
             let is_ready = lead.is_settled && lead.raise.is_none();
             let spread = if is_ready { &lead.spread } else { &unsettled };
-            members::changed(&self.saved.group, spread, lead.token, list)
+            let group = &self.saved.group;
+            let next = members::changed(group, spread, lead.token, list)?;
+            let is_heard = |id| id == self.id || lead.has_answered_lately(group, id);
+            if !members::keeps_majority(group, &next, is_heard) {
+                return Err("too few of these members were heard lately; take out first who is gone");
+            }
+            Ok(next)
         });
         let next = match next {
             Ok(next) => next,
