@@ -2,7 +2,7 @@
 
 use baton_election::Span;
 use baton_peer::rollcall::needed;
-use baton_peer::{Input, Machine, Notice};
+use baton_peer::{Input, Machine};
 
 use super::member::{Work, booted};
 use super::{Event, World, node, small};
@@ -72,19 +72,13 @@ impl<M: Machine> World<'_, M> {
         let may_lose = disk == DiskFate::Lost && self.may_lose_disk(place);
         let written = self.random.below(2) == 0;
         let member = &mut self.members[place];
-        if member.machine.take().is_none() {
-            return;
-        }
+        let Some(machine) = member.machine.take() else { return };
+        member.last_group = machine.group().clone();
         if let Some(pending) = member.busy.take()
             && written
             && let Some(saved) = pending.effects.persist
         {
             member.saved = Some(saved);
-            for notice in pending.effects.notify {
-                if let Notice::Members(group) = notice {
-                    member.group = group;
-                }
-            }
         }
         if may_lose {
             (member.saved, member.founds, member.lost) = (None, false, true);
@@ -182,7 +176,7 @@ impl<M: Machine> World<'_, M> {
         if !self.members[leader].is_free() {
             return;
         }
-        let current = self.members[leader].group.members();
+        let current = self.members[leader].group().members();
         let mut next = current.to_vec();
         match current.iter().position(|member| member.id == node(place)) {
             Some(at) => drop(next.remove(at)),

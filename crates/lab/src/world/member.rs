@@ -71,8 +71,8 @@ pub(super) struct Member<M: Machine> {
     pub(super) work: Option<Work>,
     /// Work of a process that died, which its own clock has yet to stop.
     pub(super) orphan: Option<Work>,
-    /// The list of members that counts there.
-    pub(super) group: Group,
+    /// The list of members that counted there when its process died last.
+    pub(super) last_group: Group,
     /// The end that the machine announced last, and its term.
     pub(super) announced: Option<(Term, Moment)>,
 }
@@ -96,9 +96,14 @@ impl<M: Machine> Member<M> {
             slow_disk: (0, Span::ZERO),
             work: None,
             orphan: None,
-            group,
+            last_group: group,
             announced: None,
         }
+    }
+
+    /// The list of members that counts there.
+    pub(super) fn group(&self) -> &Group {
+        self.machine.as_ref().map_or(&self.last_group, Machine::group)
     }
 
     /// Whether it can take a step at once.

@@ -50,8 +50,6 @@ pub struct World<'s, M: Machine> {
     setup: &'s Setup,
     now: u64,
     members: Vec<Member<M>>,
-    /// The newest list of members that anybody was told of.
-    newest: Group,
     links: Links,
     network: Network,
     queue: Queue<Event<M::Message>>,
@@ -76,15 +74,14 @@ impl<'s, M: Machine> World<'s, M> {
 
     fn new(setup: &'s Setup, timeline: Option<Timeline>) -> World<'s, M> {
         let mut random = Random::seeded(setup.seed ^ 0x6c61_6221);
-        let newest = founding_group(setup);
+        let group = founding_group(setup);
         let members =
-            (0..setup.places()).map(|place| Member::new(setup, place, newest.clone(), &mut random)).collect();
+            (0..setup.places()).map(|place| Member::new(setup, place, group.clone(), &mut random)).collect();
         let demands = Demands { safety: M::TERMS_ARE_TOKENS, liveness: true };
         let mut world = World {
             setup,
             now: 0,
             members,
-            newest,
             links: Links::whole(setup.places()),
             network: setup.network,
             queue: Queue::new(),
@@ -104,7 +101,9 @@ impl<'s, M: Machine> World<'s, M> {
 
     /// The list of members that counts: the leader's, or the newest.
     fn group(&self) -> &Group {
-        self.ledger.leader().map_or(&self.newest, |leader| &self.members[usize::from(leader)].group)
+        let newest = || self.members.iter().map(Member::group).max_by_key(|group| group.stamp());
+        let led_by = self.ledger.leader().and_then(|leader| self.members.get(usize::from(leader)));
+        led_by.map(Member::group).or_else(newest).unwrap_or_else(|| unreachable!("a world has members"))
     }
 
     /// How many of the group remember nothing, and how many remember and have its list. The others never kept anything and do not know
@@ -116,7 +115,7 @@ impl<'s, M: Machine> World<'s, M> {
             let Some(member) = self.members.get(place_of(listed.id)) else { continue };
             if member.saved.is_none() && !member.founds {
                 forgotten += 1;
-            } else if member.group.members() == group.members() {
+            } else if member.group().members() == group.members() {
                 remember += 1;
             }
         }

@@ -23,9 +23,6 @@ impl<M: Machine> World<'_, M> {
             None => (Start::Forgotten, "forgotten"),
         };
         let now = member.clock.at(self.now);
-        if member.saved.is_none() {
-            member.group = group.clone();
-        }
         member.machine = Some(M::start(config(self.setup, place, group, life), start, now));
         member.paused = false;
         member.heard = Heard { since: self.now, ..Heard::default() };

@@ -29,13 +29,7 @@ impl<M: Machine> World<'_, M> {
                     self.ledger.ended(work.number);
                 }
             }
-            Notice::Members(group) => {
-                if group.stamp() > self.newest.stamp() {
-                    self.newest = group.clone();
-                }
-                self.members[place].group = group;
-            }
-            Notice::Follows { .. } | Notice::Leaderless { .. } | Notice::Refused(_) => {}
+            Notice::Members(_) | Notice::Follows { .. } | Notice::Leaderless { .. } | Notice::Refused(_) => {}
         }
     }
 
@@ -51,7 +45,7 @@ impl<M: Machine> World<'_, M> {
         }
         let heard = 1 + (member.heard.places & !(1 << place)).count_ones() as usize;
         // Counted here: that the machines count right is what is asked.
-        let majority = member.group.members().len() / 2 + 1;
+        let majority = member.group().members().len() / 2 + 1;
         let number = self.ledger.leads(small(place), term.0, end, heard, majority);
         self.members[place].work = Some(Work { number, term, until });
         self.queue.put(self.now, Event::Works { place: small(place), number });

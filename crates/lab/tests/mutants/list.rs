@@ -24,6 +24,8 @@ const MINORITY: &str = "a minority never elects";
 const RISE: &str = "tokens only rise";
 const ONE_LEASE: &str = "one valid lease per store instant";
 const WRITES: &str = "guarded writes never go back";
+const AGREEMENT: &str = "agreement after healing";
+const TIME: &str = "time goes on";
 const STAYS_LOST: &str = "once lost, always lost";
 
 const fn mutant(
@@ -65,7 +67,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         &[RISE, ONE_LEADER],
     ),
     mutant(
-        "Raft: the vote is not persisted, nor the start waited out",
+        "Raft: a member that starts does not wait",
         (RAFT, "raft", "herd"),
         "let quarantined_until = now + timing.quarantine();",
         "let quarantined_until = now;",
@@ -76,7 +78,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         (RAFT_VOTE, "raft", "mixed"),
         "self.led_by.is_none() && self.vote.is_open_to(from)",
         "self.led_by.is_none()",
-        &[ONE_LEADER, VIEW_FIRST, RISE],
+        &[ONE_LEADER, VIEW_FIRST, RISE, AGREEMENT],
     ),
     mutant(
         "Raft: voters have no patience with a silent leader",
@@ -114,18 +116,11 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         &[VIEW_FIRST, STAYS_LOST],
     ),
     mutant(
-        "Raft: refused heartbeats count as answered",
-        (RAFT_LEAD, "raft", "mixed"),
-        "if answer.term < self.term || !answer.followed {",
-        "if false {",
-        &[VIEW_FIRST, MINORITY, ONE_LEADER, RISE],
-    ),
-    mutant(
         "Raft: a lease that has ended is made longer",
         (RAFT, "raft", "pause"),
         "State::Leader(leadership) if now >= leadership.until => {",
         "State::Leader(leadership) if now > leadership.until + self.timing.timeout_min => {",
-        &[STAYS_LOST, VIEW_FIRST],
+        &[STAYS_LOST, VIEW_FIRST, TIME],
     ),
     mutant(
         "Raft: the successor stands before the work has stopped",
@@ -193,8 +188,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "Paxos: acceptors have no patience with a silent leader",
         (ACCEPTOR, "paxos", "mixed"),
-        "let waits = self.is_patient(now) && !self.waits_not_for(from, released);",
-        "let waits = false && self.is_patient(now) && !self.waits_not_for(from, released);",
+        "let waits = self.is_proposing() || (self.is_patient(now) && !is_free);",
+        "let waits = self.is_proposing() && !is_free;",
         &[VIEW_FIRST],
     ),
     mutant(
@@ -214,15 +209,15 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "Paxos: the lease is counted from when the instance is chosen",
         (PAXOS_LEADER, "paxos", "mixed"),
-        "(lead.token, self.timing.lease_until(lead.sent))",
-        "(lead.token, self.timing.lease_until(now))",
+        "(lead.token, self.timing.lease_until(sent))",
+        "(lead.token, self.timing.lease_until(sent.max(now)))",
         &[VIEW_FIRST],
     ),
     mutant(
-        "Paxos: any instance's acceptances count",
+        "Paxos: whatever round is answered, all count as answered",
         (PAXOS_LEADER, "paxos", "mixed"),
-        "let is_answer = ballot == lead.vote.ballot && instance == lead.vote.instance;",
-        "let is_answer = ballot == lead.vote.ballot && instance > 0;",
+        "self.beats.iter_mut().filter(|beat| beat.number <= number)",
+        "self.beats.iter_mut().filter(|beat| beat.number > 0 && number > 0)",
         &[VIEW_FIRST],
     ),
     mutant(

@@ -75,7 +75,6 @@ enum Found {
 /// A copy of what the laboratory is built of, with a target folder of its own.
 struct Workshop {
     folder: PathBuf,
-    root: PathBuf,
 }
 
 impl Workshop {
@@ -97,12 +96,13 @@ impl Workshop {
             let _ = fs::remove_dir_all(&copy);
             copy_folder(&root.join("crates").join(name), &copy);
         }
-        Workshop { folder, root }
+        Workshop { folder }
     }
 
     fn hunt(&self, mutant: &Mutant) -> Found {
         let file = self.folder.join(mutant.file);
-        let sound = source(&self.root, mutant);
+        // As it was copied: somebody may be working on the original.
+        let sound = source(&self.folder, mutant);
         fs::write(&file, sound.replace(mutant.old, mutant.new)).unwrap();
         let found = self.build_and_run(mutant);
         fs::write(&file, sound).unwrap();

@@ -1,0 +1,78 @@
+//! Thousands of seeds for each algorithm: no promise is broken. `BATON_CAMPAIGN=1` plays a hundred thousand of each.
+//!
+//! A failure tells the seed and the line to paste.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::num::NonZeroUsize;
+
+use baton_lab::{Algorithm, Campaign, Scenario, Wishes, campaign};
+
+/// Plays so many seeds, on as many threads as there are cores.
+fn play(wishes: &Wishes, seeds: u64) -> Campaign {
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let outcome = campaign(wishes, 0, seeds, threads, &|_| {});
+    if let Some((seed, broken)) = &outcome.broken {
+        let Wishes { algorithm, scenario, nodes, lan } = wishes;
+        let nodes = nodes.map_or(String::new(), |nodes| format!(" --nodes {nodes}"));
+        let lan = if *lan { " --lan" } else { "" };
+        panic!(
+            "{} at {}: {}\nbaton lab replay --algorithm {algorithm} --scenario {scenario} --seed {seed}{nodes}{lan}",
+            broken.invariant, broken.at, broken.what
+        );
+    }
+    outcome
+}
+
+fn keeps_its_promises(algorithm: Algorithm) -> Campaign {
+    let seeds = if std::env::var_os("BATON_CAMPAIGN").is_some() { 100_000 } else { 2_000 };
+    let outcome = play(&Wishes::new(algorithm), seeds);
+    let statistics = &outcome.statistics;
+    assert_eq!(statistics.runs, seeds);
+    // The faults are not so bad that nothing is tested, nor so mild.
+    assert!(statistics.leaderships > 2 * seeds, "{} leaderships", statistics.leaderships);
+    assert!(statistics.no_leader.as_millis() * 50 > statistics.simulated.as_millis());
+    assert!(statistics.writes_accepted > 10 * seeds && statistics.writes_refused > 0);
+    outcome
+}
+
+#[test]
+fn raft_keeps_its_promises() {
+    assert_eq!(keeps_its_promises(Algorithm::Raft).statistics.two_leaders.as_nanos(), 0);
+}
+
+#[test]
+fn paxos_keeps_its_promises() {
+    assert_eq!(keeps_its_promises(Algorithm::Paxos).statistics.two_leaders.as_nanos(), 0);
+}
+
+#[test]
+fn the_lease_keeps_its_promises_on_a_store_that_stamps() {
+    assert_eq!(keeps_its_promises(Algorithm::Lease).statistics.two_leaders.as_nanos(), 0);
+}
+
+#[test]
+fn the_lease_keeps_its_promises_on_a_store_that_is_watched() {
+    assert_eq!(keeps_its_promises(Algorithm::LeaseObserved).statistics.two_leaders.as_nanos(), 0);
+}
+
+#[test]
+fn the_split_brain_of_bully_and_ring_is_found_and_counted() {
+    for algorithm in [Algorithm::Bully, Algorithm::Ring] {
+        let statistics = play(&Wishes::new(algorithm), 500).statistics;
+        assert!(statistics.two_leaders.as_millis() > 60_000, "{algorithm}: {}", statistics.two_leaders);
+        assert!(statistics.terms_shared > 0 && statistics.writes_mixed > 0, "{algorithm}: {statistics:?}");
+    }
+}
+
+#[test]
+fn every_scenario_is_survived_in_both_rhythms() {
+    let seeds = if std::env::var_os("BATON_CAMPAIGN").is_some() { 2_000 } else { 40 };
+    for algorithm in Algorithm::ALL {
+        for scenario in Scenario::ALL {
+            for lan in [false, true] {
+                let wishes = Wishes { scenario, lan, ..Wishes::new(algorithm) };
+                assert!(play(&wishes, seeds).statistics.leaderships > 0, "{wishes:?}");
+            }
+        }
+    }
+}
