@@ -9,6 +9,8 @@ pub(crate) mod cluster;
 pub(crate) mod evil;
 pub(crate) mod fleet;
 pub(crate) mod journal;
+pub(crate) mod nets;
+pub(crate) mod peers;
 pub(crate) mod places;
 pub(crate) mod processes;
 pub(crate) mod random;

@@ -1,10 +1,22 @@
 //! How a leadership ends from this side: its work has stopped, or the member goes.
 
+use baton_election::Moment;
 use baton_peer::{Input, Machine, Start, Why};
 use baton_store::boot;
 
 use super::{FAREWELL_MAX, Shell, lost_folder};
 use crate::node::{Desk, NodeError, Office, Word};
+
+/// How far a member is in giving up a leadership whose work has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resigning {
+    /// It lasts until then; whether it goes on is not known yet.
+    Waits { until: Option<Moment> },
+    /// It goes on, and somebody shall take it.
+    Offered,
+    /// Nobody can.
+    Refused,
+}
 
 impl<M> Shell<M>
 where
@@ -21,11 +33,10 @@ where
             }
             Word::Resign { serial } => {
                 let office = self.desk.borrow().office.filter(|office| office.serial == serial);
-                self.resigning = office.is_some();
+                self.resigning = office.map(|office| Resigning::Waits { until: office.until });
                 match office {
                     Some(Office { stop: true, .. }) => self.step(Input::Stopped).await,
-                    Some(_) => self.step(Input::Transfer { to: None }).await,
-                    None => Ok(()),
+                    Some(_) | None => Ok(()),
                 }
             }
             Word::Leave => {
@@ -48,10 +59,28 @@ where
         self.leaving.is_some_and(|until| gone || boot::now() >= until)
     }
 
-    /// Nobody can take the leadership over: the machine starts again from what it kept, as after a crash, which ends it. Others, or
-    /// this member after the wait of every start, are elected in a later term.
-    pub(super) async fn begin_anew(&mut self) -> Result<(), NodeError> {
-        self.resigning = false;
+    /// Gives up a leadership that goes on without its work. One that ends by itself, since no majority answers, is left to that: the
+    /// machine then knows why, and is read-only.
+    pub(super) async fn go_on_resigning(&mut self) -> Result<(), NodeError> {
+        let until = self.desk.borrow().office.map(|office| office.until);
+        match (self.resigning, until) {
+            (Some(Resigning::Waits { until: before }), Some(until)) if until > before => {
+                self.resigning = Some(Resigning::Offered);
+                self.step(Input::Transfer { to: None }).await
+            }
+            (Some(Resigning::Refused), Some(_)) => self.begin_anew().await,
+            (Some(_), None) => {
+                self.resigning = None;
+                Ok(())
+            }
+            (Some(Resigning::Waits { .. } | Resigning::Offered) | None, _) => Ok(()),
+        }
+    }
+
+    /// The machine starts again from what it kept, as after a crash, which ends its leadership. Others, or this member after the wait of
+    /// every start, are elected in a later term.
+    async fn begin_anew(&mut self) -> Result<(), NodeError> {
+        self.resigning = None;
         let Some(folder) = self.folder.take() else { return Err(lost_folder(&self.options.folder)) };
         let read = tokio::task::spawn_blocking(move || {
             let kept = folder.kept();

@@ -33,6 +33,8 @@ const LAST_WORDS_MAX: Duration = Duration::from_millis(500);
 /// A machine whose deadline is past after a tick is not asked again before this.
 const BREATHER: Span = Span::millis(1);
 
+use farewell::Resigning;
+
 /// The task that owns the machine.
 pub(crate) struct Shell<M: Machine> {
     options: NodeOptions,
@@ -56,8 +58,8 @@ pub(crate) struct Shell<M: Machine> {
     try_at: Moment,
     /// Until when it may take to leave, once it does.
     leaving: Option<Moment>,
-    /// The leadership is being given up: its work has stopped.
-    resigning: bool,
+    /// The leadership is being given up, since its work has stopped.
+    resigning: Option<Resigning>,
 }
 
 impl<M> Shell<M>
@@ -91,7 +93,7 @@ where
             wanted: None,
             try_at: now,
             leaving: None,
-            resigning: false,
+            resigning: None,
             options,
         }
     }
@@ -112,9 +114,7 @@ where
             if now >= self.machine.deadline() {
                 self.step(Input::Tick).await?;
             }
-            if self.resigning && self.refused.is_some() {
-                self.begin_anew().await?;
-            }
+            self.go_on_resigning().await?;
             self.pursue_wish().await?;
             self.pass_on_complaints();
             if self.has_left() {
@@ -230,10 +230,10 @@ where
                         office.stop = true;
                     }
                 });
-                return self.leaving.is_some() || self.resigning || self.options.never_leads;
+                return self.leaving.is_some() || self.resigning.is_some() || self.options.never_leads;
             }
             Notice::Lost { term, why } => {
-                self.resigning = false;
+                self.resigning = None;
                 self.desk.send_modify(|desk| {
                     if let Some(office) = desk.office.filter(|office| office.term == term) {
                         *desk = Desk { office: None, ended: Some((office.serial, why)) };
@@ -246,7 +246,12 @@ where
                 self.group = group.clone();
                 self.say(Event::Members(group));
             }
-            Notice::Refused(why) => self.refused = Some(why),
+            Notice::Refused(why) => {
+                self.refused = Some(why);
+                if self.resigning == Some(Resigning::Offered) {
+                    self.resigning = Some(Resigning::Refused);
+                }
+            }
         }
         false
     }

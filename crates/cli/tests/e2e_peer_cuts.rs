@@ -1,0 +1,140 @@
+//! Groups of `baton peer` processes on networks that are cut: wholly, and in one direction.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+use support::nets::{Net, Proxy};
+use support::peers::Peers;
+use support::{World, until};
+
+const ALL: [u16; 5] = [1, 2, 3, 4, 5];
+
+fn without(gone: &[u16]) -> Vec<u16> {
+    ALL.into_iter().filter(|id| !gone.contains(id)).collect()
+}
+
+/// Five members, each on a host of its own; whoever leads is cut off, healed, cut off while stopped, killed.
+fn full_cuts(algorithm: &str) {
+    let Some(net) = Net::try_new(5) else { return };
+    let world = World::folder();
+    fs::write(world.file("secret"), "the secret of this group").unwrap();
+    fs::set_permissions(world.file("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    let mut peers = Peers::new(&world, algorithm, 5);
+    for id in ALL {
+        peers.know(id, &format!("{}:7001", net.address(id)));
+        let member = peers.member(id);
+        member.prefix = ["ip", "netns", "exec", &net.host(id)].map(str::to_string).to_vec();
+        member.extra = ["--secret-file", "secret"].map(str::to_string).to_vec();
+    }
+    peers.start_all();
+    let (first, token) = peers.leader_among(&ALL, 0);
+
+    // Cut off: it stops and is read-only, the others elect. Healed, it follows.
+    net.cut(first);
+    let (second, token) = peers.leader_among(&without(&[first]), token);
+    let old = peers.status(first).unwrap();
+    assert!(old["leads"] == false && old["read_only"] == true, "{old}");
+    net.heal(first);
+    until("it follows", || {
+        peers.status(first).is_some_and(|status| status["leader"] == second && status["read_only"] == false)
+    });
+
+    // With the leader a whole minority is cut off.
+    let with = if second == 1 { 2 } else { 1 };
+    net.cut(second);
+    net.cut(with);
+    let (third, token) = peers.leader_among(&without(&[second, with]), token);
+    net.heal(second);
+    net.heal(with);
+
+    // Stopped and cut off at once: its warden ends CMD. It goes on while still cut off, and must not lead.
+    peers.signal(third, Signal::STOP);
+    net.cut(third);
+    let (fourth, token) = peers.leader_among(&without(&[third]), token);
+    peers.signal(third, Signal::CONT);
+    until("it answers", || peers.status(third).is_some_and(|status| status["leads"] == false));
+    net.heal(third);
+    until("it follows", || peers.status(third).is_some_and(|status| status["leader"] == fourth));
+
+    // Killed while cut off, and back with its memory.
+    net.cut(fourth);
+    peers.kill(fourth);
+    let (fifth, _) = peers.leader_among(&without(&[fourth]), token);
+    net.heal(fourth);
+    peers.start(fourth);
+    until("it follows", || peers.status(fourth).is_some_and(|status| status["leader"] == fifth));
+    peers.check();
+}
+
+#[test]
+fn a_leader_by_raft_that_is_cut_off_has_stopped_before_another_starts() {
+    full_cuts("raft");
+}
+
+#[test]
+fn a_leader_by_paxos_that_is_cut_off_has_stopped_before_another_starts() {
+    full_cuts("paxos");
+}
+
+/// Every directed link of five members can be cut by itself.
+fn one_way_cuts(algorithm: &str) {
+    let world = World::folder();
+    let mut peers = Peers::new(&world, algorithm, 5);
+    let mut links: BTreeMap<(u16, u16), Proxy> = BTreeMap::new();
+    for to in ALL {
+        let real = peers.address(to);
+        for from in ALL.into_iter().filter(|from| *from != to) {
+            let proxy = Proxy::start(real.parse().unwrap());
+            peers.member(to).addresses.insert(from, proxy.address.to_string());
+            links.insert((from, to), proxy);
+        }
+    }
+    peers.start_all();
+    let (first, token) = peers.leader_among(&ALL, 0);
+
+    // The leader is heard by nobody, and hears all: it must stop, and others must come.
+    for to in without(&[first]) {
+        links[&(first, to)].cut();
+    }
+    let (second, token) = peers.leader_among(&without(&[first]), token);
+    links.values().for_each(Proxy::heal);
+    until("it follows", || peers.status(first).is_some_and(|status| status["leader"] == second));
+
+    // The leader is heard by all, and hears nobody.
+    for from in without(&[second]) {
+        links[&(from, second)].cut();
+    }
+    let (third, token) = peers.leader_among(&without(&[second]), token);
+    links.values().for_each(Proxy::heal);
+    until("it follows", || peers.status(second).is_some_and(|status| status["leader"] == third));
+
+    // One that the leader cannot reach does not depose it: the leader has a majority, and goes on.
+    let lone = without(&[third])[0];
+    links[&(third, lone)].cut();
+    until("it misses the leader", || peers.status(lone).is_some_and(|status| status["leader"] != third));
+    let others = without(&[lone, third]);
+    let runs = peers.journal().len();
+    for _ in 0..30 {
+        let statuses: Vec<_> = others.iter().map(|id| peers.status(*id).unwrap()).collect();
+        // A busy machine may make a leader miss its own lease; that is no deposing.
+        if peers.journal().len() == runs {
+            assert!(statuses.iter().all(|status| status["term"].as_u64() == Some(token)), "{statuses:?}");
+        }
+    }
+    peers.check();
+}
+
+#[test]
+fn one_way_cuts_by_raft_never_make_two_commands_run() {
+    one_way_cuts("raft");
+}
+
+#[test]
+fn one_way_cuts_by_paxos_never_make_two_commands_run() {
+    one_way_cuts("paxos");
+}
