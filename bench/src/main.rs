@@ -4,7 +4,8 @@
 //! Nothing here fails on a slow machine: the table says what was met.
 //!
 //! `etcd` and `kubernetes`, which need servers and minutes, are measured only if they are named: [`peer_etcd`],
-//! [`peer_kubernetes`]; so are Baton's own [`server`], and `peers`, which is that beside etcd and Redis and has a table of its own.
+//! [`peer_kubernetes`]; so are Baton's own [`server`], `peer`, which is the [`failover`] of a group without a store, and `peers`,
+//! which is the server beside etcd and Redis and has a table of its own.
 
 mod calibrate;
 #[cfg(feature = "etcd")]
@@ -12,6 +13,7 @@ mod candidates;
 mod command;
 mod core;
 mod crashes;
+mod failover;
 mod figures;
 mod handover;
 mod line;
@@ -34,7 +36,7 @@ use figures::{Figure, table};
 /// What is measured if nothing is named.
 const ALWAYS: [&str; 5] = ["decide", "ensure", "status", "handover", "takeover"];
 /// What is measured only if it is named.
-const ON_REQUEST: [&str; 4] = ["etcd", "kubernetes", "server", "peers"];
+const ON_REQUEST: [&str; 5] = ["etcd", "kubernetes", "server", "peer", "peers"];
 
 fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -122,6 +124,9 @@ fn measure(names: &[String]) -> std::io::Result<Vec<Figure>> {
     }
     if named("server") {
         figures.extend(server::measure(&baton)?);
+    }
+    if named("peer") {
+        figures.extend(failover::measure(&baton)?);
     }
     if named("kubernetes") {
         figures.extend(peer_kubernetes::measure(&baton)?);

@@ -49,7 +49,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    fn of(said: &Said) -> Option<Stamp> {
+    pub(crate) fn of(said: &Said) -> Option<Stamp> {
         let words: Vec<&str> = said.line.split(' ').collect();
         let [what @ ("began" | "ended"), _, at] = words[..] else { return None };
         Some(Stamp { run: said.who, ended: what == "ended", at: at.parse().ok()? })
