@@ -1,0 +1,267 @@
+//! The shell of a machine: order of effects, disk, leaving, resigning, the file of members.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::fs;
+use std::time::Duration;
+
+use baton_node::{
+    Answer, Ask, Change, Desk, Event, Node, NodeError, NodeOptions, Office, Running, StateError, ask_folder,
+    door,
+};
+use baton_peer::raft::Raft;
+use baton_peer::{Config, Group, Machine, Member, NodeId, Timing, Why};
+use support::toy::{self, Toy};
+use support::wires::Wires;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+/// A bound on a hang.
+const HANG: Duration = Duration::from_secs(60);
+
+fn id(number: u16) -> NodeId {
+    NodeId::new(number).unwrap()
+}
+
+fn options(place: &TempDir, number: u16, of: u16) -> NodeOptions {
+    let members = (1..=of).map(|number| Member::plain(id(number))).collect();
+    NodeOptions {
+        config: Config {
+            id: id(number),
+            group: Group::founded(members).unwrap(),
+            timing: Timing::LAN,
+            seed: u64::from(number),
+        },
+        group: "test".to_string(),
+        folder: place.path().join(number.to_string()),
+        found: true,
+        peers: Vec::new(),
+        members_file: None,
+        never_leads: false,
+    }
+}
+
+fn run<M>(options: NodeOptions, wires: &Wires) -> Running
+where
+    M: Machine + Send + 'static,
+    M::Message: Send,
+    M::Saved: Send + 'static,
+{
+    let transport = wires.end(options.config.id);
+    let (door, questions) = door();
+    Node::<M>::open(options).unwrap().run(Box::new(transport), door, questions)
+}
+
+async fn until(desk: &mut watch::Receiver<Desk>, what: &str, holds: impl FnMut(&Desk) -> bool) -> Desk {
+    match tokio::time::timeout(HANG, desk.wait_for(holds)).await {
+        Ok(Ok(desk)) => *desk,
+        Ok(Err(_)) => panic!("the member ended before: {what}"),
+        Err(_) => panic!("never happened: {what}"),
+    }
+}
+
+async fn leads(desk: &mut watch::Receiver<Desk>) -> Office {
+    until(desk, "it leads", |desk| desk.office.is_some()).await.office.unwrap()
+}
+
+#[tokio::test]
+async fn what_cannot_be_kept_is_not_said_and_the_machine_stops() {
+    let place = tempfile::tempdir().unwrap();
+    let wires = Wires::new();
+    let options = options(&place, 1, 2);
+    let folder = options.folder.clone();
+    let mut member = run::<Toy>(options, &wires);
+    // The toy keeps a number before it says it, and leads from three on.
+    let mut other = wires.end(id(2));
+    for said in 1..=3 {
+        assert_eq!(other.said().await, said);
+    }
+    leads(&mut member.desk).await;
+    // From here on nothing can be kept.
+    fs::create_dir(folder.join("state.next")).unwrap();
+    let ended = tokio::time::timeout(HANG, &mut member.task).await.unwrap().unwrap();
+    assert!(
+        matches!(&ended, Err(NodeError::State(StateError::Io { file, .. })) if file.ends_with("state.next")),
+        "{ended:?}"
+    );
+    assert_eq!(member.desk.borrow().office, None, "nobody must think that it leads");
+    // Whatever was said was kept, and what is kept may be one number more.
+    let heard = other.all_said();
+    let kept = toy::kept(&folder);
+    assert!(heard.iter().all(|said| *said <= kept), "{heard:?} were said, and {kept} was kept");
+}
+
+#[tokio::test]
+async fn three_members_elect_one_and_it_hands_over_when_it_leaves() {
+    let place = tempfile::tempdir().unwrap();
+    let wires = Wires::new();
+    let mut members: Vec<Running> =
+        (1..=3).map(|number| run::<Raft>(options(&place, number, 3), &wires)).collect();
+    let (first, office) = leader(&members, 0).await;
+    assert!(office.until.is_some() && office.term.0 > 0);
+    members[first].hand.leave().await;
+    let left = tokio::time::timeout(HANG, &mut members[first].task).await.unwrap().unwrap();
+    assert!(left.is_ok());
+    let ended = members[first].desk.borrow().ended;
+    members.remove(first);
+    let (_, next) = leader(&members, office.term.0).await;
+    assert!(next.term > office.term);
+    assert!(matches!(ended, Some((serial, Why::HandedOver)) if serial == office.serial), "{ended:?}");
+}
+
+/// Who leads above this term.
+async fn leader(members: &[Running], above: u64) -> (usize, Office) {
+    let found = tokio::time::timeout(HANG, async {
+        loop {
+            for (place, member) in members.iter().enumerate() {
+                let office = member.desk.borrow().office;
+                if let Some(office) = office.filter(|office| office.term.0 > above && !office.stop) {
+                    return (place, office);
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    found.await.expect("nobody leads")
+}
+
+#[tokio::test]
+async fn who_resigns_does_not_lead_again_in_the_same_term() {
+    let place = tempfile::tempdir().unwrap();
+    let wires = Wires::new();
+    // Alone: there is nobody to hand over to.
+    let mut member = run::<Raft>(options(&place, 1, 1), &wires);
+    let first = leads(&mut member.desk).await;
+    member.hand.resign(first.serial).await;
+    let ended =
+        until(&mut member.desk, "it has ended", |desk| desk.office.is_none_or(|o| o.serial != first.serial))
+            .await;
+    assert_eq!(ended.ended.map(|(serial, _)| serial), Some(first.serial));
+    let second = leads(&mut member.desk).await;
+    assert!(second.term > first.term, "{first:?} {second:?}");
+    // A word about a leadership that is over changes nothing.
+    member.hand.resign(first.serial).await;
+    member.hand.stopped(first.serial).await;
+    let Answer::Status(status) = asked(&place, &Ask::Status).await else { panic!("a status") };
+    assert!(status.leads && status.term == second.term, "{status:?}");
+}
+
+async fn asked(place: &TempDir, ask: &Ask) -> Answer {
+    ask_folder(&place.path().join("1"), ask).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_transfer_waits_for_the_work_to_stop() {
+    let place = tempfile::tempdir().unwrap();
+    let wires = Wires::new();
+    let mut members: Vec<Running> =
+        (1..=3).map(|number| run::<Raft>(options(&place, number, 3), &wires)).collect();
+    let (first, office) = leader(&members, 0).await;
+    let folder = place.path().join((first + 1).to_string());
+    assert_eq!(ask_folder(&folder, &Ask::Transfer { to: None }).await.unwrap(), Answer::Begun);
+    until(&mut members[first].desk, "it is asked to stop", |desk| {
+        desk.office.is_some_and(|office| office.stop)
+    })
+    .await;
+    for (place, member) in members.iter().enumerate() {
+        assert!(place == first || member.desk.borrow().office.is_none(), "nobody else leads before");
+    }
+    members[first].hand.stopped(office.serial).await;
+    let (next, _) = leader(&members, office.term.0).await;
+    assert_ne!(first, next);
+    // Who does not lead cannot hand over.
+    let answer = ask_folder(&folder, &Ask::Transfer { to: None }).await.unwrap();
+    assert!(matches!(&answer, Answer::Refused(why) if why.contains("does not lead")), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_member_of_a_file_goes_step_by_step() {
+    let place = tempfile::tempdir().unwrap();
+    let wires = Wires::new();
+    let file = place.path().join("members");
+    fs::write(&file, "1=127.0.0.1:1\n").unwrap();
+    let mut options = options(&place, 1, 1);
+    options.members_file = Some(file.clone());
+    let mut member = run::<Raft>(options, &wires);
+    leads(&mut member.desk).await;
+    let change = Change::Remove { id: id(1) };
+    let answer = asked(&place, &Ask::Members { change }).await;
+    assert!(matches!(&answer, Answer::Refused(why) if why.contains("file")), "{answer:?}");
+    fs::write(&file, "1=127.0.0.1:1\n2=127.0.0.1:2,witness\n").unwrap();
+    let members = members_told(&mut member).await;
+    assert_eq!(
+        members.iter().map(|member| (member.id, member.witness)).collect::<Vec<_>>(),
+        [(id(1), false), (id(2), true)]
+    );
+    fs::write(&file, "nonsense\n").unwrap();
+    let told = tokio::time::timeout(HANG, async {
+        loop {
+            if let Some(Event::Unwanted(why)) = member.events.recv().await {
+                return why;
+            }
+        }
+    });
+    assert!(told.await.unwrap().contains("the former list stays"));
+}
+
+async fn members_told(member: &mut Running) -> Vec<Member> {
+    let told = tokio::time::timeout(HANG, async {
+        loop {
+            if let Some(Event::Members(group)) = member.events.recv().await
+                && group.size() > 1
+            {
+                return group.members().to_vec();
+            }
+        }
+    });
+    told.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_member_that_must_never_lead_hands_over_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let wires = Wires::new();
+    // Nobody else knows that it must not, and its priority would make it the leader.
+    let lists = |number: u16| {
+        let mut options = options(&place, number, 3);
+        let members =
+            (1..=3).map(|n| Member { priority: if n == 1 { 9 } else { 0 }, ..Member::plain(id(n)) });
+        options.config.group = Group::founded(members.collect()).unwrap();
+        options.never_leads = number == 1;
+        options
+    };
+    let members: Vec<Running> = (1..=3).map(|number| run::<Raft>(lists(number), &wires)).collect();
+    let found = tokio::time::timeout(HANG, async {
+        loop {
+            let (place, _) = leader(&members, 0).await;
+            if place > 0 {
+                return place;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    assert!(found.await.is_ok(), "another leads in the end");
+}
+
+#[tokio::test]
+async fn nonsense_from_a_member_is_counted() {
+    let place = tempfile::tempdir().unwrap();
+    let wires = Wires::new();
+    let _member = run::<Raft>(options(&place, 1, 2), &wires);
+    let other = wires.end(id(2));
+    for bytes in [&[][..], &[255; 40], &[0, 0, 0]] {
+        other.tell(id(1), bytes);
+    }
+    let counted = tokio::time::timeout(HANG, async {
+        loop {
+            // Its socket may not be there yet.
+            let asked = ask_folder(&place.path().join("1"), &Ask::Status).await;
+            if matches!(&asked, Ok(Answer::Status(status)) if status.machine.malformed == 3) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    assert!(counted.await.is_ok());
+}
