@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use super::known::Known;
 
 /// How many lie side by side. What is not used yet of a piece this large takes no memory.
-const SIDE_BY_SIDE: usize = 16_384;
+const SIDE_BY_SIDE: usize = 4_096;
 
 #[derive(Default)]
 pub(super) struct Elections {
