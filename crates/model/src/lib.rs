@@ -41,6 +41,7 @@ mod ledger;
 mod model;
 mod operator;
 mod properties;
+pub mod quorum;
 mod resource;
 mod shipped;
 mod state;

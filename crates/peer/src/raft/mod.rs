@@ -354,6 +354,8 @@ impl Raft {
     fn impatience(&mut self) -> Span {
         let (which, of) = self.slot;
         let share = self.timing.timeout_max.minus(self.timing.timeout_min).as_nanos() / of;
-        Span::nanos(share * which + self.random.between(0, share))
+        // Where there is no choice no dice are rolled, so that members that differ in nothing else are alike.
+        let drawn = if share > 0 { self.random.between(0, share) } else { 0 };
+        Span::nanos(share * which + drawn)
     }
 }
