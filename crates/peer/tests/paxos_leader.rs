@@ -294,6 +294,28 @@ fn a_leader_raises_its_ballot_under_the_same_token() {
     }
 }
 
+/// If a promise for the raised ballot tells of anything but this leadership, another one has begun: the token is not used again.
+#[test]
+fn a_leader_that_finds_another_one_while_it_raises_its_ballot_has_lost() {
+    let mut world = three();
+    let (leader, token) = world.elect(2_000 * MS);
+    world.run(100 * MS);
+    let [stuck, other] = others(&world, leader)[..] else { panic!("three members") };
+    let higher = ballot::of(9, id(other)).unwrap();
+    world.lose(|_| true);
+    let refused = Message::Refused { ballot: token, promised: higher, group: None };
+    world.step(leader, Input::Received { from: id(stuck), message: refused });
+    while !world.wire.iter().any(|sent| matches!(sent.message, Message::Prepare { .. })) {
+        assert!(world.run_one(world.now + 200 * MS), "it does not raise its ballot");
+    }
+    let ballot = ballot::of(10, id(leader)).unwrap();
+    let last = world.nodes[&leader].saved.as_ref().unwrap().vote.unwrap();
+    let vote = Some(Vote { instance: last.instance + 1, ballot: higher, value: higher });
+    let message = Message::Promise { ballot, vote };
+    let out = world.watch_step(leader, Input::Received { from: id(stuck), message });
+    assert_eq!(out.notify[0], Notice::Lost { term: token, why: Why::HigherTerm(higher) });
+}
+
 /// A leadership is handed over only after the work has stopped, without a timeout, and to the member that was named.
 #[test]
 fn a_transfer_waits_until_the_work_has_stopped() {

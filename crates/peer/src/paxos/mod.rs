@@ -211,6 +211,11 @@ impl Machine for Paxos {
 }
 
 impl Paxos {
+    /// Other chance from here on. For a model checker, to which worlds that differ in nothing but chance are one.
+    pub fn reseed(&mut self, seed: u64) {
+        self.random = Random::seeded(seed);
+    }
+
     /// The first thing in each step, since any time may have passed since the last one: what has ended is not counted on.
     fn look_at_the_clock(&mut self, now: Moment, out: &mut Out) {
         match &self.phase {
