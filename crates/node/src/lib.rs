@@ -15,6 +15,7 @@ mod node;
 mod queue;
 mod shell;
 mod state;
+mod tally;
 mod tcp;
 mod transport;
 mod wishes;

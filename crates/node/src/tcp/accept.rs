@@ -115,15 +115,15 @@ impl Shared {
             GreetError::Frame(FrameError::Foreign) | GreetError::Nonsense => count(&self.tally.malformed),
             GreetError::Frame(FrameError::Version(_)) => {
                 count(&self.tally.malformed);
-                self.complain(format!("{who}: {error}"));
+                self.complaints.tell(format!("{who}: {error}"));
             }
             GreetError::Tls(_) | GreetError::Unproven | GreetError::Refused(_) => {
                 count(&self.tally.refused);
-                self.complain(format!("{who} was not let in: {error}"));
+                self.complaints.tell(format!("{who} was not let in: {error}"));
             }
             GreetError::Mismatch(_) => {
                 count(&self.tally.refused);
-                self.complain(format!("{who} was not let in, although it is known: {error}"));
+                self.complaints.tell(format!("{who} was not let in, although it is known: {error}"));
             }
         }
     }

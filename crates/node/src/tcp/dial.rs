@@ -40,7 +40,7 @@ impl Way {
                 Ok((mut reader, mut writer)) => {
                     wait = patience.retry_first;
                     count(&self.shared.tally.connections);
-                    self.shared.forgive(&self.named());
+                    self.shared.complaints.forgive(&self.named());
                     self.connected.store(true, Ordering::Release);
                     self.send(&mut reader, &mut writer).await;
                     self.connected.store(false, Ordering::Release);
@@ -125,7 +125,7 @@ impl Way {
                 if failed.kind() == io::ErrorKind::PermissionDenied {
                     count(&tally.refused);
                     let hint = "give all members a --secret-file, or certificates";
-                    self.shared.complain(format!("{}: {error}; {hint}", self.named()));
+                    self.shared.complaints.tell(format!("{}: {error}; {hint}", self.named()));
                 }
                 return;
             }
@@ -138,7 +138,7 @@ impl Way {
             }
             GreetError::NoChance => {}
         }
-        self.shared.complain(format!("{}: {error}", self.named()));
+        self.shared.complaints.tell(format!("{}: {error}", self.named()));
     }
 }
 

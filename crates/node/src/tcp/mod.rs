@@ -24,11 +24,11 @@ pub use tls::{CertificateError, CertificateFiles, Certificates};
 
 pub(crate) use accept::is_host_and_port;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -38,15 +38,12 @@ use tokio::task::JoinHandle;
 
 use crate::control::Door;
 use crate::queue::Queue;
+use crate::tally::{Complaints, Tally, count, lock};
 use crate::transport::{Counters, MAX_MESSAGE_BYTES, Outgoing, Peer, Received, Transport};
 use greeting::{Caller, Greeter, MAX_ADDRESS_BYTES};
 
 /// Messages that came and wait to be taken; what comes while so many wait is dropped.
 const INBOX_LENGTH: usize = 1_024;
-/// What people have not been told yet.
-const COMPLAINTS_MAX: usize = 16;
-/// What people have been told, and are not told again.
-const TOLD_MAX: usize = 256;
 /// Those who can be dialled: more than a group can have, since some may come while others go.
 const PEERS_MAX: usize = 256;
 
@@ -101,7 +98,7 @@ pub(crate) struct Shared {
     tally: Tally,
     links: Mutex<BTreeMap<NodeId, Link>>,
     callers: Mutex<BTreeMap<NodeId, tokio::task::AbortHandle>>,
-    complaints: Mutex<Complaints>,
+    complaints: Complaints,
     flushing: Mutex<Option<Waker>>,
 }
 
@@ -150,32 +147,6 @@ impl Patience {
     }
 }
 
-#[derive(Debug, Default)]
-struct Complaints {
-    waiting: VecDeque<String>,
-    told: BTreeSet<String>,
-}
-
-#[derive(Debug, Default)]
-struct Tally {
-    sent: AtomicU64,
-    received: AtomicU64,
-    dropped: AtomicU64,
-    oversized: AtomicU64,
-    malformed: AtomicU64,
-    refused: AtomicU64,
-    connections: AtomicU64,
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whole between any two statements, also where a panic left it.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Tcp {
     /// Listens, and dials whoever is told by [`Transport::reach`]. Who only wants to ask is led to the `door`.
     pub async fn open(options: TcpOptions, door: Door) -> Result<Tcp, TcpError> {
@@ -207,7 +178,7 @@ impl Tcp {
             tally: Tally::default(),
             links: Mutex::default(),
             callers: Mutex::default(),
-            complaints: Mutex::default(),
+            complaints: Complaints::default(),
             flushing: Mutex::default(),
         });
         let listener = tokio::spawn(accept::serve(Arc::clone(&shared), listener));
@@ -266,17 +237,7 @@ impl Transport for Tcp {
     }
 
     fn counters(&self) -> Counters {
-        let tally = &self.shared.tally;
-        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counters {
-            sent: value(&tally.sent),
-            received: value(&tally.received),
-            dropped: value(&tally.dropped),
-            oversized: value(&tally.oversized),
-            malformed: value(&tally.malformed),
-            refused: value(&tally.refused),
-            connections: value(&tally.connections),
-        }
+        self.shared.tally.counters()
     }
 
     fn connected(&self) -> Vec<NodeId> {
@@ -290,7 +251,7 @@ impl Transport for Tcp {
     }
 
     fn complaints(&mut self) -> Vec<String> {
-        lock(&self.shared.complaints).waiting.drain(..).collect()
+        self.shared.complaints.take()
     }
 }
 
@@ -317,22 +278,6 @@ impl Shared {
         };
         let task = tokio::spawn(way.keep());
         links.insert(id, Link { address: address.to_string(), learned, queue, connected, task });
-    }
-
-    /// Tells people something, once.
-    fn complain(&self, text: String) {
-        let mut complaints = lock(&self.complaints);
-        if complaints.waiting.len() < COMPLAINTS_MAX
-            && complaints.told.len() < TOLD_MAX
-            && complaints.told.insert(text.clone())
-        {
-            complaints.waiting.push_back(text);
-        }
-    }
-
-    /// What was complained of is mended: it may be told again.
-    fn forgive(&self, beginning: &str) {
-        lock(&self.complaints).told.retain(|text| !text.starts_with(beginning));
     }
 
     fn wake_flusher(&self) {
