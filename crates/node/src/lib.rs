@@ -12,6 +12,7 @@ mod codec;
 mod control;
 mod members;
 mod node;
+mod pilot;
 mod queue;
 mod shell;
 mod state;
@@ -23,6 +24,7 @@ mod wishes;
 pub use control::{Answer, Ask, Change, Door, MachineCounters, MemberStatus, Standing, Status, ask_folder};
 pub use members::{InvalidListed, Listed, parse_file};
 pub use node::{Desk, Event, Hand, Node, NodeError, NodeOptions, Office, Questions, Running, door};
+pub use pilot::{InvalidPilotAddress, Pilot, PilotAddress, PilotError, PilotOptions};
 pub use state::StateError;
 pub use tcp::{
     AskError, CertificateError, CertificateFiles, Certificates, Remote, Secret, Tcp, TcpError, TcpOptions,

@@ -1,6 +1,6 @@
 //! The members of a group as people write them, and the way from one list to another.
 //!
-//! A member is `ID=HOST:PORT`, with `,witness` or `,priority=N` behind it; a file has one to a line, and `#` begins a comment. The way
+//! A member is `ID=HOST:PORT`, or `ID=0:0000.0000.0002` on the Pilot network, with `,witness` or `,priority=N` behind it; a file has one to a line, and `#` begins a comment. The way
 //! from the list that counts to the list that is wanted is one member at a time, in an order in which no list between is worse than
 //! both: who may lead comes first, who goes goes last, and the member that acts goes last of all.
 
@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use baton_peer::{Group, Member, NodeId};
 
+use crate::pilot::PilotAddress;
 use crate::tcp::is_host_and_port;
 use crate::transport::Peer;
 
@@ -53,7 +54,8 @@ impl FromStr for Listed {
         let id: NodeId =
             id.trim().parse().map_err(|error: baton_peer::InvalidNodeId| wrong(&error.to_string()))?;
         let address = address.trim();
-        if address.parse::<std::net::SocketAddr>().is_err() && !is_host_and_port(address) {
+        let on_pilot = address.parse::<PilotAddress>().is_ok();
+        if !on_pilot && address.parse::<std::net::SocketAddr>().is_err() && !is_host_and_port(address) {
             return Err(wrong("the address is none"));
         }
         let mut member = Member::plain(id);

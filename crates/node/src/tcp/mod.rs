@@ -23,6 +23,7 @@ pub use secret::Secret;
 pub use tls::{CertificateError, CertificateFiles, Certificates};
 
 pub(crate) use accept::is_host_and_port;
+pub(crate) use secret::Side;
 
 use std::collections::BTreeMap;
 use std::io;

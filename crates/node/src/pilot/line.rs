@@ -1,0 +1,305 @@
+//! The line to the daemon: opened, kept, and opened again when the daemon went.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::{Instant, interval, sleep, timeout};
+
+use super::envelope::{Speech, Unheard};
+use super::frame::{Reply, Request};
+use super::{PilotAddress, PilotError, Shared, Topic};
+use crate::tally::{count, lock};
+use crate::transport::Received;
+
+/// For the daemon's answers when the line is opened, and for it to take one frame.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Between two signs of life to each member. Daemons give a path up for a relay when it has been silent one way for about eight
+/// seconds.
+pub(super) const PING: Duration = Duration::from_secs(2);
+/// The first and the longest wait after the line was lost.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_MOST: Duration = Duration::from_secs(5);
+/// After a daemon would not open its event stream.
+const TOPIC_RETRY: Duration = Duration::from_secs(60);
+/// Where a node's event stream is.
+const EVENT_PORT: u16 = 1_002;
+
+/// An open line whose port is ours.
+pub(super) struct Line {
+    stream: UnixStream,
+    /// What was read and is not understood yet.
+    read: Vec<u8>,
+    /// Which node the daemon is.
+    pub(super) own: PilotAddress,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    address: String,
+}
+
+impl Line {
+    /// Asks the daemon who it is, and for the port.
+    pub(super) async fn open(socket: &Path, port: u16) -> Result<Line, PilotError> {
+        let unreachable = |error| PilotError::Unreachable { socket: socket.to_path_buf(), error };
+        match timeout(ANSWER_MAX, Line::greet(socket, port)).await {
+            Ok(Ok(line)) => line,
+            Ok(Err(error)) => Err(unreachable(error)),
+            Err(_) => Err(unreachable(std::io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    async fn greet(socket: &Path, port: u16) -> std::io::Result<Result<Line, PilotError>> {
+        let (mut stream, mut read) = (UnixStream::connect(socket).await?, Vec::new());
+        stream.write_all(&Request::Info.encode()).await?;
+        let own = loop {
+            match reply(&mut stream, &mut read).await? {
+                Reply::Info(json) => {
+                    let info = serde_json::from_slice::<Info>(&json).ok();
+                    match info.and_then(|info| info.address.parse().ok()) {
+                        Some(own) => break own,
+                        None => return Ok(Err(PilotError::Daemon("it does not tell its address".into()))),
+                    }
+                }
+                Reply::Error(text) => return Ok(Err(PilotError::Daemon(text))),
+                Reply::Bound
+                | Reply::Dialled { .. }
+                | Reply::Closed { .. }
+                | Reply::Datagram { .. }
+                | Reply::Unknown => {}
+            }
+        };
+        stream.write_all(&Request::Bind { port }.encode()).await?;
+        loop {
+            match reply(&mut stream, &mut read).await? {
+                Reply::Bound => return Ok(Ok(Line { stream, read, own })),
+                Reply::Error(text) => return Ok(Err(PilotError::Port(port, text))),
+                Reply::Info(_)
+                | Reply::Dialled { .. }
+                | Reply::Closed { .. }
+                | Reply::Datagram { .. }
+                | Reply::Unknown => {}
+            }
+        }
+    }
+}
+
+async fn reply(stream: &mut (impl AsyncReadExt + Unpin), read: &mut Vec<u8>) -> std::io::Result<Reply> {
+    loop {
+        let taken = Reply::take(read);
+        if let Some(reply) = taken.map_err(|_| std::io::Error::other("the daemon's frame is too long"))? {
+            return Ok(reply);
+        }
+        if stream.read_buf(read).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// Keeps the line for ever: with each loss what waited is forgotten, and the daemon is called again.
+pub(super) async fn keep(shared: Arc<Shared>, first: Line) {
+    let mut line = Some(first);
+    let mut wait = RETRY_FIRST;
+    loop {
+        let opened = match line.take() {
+            Some(line) => Ok(line),
+            None => shared.reopen().await,
+        };
+        match opened {
+            Ok(line) => {
+                let began = Instant::now();
+                let error = run(&shared, line).await;
+                shared.lost();
+                shared.complaints.tell(format!("the Pilot daemon: {error}"));
+                if began.elapsed() > RETRY_MOST {
+                    wait = RETRY_FIRST;
+                }
+            }
+            Err(error) => shared.complaints.tell(format!("the Pilot daemon: {error}")),
+        }
+        sleep(wait).await;
+        wait = (wait * 2).min(RETRY_MOST);
+    }
+}
+
+async fn run(shared: &Shared, line: Line) -> std::io::Error {
+    let Line { stream, read, own } = line;
+    let (reader, writer) = stream.into_split();
+    shared.gained(own);
+    tokio::select! {
+        error = listen(shared, reader, read) => error,
+        error = speak(shared, writer) => error,
+        error = breathe(shared) => error,
+    }
+}
+
+async fn listen(shared: &Shared, mut reader: OwnedReadHalf, mut read: Vec<u8>) -> std::io::Error {
+    loop {
+        match reply(&mut reader, &mut read).await {
+            Ok(reply) => shared.take(reply),
+            Err(error) => return error,
+        }
+    }
+}
+
+async fn speak(shared: &Shared, mut writer: OwnedWriteHalf) -> std::io::Error {
+    loop {
+        let frame = shared.outbox.pop().await;
+        match timeout(ANSWER_MAX, writer.write_all(&frame.bytes)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return error,
+            Err(_) => return std::io::ErrorKind::TimedOut.into(),
+        }
+        shared.outbox.sent();
+        if frame.to.is_some() {
+            count(&shared.tally.sent);
+        }
+        shared.wake_flusher();
+    }
+}
+
+/// Signs of life, and the topic kept open.
+async fn breathe(shared: &Shared) -> std::io::Error {
+    let mut ticks = interval(PING);
+    loop {
+        ticks.tick().await;
+        shared.ping();
+        shared.open_topic();
+    }
+}
+
+impl Shared {
+    async fn reopen(&self) -> Result<Line, PilotError> {
+        let line = Line::open(&self.socket, self.port).await?;
+        self.check_own(line.own)?;
+        Ok(line)
+    }
+
+    pub(super) fn check_own(&self, actual: PilotAddress) -> Result<(), PilotError> {
+        match self.listed {
+            Some(listed) if listed != actual => Err(PilotError::Elsewhere { listed, actual }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn gained(&self, own: PilotAddress) {
+        *lock(&self.own) = own;
+        *lock(&self.topic) = Topic::Closed { until: Instant::now() };
+        count(&self.tally.connections);
+        self.complaints.forgive("the Pilot daemon");
+        self.up.store(true, Ordering::Release);
+    }
+
+    fn lost(&self) {
+        self.up.store(false, Ordering::Release);
+        self.outbox.clear();
+        lock(&self.heard).clear();
+        self.wake_flusher();
+    }
+
+    fn ping(&self) {
+        let peers: Vec<_> = lock(&self.peers).iter().map(|(id, address)| (*id, *address)).collect();
+        for (id, to) in peers {
+            let data = self.speech.ping(id);
+            self.outbox.push(Some(id), Request::SendTo { to, port: self.port, data: &data }.encode());
+        }
+    }
+
+    fn open_topic(&self) {
+        let mut topic = lock(&self.topic);
+        if let Topic::Closed { until } = *topic
+            && until <= Instant::now()
+        {
+            *topic = Topic::Dialled;
+            let to = *lock(&self.own);
+            self.outbox.push(None, Request::Dial { to, port: EVENT_PORT }.encode());
+        }
+    }
+
+    /// What the daemon says.
+    fn take(&self, reply: Reply) {
+        match reply {
+            Reply::Datagram { from, port, data } if port == self.port => self.hear(from, &data),
+            Reply::Datagram { .. } => count(&self.tally.malformed),
+            Reply::Dialled { stream } => {
+                *lock(&self.topic) = Topic::Open { stream };
+                let data = self.speech.event(&[]);
+                self.outbox.push(None, Request::Send { stream, data: &data }.encode());
+            }
+            Reply::Closed { stream } => {
+                let mut topic = lock(&self.topic);
+                if *topic == (Topic::Open { stream }) {
+                    *topic = Topic::Closed { until: Instant::now() };
+                }
+            }
+            Reply::Error(text) => {
+                let mut topic = lock(&self.topic);
+                if *topic == Topic::Dialled {
+                    *topic = Topic::Closed { until: Instant::now() + TOPIC_RETRY };
+                }
+                self.complaints.tell(format!("the Pilot daemon says: {text}"));
+            }
+            Reply::Bound | Reply::Info(_) | Reply::Unknown => {}
+        }
+    }
+
+    fn hear(&self, from: PilotAddress, data: &[u8]) {
+        let peers = lock(&self.peers);
+        let known = peers.iter().find(|(_, address)| **address == from).map(|(id, _)| *id);
+        let spoken = match self.speech.read(data) {
+            Ok(spoken) => spoken,
+            Err(unheard) => {
+                drop(peers);
+                let counter = match &unheard {
+                    Unheard::Nonsense => &self.tally.malformed,
+                    Unheard::NotForUs | Unheard::OtherTerms(_) | Unheard::Unsealed => &self.tally.refused,
+                };
+                count(counter);
+                // What strangers say is counted and not worth a word: anybody on the network can say anything.
+                if let Some(id) = known {
+                    self.complaints
+                        .tell(format!("member {id} is not heard: {}", reason(&unheard, &self.speech)));
+                }
+                return;
+            }
+        };
+        let listed = peers.get(&spoken.from).copied();
+        drop(peers);
+        if listed != Some(from) {
+            count(&self.tally.refused);
+            if let Some(listed) = listed {
+                let id = spoken.from;
+                self.complaints
+                    .tell(format!("somebody at {from} says to be member {id}, which is at {listed}"));
+            }
+            return;
+        }
+        lock(&self.heard).insert(spoken.from, Instant::now());
+        if let Some(bytes) = spoken.bytes {
+            match self.inbox.try_send(Received { from: spoken.from, bytes }) {
+                Ok(()) => count(&self.tally.received),
+                Err(_) => count(&self.tally.dropped),
+            }
+        }
+    }
+}
+
+fn reason(unheard: &Unheard, own: &Speech) -> String {
+    match unheard {
+        Unheard::Nonsense => "what it says makes no sense, or is of another version".to_string(),
+        Unheard::NotForUs => {
+            format!(
+                "it speaks to another group or another member; is it told the same list and --group {}?",
+                own.group
+            )
+        }
+        Unheard::OtherTerms(theirs) => format!("it has other terms ({theirs}) than ours ({})", own.terms),
+        Unheard::Unsealed => "its seal is missing or wrong; do all have the same --secret-file?".to_string(),
+    }
+}
