@@ -1,6 +1,7 @@
 //! `baton peer`: a member of a group that elects its leader by messages alone, and runs CMD while it leads.
 
 mod ask;
+mod network;
 mod options;
 mod voice;
 mod work;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 
 use baton_election::ElectionName;
 use baton_election::time::Span;
-use baton_node::{Listed, Node, NodeError, Running, StateError, Tcp, TcpError, Terms, door};
+use baton_node::{Listed, Node, NodeError, Running, StateError, Terms, door};
 use baton_peer::bully::Bully;
 use baton_peer::paxos::Paxos;
 use baton_peer::raft::Raft;
@@ -20,6 +21,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::context::Global;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
+use network::Network;
 use options::{Known, Rhythm, Settled};
 use voice::Voice;
 use work::Work;
@@ -107,6 +109,8 @@ struct Lead {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
+    network: Network,
+    #[command(flatten)]
     rhythm: Rhythm,
     #[command(flatten)]
     known: Known,
@@ -163,12 +167,10 @@ impl Lead {
         let size = settled.node.config.group.size();
         let node = Node::<M>::open(settled.node).map_err(|error| memory(&error))?;
         let (door, questions) = door();
-        let tcp = settled.tcp.with_terms(Terms::new(M::NAME, &timing));
-        let transport = Tcp::open(tcp, door.clone()).await.map_err(|error| closed(&error))?;
+        let (transport, local) = settled.reached.open(Terms::new(M::NAME, &timing), door.clone()).await?;
         let text = format!(
-            "member {id} of {size} of group {} listens at {} ({}, {})",
+            "member {id} of {size} of group {} listens at {local} ({}, {})",
             self.group,
-            transport.local(),
             M::NAME,
             node.start_word(),
         );
@@ -177,7 +179,7 @@ impl Lead {
             let text = format!("with {} two members may lead at once, and there is no token", M::NAME);
             voice.tell("no-token", None, &format!("WARNING: {text}"));
         }
-        let running: Running = node.run(Box::new(transport), door, questions);
+        let running: Running = node.run(transport, door, questions);
         work.run(running).await
     }
 }
@@ -202,16 +204,4 @@ fn memory(error: &NodeError) -> Failure {
     };
     let code = if exit == Exit::Usage { "usage" } else { "memory" };
     Failure::new(exit, code, error.to_string(), hint)
-}
-
-/// Why a member cannot be reached.
-fn closed(error: &TcpError) -> Failure {
-    let hint = match error {
-        TcpError::Unguarded(_) => {
-            "give all members a --secret-file, or --tls-cert, --tls-key and --tls-ca".to_string()
-        }
-        TcpError::Listen(..) => "another process may listen there; see --listen".to_string(),
-        TcpError::Certificate(error) => error.hint.clone(),
-    };
-    Failure::usage(error.to_string(), hint)
 }

@@ -1,17 +1,15 @@
 //! What a member is told on the command line, put together.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use baton_election::lease;
 use baton_election::time::Span;
-use baton_node::{
-    CertificateFiles, Certificates, Listed, NodeOptions, Peer, Secret, TcpOptions, Terms, Trust, parse_file,
-};
+use baton_node::{CertificateFiles, Certificates, Listed, NodeOptions, Peer, Secret, Trust, parse_file};
 use baton_peer::{Config, Group, Member, NodeId, Timing};
 use clap::Args;
 
 use super::Lead;
+use super::network::Reached;
 use crate::output::Failure;
 use crate::secrets;
 use crate::state::state_root;
@@ -89,25 +87,8 @@ impl Rhythm {
 /// Everything that the member is told.
 pub(super) struct Settled {
     pub(super) node: NodeOptions,
-    pub(super) tcp: Reached,
+    pub(super) reached: Reached,
     pub(super) grace: Span,
-}
-
-/// How it is reached, but for what depends on the algorithm.
-pub(super) struct Reached {
-    id: NodeId,
-    group: String,
-    timing: Timing,
-    listen: SocketAddr,
-    advertise: Option<String>,
-    trust: Trust,
-}
-
-impl Reached {
-    pub(super) fn with_terms(self, terms: Terms) -> TcpOptions {
-        let Reached { id, group, timing, listen, advertise, trust } = self;
-        TcpOptions { id, group, terms, timing, listen, advertise, trust }
-    }
 }
 
 impl Settled {
@@ -117,13 +98,9 @@ impl Settled {
         let members = members(lead, id, &listed, own)?;
         let timing = lead.rhythm.timing()?;
         let grace = grace(lead, timing.timeout_min)?;
-        let trust = lead.known.trust()?;
-        let listen = listen(lead, id, own)?;
         let others: Vec<Peer> =
             listed.iter().filter(|listed| listed.member.id != id).map(Listed::peer).collect();
-        if matches!(trust, Trust::Loopback) {
-            refuse_outside(&others)?;
-        }
+        let reached = Reached::of(lead, id, own, &others, timing)?;
         let group = Group::founded(members)
             .map_err(|error| Failure::usage(error.to_string(), "see --peer, --members and --witness"))?;
         let folder = lead.data.clone().map_or_else(|| default_folder(lead.group.as_str(), id), Ok)?;
@@ -136,15 +113,7 @@ impl Settled {
             members_file: lead.members.clone(),
             never_leads: lead.witness,
         };
-        let tcp = Reached {
-            id,
-            group: lead.group.to_string(),
-            timing,
-            listen,
-            advertise: own.map(|own| own.address.clone()),
-            trust,
-        };
-        Ok(Settled { node, tcp, grace })
+        Ok(Settled { node, reached, grace })
     }
 }
 
@@ -180,30 +149,6 @@ fn members(lead: &Lead, id: NodeId, listed: &[Listed], own: Option<&Listed>) -> 
         return Err(Failure::usage("a witness without a CMD needs --witness", "add --witness"));
     }
     Ok(members)
-}
-
-fn listen(lead: &Lead, id: NodeId, own: Option<&Listed>) -> Result<SocketAddr, Failure> {
-    let text = lead.listen.as_deref().or(own.map(|own| own.address.as_str())).ok_or_else(|| {
-        let hint = format!("name it in the list: --peer {}=HOST:PORT, or say --listen ADDRESS:PORT", id);
-        Failure::usage(format!("where does member {} listen?", id), hint)
-    })?;
-    let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    found.ok_or_else(|| {
-        Failure::usage(format!("`{text}` is no address to listen at"), "such as --listen 127.0.0.1:7001")
-    })
-}
-
-/// Without a secret or certificates nobody outside this machine is dialled. Names are looked at again when they are dialled.
-fn refuse_outside(others: &[Peer]) -> Result<(), Failure> {
-    let outside =
-        |peer: &&Peer| peer.address.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback());
-    match others.iter().find(outside) {
-        None => Ok(()),
-        Some(peer) => Err(Failure::usage(
-            format!("member {} at {} would not have to prove who it is", peer.id, peer.address),
-            "give all members a --secret-file, or --tls-cert, --tls-key and --tls-ca",
-        )),
-    }
 }
 
 fn grace(lead: &Lead, shortest: Span) -> Result<Span, Failure> {
