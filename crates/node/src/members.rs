@@ -44,7 +44,8 @@ impl FromStr for Listed {
     fn from_str(text: &str) -> Result<Listed, InvalidListed> {
         let shown: String = text.chars().take(80).collect();
         let wrong = |why: &str| {
-            InvalidListed(format!("`{shown}`: {why}; write ID=HOST:PORT, such as 2=10.0.0.2:7000,witness"))
+            let forms = "write ID=HOST:PORT, such as 2=10.0.0.2:7000,witness, or 2=0:0000.0000.0002 on the Pilot network";
+            InvalidListed(format!("`{shown}`: {why}; {forms}"))
         };
         let mut parts = text.split(',').map(str::trim);
         let (id, address) = parts
