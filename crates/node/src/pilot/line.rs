@@ -116,12 +116,12 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Line) {
                 let began = Instant::now();
                 let error = run(&shared, line).await;
                 shared.lost();
-                shared.complaints.tell(format!("the Pilot daemon: {error}"));
+                shared.complaints.tell(format!("the Pilot daemon has gone: {error}"));
                 if began.elapsed() > RETRY_MOST {
                     wait = RETRY_FIRST;
                 }
             }
-            Err(error) => shared.complaints.tell(format!("the Pilot daemon: {error}")),
+            Err(error) => shared.complaints.tell(format!("the Pilot daemon has not come back: {error}")),
         }
         sleep(wait).await;
         wait = (wait * 2).min(RETRY_MOST);
