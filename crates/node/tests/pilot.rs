@@ -167,6 +167,30 @@ async fn who_lacks_the_secret_or_has_another_rhythm_is_not_heard() {
 }
 
 #[tokio::test]
+async fn who_knows_the_secret_may_tell_where_it_is() {
+    let stage = Stage::new();
+    let _daemons = [stage.daemon(1), stage.daemon(2), stage.daemon(3)];
+    let secret = Secret::new("a secret of all members");
+    let mut two = Pilot::open(PilotOptions { secret: secret.clone(), ..stage.options(2) }).await.unwrap();
+    two.reach(&others(2)[..1]);
+    let mut three = Pilot::open(PilotOptions { secret, ..stage.options(3) }).await.unwrap();
+    three.reach(&others(3));
+    assert_eq!(until_heard(&mut three, &mut two, 2).await.from, id(3));
+    assert_eq!(two.addresses(), others(2));
+    assert_eq!(until_heard(&mut two, &mut three, 3).await.from, id(2));
+    // What its own user says counts more.
+    two.reach(&[Peer { id: id(3), address: address(1) }]);
+    let refused = two.counters().refused;
+    let noticed = async {
+        while two.counters().refused == refused {
+            three.send(message(2, "I have moved"));
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(HANG, noticed).await.expect("it is heard");
+}
+
+#[tokio::test]
 async fn a_daemon_that_comes_back_is_found_again() {
     let stage = Stage::new();
     let first = stage.daemon(1);

@@ -13,7 +13,7 @@ use tokio::time::{Instant, interval, sleep, timeout};
 
 use super::envelope::{Speech, Unheard};
 use super::frame::{Reply, Request};
-use super::{PilotAddress, PilotError, Shared, Topic};
+use super::{PEERS_MAX, PilotAddress, PilotError, Shared, Topic, Way};
 use crate::tally::{count, lock};
 use crate::transport::Received;
 
@@ -204,7 +204,7 @@ impl Shared {
     }
 
     fn ping(&self) {
-        let peers: Vec<_> = lock(&self.peers).iter().map(|(id, address)| (*id, *address)).collect();
+        let peers: Vec<_> = lock(&self.peers).iter().map(|(id, way)| (*id, way.address)).collect();
         for (id, to) in peers {
             let data = self.speech.ping(id);
             self.outbox.push(Some(id), Request::SendTo { to, port: self.port, data: &data }.encode());
@@ -250,8 +250,8 @@ impl Shared {
     }
 
     fn hear(&self, from: PilotAddress, data: &[u8]) {
-        let peers = lock(&self.peers);
-        let known = peers.iter().find(|(_, address)| **address == from).map(|(id, _)| *id);
+        let mut peers = lock(&self.peers);
+        let known = peers.iter().find(|(_, way)| way.address == from).map(|(id, _)| *id);
         let spoken = match self.speech.read(data) {
             Ok(spoken) => spoken,
             Err(unheard) => {
@@ -269,7 +269,14 @@ impl Shared {
                 return;
             }
         };
-        let listed = peers.get(&spoken.from).copied();
+        // Whoever knows the secret may tell where it is, also anew; what our own user says counts more.
+        let way = Way { address: from, learned: true };
+        if self.speech.secret.is_some()
+            && peers.get(&spoken.from).map_or(peers.len() < PEERS_MAX, |way| way.learned)
+        {
+            peers.insert(spoken.from, way);
+        }
+        let listed = peers.get(&spoken.from).map(|way| way.address);
         drop(peers);
         if listed != Some(from) {
             count(&self.tally.refused);

@@ -7,7 +7,8 @@
 //!
 //! **Assumes** that the daemon tells truly which node a datagram is from: Pilot's tunnels are bound to the nodes' keys. With a shared secret
 //! each message is also sealed for its sender, receiver and group. **Guarantees** what [`Transport`] asks for; that a message is
-//! passed on only if it comes from the address that the list has for its sender, and runs the same algorithm in the same rhythm; that a
+//! passed on only if it comes from the address that the list has for its sender, or that a sender which the list does not have has told under
+//! the secret's seal; and if its sender runs the same algorithm in the same rhythm; that a
 //! daemon that goes and comes back is found again; and a bound on everything that is kept. **Does not** guarantee that anything arrives:
 //! Pilot is a network here, never the arbiter. Who leads is decided by the machine, its majority and its kept terms.
 
@@ -114,12 +115,20 @@ struct Shared {
     up: AtomicBool,
     outbox: Outbox,
     inbox: mpsc::Sender<Received>,
-    peers: Mutex<BTreeMap<NodeId, PilotAddress>>,
+    peers: Mutex<BTreeMap<NodeId, Way>>,
     heard: Mutex<BTreeMap<NodeId, Instant>>,
     topic: Mutex<Topic>,
     tally: Tally,
     complaints: Complaints,
     flushing: Mutex<Option<Waker>>,
+}
+
+/// Where a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    address: PilotAddress,
+    /// It was told by the member itself, and gives way to what this member is told by its own user.
+    learned: bool,
 }
 
 /// The stream on which the topic's events are published.
@@ -207,12 +216,12 @@ impl Transport for Pilot {
         if message.bytes.len() > MAX_PAYLOAD_BYTES {
             return count(&tally.oversized);
         }
-        let to = lock(&self.shared.peers).get(&message.to).copied();
-        let Some(to) = to.filter(|_| self.shared.up.load(Ordering::Acquire)) else {
+        let way = lock(&self.shared.peers).get(&message.to).copied();
+        let Some(way) = way.filter(|_| self.shared.up.load(Ordering::Acquire)) else {
             return count(&tally.dropped);
         };
         let data = self.shared.speech.message(self.local().node(), &message);
-        let frame = Request::SendTo { to, port: self.shared.port, data: &data }.encode();
+        let frame = Request::SendTo { to: way.address, port: self.shared.port, data: &data }.encode();
         if self.shared.outbox.push(Some(message.to), frame) {
             count(&tally.dropped);
         }
@@ -224,17 +233,17 @@ impl Transport for Pilot {
     }
 
     fn reach(&mut self, peers: &[Peer]) {
-        let mut reached = BTreeMap::new();
+        let mut ways = lock(&self.shared.peers);
+        ways.retain(|_, way| way.learned);
         for peer in peers.iter().filter(|peer| peer.id != self.shared.speech.id).take(PEERS_MAX) {
             match peer.address.parse() {
                 Ok(address) => {
-                    reached.insert(peer.id, address);
+                    ways.insert(peer.id, Way { address, learned: false });
                 }
                 Err(error) => self.shared.complaints.tell(format!("member {}: {error}", peer.id)),
             }
         }
-        lock(&self.shared.heard).retain(|id, _| reached.contains_key(id));
-        *lock(&self.shared.peers) = reached;
+        lock(&self.shared.heard).retain(|id, _| ways.contains_key(id));
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -255,7 +264,7 @@ impl Transport for Pilot {
 
     fn addresses(&self) -> Vec<Peer> {
         let peers = lock(&self.shared.peers);
-        peers.iter().map(|(id, address)| Peer { id: *id, address: address.to_string() }).collect()
+        peers.iter().map(|(id, way)| Peer { id: *id, address: way.address.to_string() }).collect()
     }
 
     fn complaints(&mut self) -> Vec<String> {
