@@ -35,7 +35,7 @@ pub struct Limits {
     pub streams: usize,
     /// Sessions of one token at once; without one, of the agents of one name.
     pub sessions: usize,
-    /// Connections of one address at once, unless it is a loopback one.
+    /// Connections of one address at once, of IPv6 of one /64, unless it is a loopback one.
     pub peer_connections: usize,
     /// Connections of all at once; the others wait.
     pub connections: usize,

@@ -132,7 +132,7 @@ fn members(lead: &Lead, id: NodeId, listed: &[Listed], own: Option<&Listed>) -> 
     let Some(own) = own else {
         if lead.members.is_none() {
             let (witness, priority) = (lead.witness, lead.priority.unwrap_or(0));
-            members.push(Member { id: id, witness, priority });
+            members.push(Member { id, witness, priority });
         }
         // A file that does not name this member yet: it runs, and takes part once it does.
         return Ok(members);
