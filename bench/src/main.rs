@@ -23,6 +23,7 @@ mod peer_kubernetes;
 #[cfg(feature = "etcd")]
 mod peers;
 mod process;
+mod raft_step;
 mod rounds;
 mod runs;
 mod server;
@@ -34,7 +35,7 @@ use std::path::PathBuf;
 use figures::{Figure, table};
 
 /// What is measured if nothing is named.
-const ALWAYS: [&str; 5] = ["decide", "ensure", "status", "handover", "takeover"];
+const ALWAYS: [&str; 6] = ["decide", "raft-step", "ensure", "status", "handover", "takeover"];
 /// What is measured only if it is named.
 const ON_REQUEST: [&str; 5] = ["etcd", "kubernetes", "server", "peer", "peers"];
 
@@ -105,6 +106,9 @@ fn measure(names: &[String]) -> std::io::Result<Vec<Figure>> {
     figures.push(Figure::calibration("SHA-256 of 16 bytes", calibrate::hash()));
     if wanted("decide") {
         figures.push(core::decide());
+    }
+    if wanted("raft-step") {
+        figures.push(raft_step::measure());
     }
     if wanted("ensure") {
         figures.push(core::ensure()?);
