@@ -6,7 +6,7 @@ mod paxos_world;
 
 use baton_election::Moment;
 use baton_peer::paxos::{Message, Vote, ballot};
-use baton_peer::{Input, Member, NodeId, Notice, Role, Start, Term, Timing, Why};
+use baton_peer::{Input, Member, NodeId, Notice, Random, Role, Start, Term, Timing, Why};
 use paxos_world::{MS, Sent, World, id, plain, witness};
 
 fn three() -> World {
@@ -288,6 +288,7 @@ fn a_leader_raises_its_ballot_under_the_same_token() {
     assert_eq!(world.leader(), Some((leader, token)));
     assert!(world.told_by(leader, mark).iter().all(|notice| matches!(notice, Notice::Extended { .. })));
     assert!(world.ledger.chosen.len() >= instances + 19);
+    assert_eq!(kinds(&world, "prepare"), 4, "two when it was elected, two when it raised its ballot");
     assert_eq!(world.view(stuck).unwrap().leader, Some(id(leader)));
     for number in world.numbers() {
         assert!(world.nodes[&number].saved.as_ref().unwrap().promised > higher);
@@ -314,6 +315,26 @@ fn a_leader_that_finds_another_one_while_it_raises_its_ballot_has_lost() {
     let message = Message::Promise { ballot, vote };
     let out = world.watch_step(leader, Input::Received { from: id(stuck), message });
     assert_eq!(out.notify[0], Notice::Lost { term: token, why: Why::HigherTerm(higher) });
+}
+
+/// A refusal by who has promised the very ballot that the leader is raising to is no reason to raise it again.
+#[test]
+fn a_leader_does_not_outbid_itself() {
+    let mut world = three();
+    let (leader, token) = world.elect(2_000 * MS);
+    world.run(100 * MS);
+    let [stuck, other] = others(&world, leader)[..] else { panic!("three members") };
+    let refused = |promised| Message::Refused { ballot: token, promised, group: None };
+    let from = |number, message| Input::Received { from: id(number), message };
+    world.step(leader, from(stuck, refused(ballot::of(9, id(other)).unwrap())));
+    let prepares = kinds(&world, "prepare");
+    while kinds(&world, "prepare") == prepares {
+        assert!(world.run_one(world.now + 200 * MS), "it does not raise its ballot");
+    }
+    world.step(leader, from(other, refused(ballot::of(10, id(leader)).unwrap())));
+    world.run(1_000 * MS);
+    assert_eq!(kinds(&world, "prepare"), prepares + 2);
+    assert_eq!(world.leader(), Some((leader, token)));
 }
 
 /// A leadership is handed over only after the work has stopped, without a timeout, and to the member that was named.
@@ -433,4 +454,47 @@ fn a_group_of_one_needs_nobody() {
     let (leader, token) = world.elect(1_000 * MS);
     world.run(2_000 * MS);
     assert_eq!(world.leader(), Some((leader, token)));
+}
+
+/// What it costs to replace a dead leader where nobody else stands: four rounds of requests to all others, answered by the living. O(n).
+#[test]
+fn the_messages_of_an_election_grow_with_the_members() {
+    for size in [3_u16, 5, 9, 25] {
+        // Only one has the priority to stand first.
+        let mut members = plain(&(1..=size).collect::<Vec<_>>());
+        members[0].priority = 2;
+        members[1].priority = 1;
+        let mut world = World::founded(members);
+        assert_eq!(world.elect(3_000 * MS).0, 1);
+        world.run(200 * MS);
+        world.crash(1);
+        world.lose(|_| true);
+        world.sent.clear();
+        assert_eq!(world.elect(3_000 * MS).0, 2);
+        let late = world.wire.iter().filter(|sent| matches!(sent.message, Message::Accepted { .. })).count();
+        let n = usize::from(size);
+        assert_eq!(world.sent.len(), 8 * n - 12, "of {n}");
+        assert!(late < n);
+    }
+}
+
+/// From the death of a leader to the next one, links of a millisecond: one patience, four round trips, seldom a second try.
+#[test]
+fn a_fail_over_takes_a_timeout_and_four_round_trips() {
+    let mut times = Vec::new();
+    for seed in 0..1_000 {
+        let mut world = World::of(plain(&[1, 2, 3, 4, 5]), seed);
+        for number in world.numbers() {
+            world.start(number, Start::Founded);
+        }
+        let (leader, _) = world.elect(3_000 * MS);
+        world.run(Random::seeded(seed).between(200, 300) * MS);
+        world.crash(leader);
+        let died = world.now;
+        let _ = world.elect(3_000 * MS);
+        times.push((world.now - died) / MS);
+    }
+    times.sort_unstable();
+    let (half, most, all) = (times[499], times[989], times[999]);
+    assert!(half < 200 && most < 320 && all < 700, "p50 {half} ms, p99 {most} ms, longest {all} ms");
 }

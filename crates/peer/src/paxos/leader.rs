@@ -246,7 +246,8 @@ impl Paxos {
     /// A member has promised a higher ballot to somebody who did not get a majority.
     pub(super) fn hear_refusal_of_lease(&mut self, now: Moment, from: NodeId, ballot: Term, promised: Term) {
         let Phase::Proposing(lead) = &mut self.phase else { return };
-        if ballot != lead.vote.ballot || promised <= ballot {
+        // Who promised the ballot that this leader is raising to has not outbid it.
+        if ballot != lead.vote.ballot || promised <= self.saved.promised {
             return;
         }
         lead.is_outbid = true;
