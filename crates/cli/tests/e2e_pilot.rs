@@ -120,11 +120,11 @@ impl Fleet<'_> {
     }
 
     /// CMD notes when it begins, and that another one runs beside it: whoever lives has the lock.
-    fn start_member(&mut self, member: u16) {
+    fn start_member(&mut self, algorithm: &str, member: u16) {
         let work = r#"exec 9>lock; flock -n 9 || echo "TWO AT ONCE" >>journal; echo "$BATON_TOKEN $BATON_AGENT" >>journal; exec sleep 600"#;
         let (id, data, socket) = (member.to_string(), self.data(member), self.socket(member));
         let mut arguments =
-            vec!["peer", "--algorithm", "raft", "--id", &id, "--group", GROUP, "--data", &data];
+            vec!["peer", "--algorithm", algorithm, "--id", &id, "--group", GROUP, "--data", &data];
         let peers: Vec<String> =
             MEMBERS.iter().map(|n| format!("{n}={}", self.addresses[at_index(*n)])).collect();
         for peer in &peers {
@@ -198,7 +198,7 @@ fn three_nodes_elect_fail_over_and_rejoin() {
     let world = World::folder();
     let mut fleet = Fleet::new(&world, programs);
     for member in MEMBERS {
-        fleet.start_member(member);
+        fleet.start_member("raft", member);
     }
     let (first, token) = fleet.leader_among(&MEMBERS, 0);
     until("its work begins", || fleet.journal() == [(token, format!("peer-{first}"))]);
@@ -218,7 +218,7 @@ fn three_nodes_elect_fail_over_and_rejoin() {
     let others: Vec<u16> = MEMBERS.into_iter().filter(|member| *member != first).collect();
     let (second, token) = fleet.leader_among(&others, token);
     until("its work begins", || fleet.journal().last() == Some(&(token, format!("peer-{second}"))));
-    fleet.start_member(first);
+    fleet.start_member("raft", first);
     assert_eq!(fleet.leader_among(&MEMBERS, token - 1), (second, token), "who rejoins deposes nobody");
 
     // The daemon of the leader is killed: cut off, it gives up before the others elect.
@@ -235,6 +235,29 @@ fn three_nodes_elect_fail_over_and_rejoin() {
     until("its work begins", || fleet.journal().last() == Some(&(last, format!("peer-{fourth}"))));
     let tokens: Vec<u64> = fleet.journal().iter().map(|(token, _)| *token).collect();
     assert!(tokens.is_sorted_by(|one, next| one < next), "tokens only rise: {tokens:?}");
+}
+
+#[test]
+fn every_algorithm_elects_and_fails_over() {
+    let Some(programs) = Programs::found() else { return };
+    let world = World::folder();
+    let mut fleet = Fleet::new(&world, programs);
+    for algorithm in ["paxos", "bully", "ring"] {
+        for member in MEMBERS {
+            fleet.start_member(algorithm, member);
+        }
+        let (first, term) = fleet.leader_among(&MEMBERS, 0);
+        kill(&mut fleet.members[at_index(first)]);
+        let others: Vec<u16> = MEMBERS.into_iter().filter(|member| *member != first).collect();
+        let (second, _) = fleet.leader_among(&others, term);
+        assert_ne!(first, second, "{algorithm}");
+        for member in others {
+            kill(&mut fleet.members[at_index(member)]);
+        }
+        for member in MEMBERS {
+            fs::remove_dir_all(fleet.data(member)).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -73,7 +73,8 @@ impl Replay {
         match played.broken {
             None => {
                 let simulated = played.statistics.simulated;
-                let data = json!({"outcome": "clean", "seed": self.seed, "simulated_ms": simulated.as_millis()});
+                let data =
+                    json!({"outcome": "clean", "seed": self.seed, "simulated_ms": simulated.as_millis()});
                 output.say(&data, &format!("seed {}: every promise kept in {simulated}", self.seed))?;
                 Ok(Exit::Done)
             }

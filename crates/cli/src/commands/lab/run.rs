@@ -58,7 +58,10 @@ impl Run {
             bar.at(progress.seeds, || {
                 let speed = seconds(progress.simulated) / bar.elapsed().as_secs_f64();
                 let years = seconds(progress.simulated) / YEAR;
-                format!("{} of {} seeds, {years:.2} years, {speed:.0} times real time", progress.seeds, self.seeds)
+                format!(
+                    "{} of {} seeds, {years:.2} years, {speed:.0} times real time",
+                    progress.seeds, self.seeds
+                )
             });
         });
         bar.end();
@@ -69,7 +72,8 @@ impl Run {
         let Campaign { mut statistics, broken } = outcome;
         if let Some((seed, broken)) = broken {
             let replay = self.chosen.replay(seed);
-            let message = format!("seed {seed} breaks “{}” at {}: {}", broken.invariant, broken.at, broken.what);
+            let message =
+                format!("seed {seed} breaks “{}” at {}: {}", broken.invariant, broken.at, broken.what);
             let facts = json!({
                 "seed": seed, "invariant": broken.invariant, "at_ms": broken.at.as_millis(), "what": broken.what,
                 "replay": replay,
