@@ -172,9 +172,12 @@ impl RollCall {
         answer(ask, group, Memory::Forgotten { life: self.life })
     }
 
-    /// Who is alone in its group needs to ask nobody.
+    /// Who is alone in its group needs to ask nobody, as long as nobody has led it. A list of one that was told by others is a group's that has lost
+    /// its memory: whatever its only member did in it is known to nobody, and it waits for ever.
     pub fn alone(&self, me: NodeId, group: &Group) -> Option<Founding> {
-        (group.size() == 1 && group.member(me).is_some()).then(|| Founding([(me, self.life)].into()))
+        let is_new = group.stamp() == GroupStamp::default() && self.kept.is_empty();
+        let is_alone = group.size() == 1 && group.member(me).is_some();
+        (is_new && is_alone).then(|| Founding([(me, self.life)].into()))
     }
 
     /// Takes an answer. The caller has taken over `answer.group` before, if that is newer than what it had; `group` is what it has.
@@ -360,6 +363,7 @@ mod tests {
         assert!(call.alone(id(1), &group(1, 0)).is_some());
         assert!(call.alone(id(1), &group(2, 0)).is_none());
         assert!(call.alone(id(2), &group(1, 0)).is_none(), "it is not in the list");
+        assert!(call.alone(id(1), &group(1, 3)).is_none(), "somebody led it, and only who has forgotten knows until when");
     }
 
     #[test]
