@@ -81,7 +81,8 @@ impl<M: Machine> World<'_, M> {
             member.saved = Some(saved);
         }
         if may_lose {
-            (member.saved, member.founds, member.lost) = (None, false, true);
+            (member.saved, member.founds) = (None, false);
+            member.lost = Some(member.last_group.clone());
         }
         member.waiting.clear();
         member.paused = false;

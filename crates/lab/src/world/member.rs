@@ -53,8 +53,8 @@ pub(super) struct Member<M: Machine> {
     pub(super) saved: Option<M::Saved>,
     /// It knows that it founds the group: as long as it has kept nothing, it has surely never spoken.
     pub(super) founds: bool,
-    /// Its disk was lost once.
-    pub(super) lost: bool,
+    /// Its disk was lost, and this was the list of members then.
+    pub(super) lost: Option<Group>,
     /// Counts its starts.
     pub(super) life: u32,
     pub(super) clock: Clock,
@@ -84,7 +84,7 @@ impl<M: Machine> Member<M> {
             machine: None,
             saved: None,
             founds: setup.founded && place < usize::from(setup.members),
-            lost: false,
+            lost: None,
             life: 0,
             clock: Clock::new(0, booted(random), drift),
             paused: false,

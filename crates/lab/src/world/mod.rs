@@ -10,7 +10,7 @@ mod steps;
 mod work;
 
 use baton_peer::rollcall::needed;
-use baton_peer::{Config, Group, Machine, Member as Listed, NodeId, Random};
+use baton_peer::{Config, Group, GroupStamp, Machine, Member as Listed, NodeId, Random};
 
 use crate::fault::Fault;
 use crate::invariants::{Demands, Fact};
@@ -188,8 +188,9 @@ impl<M: Machine> Stage for World<'_, M> {
     fn demands_a_leader(&self) -> bool {
         let (forgotten, remember) = self.memories();
         let group = self.group();
-        // All can found the group anew; some can learn from enough others.
-        forgotten == 0 || forgotten == group.size() || remember >= needed(group)
+        // All can found a group that nobody has led; some can learn from enough others.
+        let is_new = group.stamp() == GroupStamp::default();
+        forgotten == 0 || (is_new && forgotten == group.size()) || (remember > 0 && remember >= needed(group))
     }
 
     fn ledger(&mut self) -> &mut Ledger {

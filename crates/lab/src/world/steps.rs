@@ -31,16 +31,18 @@ impl<M: Machine> World<'_, M> {
         self.set_alarm(place);
     }
 
-    /// The list of members that stands on a process's command line: that of the founding; for who joins later or lost its disk, whoever is
-    /// there then, and itself. Who lost its disk and was given an outdated list could think that it is alone.
+    /// The list of members that stands on a process's command line: that of the founding; for who joins later, whoever is there then, and
+    /// itself; for who lost its disk, what it had then. Who was given an outdated list then could think that it is alone.
     fn written_list(&self, place: usize) -> Group {
         let member = &self.members[place];
         let founder = place < usize::from(self.setup.members);
-        if founder && !member.lost {
-            return founding_group(self.setup);
-        }
-        let mut members = self.group().members().to_vec();
-        if self.group().member(node(place)).is_none() {
+        let list = match &member.lost {
+            None if founder => return founding_group(self.setup),
+            None => self.group(),
+            Some(list) => list,
+        };
+        let mut members = list.members().to_vec();
+        if list.member(node(place)).is_none() {
             members.push(Listed::plain(node(place)));
         }
         Group::founded(members).unwrap_or_else(|error| panic!("a list that is none: {error}"))
