@@ -46,6 +46,17 @@ impl Figure {
         }
     }
 
+    /// Simulated seconds per second against a fixed bar.
+    pub(crate) fn times_real_time(what: &str, speed: f64, bar: f64, beside: String) -> Figure {
+        Figure {
+            what: what.to_string(),
+            value: format!("{speed:.0} s/s"),
+            beside,
+            bar: format!("≥ {bar:.0} s/s"),
+            met: Some(speed >= bar),
+        }
+    }
+
     /// A duration as a multiple of another that was measured in the same run.
     pub(crate) fn ratio(what: &str, value: Duration, unit: Duration, bar: f64) -> Figure {
         let ratio = value.as_secs_f64() / unit.as_secs_f64();

@@ -4,7 +4,7 @@
 //! Nothing here fails on a slow machine: the table says what was met.
 //!
 //! `etcd` and `kubernetes`, which need servers and minutes, are measured only if they are named: [`peer_etcd`],
-//! [`peer_kubernetes`]; so are Baton's own [`server`], `peer`, which is the [`failover`] of a group without a store, and `peers`,
+//! [`peer_kubernetes`]; so are Baton's own [`server`], [`lab`], `peer`, which is the [`failover`] of a group without a store, and `peers`,
 //! which is the server beside etcd and Redis and has a table of its own.
 
 mod calibrate;
@@ -16,6 +16,7 @@ mod crashes;
 mod failover;
 mod figures;
 mod handover;
+mod lab;
 mod line;
 mod load;
 mod peer_etcd;
@@ -37,7 +38,7 @@ use figures::{Figure, table};
 /// What is measured if nothing is named.
 const ALWAYS: [&str; 6] = ["decide", "raft-step", "ensure", "status", "handover", "takeover"];
 /// What is measured only if it is named.
-const ON_REQUEST: [&str; 5] = ["etcd", "kubernetes", "server", "peer", "peers"];
+const ON_REQUEST: [&str; 6] = ["etcd", "kubernetes", "server", "peer", "lab", "peers"];
 
 fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -131,6 +132,9 @@ fn measure(names: &[String]) -> std::io::Result<Vec<Figure>> {
     }
     if named("peer") {
         figures.extend(failover::measure(&baton)?);
+    }
+    if named("lab") {
+        figures.extend(lab::measure());
     }
     if named("kubernetes") {
         figures.extend(peer_kubernetes::measure(&baton)?);

@@ -59,13 +59,14 @@ pub fn svg(setup: &Setup, timeline: &Timeline) -> String {
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="system-ui, sans-serif" font-size="12">
 <rect width="100%" height="100%" fill="#ffffff"/>
 <text x="{LEFT}" y="22" font-size="15" fill="#1c2733">{}, seed {}: {} members, {} simulated</text>
-<text x="{LEFT}" y="40" fill="#5a6b7b">bars: leaderships with their tokens · red: down · grey: paused · dotted: a fault · thin lines: messages</text>
+<text x="{LEFT}" y="40" fill="#5a6b7b">bars: leaderships with their tokens · red: down · grey: paused · yellow: links are cut · dotted: a fault · thin lines: messages</text>
 "##,
         setup.algorithm,
         setup.seed,
         setup.members,
         Span::nanos(end).whole_millis()
     );
+    draw_cuts(&mut out, &frame, timeline);
     draw_lanes(&mut out, &frame);
     draw_absences(&mut out, &frame, timeline);
     draw_messages(&mut out, &frame, timeline);
@@ -102,6 +103,29 @@ fn draw_lanes(out: &mut String, frame: &Frame) {
     }
 }
 
+/// When not all links were open.
+fn draw_cuts(out: &mut String, frame: &Frame, timeline: &Timeline) {
+    let mut cut_at = None;
+    let changes = timeline.entries.iter().filter_map(|entry| {
+        if let What::Links { whole } = entry.what { Some((entry.at.as_nanos(), whole)) } else { None }
+    });
+    for (at, whole) in changes.chain([(frame.end, true)]) {
+        match (whole, cut_at) {
+            (false, None) => cut_at = Some(at),
+            (true, Some(from)) => {
+                let (x, height) = (frame.x(from), frame.height() - TOP);
+                let width = (frame.x(at) - x).max(0.5);
+                let _ = writeln!(
+                    out,
+                    r##"<rect x="{x:.1}" y="{TOP}" width="{width:.1}" height="{height:.1}" fill="#fff3c4"/>"##
+                );
+                cut_at = None;
+            }
+            (false, Some(_)) | (true, None) => {}
+        }
+    }
+}
+
 /// When a place was down, or stood still.
 fn draw_absences(out: &mut String, frame: &Frame, timeline: &Timeline) {
     for place in 0..frame.lanes {
@@ -115,6 +139,7 @@ fn draw_absences(out: &mut String, frame: &Frame, timeline: &Timeline) {
                 What::Paused => paused = Some(at),
                 What::Resumed => close(out, frame, place, &mut paused, at, "#c9ced4"),
                 What::Fault(_)
+                | What::Links { .. }
                 | What::Sent { .. }
                 | What::Received { .. }
                 | What::Kept(_)
@@ -136,7 +161,10 @@ fn close(out: &mut String, frame: &Frame, place: usize, from: &mut Option<u64>, 
     let Some(from) = from.take() else { return };
     let (x, y) = (frame.x(from), frame.y(place) - 12.0);
     let width = (frame.x(to) - x).max(1.0);
-    let _ = writeln!(out, r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="24" fill="{colour}" opacity="0.7"/>"#);
+    let _ = writeln!(
+        out,
+        r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="24" fill="{colour}" opacity="0.7"/>"#
+    );
 }
 
 fn draw_messages(out: &mut String, frame: &Frame, timeline: &Timeline) {
@@ -179,6 +207,7 @@ fn draw_leaderships(out: &mut String, frame: &Frame, timeline: &Timeline) {
             What::Extended { number, until } => set_end(&mut bars, *number, until.as_nanos()),
             What::Ended { number } => set_end(&mut bars, *number, at),
             What::Fault(_)
+            | What::Links { .. }
             | What::Started(_)
             | What::Crashed
             | What::Paused
@@ -225,7 +254,8 @@ fn draw_faults(out: &mut String, frame: &Frame, timeline: &Timeline) {
             What::Fault(text) => ("#d9822b", 0.8, text.as_str()),
             What::Healed => ("#2f9e6e", 2.0, "healed"),
             What::Broken(text) => ("#c23b5a", 2.5, text.as_str()),
-            What::Started(_)
+            What::Links { .. }
+            | What::Started(_)
             | What::Crashed
             | What::Paused
             | What::Resumed

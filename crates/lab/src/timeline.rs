@@ -23,6 +23,11 @@ pub struct Entry {
 pub enum What {
     /// Something went wrong, by the plan.
     Fault(String),
+    /// Links were cut, or all are whole again.
+    Links {
+        /// Whether all are open.
+        whole: bool,
+    },
     /// A place started, or started again.
     Started(&'static str),
     /// A process died.
@@ -98,6 +103,8 @@ impl fmt::Display for Entry {
         }
         match &self.what {
             What::Fault(text) => write!(f, "FAULT {text}"),
+            What::Links { whole: true } => f.write_str("all links are open"),
+            What::Links { whole: false } => f.write_str("not all links are open"),
             What::Started(how) => write!(f, "starts ({how})"),
             What::Crashed => f.write_str("crashes"),
             What::Paused => f.write_str("stands still"),

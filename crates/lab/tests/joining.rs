@@ -31,7 +31,8 @@ fn a_member_that_joins_while_another_has_forgotten_does_not_leave_the_group_with
 fn the_leader_says_why_it_refuses() {
     for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
         let (_, timeline) = watch(&setup(algorithm, 0));
-        let refused = |what: &What| matches!(what, What::Told(text) if text.contains("too few of these members"));
+        let refused =
+            |what: &What| matches!(what, What::Told(text) if text.contains("too few of these members"));
         assert!(timeline.entries.iter().any(|entry| refused(&entry.what)), "{algorithm}");
     }
 }

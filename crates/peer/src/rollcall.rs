@@ -363,7 +363,10 @@ mod tests {
         assert!(call.alone(id(1), &group(1, 0)).is_some());
         assert!(call.alone(id(1), &group(2, 0)).is_none());
         assert!(call.alone(id(2), &group(1, 0)).is_none(), "it is not in the list");
-        assert!(call.alone(id(1), &group(1, 3)).is_none(), "somebody led it, and only who has forgotten knows until when");
+        assert!(
+            call.alone(id(1), &group(1, 3)).is_none(),
+            "somebody led it, and only who has forgotten knows until when"
+        );
     }
 
     #[test]

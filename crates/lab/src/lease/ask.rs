@@ -138,10 +138,9 @@ impl LeaseWorld<'_> {
                     (None, None) => Span::ZERO,
                 };
                 agent.believed = leader_of(document.as_deref());
-                if request.unknown.as_ref().is_some_and(|(swap, _)| Some(&swap.next) == document.as_ref()) {
-                    if let Some((swap, answer)) = request.unknown.take() {
-                        return self.concluded(place, Some((&swap, version)), answer);
-                    }
+                let landed = |(swap, _): &mut (Swap, Answer)| Some(&swap.next) == document.as_ref();
+                if let Some((swap, answer)) = request.unknown.take_if(landed) {
+                    return self.concluded(place, Some((&swap, version)), answer);
                 }
                 if request.wish == Wish::Look {
                     return self.judge(place, document.as_ref(), version, age);

@@ -17,13 +17,15 @@ impl LeaseWorld<'_> {
     pub(super) fn strike(&mut self, fault: &Fault) {
         self.ledger.note(None, || What::Fault(fault.to_string()));
         match fault {
-            Fault::Cut(links) => self.links = links.clone(),
+            Fault::Cut(links) => self.set_links(links.clone()),
             Fault::Isolate { whom, outbound, inbound } => {
                 let place = self.find(*whom);
                 self.ledger.strike(small(place));
-                self.links.isolate(place, *outbound, *inbound);
+                let mut links = self.links.clone();
+                links.isolate(place, *outbound, *inbound);
+                self.set_links(links);
             }
-            Fault::Mend => self.links = Links::whole(self.agents.len() + 1),
+            Fault::Mend => self.set_links(Links::whole(self.agents.len() + 1)),
             Fault::Weather(network) => self.network = *network,
             // An agent's disk holds nothing that counts.
             Fault::Crash { whom, disk: _, reboot, down } => {
@@ -46,6 +48,14 @@ impl LeaseWorld<'_> {
             // The store's disk is a matter of the store's own tests, and the agents are no group.
             Fault::SlowDisk { .. } | Fault::Members { .. } => {}
         }
+    }
+
+    fn set_links(&mut self, links: Links) {
+        let whole = links == Links::whole(self.agents.len() + 1);
+        if whole != (self.links == Links::whole(self.agents.len() + 1)) {
+            self.ledger.note(None, || What::Links { whole });
+        }
+        self.links = links;
     }
 
     fn find(&self, whom: Whom) -> usize {
@@ -191,7 +201,7 @@ impl LeaseWorld<'_> {
     /// All faults end at once.
     pub(super) fn mend_all(&mut self) {
         self.healed = true;
-        self.links = Links::whole(self.agents.len() + 1);
+        self.set_links(Links::whole(self.agents.len() + 1));
         self.network = self.setup.calm;
         self.store.down_until = self.now;
         for place in 0..self.agents.len() {

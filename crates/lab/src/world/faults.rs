@@ -16,13 +16,15 @@ impl<M: Machine> World<'_, M> {
     pub(super) fn strike(&mut self, fault: &Fault) {
         self.ledger.note(None, || What::Fault(fault.to_string()));
         match fault {
-            Fault::Cut(links) => self.links = links.clone(),
+            Fault::Cut(links) => self.set_links(links.clone()),
             Fault::Isolate { whom, outbound, inbound } => {
                 let place = self.find(*whom);
                 self.ledger.strike(small(place));
-                self.links.isolate(place, *outbound, *inbound);
+                let mut links = self.links.clone();
+                links.isolate(place, *outbound, *inbound);
+                self.set_links(links);
             }
-            Fault::Mend => self.links = Links::whole(self.members.len()),
+            Fault::Mend => self.set_links(Links::whole(self.members.len())),
             Fault::Weather(network) => self.network = *network,
             Fault::Crash { whom, disk, reboot, down } => {
                 let place = self.find(*whom);
@@ -51,6 +53,14 @@ impl<M: Machine> World<'_, M> {
             // There is no store here.
             Fault::Depose | Fault::StoreDown { .. } | Fault::StoreRestart => {}
         }
+    }
+
+    fn set_links(&mut self, links: Links) {
+        let whole = links == Links::whole(self.members.len());
+        if whole != (self.links == Links::whole(self.members.len())) {
+            self.ledger.note(None, || What::Links { whole });
+        }
+        self.links = links;
     }
 
     fn find(&self, whom: Whom) -> usize {
@@ -196,7 +206,7 @@ impl<M: Machine> World<'_, M> {
     /// All faults end at once.
     pub(super) fn mend_all(&mut self) {
         self.healed = true;
-        self.links = Links::whole(self.members.len());
+        self.set_links(Links::whole(self.members.len()));
         self.network = self.setup.calm;
         for place in 0..self.members.len() {
             let member = &mut self.members[place];

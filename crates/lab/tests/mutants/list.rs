@@ -95,13 +95,6 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         &[VIEW_FIRST, ONE_LEADER, RISE],
     ),
     mutant(
-        "Raft: voters skip their patience for whatever was released",
-        (RAFT_VOTE, "raft", "mixed"),
-        "released == Some(promise.term)",
-        "released.is_some()",
-        &[VIEW_FIRST],
-    ),
-    mutant(
         "Raft: a follower answers heartbeats without a promise",
         ("crates/peer/src/raft/follow.rs", "raft", "mixed"),
         "let until = now + self.timing.timeout_min;",
@@ -179,6 +172,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         &[RISE, ONE_LEADER, VIEW_FIRST],
     ),
     mutant(
+        "who is told of a list with itself alone founds the group anew",
+        (ROLLCALL, "raft", "mixed"),
+        "let is_new = group.stamp() == GroupStamp::default() && self.kept.is_empty();",
+        "let is_new = self.kept.is_empty();",
+        &[RISE, ONE_LEADER, VIEW_FIRST],
+    ),
+    mutant(
         "the list of members changes before a majority has the last one",
         (MEMBERS, "raft", "mixed"),
         "group.stamp().term != term || !spread.is_settled(group)",
@@ -188,8 +188,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "Paxos: acceptors have no patience with a silent leader",
         (ACCEPTOR, "paxos", "mixed"),
-        "let waits = self.is_proposing() || (self.is_patient(now) && !is_free);",
-        "let waits = self.is_proposing() && !is_free;",
+        "self.patience.is_some_and(|patience| now < patience.until) || self.is_proposing()",
+        "self.patience.is_some_and(|patience| now < patience.until && now > patience.until) || self.is_proposing()",
         &[VIEW_FIRST],
     ),
     mutant(

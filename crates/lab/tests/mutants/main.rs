@@ -11,7 +11,7 @@ mod list;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
+use std::{env, fmt, fs};
 
 use list::{MUTANTS, Mutant};
 
@@ -52,17 +52,16 @@ fn every_planted_bug_is_caught() {
     let mut missed = Vec::new();
     for mutant in MUTANTS.iter().filter(|mutant| mutant.name.contains(&wanted)) {
         let found = place.hunt(mutant);
-        println!("{:<70} {found:?}", mutant.name);
+        println!("{:<68} {found}", mutant.name);
         match found {
             Found::Broken { invariant, .. } if mutant.breaks.contains(&invariant.as_str()) => {}
-            other => missed.push(format!("{}: {other:?}, expected {:?}", mutant.name, mutant.breaks)),
+            other => missed.push(format!("{}: {other}; expected {:?}", mutant.name, mutant.breaks)),
         }
     }
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
 /// What a hunt found.
-#[derive(Debug)]
 enum Found {
     /// So many seeds until a promise broke.
     Broken { seeds: u64, invariant: String },
@@ -70,6 +69,16 @@ enum Found {
     Nothing,
     /// It did not even build or run.
     Failed(String),
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Found::Broken { seeds, invariant } => write!(f, "{seeds:>7} seeds: {invariant}"),
+            Found::Nothing => write!(f, "MISSED in {MOST_SEEDS} seeds"),
+            Found::Failed(why) => write!(f, "FAILED: {why}"),
+        }
+    }
 }
 
 /// A copy of what the laboratory is built of, with a target folder of its own.
@@ -126,8 +135,7 @@ impl Workshop {
             .unwrap();
         let said = String::from_utf8_lossy(&hunt.stdout);
         let first = said.lines().next().unwrap_or_default();
-        let Some((seed, rest)) =
-            first.strip_prefix("BROKEN seed ").and_then(|rest| rest.split_once(": "))
+        let Some((seed, rest)) = first.strip_prefix("BROKEN seed ").and_then(|rest| rest.split_once(": "))
         else {
             return match first.starts_with("clean") {
                 true => Found::Nothing,

@@ -100,7 +100,8 @@ fn matters(entry: &Entry) -> bool {
         | What::Ended { .. }
         | What::Healed
         | What::Broken(_) => true,
-        What::Sent { .. }
+        What::Links { .. }
+        | What::Sent { .. }
         | What::Received { .. }
         | What::Kept(_)
         | What::Told(_)
@@ -112,6 +113,7 @@ fn matters(entry: &Entry) -> bool {
 fn data(entry: &Entry) -> Value {
     let (what, about) = match &entry.what {
         What::Fault(text) => ("fault", json!({"text": text})),
+        What::Links { whole } => ("links", json!({"whole": whole})),
         What::Started(how) => ("started", json!({"how": how})),
         What::Crashed => ("crashed", json!({})),
         What::Paused => ("paused", json!({})),
