@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 40] = [
+const COMMANDS: [&str; 46] = [
     "run",
     "acquire",
     "renew",
@@ -26,6 +26,12 @@ const COMMANDS: [&str; 40] = [
     "history",
     "fence",
     "guard",
+    "peer",
+    "peer status",
+    "peer transfer",
+    "peer members",
+    "peer members add",
+    "peer members remove",
     "init",
     "operator",
     "operator add",

@@ -165,7 +165,7 @@ fn refused(why: &str, asked: Option<&How>) -> Failure {
         Some(format!("member {leader} leads: ask it by --connect {leader}={}", address.unwrap_or_default()))
     });
     let hint = leader.unwrap_or_else(|| "see baton peer status".to_string());
-    Failure::new(Exit::Held, "refused", format!("it is not done: {why}"), hint)
+    Failure::new(Exit::Held, "not-done", format!("it is not done: {why}"), hint)
 }
 
 #[derive(Args, Debug)]
