@@ -25,7 +25,7 @@
 //!
 //! [`Config::faults`] are the model's own test: each breaks one rule, in the client or the store, and must be caught.
 //!
-//! The elections without a store have models of their own: [`textbook`] for Bully and Ring.
+//! The elections without a store have models of their own: [`textbook`] for Bully and Ring, [`quorum`] for Raft.
 //!
 //! ```text
 //! cargo test -p baton-model -- --nocapture                             what was explored, and each fault's run
