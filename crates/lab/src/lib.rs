@@ -8,6 +8,7 @@
 //! still be there; for small worlds `crates/model` looks at all of them.
 
 pub mod plot;
+pub mod scale;
 pub mod tune;
 
 mod clock;

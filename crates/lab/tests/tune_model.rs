@@ -4,9 +4,7 @@
 
 use baton_election::time::Span;
 use baton_election::{Margins, lease};
-use baton_lab::tune::{
-    InvalidWish, Network, Transport, Wish, advise, expect_of_group, expect_of_lease,
-};
+use baton_lab::tune::{InvalidWish, Network, Transport, Wish, advise, expect_of_group, expect_of_lease};
 use baton_peer::{Random, Timing};
 
 fn network(loss: &str, pauses: Option<&str>, transport: Transport) -> Network {
@@ -72,7 +70,10 @@ impl Dice {
 
 fn close(predicted: f64, seen: f64, within: f64, what: &str) {
     let ratio = predicted / seen;
-    assert!((1.0 / within..within).contains(&ratio), "{what}: predicted {predicted}, seen {seen}, ratio {ratio}");
+    assert!(
+        (1.0 / within..within).contains(&ratio),
+        "{what}: predicted {predicted}, seen {seen}, ratio {ratio}"
+    );
 }
 
 /// How often a lease of this length is lost, in times per second.
@@ -80,7 +81,8 @@ fn lose_leases(dice: &mut Dice, ttl: Span, renewals: u32) -> (f64, u32) {
     let every = seconds(lease::renewal_interval(ttl));
     let stops = seconds(Margins::STANDARD.usable(ttl).minus(lease::default_grace(ttl)));
     let (mut now, mut losses) = (0.0, 0);
-    let mut pause_at = dice.network.pauses.map_or(f64::INFINITY, |pauses| dice.until_next(seconds(pauses.every)));
+    let mut pause_at =
+        dice.network.pauses.map_or(f64::INFINITY, |pauses| dice.until_next(seconds(pauses.every)));
     for _ in 0..renewals {
         let asked = now;
         let mut awake = 0.0;
@@ -91,7 +93,8 @@ fn lose_leases(dice: &mut Dice, ttl: Span, renewals: u32) -> (f64, u32) {
             pause_at = asked + awake + dice.until_next(seconds(pauses.every));
         }
         let first = every.max(awake);
-        let answer = |dice: &mut Dice| seconds(dice.network.rtt) + dice.jitter() + dice.held_up() + dice.held_up();
+        let answer =
+            |dice: &mut Dice| seconds(dice.network.rtt) + dice.jitter() + dice.held_up() + dice.held_up();
         let took = answer(dice);
         now = asked + first;
         if took <= every && first + took < stops {
@@ -188,7 +191,9 @@ fn timing(heartbeat: u64, timeout: u64) -> Timing {
 
 #[test]
 fn groups_lose_their_leader_to_lost_datagrams_as_often_as_predicted() {
-    for (nodes, loss, heartbeat, timeout) in [(3, "20%", 200, 800), (5, "20%", 200, 800), (3, "40%", 500, 3_000)] {
+    for (nodes, loss, heartbeat, timeout) in
+        [(3, "20%", 200, 800), (5, "20%", 200, 800), (3, "40%", 500, 3_000)]
+    {
         let network = network(loss, None, Transport::Datagrams);
         let timing = timing(heartbeat, timeout);
         let (seen, losses) = lose_majorities(&mut Dice::new(3, network), nodes, &timing, 1_000_000);
@@ -199,7 +204,9 @@ fn groups_lose_their_leader_to_lost_datagrams_as_often_as_predicted() {
 
 #[test]
 fn groups_lose_their_leader_to_stalls_about_as_often_as_predicted() {
-    for (nodes, loss, heartbeat, timeout) in [(3, "20%", 500, 2_000), (5, "20%", 500, 2_000), (3, "10%", 200, 800)] {
+    for (nodes, loss, heartbeat, timeout) in
+        [(3, "20%", 500, 2_000), (5, "20%", 500, 2_000), (3, "10%", 200, 800)]
+    {
         let network = network(loss, None, Transport::Tcp);
         let timing = timing(heartbeat, timeout);
         let (seen, losses) = lose_majorities(&mut Dice::new(4, network), nodes, &timing, 1_000_000);
@@ -220,10 +227,14 @@ fn what_is_recommended_keeps_to_the_wish() {
                 let network = network(loss, Some("1s/1d"), transport);
                 let Ok(advice) = advise(wish(network, failover)) else { continue };
                 if let Some(lease) = &advice.lease {
-                    assert!(lease.failover.worst <= failover && lease.failover.typical <= lease.failover.worst);
+                    assert!(
+                        lease.failover.worst <= failover && lease.failover.typical <= lease.failover.worst
+                    );
                 }
                 if let Some(group) = &advice.group {
-                    assert!(group.failover.worst <= failover && group.failover.typical <= group.failover.worst);
+                    assert!(
+                        group.failover.worst <= failover && group.failover.typical <= group.failover.worst
+                    );
                     assert_eq!(group.timing.check(), Ok(()));
                 }
             }
@@ -235,7 +246,8 @@ fn what_is_recommended_keeps_to_the_wish() {
 fn slower_detection_never_costs_more_false_alarms() {
     let network = network("1%", Some("1s/1d"), Transport::Tcp);
     let advice = advise(wish(network, Span::secs(10))).unwrap();
-    let lease: Vec<f64> = advice.curve.iter().filter_map(|point| point.lease).map(|alarms| alarms.per_day()).collect();
+    let lease: Vec<f64> =
+        advice.curve.iter().filter_map(|point| point.lease).map(|alarms| alarms.per_day()).collect();
     assert!(lease.len() > 15, "{}", lease.len());
     // Times are cut to two digits, which lets neighbours differ a little in the wrong direction.
     assert!(lease.windows(2).all(|pair| pair[1] <= pair[0] * 1.05), "{lease:?}");

@@ -5,7 +5,7 @@ use baton_election::time::Span;
 use baton_peer::Timing;
 
 use super::network::{Network, Transport, seconds};
-use super::{FalseAlarms, Fails, span, tidy_down};
+use super::{Fails, FalseAlarms, span, tidy_down};
 
 /// Pre-vote, vote, and the first round of heartbeats.
 const ROUNDS_TO_ELECT: f64 = 3.0;
@@ -159,7 +159,8 @@ fn by_lost_rounds(network: &Network, nodes: usize, beat: f64, usable: f64) -> f6
 
 /// The chance that at least `wanted` of `all` say yes if each does with this chance.
 fn at_least(all: usize, wanted: usize, chance: f64) -> f64 {
-    let term = |yes: usize| choose(all, yes) * chance.powf(count(yes)) * (1.0 - chance).powf(count(all - yes));
+    let term =
+        |yes: usize| choose(all, yes) * chance.powf(count(yes)) * (1.0 - chance).powf(count(all - yes));
     (wanted..=all).map(term).sum::<f64>().min(1.0)
 }
 

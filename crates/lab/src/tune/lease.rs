@@ -4,7 +4,7 @@ use baton_election::time::Span;
 use baton_election::{Margins, lease};
 
 use super::network::{Network, seconds};
-use super::{FalseAlarms, Fails, tidy_down};
+use super::{Fails, FalseAlarms, tidy_down};
 
 /// Read and swap.
 const REQUESTS_TO_ACQUIRE: f64 = 2.0;

@@ -119,12 +119,16 @@ impl InvalidWish {
     pub fn hint(&self) -> String {
         match self {
             InvalidWish::RoundTrip(_) => "measure it with ping: --rtt 40ms".to_string(),
-            InvalidWish::Jitter(_) => "it is the mean of what a round trip takes longer: --jitter 10ms".to_string(),
+            InvalidWish::Jitter(_) => {
+                "it is the mean of what a round trip takes longer: --jitter 10ms".to_string()
+            }
             InvalidWish::Loss(_) => "measure it with ping or mtr: --loss 1%".to_string(),
             InvalidWish::Failover(_) => "say how long nobody may lead: --failover 10s".to_string(),
             InvalidWish::Nodes(_) => "three or five are usual: --nodes 3".to_string(),
             InvalidWish::TooShort { shortest, .. } => {
-                format!("ask for at least --failover {shortest}, or release and pass on instead of failing over")
+                format!(
+                    "ask for at least --failover {shortest}, or release and pass on instead of failing over"
+                )
             }
         }
     }
@@ -141,7 +145,10 @@ impl fmt::Display for InvalidWish {
             InvalidWish::Failover(failover) => write!(f, "a fail-over of {failover}; it is at most 1d"),
             InvalidWish::Nodes(nodes) => write!(f, "a group of {nodes}; it has 2 to {MAX_MEMBERS} members"),
             InvalidWish::TooShort { wished, shortest } => {
-                write!(f, "a fail-over within {wished} cannot be had on this network; the shortest is {shortest}")
+                write!(
+                    f,
+                    "a fail-over within {wished} cannot be had on this network; the shortest is {shortest}"
+                )
             }
         }
     }

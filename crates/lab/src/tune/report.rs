@@ -3,7 +3,7 @@
 use crate::plot::{Axis, Figure, Ink, LinePlot, Mark, Page, Section, Series, Stroke, Table, Unit};
 
 use super::network::seconds;
-use super::{Advice, FalseAlarms, Fails, Tradeoff, Transport};
+use super::{Advice, Fails, FalseAlarms, Tradeoff, Transport};
 
 const LEASE: Ink = Ink(4);
 const GROUP: Ink = Ink(3);
@@ -75,7 +75,12 @@ impl Advice {
                 let per_day = of(tradeoff)?.per_day();
                 (per_day >= NEVER).then(|| (seconds(tradeoff.failover), per_day))
             };
-            Series { name, ink, stroke: Stroke::Computed, points: self.curve.iter().filter_map(point).collect() }
+            Series {
+                name,
+                ink,
+                stroke: Stroke::Computed,
+                points: self.curve.iter().filter_map(point).collect(),
+            }
         };
         let marks = [
             self.lease.as_ref().map(|l| (LEASE, format!("lease {}", l.lease), l.failover, l.false_alarms)),
