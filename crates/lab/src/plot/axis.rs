@@ -44,11 +44,75 @@ impl Axis {
         let (low, high) = held
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         let (ticks, range) = match self.scale {
-            Scale::Linear => linear_ticks(low.min(0.0), if high > 0.0 { high } else { 1.0 }, wanted),
-            Scale::Log if low <= high => log_ticks(low, high, wanted),
-            Scale::Log => log_ticks(1.0, 10.0, wanted),
+            Scale::Linear => self.linear_ticks(low.min(0.0), if high > 0.0 { high } else { 1.0 }, wanted),
+            Scale::Log if low <= high => self.log_ticks(low, high, wanted),
+            Scale::Log => self.log_ticks(1.0, 10.0, wanted),
         };
         Laid { scale: self.scale, ticks, range, pixels }
+    }
+
+    /// Multiples of 1, 2 or 5 times a power of ten, of the unit in which people count, that cover the range; they begin and end
+    /// at a tick.
+    fn linear_ticks(&self, low: f64, high: f64, wanted: u32) -> (Vec<f64>, (f64, f64)) {
+        let unit = self.unit.step(high);
+        let rough = (high - low) / unit / f64::from(wanted.max(1));
+        let power = 10_f64.powf(rough.log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+        let step = unit * steps.into_iter().find(|&step| step >= rough * 0.999).unwrap_or(10.0 * power);
+        let (first, last) = ((low / step).floor(), (high / step - 1e-9).ceil());
+        let mut ticks = Vec::new();
+        let mut number = first;
+        // At most `wanted` + 2 of them, since a step is at least the range by `wanted`.
+        while number <= last {
+            ticks.push(tidy(number * step));
+            number += 1.0;
+        }
+        (ticks, (first * step, last * step))
+    }
+
+    /// Powers of ten, or what is as round in this unit; where these are few, also twice and five times each.
+    fn log_ticks(&self, low: f64, high: f64, wanted: u32) -> (Vec<f64>, (f64, f64)) {
+        let round = self.round_numbers(low, high);
+        // The range ends at the round numbers next to the numbers, so that the curve is not left in a corner.
+        let from = round.iter().copied().rev().find(|&number| number <= low * 1.000_001).unwrap_or(low);
+        let to = round.iter().copied().find(|&number| number >= high * 0.999_999).unwrap_or(high);
+        let to = if to > from * 1.5 { to } else { from * 10.0 };
+        let inside = |number: &f64| *number >= from * 0.999_999 && *number <= to * 1.000_001;
+        let decades = (to / from).log10();
+        let mut ticks: Vec<f64> = round.into_iter().filter(inside).collect();
+        if decades <= 2.5 {
+            return (ticks, (from, to));
+        }
+        ticks.retain(|&number| self.is_decade(number));
+        let most = usize::try_from(wanted).unwrap_or(1).max(2) + 1;
+        let every = ticks.len().div_ceil(most).max(1);
+        (ticks.into_iter().step_by(every).collect(), (from, to))
+    }
+
+    fn is_decade(&self, number: f64) -> bool {
+        let marks = self.unit.marks();
+        if marks.is_empty() { number.log10().fract().abs() < 1e-6 } else { marks.contains(&number) }
+    }
+
+    /// Round numbers from below `low` to above `high`.
+    fn round_numbers(&self, low: f64, high: f64) -> Vec<f64> {
+        let (first, last) = (low.log10().floor() - 1.0, high.log10().ceil() + 1.0);
+        let mut decades: Vec<f64> = self.unit.marks().to_vec();
+        if decades.is_empty() {
+            let mut decade = first;
+            while decade <= last {
+                decades.push(tidy(10_f64.powf(decade)));
+                decade += 1.0;
+            }
+        }
+        let mut round: Vec<f64> =
+            decades.iter().flat_map(|&decade| [decade, tidy(2.0 * decade), tidy(5.0 * decade)]).collect();
+        round.sort_by(f64::total_cmp);
+        round.dedup();
+        // 50s would touch 1min.
+        let touches = |number: f64| decades.iter().any(|&decade| decade > number && decade <= 1.25 * number);
+        round.retain(|&number| number >= low / 100.0 && number <= high * 100.0 && !touches(number));
+        round
     }
 }
 
@@ -74,53 +138,6 @@ impl Laid {
     }
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten that cover the range; they begin and end at a tick.
-fn linear_ticks(low: f64, high: f64, wanted: u32) -> (Vec<f64>, (f64, f64)) {
-    let rough = (high - low) / f64::from(wanted.max(1));
-    let power = 10_f64.powf(rough.log10().floor());
-    let step =
-        [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|&step| step >= rough * 0.999);
-    let step = step.unwrap_or(10.0 * power);
-    let (first, last) = ((low / step).floor(), (high / step - 1e-9).ceil());
-    let mut ticks = Vec::new();
-    let mut number = first;
-    // At most `wanted` + 2 of them, since a step is at least the range by `wanted`.
-    while number <= last {
-        ticks.push(tidy(number * step));
-        number += 1.0;
-    }
-    (ticks, (first * step, last * step))
-}
-
-/// Powers of ten; where these are few, also twice and five times each.
-fn log_ticks(low: f64, high: f64, wanted: u32) -> (Vec<f64>, (f64, f64)) {
-    let (mut first, mut last) = ((low.log10() + 1e-9).floor(), (high.log10() - 1e-9).ceil());
-    if last <= first {
-        (first, last) = (first.min(last), first.min(last) + 1.0);
-    }
-    let decades = last - first;
-    let factors: &[f64] = if decades <= 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    let every = (decades / f64::from(wanted.max(1))).ceil().max(1.0);
-    let mut ticks = Vec::new();
-    let mut decade = first;
-    while decade <= last {
-        let power = 10_f64.powf(decade);
-        ticks.extend(factors.iter().map(|factor| tidy(factor * power)));
-        decade += every;
-    }
-    // A range of fewer than a decade at an end would leave the curve in a corner.
-    let (mut from, mut to) = (10_f64.powf(first), 10_f64.powf(last));
-    if decades <= 2.0 {
-        from = ticks.iter().copied().rev().find(|&tick| tick <= low * 1.000_001).unwrap_or(from);
-        to = ticks.iter().copied().find(|&tick| tick >= high * 0.999_999).unwrap_or(to);
-        if to <= from {
-            to = from * 10.0;
-        }
-    }
-    ticks.retain(|&tick| tick >= from * 0.999_999 && tick <= to * 1.000_001);
-    (ticks, (from, to))
-}
-
 /// Without the last digits that arithmetic leaves behind.
 fn tidy(value: f64) -> f64 {
     format!("{value:.10e}").parse().unwrap_or(value)
@@ -141,6 +158,8 @@ mod tests {
         assert_eq!(laid(&axis, &[0.01, 0.031]).ticks, [0.0, 0.01, 0.02, 0.03, 0.04]);
         assert_eq!(laid(&axis, &[0.0]).ticks, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
         assert_eq!(laid(&axis, &[]).ticks.len(), 6);
+        let time = Axis::linear("", Unit::Seconds);
+        assert_eq!(laid(&time, &[1_188.0]).ticks, [0.0, 300.0, 600.0, 900.0, 1_200.0]);
         assert_eq!(laid(&axis, &[-3.0, 7.0]).ticks, [-4.0, -2.0, 0.0, 2.0, 4.0, 6.0, 8.0]);
         assert_eq!(laid(&axis, &[4.0, 8.0]).at(4.0), 50.0);
     }
@@ -148,9 +167,12 @@ mod tests {
     #[test]
     fn logarithmic_axes_show_decades_or_parts_of_them() {
         let axis = Axis::log("", Unit::Count);
-        assert_eq!(laid(&axis, &[3.0, 40_000.0]).ticks, [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0]);
+        assert_eq!(laid(&axis, &[3.0, 40_000.0]).ticks, [10.0, 100.0, 1_000.0, 10_000.0]);
         assert_eq!(laid(&axis, &[3.0, 31.0]).ticks, [2.0, 5.0, 10.0, 20.0, 50.0]);
         assert_eq!(laid(&axis, &[1e-9, 1e9]).ticks.len(), 5);
+        let time = Axis::log("", Unit::Seconds);
+        assert_eq!(laid(&time, &[4.0, 190.0]).ticks, [2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0]);
+        assert_eq!(laid(&time, &[4.0, 7_000.0]).ticks, [10.0, 60.0, 600.0, 3_600.0]);
         assert_eq!(laid(&axis, &[10.0]).ticks, [10.0, 20.0, 50.0, 100.0]);
         assert_eq!(laid(&axis, &[]).ticks, [1.0, 2.0, 5.0, 10.0]);
         assert!((laid(&axis, &[1.0, 10_000.0]).at(100.0) - 50.0).abs() < 1e-9);
@@ -173,7 +195,7 @@ mod tests {
                 for value in [low, high] {
                     assert!((-0.001..=100.001).contains(&laid.at(value)), "{value} of {high} on {axis:?}");
                 }
-                assert!(laid.ticks.len() >= 2 && laid.ticks.len() <= 8, "{:?}", laid.ticks);
+                assert!(laid.ticks.len() >= 2 && laid.ticks.len() <= 9, "{:?}", laid.ticks);
             }
         }
     }

@@ -62,7 +62,7 @@ impl BarPlot {
         for &tick in &laid.ticks {
             let x = laid.at(tick);
             canvas.line("grid", (x, top), (x, bottom));
-            canvas.text((x, bottom + 16.0), Anchor::Middle, "quiet", &self.axis.unit.write(tick));
+            canvas.text((x, bottom + 16.0), Anchor::Middle, "quiet", &self.axis.unit.tick(tick));
         }
         canvas.line("axis", (left, top), (left, bottom));
         canvas.text((WIDTH - EDGE, bottom + 34.0), Anchor::End, "quiet", &self.axis.label);

@@ -101,7 +101,7 @@ impl LinePlot {
         };
         let bottom = top + 20.0 + HEIGHT;
         let y = self.y.over(points().map(|point| point.1), (bottom, top + 24.0), 6);
-        let widest = y.ticks.iter().map(|&tick| legend::width(&self.y.unit.write(tick))).fold(0.0, f64::max);
+        let widest = y.ticks.iter().map(|&tick| legend::width(&self.y.unit.tick(tick))).fold(0.0, f64::max);
         let left = EDGE + widest + 8.0;
         let x = self.x.over(points().map(|point| point.0), (left, WIDTH - EDGE - 14.0), 6);
         Frame { x, y }
@@ -130,11 +130,11 @@ fn draw_frame(canvas: &mut Canvas, plot: &LinePlot, frame: &Frame) {
     for &tick in &frame.y.ticks {
         let y = frame.y.at(tick);
         canvas.line("grid", (left, y), (right, y));
-        canvas.text((left - 6.0, y + 4.0), Anchor::End, "quiet", &plot.y.unit.write(tick));
+        canvas.text((left - 6.0, y + 4.0), Anchor::End, "quiet", &plot.y.unit.tick(tick));
     }
     let mut taken = f64::NEG_INFINITY;
     for &tick in &frame.x.ticks {
-        let (x, text) = (frame.x.at(tick), plot.x.unit.write(tick));
+        let (x, text) = (frame.x.at(tick), plot.x.unit.tick(tick));
         canvas.line("grid", (x, bottom), (x, top));
         let half = legend::width(&text) / 2.0;
         // A number that would touch its neighbour is left out; its line stays.
@@ -192,7 +192,10 @@ fn closing(shape: &str) -> String {
 fn draw_marks(canvas: &mut Canvas, plot: &LinePlot, frame: &Frame) {
     let marks: Vec<&Mark> = plot.marks.iter().filter(|mark| plot.held(mark.at)).collect();
     let ((left, right), (bottom, top)) = (frame.x.pixels, frame.y.pixels);
-    let wishes: Vec<f64> = marks.iter().map(|mark| frame.y.at(mark.at.1) - 12.0).collect();
+    // Above its ring, and above those that come after it, so that few curves run through a label.
+    let lift = |place: usize| u32::try_from(marks.len() - place).map_or(0.0, f64::from) * 15.0;
+    let wishes: Vec<f64> =
+        marks.iter().enumerate().map(|(place, mark)| frame.y.at(mark.at.1) - 6.0 - lift(place)).collect();
     let places = legend::spread(&wishes, 15.0, (top + 12.0, bottom - 4.0));
     for (mark, &label_y) in marks.iter().zip(&places) {
         let (x, y) = (frame.x.at(mark.at.0), frame.y.at(mark.at.1));

@@ -9,6 +9,8 @@ pub enum Unit {
     Seconds,
     /// Hundredths.
     Percent,
+    /// As a table has it: 1188, 43.5, 0.3.
+    Plain,
 }
 
 const SECONDS: [(f64, &str); 6] =
@@ -25,6 +27,43 @@ impl Unit {
             Unit::Count => scaled(value, &COUNTS),
             Unit::Seconds => scaled(value, &SECONDS),
             Unit::Percent => format!("{}%", digits(value)),
+            Unit::Plain if value.abs() >= 99.95 => format!("{value:.0}"),
+            Unit::Plain if value.abs() >= 0.095 => format!("{value:.1}"),
+            Unit::Plain => format!("{value:.3}"),
+        }
+    }
+
+    /// The number beside an axis: without zeros that say nothing.
+    pub(super) fn tick(self, value: f64) -> String {
+        match self {
+            Unit::Plain => {
+                let text = format!("{value:.3}");
+                text.trim_end_matches('0').trim_end_matches('.').to_string()
+            }
+            Unit::Count | Unit::Seconds | Unit::Percent => self.write(value),
+        }
+    }
+
+    /// In what steps people count as far as this number: minutes are counted in minutes.
+    pub(super) fn step(self, high: f64) -> f64 {
+        match self {
+            Unit::Seconds => {
+                let fits = SECONDS.iter().rev().find(|(size, _)| high >= 2.0 * size);
+                fits.map_or(1.0, |&(size, _)| size)
+            }
+            Unit::Count | Unit::Percent | Unit::Plain => 1.0,
+        }
+    }
+
+    /// Whether a number is round enough to stand at a decade of a logarithmic axis: not 100s, but 1min.
+    pub(super) fn marks(self) -> &'static [f64] {
+        const TIMES: [f64; 18] = [
+            1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0,
+            864_000.0, 8.64e6, 8.64e7, 8.64e8, 8.64e9,
+        ];
+        match self {
+            Unit::Seconds => &TIMES,
+            Unit::Count | Unit::Percent | Unit::Plain => &[],
         }
     }
 }
@@ -78,6 +117,9 @@ mod tests {
             (Unit::Seconds, 86_400.0, "1d"),
             (Unit::Seconds, -0.5, "-500ms"),
             (Unit::Percent, 12.345, "12.3%"),
+            (Unit::Plain, 1_188.4, "1188"),
+            (Unit::Plain, 43.46, "43.5"),
+            (Unit::Plain, 0.0123, "0.012"),
         ] {
             assert_eq!(unit.write(value), text, "{value}");
         }

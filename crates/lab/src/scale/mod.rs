@@ -82,7 +82,7 @@ pub struct Outcome {
     pub worst: Load,
     /// How often the fleet's leadership was lost while nothing failed.
     pub lost_in_peace: u32,
-    /// From the leader's death until another leads; none if nobody did within [`world::PATIENCE`].
+    /// From the leader's death until another leads; none if nobody did within two minutes.
     pub failover_s: Option<f64>,
     /// From the leader's death until 99 of 100 agents had heard of another.
     pub most_know_s: Option<f64>,

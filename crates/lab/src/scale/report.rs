@@ -74,15 +74,20 @@ pub fn page(outcomes: &[Outcome], command: &str) -> Page {
         ("scale-messages", "All messages in peace", "messages a second"),
         Unit::Count,
         |outcome| Some(outcome.steady.messages),
-        "Both shapes send about the same: every agent reports to somebody. What differs is who has to take it.",
+        if outcomes.iter().any(|outcome| outcome.steady.reports_lost > 0.0) {
+            "Both shapes send about the same: every agent reports to somebody. What differs is who has to take it. Where the flat curve bends, its leader \
+             drops reports that it cannot take, and agents that hear nothing ask the store."
+        } else {
+            "Both shapes send about the same: every agent reports to somebody. What differs is who has to take it."
+        },
     );
     let failover = figure(
         outcomes,
         ("scale-failover", "From a leader's death until all know its successor", "time"),
         Unit::Seconds,
         |outcome| outcome.all_know_s,
-        "Both wait for the lease of 30 s to end. After that a flat fleet queues at the store, while in a regional one the word travels with the \
-         answers to the next reports. A missing point: not everybody knew within four minutes.",
+        "Both wait for the lease of 30 s to end, of which the dead leader had used up to a third. After that a flat fleet queues at the store, while in a regional one the word travels with the \
+         answers to the next reports. A missing point: not everybody knew within two minutes.",
     );
     let section = Section {
         title: "Flat and regional".to_string(),
@@ -131,7 +136,7 @@ fn figure(
     };
     let y = match unit {
         Unit::Count => Axis::log(what, unit),
-        Unit::Seconds | Unit::Percent => Axis::linear(what, unit),
+        Unit::Seconds | Unit::Percent | Unit::Plain => Axis::linear(what, unit),
     };
     let plot = LinePlot {
         title: title.to_string(),

@@ -10,6 +10,8 @@ const SLOTS: usize = 1 << 17;
 /// What is planned for the slot that is being carried out moves to the next one, which is the wheel's only imprecision.
 pub(super) struct Wheel<E> {
     slots: Vec<Vec<(u32, E)>>,
+    /// Rooms of slots that were carried out: each is used again, so that there are no more than slots with something in them.
+    spare: Vec<Vec<(u32, E)>>,
     /// The slot that is carried out.
     current: u64,
     waiting: usize,
@@ -17,7 +19,7 @@ pub(super) struct Wheel<E> {
 
 impl<E> Wheel<E> {
     pub(super) fn new() -> Wheel<E> {
-        Wheel { slots: (0..SLOTS).map(|_| Vec::new()).collect(), current: 0, waiting: 0 }
+        Wheel { slots: (0..SLOTS).map(|_| Vec::new()).collect(), spare: Vec::new(), current: 0, waiting: 0 }
     }
 
     /// Plans an event; at the latest at the far end of the wheel.
@@ -25,6 +27,9 @@ impl<E> Wheel<E> {
         let farthest = self.current + u64::try_from(SLOTS).unwrap_or(u64::MAX) - 1;
         let slot = (at >> SLOT_BITS).clamp(self.current + 1, farthest);
         let place = self.place(slot);
+        if self.slots[place].capacity() == 0 {
+            self.slots[place] = self.spare.pop().unwrap_or_default();
+        }
         self.slots[place].push((short(at.max(slot << SLOT_BITS)), event));
         self.waiting += 1;
     }
@@ -32,11 +37,14 @@ impl<E> Wheel<E> {
     /// The events of the next slot that has any, in the order of their times; `into` is emptied first. Whether there are any.
     pub(super) fn take(&mut self, into: &mut Vec<(u32, E)>) -> bool {
         into.clear();
+        if into.capacity() > 0 {
+            self.spare.push(std::mem::take(into));
+        }
         while self.waiting > 0 {
             self.current += 1;
             let place = self.place(self.current);
             if !self.slots[place].is_empty() {
-                std::mem::swap(into, &mut self.slots[place]);
+                *into = std::mem::take(&mut self.slots[place]);
                 self.waiting -= into.len();
                 into.sort_by_key(|&(at, _)| at);
                 return true;

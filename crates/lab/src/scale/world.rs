@@ -28,7 +28,7 @@ const SETTLED: u64 = 30 * SECOND;
 /// When the leader dies, or up to a renewal later.
 const DEATH: u64 = 60 * SECOND;
 /// How long after a leader's death the news is waited for.
-pub(super) const PATIENCE: u64 = 240 * SECOND;
+pub(super) const PATIENCE: u64 = 120 * SECOND;
 
 /// What a member asks of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

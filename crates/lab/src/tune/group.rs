@@ -1,7 +1,7 @@
 //! A group under Raft or Paxos: how often its leader is lost although nobody failed, and how long a fail-over takes.
 
-use baton_election::Margins;
 use baton_election::time::Span;
+use baton_election::{Margins, lease};
 use baton_peer::Timing;
 
 use super::network::{Network, Transport, seconds};
@@ -25,7 +25,9 @@ pub struct GroupAdvice {
     pub timing: Timing,
     /// How long nobody leads after a leader died: typically, and at most in 99 of 100 cases.
     pub failover: Fails,
-    /// How often the leader is lost although nobody failed.
+    /// From SIGTERM to SIGKILL under `baton peer`, whose CMD is stopped so long before the leader's lease ends.
+    pub grace: Span,
+    /// How often the work is stopped although nobody failed.
     pub false_alarms: FalseAlarms,
 }
 
@@ -96,17 +98,21 @@ pub fn expect(network: &Network, nodes: usize, timing: Timing) -> GroupAdvice {
     let first = low + (high - low) / (followers + 1.0) - beat / 2.0;
     let typical = first + ROUNDS_TO_ELECT * (network.rtt_s() + network.jitter_at(0.5));
     let worst = candidacies(network, nodes) * high + rounds(network);
+    let grace = lease::default_grace(timing.timeout_min);
     GroupAdvice {
         nodes,
         timing,
+        grace,
         failover: Fails { typical: span(typical), worst: span(worst) },
-        false_alarms: false_alarms(network, nodes, &timing),
+        false_alarms: false_alarms(network, nodes, &timing, grace),
     }
 }
 
-/// The leader is lost when no round that was sent within the last `usable(timeout_min)` has been answered by a majority.
-fn false_alarms(network: &Network, nodes: usize, timing: &Timing) -> FalseAlarms {
-    let (beat, usable) = (seconds(timing.heartbeat), seconds(timing.margins.usable(timing.timeout_min)));
+/// How often the work of a healthy leader is stopped, if it is stopped so long before its lease ends: no round that was sent within
+/// the last `usable(timeout_min) − grace` has been answered by a majority.
+pub fn false_alarms(network: &Network, nodes: usize, timing: &Timing, grace: Span) -> FalseAlarms {
+    let beat = seconds(timing.heartbeat);
+    let usable = seconds(timing.margins.usable(timing.timeout_min).minus(grace));
     let by_network = match network.transport {
         Transport::Tcp => by_stalls(network, nodes, beat, usable),
         Transport::Datagrams => by_lost_rounds(network, nodes, beat, usable),

@@ -4,8 +4,9 @@
 //! lost for itself with the given chance. Over TCP, which all stores and `baton peer` use, a lost segment is sent again
 //! after `rtt + max(200 ms, 4 · jitter)` and then after twice as long each time, and what comes behind it waits; datagrams
 //! are gone. Processes stand still at random (Poisson), for lengths with a very heavy tail (Pareto, exponent 1.5, of the
-//! given mean). A leadership is falsely lost when no proof of life that was sent within the usable part of the lease has
-//! been answered: by the store, or by a majority of the group.
+//! given mean). A false alarm is that `baton run` or `baton peer` stops the work of a leader that did not fail: no proof of life
+//! that was sent within the usable part of the lease, less the grace in which the work may stop, has been answered by the
+//! store, or by a majority of the group.
 //!
 //! Guarantees nothing: it is arithmetic on assumptions, checked against simulations in `tests/tune_model.rs`. **Not** in the
 //! model: losses that come in bursts or strike several links at once, a store that is slow or down, routes that fail,
@@ -23,7 +24,7 @@ use std::fmt;
 use baton_election::time::Span;
 use baton_peer::MAX_MEMBERS;
 
-pub use group::{GroupAdvice, expect as expect_of_group};
+pub use group::{GroupAdvice, expect as expect_of_group, false_alarms as false_alarms_of_group};
 pub use lease::{LeaseAdvice, expect as expect_of_lease};
 pub use network::{Network, Pauses, Share, Transport};
 
