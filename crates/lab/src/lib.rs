@@ -7,6 +7,7 @@
 //! [`Setup`], and that the setup of a seed is the same everywhere. Does not prove anything: what no seed has shown may
 //! still be there; for small worlds `crates/model` looks at all of them.
 
+pub mod compare;
 pub mod plot;
 pub mod scale;
 pub mod tune;
