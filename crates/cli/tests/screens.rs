@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 46] = [
+const COMMANDS: [&str; 49] = [
     "run",
     "acquire",
     "renew",
@@ -53,6 +53,9 @@ const COMMANDS: [&str; 46] = [
     "lab",
     "lab run",
     "lab replay",
+    "lab compare",
+    "lab tune",
+    "lab scale",
     "doctor",
     "completions",
 ];

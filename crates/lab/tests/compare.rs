@@ -14,7 +14,7 @@ fn seen() -> &'static Comparison {
     static SEEN: OnceLock<Comparison> = OnceLock::new();
     SEEN.get_or_init(|| {
         let scenarios = vec![Scenario::Partition, Scenario::Pause, Scenario::Cascade];
-        compare(&Plan { scenarios, ..Plan::all(6) }, NonZeroUsize::new(2).unwrap(), &|_, _| {})
+        compare(&Plan { scenarios, ..Plan::all(6) }, NonZeroUsize::new(2).unwrap(), &|_| {})
     })
 }
 
@@ -160,7 +160,7 @@ fn as_many_threads_give_the_same_numbers() {
         ..Plan::all(20)
     };
     let on = |threads| {
-        let comparison = compare(&plan, NonZeroUsize::new(threads).unwrap(), &|_, _| {});
+        let comparison = compare(&plan, NonZeroUsize::new(threads).unwrap(), &|_| {});
         (comparison.table(), comparison.costs_table())
     };
     assert_eq!(on(1), on(3));

@@ -156,8 +156,8 @@ struct Job {
     seeds: u64,
 }
 
-/// Compares. `done` is told how many of how many runs are done, now and then.
-pub fn compare(plan: &Plan, threads: NonZeroUsize, done: &(dyn Fn(u64, u64) + Sync)) -> Comparison {
+/// Compares. `done` is told how many runs are done, now and then.
+pub fn compare(plan: &Plan, threads: NonZeroUsize, done: &(dyn Fn(u64) + Sync)) -> Comparison {
     let pairs: Vec<(Scenario, Algorithm)> = plan
         .scenarios
         .iter()
@@ -174,7 +174,7 @@ pub fn compare(plan: &Plan, threads: NonZeroUsize, done: &(dyn Fn(u64, u64) + Sy
         })
         .collect();
     let sums: Vec<Mutex<Sum>> = pairs.iter().map(|_| Mutex::default()).collect();
-    let (next, total) = (AtomicUsize::new(0), plan.seeds * count_u64(pairs.len()));
+    let next = AtomicUsize::new(0);
     let played = Mutex::new(0);
     let work = || {
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -183,7 +183,7 @@ pub fn compare(plan: &Plan, threads: NonZeroUsize, done: &(dyn Fn(u64, u64) + Sy
             sums[job.cell].lock().unwrap_or_else(PoisonError::into_inner).add(sum);
             let mut played = played.lock().unwrap_or_else(PoisonError::into_inner);
             *played += job.seeds;
-            done(*played, total);
+            done(*played);
         }
     };
     std::thread::scope(|scope| {
@@ -199,10 +199,6 @@ pub fn compare(plan: &Plan, threads: NonZeroUsize, done: &(dyn Fn(u64, u64) + Sy
         Cell { algorithm, scenario, statistics, failover_p50, failover_p99, broken }
     });
     Comparison { plan: plan.clone(), cells: cells.collect(), costs: elections::costs(plan) }
-}
-
-fn count_u64(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 #[derive(Default)]
