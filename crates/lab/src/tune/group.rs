@@ -109,7 +109,7 @@ pub fn expect(network: &Network, nodes: usize, timing: Timing) -> GroupAdvice {
 }
 
 /// How often the work of a healthy leader is stopped, if it is stopped so long before its lease ends: no round that was sent within
-/// the last `usable(timeout_min) − grace` has been answered by a majority.
+/// the last `usable(timeout_min) − grace` has been answered by enough members for a majority.
 pub fn false_alarms(network: &Network, nodes: usize, timing: &Timing, grace: Span) -> FalseAlarms {
     let beat = seconds(timing.heartbeat);
     let usable = seconds(timing.margins.usable(timing.timeout_min).minus(grace));
@@ -149,18 +149,21 @@ fn by_stalls(network: &Network, nodes: usize, beat: f64, usable: f64) -> f64 {
     ways * (last * begins * lasts.min(1.0).powf(last - 1.0) + (begins * beat).powf(last) / beat)
 }
 
-/// Datagrams are lost each for itself: all rounds in a row must miss their majority.
+/// Datagrams are lost each for itself: so many members must have answered none of the last rounds that the rest is no majority.
 fn by_lost_rounds(network: &Network, nodes: usize, beat: f64, usable: f64) -> f64 {
     let others = nodes.saturating_sub(1);
-    let answered = |left: f64| at_least(others, nodes / 2, 1.0 - network.unheard(left));
-    let mut missed = answered(usable) / beat;
+    let too_many = others - (nodes / 2) + 1;
+    let mut silent = 1.0;
     let mut sent = beat;
     // At most as many rounds as heartbeats fit into a timeout.
-    while sent < usable && missed > 0.0 {
-        missed *= 1.0 - answered(usable - sent);
+    while sent < usable && silent > 0.0 {
+        silent *= network.unheard(usable - sent);
         sent += beat;
     }
-    missed
+    // The leader is lost in this round, and was not in the last one.
+    let lost = at_least(others, too_many, silent);
+    let lost_before = at_least(others, too_many, silent * network.unheard(usable));
+    (lost - lost_before) / beat
 }
 
 /// The chance that at least `wanted` of `all` say yes if each does with this chance.
