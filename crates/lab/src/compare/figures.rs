@@ -75,8 +75,8 @@ pub(super) fn messages(comparison: &Comparison) -> Figure {
         .collect();
     let bully = of(Algorithm::Bully);
     let ring = of(Algorithm::Ring);
-    series.extend(reference("grows as n²", &bully, 2));
-    series.extend(reference("grows as n", &ring, 1));
+    series.extend(reference("grows as n²", Ink(6), &bully, 2));
+    series.extend(reference("grows as n", Ink(7), &ring, 1));
     let plot = LinePlot {
         title: "Messages for one election after a leader's death".to_string(),
         x: Axis::log("members", Unit::Count),
@@ -88,13 +88,13 @@ pub(super) fn messages(comparison: &Comparison) -> Figure {
 }
 
 /// The power of n that goes through the last point.
-fn reference(name: &str, costs: &[Cost], power: i32) -> Option<Series> {
+fn reference(name: &str, ink: Ink, costs: &[Cost], power: i32) -> Option<Series> {
     let last = costs.last()?;
     let factor = last.messages / f64::from(last.nodes).powi(power);
     let point = |cost: &Cost| (f64::from(cost.nodes), factor * f64::from(cost.nodes).powi(power));
     Some(Series {
         name: name.to_string(),
-        ink: Ink(6),
+        ink,
         stroke: Stroke::Reference,
         points: costs.iter().map(point).collect(),
     })
@@ -108,7 +108,8 @@ pub(super) fn growth(costs: &[Cost]) -> Option<f64> {
 }
 
 fn caption(bully: &[Cost], ring: &[Cost]) -> String {
-    let mut caption = "Heartbeats and renewals are not counted; both axes grow by factors, so that a power is a straight line.".to_string();
+    let mut caption = "Heartbeats are not counted, and of a lease the requests to the store; both axes grow by factors, so that a power is a straight line. Raft and \
+         Paxos lie on each other.".to_string();
     if let (Some(bully), Some(ring)) = (growth(bully), growth(ring)) {
         caption.push_str(&format!(
             " At the right end Bully grows as n to the {bully:.1}, Ring as n to the {ring:.1}: who notices the death in Bully asks all above it, \

@@ -84,7 +84,7 @@ impl Comparison {
                 bars(self, ("no-leader", "No leader"), axis("seconds with no leader in each hour"),
                     |cell| Some(cell.no_leader()),
                     "The price of safety. Groups that vote stand still where no majority can talk; a lease stands still while its store is out of reach or the former \
-                     lease runs. Bully and Ring always find somebody, and then too many.".to_string()),
+                     lease runs. Bully and Ring find somebody on each side of a split.".to_string()),
                 bars(self, ("failover-p50", "Fail-over: half are shorter"), axis("seconds until another leads"),
                     |cell| time(cell.failover_p50),
                     "From the crash, pause or isolation of a leader until another's work began. A group notices after 15 to 20 s of silence, a lease ends 20 s after its \
