@@ -40,6 +40,7 @@ mod explore;
 mod ledger;
 mod model;
 mod operator;
+pub mod paxos;
 mod properties;
 pub mod quorum;
 mod resource;

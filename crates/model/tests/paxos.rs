@@ -1,0 +1,27 @@
+//! The shipped Paxos in every world of the catalogue, and what breaks it.
+#![expect(clippy::print_stdout, reason = "the report is what one runs this for")]
+
+use baton_model::paxos::{Scene, find_violation, run};
+
+#[test]
+fn paxos_keeps_its_promises() {
+    for scene in Scene::promises(std::env::var_os("BATON_CAMPAIGN").is_some()) {
+        let exploration = run(scene);
+        println!("{exploration}");
+        assert!(exploration.broken.is_empty(), "{exploration}");
+        assert_eq!(exploration.missing(), Vec::<&str>::new(), "{exploration}");
+    }
+}
+
+#[test]
+fn every_fault_around_paxos_is_found() {
+    for (scene, promise) in Scene::faults() {
+        let exploration = find_violation(scene, promise);
+        let run = exploration.broken.get(promise);
+        let run = run.unwrap_or_else(|| panic!("`{promise}` was not broken: {exploration}"));
+        println!("{} breaks `{promise}` ({} states):", exploration.name, exploration.states);
+        for step in run {
+            println!("    {step}");
+        }
+    }
+}
