@@ -47,13 +47,27 @@ fn a_member_joins() {
 fn members_change_one_at_a_time() {
     let mut world = World::founded(plain(&[1, 2, 3]));
     let (leader, _) = world.elect(2_000 * MS);
-    assert!(
-        change(&mut world, leader, plain(&[1, 2, 3, 4])),
-        "the list is a majority's since it was elected"
-    );
+    world.run(100 * MS);
+    assert!(change(&mut world, leader, plain(&[1, 2, 3, 4])), "a majority has the list, and all were heard");
     assert!(!change(&mut world, leader, plain(&[1, 2, 3, 4, 5])), "nobody else has the last one");
     world.run(100 * MS);
     assert!(change(&mut world, leader, plain(&[1, 2, 3])));
+}
+
+/// A change that would leave the leader without a majority of those it hears is refused.
+#[test]
+fn a_change_that_would_cost_the_majority_is_refused() {
+    let mut world = World::founded(plain(&[1, 2, 3]));
+    let (leader, token) = world.elect(2_000 * MS);
+    world.run(100 * MS);
+    let gone = other(&world, leader);
+    world.crash(gone);
+    world.run(200 * MS);
+    assert!(!change(&mut world, leader, plain(&[1, 2, 3, 4])), "two of four would be heard");
+    let rest: Vec<u16> = world.numbers().into_iter().filter(|number| *number != gone).collect();
+    assert!(change(&mut world, leader, plain(&rest)), "who is gone can be taken out");
+    world.run(200 * MS);
+    assert_eq!(world.leader(), Some((leader, token)));
 }
 
 /// Who is removed learns it when it asks, and deposes nobody.
@@ -61,6 +75,7 @@ fn members_change_one_at_a_time() {
 fn who_is_removed_stands_no_more() {
     let mut world = World::founded(plain(&[1, 2, 3]));
     let (leader, token) = world.elect(2_000 * MS);
+    world.run(100 * MS);
     let gone = other(&world, leader);
     let rest: Vec<u16> = world.numbers().into_iter().filter(|number| *number != gone).collect();
     assert!(change(&mut world, leader, plain(&rest)));
@@ -77,6 +92,7 @@ fn who_is_removed_stands_no_more() {
 fn a_leader_can_remove_itself() {
     let mut world = World::founded(plain(&[1, 2, 3]));
     let (leader, token) = world.elect(2_000 * MS);
+    world.run(100 * MS);
     let rest: Vec<u16> = world.numbers().into_iter().filter(|number| *number != leader).collect();
     let mark = world.told.len();
     assert!(change(&mut world, leader, plain(&rest)));
