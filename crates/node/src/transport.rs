@@ -62,6 +62,10 @@ pub trait Transport: Send {
     /// These are the others, and where they are. Who is not among them is reached only if it has told its address itself.
     fn reach(&mut self, peers: &[Peer]);
 
+    /// This member leads from here on, in that term, or does not any more: for networks that tell listeners. What they are told decides
+    /// nothing.
+    fn leads(&mut self, _term: Option<Term>) {}
+
     /// Ready once nothing is left in the queues of those who can be reached: before the process leaves. The caller bounds
     /// the wait.
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<()>;

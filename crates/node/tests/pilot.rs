@@ -218,6 +218,13 @@ async fn listeners_of_the_topic_are_told_in_the_words_of_the_skill() {
     let _daemons = [stage.daemon(1), stage.daemon(2)];
     let mut one = stage.open(1).await;
     let told = async {
+        // Its first heartbeats as a leader that nobody has answered yet.
+        while stage.network.published(11).is_empty() {
+            one.send(message(2, ""));
+            one.send(Outgoing { kind: "RequestVote", ..message(2, "") });
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        one.leads(Some(Term(4)));
         loop {
             one.send(Outgoing { kind: "RequestVote", ..message(2, "") });
             one.send(message(2, ""));

@@ -213,6 +213,20 @@ fn the_next_in_rank_takes_over_when_the_leader_hands_over_and_its_work_has_stopp
 }
 
 #[test]
+fn a_leadership_can_be_handed_back() {
+    let mut net = five();
+    net.input(5, Input::Transfer { to: None });
+    net.input(5, Input::Stopped);
+    net.until_leaders(&[4]);
+    net.run(Span::secs(1));
+    net.input(4, Input::Transfer { to: Some(id(5)) });
+    net.input(4, Input::Stopped);
+    net.until_leaders(&[5]);
+    net.run(Span::secs(10));
+    assert_eq!((net.leaders(), net.view(4).leader, net.most_leaders), (vec![5], Some(id(5)), 1));
+}
+
+#[test]
 fn a_hand_over_that_rank_forbids_is_refused() {
     let mut net = five();
     for (number, to) in [(5, Some(id(3))), (5, Some(id(5))), (4, None)] {

@@ -91,7 +91,7 @@ pub(crate) enum Command {
     #[cfg(feature = "guard")]
     Guard(guard::Guard),
     /// Elect a leader among peers, without a store, and run CMD while leading
-    Peer(peer::Peer),
+    Peer(Box<peer::Peer>),
     /// Make a store, and make this user its operator
     Init(init::Init),
     /// Who the operators are; operator: add and remove one

@@ -29,7 +29,7 @@ pub(super) enum Type {
     Ping,
 }
 
-/// What the sender of a message is by sending it.
+/// What the sender of a message claims by sending it. Who speaks as a leader may still be waiting for its first answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     Candidate,
@@ -126,15 +126,15 @@ impl Speech {
         format!("election:{}", self.group)
     }
 
-    /// A message of the machine, from the node with that number.
-    pub(super) fn message(&self, node: u32, out: &Outgoing) -> Vec<u8> {
+    /// A message of the machine, from the node with that number, which leads or does not.
+    pub(super) fn message(&self, node: u32, leads: bool, out: &Outgoing) -> Vec<u8> {
         let (what, claim) = Type::of(out.kind);
         let own = Some(node.to_string());
         let mut written = self.written(what, out.to, out.term.0);
         match claim {
             Claim::Candidate => written.candidate = own,
-            Claim::Leader => written.leader = own,
-            Claim::Nothing => {}
+            Claim::Leader if leads => written.leader = own,
+            Claim::Leader | Claim::Nothing => {}
         }
         written.kind = out.kind.to_string();
         written.message = hexadecimal(&out.bytes);
@@ -244,7 +244,14 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use baton_peer::{Term, Timing};
+    use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+    use baton_election::Moment;
+    use baton_peer::bully::Bully;
+    use baton_peer::paxos::Paxos;
+    use baton_peer::raft::Raft;
+    use baton_peer::ring::Ring;
+    use baton_peer::{Config, Group, Input, Machine, Member, Start, Term, Timing};
     use serde_json::Value;
 
     use super::*;
@@ -266,7 +273,7 @@ mod tests {
     #[test]
     fn a_message_has_the_shape_of_the_skill() {
         let shape = |kind| -> Value {
-            serde_json::from_slice(&speech(1, None).message(42, &outgoing(2, kind))).unwrap()
+            serde_json::from_slice(&speech(1, None).message(42, true, &outgoing(2, kind))).unwrap()
         };
         let vote = shape("RequestVote");
         assert_eq!((&vote["type"], &vote["candidate"]), (&"election".into(), &"42".into()));
@@ -280,10 +287,64 @@ mod tests {
         }
     }
 
+    /// Three members that hear each other at once, until one has led for a while: what did they claim?
+    fn claims<M: Machine>() -> BTreeSet<(&'static str, bool)> {
+        let ids = [1, 2, 3].map(|number| NodeId::new(number).unwrap());
+        let group = Group::founded(ids.map(Member::plain).to_vec()).unwrap();
+        let mut now = Moment::default();
+        let start = |id: NodeId| {
+            let seed = u64::from(id.number());
+            let config = Config { id, group: group.clone(), timing: Timing::LAN, seed };
+            (id, M::start(config, Start::Founded, Moment::default()))
+        };
+        let mut machines = BTreeMap::from(ids.map(start));
+        let (mut claims, mut wire) = (BTreeSet::new(), VecDeque::new());
+        for _ in 0..2_000 {
+            let (to, input) = wire.pop_front().unwrap_or_else(|| {
+                let (id, machine) = machines.iter().min_by_key(|(_, machine)| machine.deadline()).unwrap();
+                now = now.max(machine.deadline());
+                (*id, Input::Tick)
+            });
+            let effects = machines.get_mut(&to).unwrap().step(now, input);
+            let view = machines[&to].view(now);
+            for envelope in effects.send {
+                claims.insert(match Type::of(M::kind(&envelope.message)) {
+                    (Type::Election, Claim::Candidate) => ("stands", true),
+                    (Type::Heartbeat, Claim::Leader) => ("leads", view.leads(now)),
+                    (_, Claim::Candidate | Claim::Leader) => panic!("an odd claim"),
+                    (_, Claim::Nothing) => ("nothing", true),
+                });
+                wire.push_back((envelope.to, Input::Received { from: to, message: envelope.message }));
+            }
+        }
+        claims
+    }
+
+    #[test]
+    fn the_messages_of_every_algorithm_are_known_by_their_kind() {
+        for (name, claims) in [
+            (Raft::NAME, claims::<Raft>()),
+            (Paxos::NAME, claims::<Paxos>()),
+            (Bully::NAME, claims::<Bully>()),
+            (Ring::NAME, claims::<Ring>()),
+        ] {
+            assert!(
+                claims.contains(&("stands", true)) && claims.contains(&("leads", true)),
+                "{name}: {claims:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_does_not_lead_yet_does_not_say_so() {
+        let early = speech(1, None).message(42, false, &outgoing(2, "AppendEntries"));
+        assert_eq!(serde_json::from_slice::<Value>(&early).unwrap().get("leader"), None);
+    }
+
     #[test]
     fn what_is_written_is_read() {
         let (one, two) = (speech(1, None), speech(2, None));
-        let spoken = two.read(&one.message(42, &outgoing(2, "PreVote"))).unwrap();
+        let spoken = two.read(&one.message(42, true, &outgoing(2, "PreVote"))).unwrap();
         assert_eq!(spoken, Spoken { from: one.id, bytes: Some(vec![0, 1, 0xfe]) });
         assert_eq!(two.read(&one.ping(two.id)), Ok(Spoken { from: one.id, bytes: None }));
     }
@@ -303,7 +364,7 @@ mod tests {
     fn a_seal_is_of_one_pair_of_members_and_one_message() {
         let secret = Some("a secret of all members");
         let (one, two) = (speech(1, secret), speech(2, secret));
-        let message = one.message(42, &outgoing(2, "PreVote"));
+        let message = one.message(42, true, &outgoing(2, "PreVote"));
         assert!(two.read(&message).is_ok());
         let text = String::from_utf8(message).unwrap();
         for (from, to) in
@@ -322,7 +383,7 @@ mod tests {
     #[test]
     fn nonsense_is_not_heard() {
         let two = speech(2, None);
-        let good = String::from_utf8(speech(1, None).message(1, &outgoing(2, "PreVote"))).unwrap();
+        let good = String::from_utf8(speech(1, None).message(1, true, &outgoing(2, "PreVote"))).unwrap();
         let odd = [
             good.replace("\"0001fe\"", "\"0001f\""),
             good.replace("\"0001fe\"", "\"0001fg\""),

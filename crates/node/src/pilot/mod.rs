@@ -102,6 +102,8 @@ pub struct Pilot {
     inbox: mpsc::Receiver<Received>,
     keeper: JoinHandle<()>,
     told: Told,
+    /// In which term it leads.
+    leads: Option<Term>,
 }
 
 /// What the tasks of one transport share.
@@ -176,7 +178,7 @@ impl Pilot {
         });
         shared.check_own(line.own)?;
         let keeper = tokio::spawn(line::keep(Arc::clone(&shared), line));
-        Ok(Pilot { shared, inbox, keeper, told: Told::default() })
+        Ok(Pilot { shared, inbox, keeper, told: Told::default(), leads: None })
     }
 
     /// Where its daemon is.
@@ -186,21 +188,34 @@ impl Pilot {
 
     /// Tells the topic's listeners what this message means, at a pace that they can bear.
     fn announce(&mut self, kind: &str, term: Term) {
-        let Topic::Open { stream } = *lock(&self.shared.topic) else { return };
-        let now = Instant::now();
-        let what = match Type::of(kind).1 {
-            Claim::Candidate if self.told.candidacy != Some(term) => Type::Election,
-            Claim::Leader if self.told.leadership != Some(term) => Type::Leader,
-            Claim::Leader if self.told.at.is_none_or(|at| now >= at + ANNOUNCE_EVERY) => Type::Heartbeat,
-            Claim::Candidate | Claim::Leader | Claim::Nothing => return,
-        };
-        match what {
-            Type::Election => self.told.candidacy = Some(term),
-            Type::Leader | Type::Heartbeat => (self.told.leadership, self.told.at) = (Some(term), Some(now)),
-            Type::Ping => {}
+        let due = self.told.at.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY);
+        match Type::of(kind).1 {
+            Claim::Candidate if self.told.candidacy != Some(term) => {
+                if self.publish(Type::Election, term) {
+                    self.told.candidacy = Some(term);
+                }
+            }
+            Claim::Leader if self.leads == Some(term) && (due || self.told.leadership != Some(term)) => {
+                self.announce_leader(term);
+            }
+            Claim::Candidate | Claim::Leader | Claim::Nothing => {}
         }
+    }
+
+    /// That it leads, the first time; from then on that it still does.
+    fn announce_leader(&mut self, term: Term) {
+        let known = self.told.leadership == Some(term);
+        if self.publish(if known { Type::Heartbeat } else { Type::Leader }, term) {
+            (self.told.leadership, self.told.at) = (Some(term), Some(Instant::now()));
+        }
+    }
+
+    /// Whether there was a stream to publish it on.
+    fn publish(&self, what: Type, term: Term) -> bool {
+        let Topic::Open { stream } = *lock(&self.shared.topic) else { return false };
         let data = self.shared.speech.announcement(self.local().node(), what, term.0);
         self.shared.outbox.push(None, Request::Send { stream, data: &data }.encode());
+        true
     }
 }
 
@@ -220,7 +235,8 @@ impl Transport for Pilot {
         let Some(way) = way.filter(|_| self.shared.up.load(Ordering::Acquire)) else {
             return count(&tally.dropped);
         };
-        let data = self.shared.speech.message(self.local().node(), &message);
+        let leads = self.leads == Some(message.term);
+        let data = self.shared.speech.message(self.local().node(), leads, &message);
         let frame = Request::SendTo { to: way.address, port: self.shared.port, data: &data }.encode();
         if self.shared.outbox.push(Some(message.to), frame) {
             count(&tally.dropped);
@@ -244,6 +260,13 @@ impl Transport for Pilot {
             }
         }
         lock(&self.shared.heard).retain(|id, _| ways.contains_key(id));
+    }
+
+    fn leads(&mut self, term: Option<Term>) {
+        self.leads = term;
+        if let Some(term) = term {
+            self.announce_leader(term);
+        }
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -218,6 +218,7 @@ where
                 self.counters.led += 1;
                 let office = Office { serial: self.serial, term, until, stop: false };
                 self.desk.send_modify(|desk| desk.office = Some(office));
+                self.transport.leads(Some(term));
             }
             Notice::Extended { term, until } => self.desk.send_modify(|desk| {
                 if let Some(office) = desk.office.as_mut().filter(|office| office.term == term) {
@@ -234,6 +235,7 @@ where
             }
             Notice::Lost { term, why } => {
                 self.resigning = None;
+                self.transport.leads(None);
                 self.desk.send_modify(|desk| {
                     if let Some(office) = desk.office.filter(|office| office.term == term) {
                         *desk = Desk { office: None, ended: Some((office.serial, why)) };

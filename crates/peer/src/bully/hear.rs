@@ -114,6 +114,7 @@ impl Bully {
     /// The leader gives up in favour of this member.
     fn asked_to_succeed(&mut self, now: Moment, from: NodeId, term: Term, out: &mut Out) {
         if !self.is_old(from, term, out) && self.office == Office::Following(from) {
+            self.aside = false;
             self.stand(now, out);
         }
     }
