@@ -1,0 +1,161 @@
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use baton_election::Moment;
+use baton_peer::bully::Bully;
+use baton_peer::paxos::Paxos;
+use baton_peer::raft::Raft;
+use baton_peer::ring::Ring;
+use baton_peer::{Config, Group, Input, Machine, Member, Start, Term, Timing};
+use serde_json::Value;
+
+use super::*;
+
+fn speech(number: u16, secret: Option<&str>) -> Speech {
+    Speech {
+        id: NodeId::new(number).unwrap(),
+        priority: 7,
+        group: "fleet/eu".to_string(),
+        terms: Terms::new("raft", &Timing::AGENTS),
+        secret: secret.and_then(Secret::new),
+    }
+}
+
+fn outgoing(to: u16, kind: &'static str) -> Outgoing {
+    Outgoing { to: NodeId::new(to).unwrap(), kind, term: Term(3), bytes: vec![0, 1, 0xfe] }
+}
+
+#[test]
+fn a_message_has_the_shape_of_the_skill() {
+    let shape = |kind| -> Value {
+        serde_json::from_slice(&speech(1, None).message(42, true, &outgoing(2, kind))).unwrap()
+    };
+    let vote = shape("RequestVote");
+    assert_eq!((&vote["type"], &vote["candidate"]), (&"election".into(), &"42".into()));
+    assert_eq!((&vote["priority"], &vote["term"]), (&7.into(), &3.into()));
+    assert_eq!(vote["topic"], "election:fleet/eu");
+    let heartbeat = shape("AppendEntries");
+    assert_eq!((&heartbeat["type"], &heartbeat["leader"]), (&"heartbeat".into(), &"42".into()));
+    assert_eq!(shape("AppendAnswer").get("leader"), None, "who answers does not lead");
+    for shape in [vote, heartbeat] {
+        assert!(shape.get("timestamp").is_none() && shape.get("elected_at").is_none());
+    }
+}
+
+/// Three members that hear each other at once, until one has led for a while: what did they claim?
+fn claims<M: Machine>() -> BTreeSet<(&'static str, bool)> {
+    let ids = [1, 2, 3].map(|number| NodeId::new(number).unwrap());
+    let group = Group::founded(ids.map(Member::plain).to_vec()).unwrap();
+    let mut now = Moment::default();
+    let start = |id: NodeId| {
+        let seed = u64::from(id.number());
+        let config = Config { id, group: group.clone(), timing: Timing::LAN, seed };
+        (id, M::start(config, Start::Founded, Moment::default()))
+    };
+    let mut machines = BTreeMap::from(ids.map(start));
+    let (mut claims, mut wire) = (BTreeSet::new(), VecDeque::new());
+    for _ in 0..2_000 {
+        let (to, input) = wire.pop_front().unwrap_or_else(|| {
+            let (id, machine) = machines.iter().min_by_key(|(_, machine)| machine.deadline()).unwrap();
+            now = now.max(machine.deadline());
+            (*id, Input::Tick)
+        });
+        let effects = machines.get_mut(&to).unwrap().step(now, input);
+        let view = machines[&to].view(now);
+        for envelope in effects.send {
+            claims.insert(match Type::of(M::kind(&envelope.message)) {
+                (Type::Election, Claim::Candidate) => ("stands", true),
+                (Type::Heartbeat, Claim::Leader) => ("leads", view.leads(now)),
+                (_, Claim::Candidate | Claim::Leader) => panic!("an odd claim"),
+                (_, Claim::Nothing) => ("nothing", true),
+            });
+            wire.push_back((envelope.to, Input::Received { from: to, message: envelope.message }));
+        }
+    }
+    claims
+}
+
+#[test]
+fn the_messages_of_every_algorithm_are_known_by_their_kind() {
+    for (name, claims) in [
+        (Raft::NAME, claims::<Raft>()),
+        (Paxos::NAME, claims::<Paxos>()),
+        (Bully::NAME, claims::<Bully>()),
+        (Ring::NAME, claims::<Ring>()),
+    ] {
+        assert!(
+            claims.contains(&("stands", true)) && claims.contains(&("leads", true)),
+            "{name}: {claims:?}"
+        );
+    }
+}
+
+#[test]
+fn who_does_not_lead_yet_does_not_say_so() {
+    let early = speech(1, None).message(42, false, &outgoing(2, "AppendEntries"));
+    assert_eq!(serde_json::from_slice::<Value>(&early).unwrap().get("leader"), None);
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let (one, two) = (speech(1, None), speech(2, None));
+    let spoken = two.read(&one.message(42, true, &outgoing(2, "PreVote"))).unwrap();
+    assert_eq!(spoken, Spoken { from: one.id, bytes: Some(vec![0, 1, 0xfe]) });
+    assert_eq!(two.read(&one.ping(two.id)), Ok(Spoken { from: one.id, bytes: None }));
+}
+
+#[test]
+fn what_is_not_for_us_is_not_heard() {
+    let (one, two) = (speech(1, None), speech(2, None));
+    assert_eq!(speech(3, None).read(&one.ping(two.id)), Err(Unheard::NotForUs));
+    let elsewhere = Speech { group: "fleet".to_string(), ..one.clone() };
+    assert_eq!(two.read(&elsewhere.ping(two.id)), Err(Unheard::NotForUs));
+    let faster = Speech { terms: Terms::new("raft", &Timing::LAN), ..one.clone() };
+    assert_eq!(two.read(&faster.ping(two.id)), Err(Unheard::OtherTerms(faster.terms.clone())));
+    assert_eq!(two.read(&two.ping(two.id)), Err(Unheard::NotForUs), "one's own words");
+}
+
+#[test]
+fn a_seal_is_of_one_pair_of_members_and_one_message() {
+    let secret = Some("a secret of all members");
+    let (one, two) = (speech(1, secret), speech(2, secret));
+    let message = one.message(42, true, &outgoing(2, "PreVote"));
+    assert!(two.read(&message).is_ok());
+    let text = String::from_utf8(message).unwrap();
+    for (from, to) in
+        [("\"0001fe\"", "\"0001ff\""), ("\"from\":1", "\"from\":3"), ("\"seal\":\"", "\"seal\":\"0")]
+    {
+        assert!(text.contains(from));
+        assert_eq!(two.read(text.replace(from, to).as_bytes()), Err(Unheard::Unsealed), "{from}");
+    }
+    assert_eq!(two.read(&speech(1, None).ping(two.id)), Err(Unheard::Unsealed));
+    assert_eq!(two.read(&speech(1, Some("another secret of others")).ping(two.id)), Err(Unheard::Unsealed));
+}
+
+#[test]
+fn nonsense_is_not_heard() {
+    let two = speech(2, None);
+    let good = String::from_utf8(speech(1, None).message(1, true, &outgoing(2, "PreVote"))).unwrap();
+    let odd = [
+        good.replace("\"0001fe\"", "\"0001f\""),
+        good.replace("\"0001fe\"", "\"0001fg\""),
+        good.replace("\"from\":1", "\"from\":0"),
+        good.replace("\"baton\":1", "\"baton\":2"),
+        good.replace("\"election\"", "\"coup\""),
+        "{\"type\":\"leader\",\"leader\":\"null\",\"term\":\"xterm\"}".to_string(),
+        String::new(),
+    ];
+    for text in odd {
+        assert_ne!(text, good);
+        assert_eq!(two.read(text.as_bytes()), Err(Unheard::Nonsense), "{text}");
+    }
+}
+
+#[test]
+fn listeners_are_told_in_the_skills_words() {
+    let event = speech(1, None).announcement(42, Type::Leader, 9);
+    let payload = b"{\"type\":\"leader\",\"leader\":\"42\",\"term\":9}";
+    let mut expected = b"\x00\x11election:fleet/eu\x00\x00\x00".to_vec();
+    expected.push(u8::try_from(payload.len()).unwrap());
+    expected.extend(payload);
+    assert_eq!(event, expected);
+}
