@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use baton_election::Span;
 
+/// The most lengths of one kind that many runs keep.
+const MAX_KEPT: usize = 1 << 20;
+
 /// What was counted in one run, or in many.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -56,9 +59,9 @@ impl Statistics {
         ] {
             *mine = mine.plus(its);
         }
-        self.gaps.extend_from_slice(&other.gaps);
-        self.failovers.extend_from_slice(&other.failovers);
-        self.healed_in.extend_from_slice(&other.healed_in);
+        keep(&mut self.gaps, &other.gaps);
+        keep(&mut self.failovers, &other.failovers);
+        keep(&mut self.healed_in, &other.healed_in);
         for (kind, count) in &other.kinds {
             *self.kinds.entry(kind).or_default() += count;
         }
@@ -77,6 +80,18 @@ impl Statistics {
     }
 }
 
+/// Adds some; of too many every second one is kept, which is as good for a percentile, since seeds have no order.
+fn keep(all: &mut Vec<Span>, more: &[Span]) {
+    all.extend_from_slice(more);
+    if all.len() > MAX_KEPT {
+        let mut odd = false;
+        all.retain(|_| {
+            odd = !odd;
+            odd
+        });
+    }
+}
+
 /// The value below which that share of all lies, in thousandths; none of none.
 pub fn percentile(spans: &mut [Span], permille: usize) -> Option<Span> {
     let last = spans.len().checked_sub(1)?;
@@ -88,6 +103,19 @@ pub fn percentile(spans: &mut [Span], permille: usize) -> Option<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn however_many_runs_are_added_the_lengths_kept_are_bounded() {
+        let run =
+            Statistics { runs: 1, gaps: (0..60_000).map(Span::millis).collect(), ..Statistics::default() };
+        let mut all = Statistics::default();
+        for _ in 0..50 {
+            all.add(&run);
+        }
+        assert!(all.gaps.len() <= MAX_KEPT && all.gaps.len() > MAX_KEPT / 4, "{}", all.gaps.len());
+        let middle = percentile(&mut all.gaps, 500).unwrap();
+        assert!(middle > Span::millis(29_000) && middle < Span::millis(31_000), "{middle}");
+    }
 
     #[test]
     fn percentiles_are_of_what_was_measured() {

@@ -13,9 +13,6 @@ use crate::context::Global;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
 
-/// A year, in seconds.
-const YEAR: f64 = 365.25 * 86_400.0;
-
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -57,11 +54,8 @@ impl Run {
         let outcome = campaign(&self.chosen.wishes(), self.from, self.seeds, threads, &|progress| {
             bar.at(progress.seeds, || {
                 let speed = seconds(progress.simulated) / bar.elapsed().as_secs_f64();
-                let years = seconds(progress.simulated) / YEAR;
-                format!(
-                    "{} of {} seeds, {years:.2} years, {speed:.0} times real time",
-                    progress.seeds, self.seeds
-                )
+                let long = long(progress.simulated);
+                format!("{} of {} seeds, {long}, {speed:.0} times real time", progress.seeds, self.seeds)
             });
         });
         bar.end();
@@ -127,9 +121,9 @@ fn text(statistics: &mut Statistics, exclusive: bool, took: f64) -> String {
     let share = |span: Span| format!("{:.2}%", 100.0 * seconds(span) / simulated.max(1e-9));
     let shown = |span: Option<Span>| span.map_or("-".to_string(), |span| span.whole_millis().to_string());
     let mut lines = vec![format!(
-        "{} seeds, every promise kept: {:.2} simulated years in {took:.1}s, {:.0} times real time",
+        "{} seeds, every promise kept: {} simulated in {took:.1}s, {:.0} times real time",
         statistics.runs,
-        simulated / YEAR,
+        long(statistics.simulated),
         simulated / took
     )];
     lines.push(format!(
@@ -159,6 +153,12 @@ fn text(statistics: &mut Statistics, exclusive: bool, took: f64) -> String {
         ));
     }
     lines.join("\n")
+}
+
+/// A long time, as people say it.
+fn long(span: Span) -> String {
+    let days = seconds(span) / 86_400.0;
+    if days < 100.0 { format!("{days:.1} days") } else { format!("{:.2} years", days / 365.25) }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people")]
