@@ -108,18 +108,20 @@ impl Compare {
 
 fn promises(comparison: &Comparison) -> Outcome {
     let broken = comparison.cells.iter().find_map(|cell| Some((cell, cell.broken.as_ref()?)));
-    match broken {
-        None => Ok(Exit::Done),
-        Some((cell, (seed, broken))) => Err(Failure::new(
-            Exit::Error,
-            "promise-broken",
-            format!(
-                "{} under {} with seed {seed} broke `{}` at {}: {}",
-                cell.algorithm, cell.scenario, broken.invariant, broken.at, broken.what
-            ),
-            "this is a bug of Baton: please report it with the command line",
-        )),
+    let Some((cell, (seed, broken))) = broken else { return Ok(Exit::Done) };
+    let (algorithm, scenario) = (cell.algorithm.name(), cell.scenario.name());
+    let message = format!(
+        "{algorithm} under {scenario} with seed {seed} broke `{}` at {}: {}",
+        broken.invariant, broken.at, broken.what
+    );
+    let hint = "this is a bug of Baton: please report it with the command line";
+    let facts = json!({"algorithm": algorithm, "scenario": scenario, "seed": seed, "invariant": broken.invariant,
+        "at_ms": broken.at.as_millis(), "what": broken.what});
+    let mut failure = Failure::new(Exit::Error, "broken", message, hint);
+    if let Value::Object(facts) = facts {
+        failure.facts = facts;
     }
+    Err(failure)
 }
 
 fn data(cell: &Cell) -> Value {
@@ -129,6 +131,6 @@ fn data(cell: &Cell) -> Value {
     "failover_p50_ms": ms(cell.failover_p50), "failover_p99_ms": ms(cell.failover_p99),
     "writes_refused_per_h": cell.refused(), "writes_mixed_per_h": cell.mixed(),
     "leaderships": cell.statistics.leaderships, "broken": cell.broken.as_ref().map(|(seed, broken)| {
-        json!({"seed": seed, "promise": broken.invariant, "what": broken.what})
+        json!({"seed": seed, "invariant": broken.invariant, "what": broken.what})
     })})
 }
