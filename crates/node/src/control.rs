@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -217,6 +218,8 @@ pub(crate) async fn serve(folder: &Path, door: Door) -> io::Result<()> {
     let place = Place::of(folder)?;
     let _ = std::fs::remove_file(&place.path);
     let listener = UnixListener::bind(&place.path)?;
+    // The folder may be older than this member, and open to others.
+    std::fs::set_permissions(&place.path, std::fs::Permissions::from_mode(0o600))?;
     loop {
         // Each takes a place at the door; without one it is told so.
         let Ok((stream, _)) = listener.accept().await else {

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use baton_election::Moment;
 use baton_peer::{Config, Group, Machine, NodeId, Start, Term, Why};
-use baton_store::boot;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::control::{self, Door, Question};
 use crate::shell::Shell;
-use crate::state::{Folder, Owner, StateError};
+use crate::state::{Folder, Keeper, Owner, StateError};
 use crate::transport::{Peer, Transport};
 
 /// What people are told and have not read yet; more is dropped.
@@ -154,7 +153,7 @@ pub fn door() -> (Door, Questions) {
 /// A member that has its memory and does not run yet.
 pub struct Node<M: Machine> {
     options: NodeOptions,
-    folder: Folder,
+    keeper: Keeper<M::Saved>,
     start: Start<M::Saved>,
 }
 
@@ -174,16 +173,12 @@ where
             None if options.found => Start::Founded,
             None => Start::Forgotten,
         };
-        Ok(Node { options, folder, start })
+        Ok(Node { options, keeper: Keeper::start(folder)?, start })
     }
 
     /// How it starts, in a word.
     pub fn start_word(&self) -> &'static str {
-        match self.start {
-            Start::Founded => "founded",
-            Start::Restarted(_) => "restarted",
-            Start::Forgotten => "forgotten",
-        }
+        word(&self.start)
     }
 
     /// Runs the member on this transport. `questions` are those of the door that the transport has.
@@ -191,11 +186,17 @@ where
         let (desk_sender, desk) = watch::channel(Desk::default());
         let (event_sender, events) = mpsc::channel(EVENTS_MAX);
         let (word_sender, words) = mpsc::channel(16);
-        let word = self.start_word();
-        let machine = M::start(self.options.config.clone(), self.start, boot::now());
         let shell =
-            Shell::new(self.options, machine, word, self.folder, transport, desk_sender, event_sender);
+            Shell::<M>::new(self.options, self.start, self.keeper, transport, desk_sender, event_sender);
         let task = tokio::spawn(shell.run(door, questions.0, words));
         Running { desk, events, hand: Hand(word_sender), task }
+    }
+}
+
+pub(crate) fn word<S>(start: &Start<S>) -> &'static str {
+    match start {
+        Start::Founded => "founded",
+        Start::Restarted(_) => "restarted",
+        Start::Forgotten => "forgotten",
     }
 }

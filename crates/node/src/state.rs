@@ -11,11 +11,13 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use baton_peer::NodeId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tokio::sync::oneshot;
 
 use crate::codec;
 
@@ -163,6 +165,36 @@ impl Folder {
         fs::rename(next, &last).map_err(failed("replace", &last))?;
         let folder = File::open(&self.path).map_err(failed("open", &self.path))?;
         folder.sync_all().map_err(failed("sync", &self.path))
+    }
+}
+
+/// The thread that writes. A thread of its own, since those that all tasks share may be busy with names that nobody resolves.
+#[derive(Debug)]
+pub(crate) struct Keeper<S> {
+    jobs: mpsc::Sender<(S, oneshot::Sender<Result<(), StateError>>)>,
+    path: PathBuf,
+}
+
+impl<S: Serialize + Send + 'static> Keeper<S> {
+    pub(crate) fn start(mut folder: Folder) -> Result<Keeper<S>, StateError> {
+        let path = folder.path.clone();
+        let (jobs, work) = mpsc::channel::<(S, oneshot::Sender<_>)>();
+        let write = move || {
+            for (kept, done) in work {
+                let _ = done.send(folder.keep(&kept));
+            }
+        };
+        let started = std::thread::Builder::new().name("keeper".to_string()).spawn(write);
+        started.map_err(failed("start a thread for", &path))?;
+        Ok(Keeper { jobs, path })
+    }
+
+    /// As [`Folder::keep`]. While the disk hangs, only who waits here does.
+    pub(crate) async fn keep(&self, kept: S) -> Result<(), StateError> {
+        let (done, kept_now) = oneshot::channel();
+        let lost = || failed("write", &self.path)(io::Error::other("the writer was lost"));
+        self.jobs.send((kept, done)).map_err(|_| lost())?;
+        kept_now.await.map_err(|_| lost())?
     }
 }
 

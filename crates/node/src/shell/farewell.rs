@@ -4,7 +4,7 @@ use baton_election::Moment;
 use baton_peer::{Input, Machine, Start, Why};
 use baton_store::boot;
 
-use super::{FAREWELL_MAX, Shell, lost_folder};
+use super::{FAREWELL_MAX, Shell};
 use crate::node::{Desk, NodeError, Office, Word};
 
 /// How far a member is in giving up a leadership whose work has stopped.
@@ -68,7 +68,10 @@ where
                 self.resigning = Some(Resigning::Offered);
                 self.step(Input::Transfer { to: None }).await
             }
-            (Some(Resigning::Refused), Some(_)) => self.begin_anew().await,
+            (Some(Resigning::Refused), Some(_)) => {
+                self.begin_anew();
+                Ok(())
+            }
             (Some(_), None) => {
                 self.resigning = None;
                 Ok(())
@@ -79,23 +82,15 @@ where
 
     /// The machine starts again from what it kept, as after a crash, which ends its leadership. Others, or this member after the wait of
     /// every start, are elected in a later term.
-    async fn begin_anew(&mut self) -> Result<(), NodeError> {
+    fn begin_anew(&mut self) {
         self.resigning = None;
-        let Some(folder) = self.folder.take() else { return Err(lost_folder(&self.options.folder)) };
-        let read = tokio::task::spawn_blocking(move || {
-            let kept = folder.kept();
-            (folder, kept)
-        });
-        let Ok((folder, kept)) = read.await else { return Err(lost_folder(&self.options.folder)) };
-        self.folder = Some(folder);
-        let start = kept?.map_or(Start::Forgotten, Start::Restarted);
         self.desk.send_modify(|desk| {
             if let Some(office) = desk.office {
                 *desk = Desk { office: None, ended: Some((office.serial, Why::HandedOver)) };
             }
         });
+        let start = self.kept.clone().map_or(Start::Forgotten, Start::Restarted);
         self.machine = M::start(self.options.config.clone(), start, boot::now());
         self.group = self.machine.group().clone();
-        Ok(())
     }
 }

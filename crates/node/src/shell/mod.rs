@@ -11,19 +11,18 @@
 mod asked;
 mod farewell;
 
-use std::path::Path;
 use std::time::Duration;
 
 use baton_election::{Moment, Span};
-use baton_peer::{Effects, Group, Input, Machine, NodeId, Notice, Term};
+use baton_peer::{Effects, Group, Input, Machine, NodeId, Notice, Start, Term};
 use baton_store::boot;
 use tokio::sync::{mpsc, watch};
 
 use crate::codec;
 use crate::control::{self, Door, MachineCounters, Question};
 use crate::members::Listed;
-use crate::node::{Desk, Event, NodeError, NodeOptions, Office, Word};
-use crate::state::{Folder, StateError};
+use crate::node::{Desk, Event, NodeError, NodeOptions, Office, Word, word};
+use crate::state::Keeper;
 use crate::transport::{MAX_MESSAGE_BYTES, Outgoing, Transport, flush, receive};
 use crate::wishes;
 
@@ -43,8 +42,9 @@ pub(crate) struct Shell<M: Machine> {
     group: Group,
     born: Moment,
     start_word: &'static str,
-    /// Away only while something is written.
-    folder: Option<Folder>,
+    keeper: Keeper<M::Saved>,
+    /// What it kept last, to begin anew from.
+    kept: Option<M::Saved>,
     transport: Box<dyn Transport>,
     desk: watch::Sender<Desk>,
     events: mpsc::Sender<Event>,
@@ -70,20 +70,26 @@ where
 {
     pub(crate) fn new(
         options: NodeOptions,
-        machine: M,
-        start_word: &'static str,
-        folder: Folder,
+        start: Start<M::Saved>,
+        keeper: Keeper<M::Saved>,
         transport: Box<dyn Transport>,
         desk: watch::Sender<Desk>,
         events: mpsc::Sender<Event>,
     ) -> Shell<M> {
         let now = boot::now();
+        let start_word = word(&start);
+        let kept = match &start {
+            Start::Restarted(kept) => Some(kept.clone()),
+            Start::Founded | Start::Forgotten => None,
+        };
+        let machine = M::start(options.config.clone(), start, now);
         Shell {
             group: machine.group().clone(),
             machine,
             born: now,
             start_word,
-            folder: Some(folder),
+            keeper,
+            kept,
             transport,
             desk,
             events,
@@ -194,18 +200,12 @@ where
 
     /// Keeps this on disk. The task waits, and others go on meanwhile: a disk that hangs must not stop the clock of the work.
     async fn keep(&mut self, saved: M::Saved) -> Result<(), NodeError> {
-        let Some(mut folder) = self.folder.take() else { return Err(lost_folder(&self.options.folder)) };
-        let kept = tokio::task::spawn_blocking(move || {
-            let kept = folder.keep(&saved);
-            (folder, kept)
-        });
-        let Ok((folder, kept)) = kept.await else { return Err(lost_folder(&self.options.folder)) };
-        self.folder = Some(folder);
-        if let Err(error) = kept {
+        if let Err(error) = self.keeper.keep(saved.clone()).await {
             // Nobody must think that it still leads: what it promised is not known after the next start.
             self.desk.send_modify(|desk| desk.office = None);
             return Err(error.into());
         }
+        self.kept = Some(saved);
         self.counters.kept += 1;
         Ok(())
     }
@@ -282,9 +282,4 @@ where
             }
         }
     }
-}
-
-fn lost_folder(folder: &Path) -> NodeError {
-    let error = std::io::Error::other("the writer was lost");
-    NodeError::State(StateError::Io { what: "write", file: folder.to_path_buf(), error })
 }

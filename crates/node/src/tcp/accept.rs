@@ -15,7 +15,7 @@ use super::dial::BUFFER_BYTES;
 use super::frame::FrameError;
 use super::greeting::{self, Caller, GreetError, Guest};
 use super::line::{LineError, Reader};
-use super::{Shared, ask, count, lock};
+use super::{Line, Shared, ask, count, lock};
 use crate::transport::Received;
 
 /// Those who have not shown yet who they are. Whoever comes then takes the place of the one who has taken longest: a member
@@ -23,6 +23,8 @@ use crate::transport::Received;
 const STRANGERS_MAX: usize = 64;
 /// How long a stranger may take, however slowly it speaks.
 const GREETING_MAX: Duration = Duration::from_secs(5);
+/// So many times a process that was cut off may come back as another, before it is said that there are two.
+const CLASHES: u32 = 3;
 /// After a failure to take a connection, for instance without descriptors.
 const BREATHER: Duration = Duration::from_millis(50);
 
@@ -83,9 +85,20 @@ impl Shared {
             self.connect(id, &address, true);
         }
         let task = tokio::spawn(Arc::clone(self).listen_to(id, reader)).abort_handle();
-        if let Some(older) = lock(&self.callers).insert(id, task) {
-            older.abort();
+        let mut callers = lock(&self.callers);
+        let mut line = Line { life: guest.life, clashes: 0, task };
+        if let Some(older) = callers.get(&id) {
+            // A process that ended closed its connection; one that was cut off left it open, once.
+            let clash = older.life != guest.life && !older.task.is_finished();
+            line.clashes = older.clashes + u32::from(clash);
+            older.task.abort();
         }
+        if line.clashes == CLASHES {
+            self.complaints.tell(format!(
+                "two processes say that they are member {id}: only one may run, or both may vote"
+            ));
+        }
+        callers.insert(id, line);
     }
 
     async fn listen_to(self: Arc<Self>, id: NodeId, mut reader: Reader) {

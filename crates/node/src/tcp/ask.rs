@@ -64,6 +64,7 @@ impl Remote {
             group: self.group.clone(),
             terms,
             advertise: String::new(),
+            life: 0,
             trust: self.trust.clone(),
         };
         let (mut reader, mut writer) =

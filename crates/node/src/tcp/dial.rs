@@ -142,8 +142,8 @@ impl Way {
     }
 }
 
-/// Different in every process and for every member; it spreads waits and is no secret.
-fn seed() -> u64 {
+/// Different every time; no secret.
+pub(super) fn seed() -> u64 {
     let mut bytes = [0; 8];
     let _ = getrandom::fill(&mut bytes);
     u64::from_ne_bytes(bytes)

@@ -91,6 +91,8 @@ pub(crate) struct Greeter {
     pub(crate) terms: Terms,
     /// Where it can be dialled; an address without a host means the one that it dials from.
     pub(crate) advertise: String,
+    /// Tells this process from any other that says it is the same member.
+    pub(crate) life: u64,
     pub(crate) trust: Trust,
 }
 
@@ -104,6 +106,7 @@ struct Hello {
     group: String,
     terms: Terms,
     advertise: String,
+    life: u64,
     nonce: [u8; 32],
 }
 
@@ -165,6 +168,7 @@ impl From<io::Error> for GreetError {
 pub(crate) struct Guest {
     pub(crate) caller: Caller,
     pub(crate) advertise: String,
+    pub(crate) life: u64,
     /// Whether it may ask for more than to be told.
     pub(crate) may_change: bool,
 }
@@ -206,6 +210,7 @@ pub(crate) async fn dial(
         group: me.group.clone(),
         terms: me.terms.clone(),
         advertise: me.advertise.clone(),
+        life: me.life,
         nonce: nonce()?,
     })?;
     write_frame(&mut stream, &hello, &[]).await?;
@@ -290,7 +295,11 @@ pub(crate) async fn accept(
     let proof = secret.map(|secret| secret.proof(Side::Accepts, &said).to_vec()).unwrap_or_default();
     write_frame(&mut stream, &encoded(&Verdict::Welcome(proof))?, &[]).await?;
     let (reader, writer) = halves(stream, secret, &said, Side::Accepts)?;
-    Ok((Guest { caller: hello.caller, advertise: hello.advertise, may_change }, reader, writer))
+    Ok((
+        Guest { caller: hello.caller, advertise: hello.advertise, life: hello.life, may_change },
+        reader,
+        writer,
+    ))
 }
 
 /// Why we do not talk to whoever said this. First of all it must be believed: nobody else learns more.

@@ -98,9 +98,18 @@ pub(crate) struct Shared {
     door: Door,
     tally: Tally,
     links: Mutex<BTreeMap<NodeId, Link>>,
-    callers: Mutex<BTreeMap<NodeId, tokio::task::AbortHandle>>,
+    callers: Mutex<BTreeMap<NodeId, Line>>,
     complaints: Complaints,
     flushing: Mutex<Option<Waker>>,
+}
+
+/// What one member sends.
+struct Line {
+    /// Of which process.
+    life: u64,
+    /// How often a connection of another process took the place of one that still worked.
+    clashes: u32,
+    task: tokio::task::AbortHandle,
 }
 
 /// The way to one member.
@@ -168,6 +177,7 @@ impl Tcp {
             group: options.group,
             terms: options.terms,
             advertise,
+            life: dial::seed(),
             trust: options.trust,
         };
         let shared = Arc::new(Shared {
@@ -197,7 +207,7 @@ impl Drop for Tcp {
         self.listener.abort();
         lock(&self.shared.links).clear();
         for (_, caller) in std::mem::take(&mut *lock(&self.shared.callers)) {
-            caller.abort();
+            caller.task.abort();
         }
     }
 }

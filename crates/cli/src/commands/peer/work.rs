@@ -130,7 +130,15 @@ impl<'a> Work<'a> {
                     self.voice.tell("left", Some(office.term), &format!("left the group ({why})"));
                     return Ok(Exit::Command(code));
                 }
-                Some(Stopping::HandOver) => running.hand.stopped(office.serial).await,
+                Some(Stopping::HandOver) => {
+                    let text = "CMD has stopped; the leadership is handed over";
+                    self.voice.tell("handed-over", Some(office.term), text);
+                    running.hand.stopped(office.serial).await;
+                }
+                // What became of the member is more than that it lost its leadership.
+                Some(Stopping::Lost(_)) if running.task.is_finished() => {
+                    return Err(failure(running.task.await));
+                }
                 Some(Stopping::Failed(failure)) => return Err(failure),
                 Some(Stopping::Lost(why)) => {
                     if !self.lead.once || self.voice.is_json() {
@@ -220,6 +228,8 @@ struct Turn<'a, 'b> {
     ward: Ward,
     office: Office,
     stopping: Option<Stopping>,
+    /// There is nothing more to hear of the leadership.
+    deaf: bool,
 }
 
 impl Turn<'_, '_> {
@@ -231,7 +241,7 @@ impl Turn<'_, '_> {
         ward: Ward,
         office: Office,
     ) -> Result<(u8, Option<Stopping>), Failure> {
-        let mut turn = Turn { work, running, ward, office, stopping: None };
+        let mut turn = Turn { work, running, ward, office, stopping: None, deaf: false };
         let sign = turn.sign(folder);
         let start = turn.start(folder);
         let started = turn.ward.show(sign).and_then(|()| turn.ward.start(start));
@@ -292,13 +302,13 @@ impl Turn<'_, '_> {
                     )) => {}
                     Ok(News::Overdue | News::Gone) | Err(_) => return Ok(self.seize().await),
                 },
-                changed = self.running.desk.changed() => {
+                changed = self.running.desk.changed(), if !self.deaf => {
                     let desk = *self.running.desk.borrow_and_update();
-                    if changed.is_ok() {
-                        self.heed(desk);
+                    match changed {
+                        Ok(()) => self.heed(desk),
+                        // The task has ended, which is told below.
+                        Err(_) => self.deaf = true,
                     }
-                    // Else the task has ended, which is told below.
-                    else { tokio::task::yield_now().await; }
                 }
                 _ = beats.tick(), if self.office.until.is_none() && self.stopping.is_none() => {
                     let _ = self.ward.deadline(boot_time(self.work.deadline(&self.office)));

@@ -78,6 +78,25 @@ async fn a_member_that_comes_back_is_dialled_again() {
 }
 
 #[tokio::test]
+async fn two_processes_that_say_they_are_one_member_are_told_of() {
+    let mut two = member(options(2, Trust::Loopback)).await;
+    let mut lines = Vec::new();
+    for life in [1, 2, 1, 2] {
+        let mut me = caller(1, Trust::Loopback);
+        me.life = life;
+        let (reader, mut writer) = dialled(&two, 2, &me).await.unwrap();
+        writer.send(&[1]).await.unwrap();
+        assert_eq!(next(&mut two).await.bytes, [1]);
+        lines.push((reader, writer));
+    }
+    let complaints = two.complaints();
+    assert!(
+        complaints.iter().any(|text| text.contains("two processes say that they are member 1")),
+        "{complaints:?}"
+    );
+}
+
+#[tokio::test]
 async fn nobody_listens_to_the_world_without_proofs() {
     let mut open = options(1, Trust::Loopback);
     open.listen = SocketAddr::from(([0, 0, 0, 0], 0));

@@ -78,6 +78,7 @@ pub(super) fn caller(number: u16, trust: Trust) -> Greeter {
         group: options.group,
         terms: options.terms,
         advertise: String::new(),
+        life: 1,
         trust: options.trust,
     }
 }
