@@ -18,6 +18,7 @@
 mod catalogue;
 mod check;
 mod ledger;
+mod letter;
 mod world;
 
 pub use catalogue::{Bounds, Clocks, Fault, Scene};

@@ -1,8 +1,6 @@
 //! Three members and a network, and the steps that they can take.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use baton_election::Moment;
@@ -13,6 +11,7 @@ use stateright::{Model, Property};
 use super::catalogue::{Bounds, Clocks, Fault, Scene};
 use super::check;
 use super::ledger::Ledger;
+use super::letter::Letter;
 use crate::clock::{Rate, TICK};
 
 /// True time goes on by so many ticks: half a lease, so that every boundary is met and a message can be late within it.
@@ -30,9 +29,9 @@ pub struct World {
     /// True time in ticks; stands still where clocks are free.
     now: u8,
     rates: [Rate; 3],
-    nodes: [Arc<Node>; 3],
+    pub(super) nodes: [Arc<Node>; 3],
     /// In a fixed order, so that worlds that differ in nothing else are one.
-    wire: Vec<Letter>,
+    pub(super) wire: Vec<Letter>,
     spent: Bounds,
     pub(crate) ledger: Ledger,
     pub(crate) event: Event,
@@ -40,39 +39,15 @@ pub struct World {
 
 /// One member, its disk and its clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Node {
-    machine: Paxos,
-    saved: Option<Arc<Saved>>,
+pub(super) struct Node {
+    pub(super) machine: Paxos,
+    pub(super) saved: Option<Arc<Saved>>,
     /// What was kept before that.
     before: Option<Arc<Saved>>,
     /// What its clock shows, where it is free.
     clock: Moment,
     lease: Option<(Term, Moment)>,
     has_restarted: bool,
-}
-
-/// A message under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Letter {
-    /// Its place in the order, and all that needs to be hashed.
-    rank: u64,
-    from: usize,
-    to: usize,
-    message: Arc<Message>,
-}
-
-impl Hash for Letter {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.rank);
-    }
-}
-
-impl Letter {
-    fn new(from: usize, to: usize, message: Message) -> Letter {
-        let mut hasher = DefaultHasher::new();
-        (from, to, &message).hash(&mut hasher);
-        Letter { rank: hasher.finish(), from, to, message: Arc::new(message) }
-    }
 }
 
 /// What the last step showed.
@@ -106,7 +81,7 @@ pub enum Step {
     Restart(usize),
 }
 
-fn number(node: usize) -> NodeId {
+pub(super) fn number(node: usize) -> NodeId {
     let number = u16::try_from(node + 1).unwrap_or(NodeId::MAX);
     NodeId::new(number).unwrap_or_else(|_| unreachable!("three members"))
 }
@@ -178,7 +153,7 @@ impl Group {
     }
 
     /// What a member's clock shows.
-    fn clock(&self, world: &World, node: usize) -> Moment {
+    pub(super) fn clock(&self, world: &World, node: usize) -> Moment {
         match self.scene.clocks {
             Clocks::Free => world.nodes[node].clock,
             Clocks::Drifting(_) => world.rates[node].at(world.now),
@@ -217,36 +192,6 @@ impl Group {
         self.carry_out(world, node, &mut mine, effects, now);
         world.nodes[node] = Arc::new(mine);
         self.forget_dead_letters(world, node);
-    }
-
-    /// Drops what is under way to a member and could only be ignored, now and for ever: worlds that differ in nothing else are one.
-    fn forget_dead_letters(&self, world: &mut World, node: usize) {
-        let now = self.clock(world, node);
-        let mine = Arc::clone(&world.nodes[node]);
-        world.wire.retain(|letter| letter.to != node || !self.is_dead(&mine, now, letter));
-    }
-
-    fn is_dead(&self, mine: &Node, now: Moment, letter: &Letter) -> bool {
-        let promised = mine.saved.as_ref().map_or(Term::ZERO, |saved| saved.promised);
-        match &*letter.message {
-            Message::Prepare { ballot, .. } => *ballot < promised,
-            Message::Accept { vote, .. } if vote.ballot < promised => !self.scene.outbid,
-            // A ballot that is over does not come back, and who has been counted is not counted again.
-            Message::Accept { .. }
-            | Message::Promise { .. }
-            | Message::Accepted { .. }
-            | Message::Refused { .. } => {
-                let mut after = mine.machine.clone();
-                let input = Input::Received { from: number(letter.from), message: (*letter.message).clone() };
-                let effects = after.step(now, input);
-                effects == Effects::none() && after == mine.machine
-            }
-            Message::Query { .. }
-            | Message::Open { .. }
-            | Message::HandOver { .. }
-            | Message::Ask(_)
-            | Message::Told { .. } => false,
-        }
     }
 
     fn carry_out(

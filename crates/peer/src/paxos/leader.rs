@@ -10,7 +10,7 @@ use super::proposer::{Canvass, send_prepares};
 use super::saved::Vote;
 use super::{Message, Out, Paxos, Phase, say};
 use crate::members::{self, Spread};
-use crate::{Group, GroupStamp, Member, NodeId, Notice, Tally, Term, Timing, Why};
+use crate::{Group, GroupStamp, NodeId, Notice, Tally, Term, Timing, Why};
 
 /// Phase 2, from the first instance until the leadership ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,32 +21,32 @@ pub(super) struct Leadership {
     pub(super) vote: Vote,
     /// When that was first asked.
     sent: Moment,
-    is_chosen: bool,
+    pub(super) is_chosen: bool,
     /// An instance with this leadership's own token was chosen.
     is_granted: bool,
-    accepted: Tally,
+    pub(super) accepted: Tally,
     refused: Tally,
     /// Who had accepted the instance before.
     before: Tally,
-    spread: Spread,
+    pub(super) spread: Spread,
     /// An instance was chosen since the list of members was written, so that it may be changed.
-    is_settled: bool,
+    pub(super) is_settled: bool,
     /// Somebody has promised a higher ballot.
     is_outbid: bool,
     /// The last rounds of requests, the latest at the end, at most [`MOST_BEATS`].
-    beats: Vec<Beat>,
+    pub(super) beats: Vec<Beat>,
     /// The number of the latest.
     beat: u64,
     beat_at: Moment,
     /// The end of the lease; none before the first.
     pub(super) until: Option<Moment>,
-    ending: Option<Ending>,
-    raise: Option<Canvass>,
+    pub(super) ending: Option<Ending>,
+    pub(super) raise: Option<Canvass>,
 }
 
 /// A round of requests. A lease counts from when it was sent, once a majority has answered it or a later one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Beat {
+pub(super) struct Beat {
     number: u64,
     sent: Moment,
     answered: Tally,
@@ -57,9 +57,9 @@ const MOST_BEATS: usize = 8;
 
 /// The work is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Ending {
-    to: Option<NodeId>,
-    why: Why,
+pub(super) struct Ending {
+    pub(super) to: Option<NodeId>,
+    pub(super) why: Why,
 }
 
 impl Leadership {
@@ -106,7 +106,7 @@ impl Leadership {
         self.beats.iter().rev().find(|beat| beat.answered.is_majority(group)).map(|beat| beat.sent)
     }
 
-    fn has_answered_lately(&self, group: &Group, id: NodeId) -> bool {
+    pub(super) fn has_answered_lately(&self, group: &Group, id: NodeId) -> bool {
         self.accepted.has(group, id) || self.before.has(group, id)
     }
 }
@@ -140,7 +140,7 @@ impl Paxos {
     }
 
     /// Phase 2a. The member's own acceptance is the first.
-    fn open(&mut self, now: Moment, vote: Vote, out: &mut Out) {
+    pub(super) fn open(&mut self, now: Moment, vote: Vote, out: &mut Out) {
         let Phase::Proposing(lead) = &mut self.phase else { return };
         lead.vote = vote;
         lead.sent = now;
@@ -157,7 +157,7 @@ impl Paxos {
     }
 
     /// The next instance, for the lease of this leadership.
-    fn open_next(&mut self, now: Moment, out: &mut Out) {
+    pub(super) fn open_next(&mut self, now: Moment, out: &mut Out) {
         let Phase::Proposing(lead) = &self.phase else { return };
         match lead.vote.instance.checked_add(1) {
             Some(instance) => {
@@ -299,112 +299,6 @@ impl Paxos {
                 self.open_next(now, out);
             }
             Some(_) | None => self.open(now, Vote { ballot, ..own }, out),
-        }
-    }
-
-    /// Stops the work, so that another one can lead.
-    pub(super) fn transfer(&mut self, to: Option<NodeId>, out: &mut Out) {
-        if let Err(why) = self.check_transfer(to) {
-            return out.notify.push(Notice::Refused(why));
-        }
-        self.begin_ending(to, Why::HandedOver, out);
-    }
-
-    fn check_transfer(&self, to: Option<NodeId>) -> Result<(), &'static str> {
-        let lead = self.led()?;
-        let group = &self.saved.group;
-        if lead.ending.is_some() {
-            return Err("the leadership is being handed over already");
-        }
-        let Some(to) = to else {
-            return self.successor().map(drop).ok_or("no other member that may lead has answered lately");
-        };
-        if to == self.id {
-            return Err("that member leads already");
-        }
-        match group.member(to) {
-            None => Err("that is no member of the group"),
-            Some(member) if member.witness => Err("a witness never leads"),
-            Some(_) if !lead.has_answered_lately(group, to) => Err("that member has not answered lately"),
-            Some(_) => Ok(()),
-        }
-    }
-
-    /// This member's leadership while it lasts, or what to say to those who want something of a leader.
-    fn led(&self) -> Result<&Leadership, &'static str> {
-        match &self.phase {
-            Phase::Proposing(lead) if lead.until.is_some() => Ok(lead),
-            Phase::Proposing(_) | Phase::Idle | Phase::Asking(_) | Phase::Preparing(_) => {
-                Err("this member does not lead; ask the one that does")
-            }
-        }
-    }
-
-    /// The best of those that could take over at once.
-    fn successor(&self) -> Option<NodeId> {
-        let lead = self.led().ok()?;
-        let group = &self.saved.group;
-        let able = group.members().iter().filter(|member| {
-            !member.witness && member.id != self.id && lead.has_answered_lately(group, member.id)
-        });
-        able.max_by_key(|member| member.rank()).map(|member| member.id)
-    }
-
-    fn begin_ending(&mut self, to: Option<NodeId>, why: Why, out: &mut Out) {
-        let Phase::Proposing(lead) = &mut self.phase else { return };
-        if lead.ending.is_none() {
-            lead.ending = Some(Ending { to, why });
-            out.notify.push(Notice::Stop { term: lead.token });
-        }
-    }
-
-    /// The work has stopped: the leadership ends, and the successor may stand.
-    pub(super) fn stopped(&mut self, now: Moment, out: &mut Out) {
-        let best = self.successor();
-        let Phase::Proposing(lead) = &mut self.phase else { return };
-        let Some(ending) = lead.ending.take() else { return };
-        let released = lead.token;
-        let wanted = ending.to.filter(|to| lead.has_answered_lately(&self.saved.group, *to));
-        if let Some(to) = wanted.or(best) {
-            say(to, Message::HandOver { released }, out);
-        }
-        self.end_phase(now, ending.why, out);
-    }
-
-    /// Changes the list of members by one.
-    pub(super) fn reconfigure(&mut self, now: Moment, list: Vec<Member>, out: &mut Out) {
-        let next = self.led().and_then(|lead| {
-            if lead.ending.is_some() {
-                return Err("the leadership is being handed over; ask the next leader");
-            }
-            // Instances of the former list must be chosen under this one before the next step.
-            let unsettled = Spread::default();
-            let is_ready = lead.is_settled && lead.raise.is_none();
-            let spread = if is_ready { &lead.spread } else { &unsettled };
-            let group = &self.saved.group;
-            let next = members::changed(group, spread, lead.token, list)?;
-            let is_heard = |id| id == self.id || lead.has_answered_lately(group, id);
-            if !members::keeps_majority(group, &next, is_heard) {
-                return Err("too few of these members were heard lately; take out first who is gone");
-            }
-            Ok(next)
-        });
-        let next = match next {
-            Ok(next) => next,
-            Err(why) => return out.notify.push(Notice::Refused(why)),
-        };
-        out.notify.push(Notice::Members(next.clone()));
-        self.saved.group = next;
-        self.unsaved = true;
-        let Phase::Proposing(lead) = &mut self.phase else { return };
-        // Places in the list have moved, so nothing that was counted before means anything.
-        lead.accepted = Tally::NONE;
-        lead.beats.clear();
-        lead.spread = Spread::begun(&self.saved.group, self.id);
-        lead.is_settled = false;
-        match (lead.is_chosen, lead.vote) {
-            (true, _) => self.open_next(now, out),
-            (false, vote) => self.open(now, vote, out),
         }
     }
 

@@ -40,6 +40,7 @@ mod message;
 mod proposer;
 mod recall;
 mod saved;
+mod wishes;
 
 use baton_election::Moment;
 
