@@ -26,7 +26,7 @@ use baton_peer::MAX_MEMBERS;
 
 pub use group::{GroupAdvice, expect as expect_of_group, false_alarms as false_alarms_of_group};
 pub use lease::{LeaseAdvice, expect as expect_of_lease};
-pub use network::{Network, Pauses, Share, Transport};
+pub use network::{Network, Pauses, Share, Transport, exact};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -138,7 +138,7 @@ impl InvalidWish {
 impl fmt::Display for InvalidWish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InvalidWish::RoundTrip(rtt) => write!(f, "a round trip of {rtt}; it is 1us to 1m"),
+            InvalidWish::RoundTrip(rtt) => write!(f, "a round trip of {}; it is 1us to 1m", exact(*rtt)),
             InvalidWish::Jitter(jitter) => write!(f, "a jitter of {jitter}; it is at most 1m"),
             InvalidWish::Loss(loss) => {
                 write!(f, "a loss of {loss}: where half of all packets are lost, no timing helps")

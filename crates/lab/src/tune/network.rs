@@ -110,6 +110,16 @@ impl fmt::Display for Pauses {
     }
 }
 
+/// A length as it is read again, also where it is shorter than what people say in milliseconds.
+pub fn exact(span: Span) -> String {
+    let nanos = span.as_nanos();
+    match (nanos % 1_000_000, nanos % 1_000) {
+        (0, _) => span.to_string(),
+        (_, 0) => format!("{}us", nanos / 1_000),
+        (_, _) => format!("{nanos}ns"),
+    }
+}
+
 /// In seconds.
 pub(crate) fn seconds(span: Span) -> f64 {
     std::time::Duration::from_nanos(span.as_nanos()).as_secs_f64()
@@ -250,6 +260,14 @@ mod tests {
         assert_eq!("1s/1d".parse::<Pauses>().map(|pauses| pauses.to_string()), Ok("1s/1d".to_string()));
         for wrong in ["", "1s", "1s/", "/1d", "0/1d", "1s/5s", "1d/1s", "1s/1d/1d"] {
             assert!(wrong.parse::<Pauses>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn short_lengths_are_read_as_they_are_written() {
+        for text in ["250us", "1ms", "1500us", "40ms", "1.5s", "1ns", "0ms"] {
+            let span: Span = text.parse().expect("a length");
+            assert_eq!(exact(span), text);
         }
     }
 

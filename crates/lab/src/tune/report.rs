@@ -2,8 +2,8 @@
 
 use crate::plot::{Axis, Figure, Ink, LinePlot, Mark, Page, Section, Series, Stroke, Table, Unit};
 
-use super::network::seconds;
-use super::{Advice, Fails, FalseAlarms, Tradeoff, Transport};
+use super::network::{exact, seconds};
+use super::{Advice, Fails, FalseAlarms, Tradeoff, Transport, group, lease, span, tidy_up};
 
 const LEASE: Ink = Ink(4);
 const GROUP: Ink = Ink(3);
@@ -59,13 +59,31 @@ impl Advice {
             Transport::Datagrams => "and between the members of a group not sent again",
         };
         let pauses = match &network.pauses {
-            Some(pauses) => format!("processes stand still for {} every {}", pauses.length, pauses.every),
+            Some(pauses) => {
+                format!("processes stand still for {} every {}, on average", pauses.length, pauses.every)
+            }
             None => "processes never stand still".to_string(),
         };
         format!(
-            "A round trip of {} and {} more on average, {} of all packets lost, each for itself, {lost}; {pauses}, on average.",
-            network.rtt, network.jitter, network.loss
+            "A round trip of {} and {} more on average, {} of all packets lost, each for itself, {lost}; {pauses}.",
+            exact(network.rtt),
+            exact(network.jitter),
+            network.loss
         )
+    }
+
+    /// What cannot be had, and what could.
+    pub fn missing(&self) -> Vec<String> {
+        let network = &self.wish.network;
+        let says = |what: &str, shortest: f64| {
+            format!(
+                "{what} cannot fail over so fast on this network; its shortest is {}.",
+                tidy_up(span(shortest))
+            )
+        };
+        let lease = self.lease.is_none().then(|| says("A lease in a store", lease::shortest(network)));
+        let group = self.group.is_none().then(|| says("A group", group::shortest(network, self.wish.nodes)));
+        [lease, group].into_iter().flatten().collect()
     }
 
     /// Detection against false alarms.
@@ -129,7 +147,7 @@ impl Advice {
                      store are not in it, and make false alarms more frequent. Safety does not rest on these numbers.";
         let section = Section {
             title: "Timings".to_string(),
-            text: vec![self.assumptions(), model.to_string()],
+            text: [vec![self.assumptions(), model.to_string()], self.missing()].concat(),
             figures: vec![self.figure()],
             tables: vec![self.table()],
         };

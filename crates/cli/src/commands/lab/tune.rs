@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use baton_election::time::Span;
 use baton_lab::plot::Setting;
-use baton_lab::tune::{Advice, Fails, FalseAlarms, Network, Pauses, Share, Transport, Wish, advise};
+use baton_lab::tune::{Advice, Fails, FalseAlarms, Network, Pauses, Share, Transport, Wish, advise, exact};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -92,10 +92,10 @@ impl Tune {
     fn command(&self) -> String {
         let pauses = self.pauses.0.map_or("none".to_string(), |pauses| pauses.to_string());
         let words = [
-            ("rtt", self.rtt.to_string()),
+            ("rtt", exact(self.rtt)),
             ("loss", self.loss.to_string()),
             ("failover", self.failover.to_string()),
-            ("jitter", self.jitter().to_string()),
+            ("jitter", exact(self.jitter())),
             ("pauses", pauses),
             ("nodes", self.nodes.to_string()),
         ];
@@ -106,6 +106,9 @@ impl Tune {
 
 fn text(advice: &Advice) -> String {
     let mut text = format!("{}\n\n{}\n", advice.assumptions(), shown(&advice.table()));
+    for missing in advice.missing() {
+        text.push_str(&format!("\n{missing}"));
+    }
     if let Some(lease) = &advice.lease {
         text.push_str(&format!("\nbaton run ELECTION --ttl {} -- CMD", lease.lease));
     }
