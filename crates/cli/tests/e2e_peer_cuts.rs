@@ -81,6 +81,30 @@ fn a_leader_by_paxos_that_is_cut_off_has_stopped_before_another_starts() {
     full_cuts("paxos");
 }
 
+/// That the guard would see it: by Bully each side of a cut has a leader, as theory says.
+#[test]
+fn by_bully_a_cut_makes_two_commands_run_and_the_guard_sees_it() {
+    let Some(net) = Net::try_new(3) else { return };
+    let world = World::folder();
+    fs::write(world.file("secret"), "the secret of this group").unwrap();
+    fs::set_permissions(world.file("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    let mut peers = Peers::new(&world, "bully", 3);
+    for id in 1..=3 {
+        peers.know(id, &format!("{}:7001", net.address(id)));
+        let member = peers.member(id);
+        member.prefix = ["ip", "netns", "exec", &net.host(id)].map(str::to_string).to_vec();
+        member.extra = ["--secret-file", "secret"].map(str::to_string).to_vec();
+    }
+    peers.start_all();
+    until("the highest leads, and all follow", || {
+        (1..=3).all(|id| peers.status(id).is_some_and(|status| status["leader"] == 3))
+    });
+    net.cut(3);
+    until("two commands run", || !fs::read_to_string(world.file("overlaps")).unwrap_or_default().is_empty());
+    assert_eq!(peers.status(2).unwrap()["leads"], true);
+    assert_eq!(peers.status(3).unwrap()["leads"], true);
+}
+
 /// Every directed link of five members can be cut by itself.
 fn one_way_cuts(algorithm: &str) {
     let world = World::folder();
