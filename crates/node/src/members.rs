@@ -110,10 +110,21 @@ pub(crate) fn step_towards(current: &Group, wanted: &[Member], me: NodeId) -> Op
         next.insert(member.id, *member);
         return Some(next.into_values().collect());
     }
-    let leaving = || current.members().iter().map(|member| member.id).filter(|id| !wanted.contains_key(id));
-    let gone = leaving().find(|id| *id != me).or_else(|| leaving().next())?;
-    next.remove(&gone);
-    Some(next.into_values().collect())
+    let ids: Vec<NodeId> = wanted.into_keys().collect();
+    without_one(current, &ids, |id| id != me).or_else(|| without_one(current, &ids, |_| true))
+}
+
+/// The current list without a member that is not wanted, and is not this one: the way on where a member that is gone must make room before
+/// another can come.
+pub(crate) fn step_aside(current: &Group, wanted: &[Member], me: NodeId) -> Option<Vec<Member>> {
+    let ids: Vec<NodeId> = wanted.iter().map(|member| member.id).collect();
+    without_one(current, &ids, |id| id != me)
+}
+
+fn without_one(current: &Group, wanted: &[NodeId], may_go: impl Fn(NodeId) -> bool) -> Option<Vec<Member>> {
+    let gone = current.members().iter().map(|member| member.id);
+    let gone = gone.filter(|id| !wanted.contains(id)).find(|id| may_go(*id))?;
+    Some(current.members().iter().filter(|member| member.id != gone).copied().collect())
 }
 
 #[cfg(test)]

@@ -132,7 +132,11 @@ impl Folder {
         if owner != self.owner {
             return Err(StateError::Foreign { file, owner: owner.to_string() });
         }
-        codec::decode(kept).map(Some).ok_or_else(|| damaged("it cannot be understood"))
+        let kept = codec::decode(kept).ok_or_else(|| damaged("it cannot be understood"))?;
+        // A process that died between the renaming and the sync left what is read here, and what a power cut could still undo.
+        File::open(&file).and_then(|file| file.sync_all()).map_err(failed("sync", &file))?;
+        self.sync()?;
+        Ok(Some(kept))
     }
 
     /// Keeps this in the place of what was kept before. It survives a power cut once this returns.
@@ -163,6 +167,11 @@ impl Folder {
         file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed("write", next))?;
         let last = self.path.join("state");
         fs::rename(next, &last).map_err(failed("replace", &last))?;
+        self.sync()
+    }
+
+    /// Makes the names in the folder survive a power cut.
+    fn sync(&self) -> Result<(), StateError> {
         let folder = File::open(&self.path).map_err(failed("open", &self.path))?;
         folder.sync_all().map_err(failed("sync", &self.path))
     }

@@ -45,6 +45,10 @@ pub(crate) fn watch(file: Option<PathBuf>) -> mpsc::Receiver<Result<Vec<Listed>,
 
 async fn read(file: &Path) -> io::Result<String> {
     let mut text = String::new();
-    tokio::fs::File::open(file).await?.take(MAX_FILE_BYTES).read_to_string(&mut text).await?;
+    let read = tokio::fs::File::open(file).await?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).await?;
+    // A part of a list is another list.
+    if read as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other(format!("it is longer than {MAX_FILE_BYTES} bytes")));
+    }
     Ok(text)
 }

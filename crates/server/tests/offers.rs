@@ -18,7 +18,7 @@ use baton_election::policy::Limits;
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Document, Epoch, Refusal};
 use baton_server::{Engine, News};
-use baton_store::{Access, Decided, Key, MemoryStore, Record, Store, Undecided};
+use baton_store::{Access, Clock, Decided, Key, MemoryStore, Record, Store, Undecided};
 use support::{Held, acquire, credential, election};
 use tokio::task::JoinHandle;
 
@@ -86,6 +86,22 @@ async fn written(store: &dyn Store) -> Document {
         Some((Record::Election(document), _)) => *document,
         other => panic!("{other:?}"),
     }
+}
+
+/// Whoever wrote it as an offer: its claim is known to the memory of this engine alone, so it must be a lease from here on.
+#[tokio::test]
+async fn an_offer_that_is_read_is_a_lease() {
+    let inner = MemoryStore::default();
+    let epoch = offered(&engine(&Held::on(&inner)).await).await;
+    let reading = inner.read(&Key::Election(election())).await.unwrap();
+    let mut document = written(&inner).await;
+    document.leader.as_mut().unwrap().offered = true;
+    let record = Record::Election(Box::new(document));
+    inner.swap(&Key::Election(election()), reading.expect(), &record, Clock::Restart).await.unwrap();
+    let next = engine(&Held::on(&inner)).await;
+    assert!(held(&next).await > LEAST);
+    renew(&next, 2, epoch).await.unwrap();
+    assert!(held(&engine(&Held::on(&inner)).await).await > LEAST, "nor is it one after a crash");
 }
 
 #[tokio::test]

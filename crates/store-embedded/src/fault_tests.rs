@@ -198,6 +198,10 @@ async fn fails_and_recovers(fault: impl Fn(&Faults, bool), reason: &str) {
         );
         assert!(matches!(store.read(&key).await, Err(StoreError::Unavailable { .. })));
     }
+    for access in [Access::Read, Access::Write] {
+        let other = EmbeddedStore::open(&place.path, access);
+        assert!(matches!(other, Err(StoreError::Refused { .. })), "nobody else comes in meanwhile");
+    }
     boot::sleep(Span::millis(1_100)).await.unwrap();
     let still = write(&store, "g", 1, Expect::Absent).await;
     assert!(matches!(&still, Err(StoreError::Unavailable { why, .. }) if why.contains(reason)), "{still:?}");

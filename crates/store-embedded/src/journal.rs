@@ -31,9 +31,12 @@ pub(crate) struct Journal {
     buffer: Vec<u8>,
 }
 
-/// A frame that was answered for cannot be read.
+/// Something that was answered for cannot be read.
 #[derive(Debug)]
-pub(crate) struct Damaged;
+pub(crate) struct Damaged {
+    /// What the frames before the damage carry.
+    pub(crate) before: Vec<Vec<u8>>,
+}
 
 impl Journal {
     /// An empty journal of that generation.
@@ -46,33 +49,40 @@ impl Journal {
         let mut area = vec![0; JOURNAL_BYTES];
         self.file.read(JOURNAL_AT, &mut area)?;
         let (mut at, mut frames) = (0, Vec::new());
-        while let Some(payload) = self.frame(&area, at, frames.len() as u64) {
+        while let Some(payload) = self.frame(&area, at, self.generation, frames.len() as u64) {
             frames.push(payload.to_vec());
             at += padded(payload.len());
         }
         let next = frames.len() as u64;
-        let mut pages = (at..JOURNAL_BYTES).step_by(PAGE);
-        let damaged = pages.any(|page| {
-            index_at(&area, page)
-                .is_some_and(|index| index > next && self.frame(&area, page, index).is_some())
+        // A later frame means that the one here was answered for; a later generation, that the database went back.
+        let damaged = (at..JOURNAL_BYTES).step_by(PAGE).any(|page| {
+            number_at(&area, page).is_some_and(|(generation, index)| {
+                (generation, index) > (self.generation, next)
+                    && self.frame(&area, page, generation, index).is_some()
+            })
         });
-        Ok(if damaged { Err(Damaged) } else { Ok(frames) })
+        Ok(if damaged { Err(Damaged { before: frames }) } else { Ok(frames) })
     }
 
-    /// The whole frame of that index at that place.
-    fn frame<'a>(&self, area: &'a [u8], at: usize, index: u64) -> Option<&'a [u8]> {
+    /// The file that it is in.
+    pub(crate) fn file(&self) -> Arc<dyn StorageBackend> {
+        Arc::clone(&self.file)
+    }
+
+    /// The whole frame of that number at that place.
+    fn frame<'a>(&self, area: &'a [u8], at: usize, generation: u64, index: u64) -> Option<&'a [u8]> {
         let header = area.get(at..at.checked_add(HEADER)?)?;
         let length = usize::try_from(u32::from_be_bytes(header[4..8].try_into().ok()?)).ok()?;
         let payload = area.get(at + HEADER..(at + HEADER).checked_add(length)?)?;
-        let expected = self.header(index, payload)?;
+        let expected = self.header(generation, index, payload)?;
         (header == expected).then_some(payload)
     }
 
-    fn header(&self, index: u64, payload: &[u8]) -> Option<[u8; HEADER]> {
+    fn header(&self, generation: u64, index: u64, payload: &[u8]) -> Option<[u8; HEADER]> {
         let mut header = [0; HEADER];
         header[..4].copy_from_slice(&MAGIC);
         header[4..8].copy_from_slice(&u32::try_from(payload.len()).ok()?.to_be_bytes());
-        header[8..16].copy_from_slice(&self.generation.to_be_bytes());
+        header[8..16].copy_from_slice(&generation.to_be_bytes());
         header[16..24].copy_from_slice(&index.to_be_bytes());
         let mut sum = Sha256::new();
         sum.update(self.salt.0);
@@ -104,8 +114,8 @@ impl Journal {
 
     /// Adds a frame and returns once it is on the disk. After a failure it may be there or not, and nothing more may be added.
     pub(crate) fn append(&mut self, payload: &[u8]) -> io::Result<()> {
-        let Some(header) = self.header(self.index, payload).filter(|_| self.has_room_for(payload.len()))
-        else {
+        let header = self.header(self.generation, self.index, payload);
+        let Some(header) = header.filter(|_| self.has_room_for(payload.len())) else {
             return Err(io::Error::other("the journal has no room"));
         };
         self.buffer.clear();
@@ -135,9 +145,11 @@ fn padded(payload: usize) -> usize {
     (HEADER + payload).next_multiple_of(PAGE)
 }
 
-fn index_at(area: &[u8], at: usize) -> Option<u64> {
+/// Generation and index of what may be a frame.
+fn number_at(area: &[u8], at: usize) -> Option<(u64, u64)> {
     let bytes = area.get(at..at + HEADER)?;
-    bytes.starts_with(&MAGIC).then(|| u64::from_be_bytes(bytes[16..24].try_into().unwrap_or_default()))
+    let number = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+    bytes.starts_with(&MAGIC).then(|| (number(8), number(16)))
 }
 
 #[cfg(test)]
@@ -167,7 +179,8 @@ mod tests {
             journal.append(payload).unwrap();
         }
         assert_eq!(again(&journal, 3).read().unwrap().unwrap(), payloads);
-        assert!(again(&journal, 2).read().unwrap().unwrap().is_empty(), "another generation's");
+        assert!(again(&journal, 4).read().unwrap().unwrap().is_empty(), "an older generation's");
+        assert!(again(&journal, 2).read().unwrap().is_err(), "the database went back");
         let other = Journal::new(Arc::clone(&journal.file), Salt([8; 16]), 3);
         assert!(other.read().unwrap().unwrap().is_empty(), "another file's");
     }

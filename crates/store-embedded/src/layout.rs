@@ -51,7 +51,7 @@ pub(crate) fn front(salt: Salt) -> Vec<u8> {
 /// Reads the first page.
 pub(crate) fn examine(file: &dyn StorageBackend) -> io::Result<Front> {
     let mut page = [0; 48];
-    if file.len()? < DATABASE_AT {
+    if file.len()? <= DATABASE_AT {
         let mut magic = [0; 4];
         let is_redb = file.len()? >= 4 && file.read(0, &mut magic).is_ok() && magic == REDB_MAGIC;
         return Ok(if is_redb { Front::Bare } else { Front::Foreign });
@@ -95,11 +95,13 @@ impl StorageBackend for DatabaseArea {
         self.0.write(offset + DATABASE_AT, data)
     }
 
+    /// Keeps the locks: they end with the file's last handle. A database that failed is closed and opened anew, and nobody else may
+    /// come in between, since this process goes on answering from its memory.
     fn close(&self) -> io::Result<()> {
-        self.0.close()
+        Ok(())
     }
 
-    // Locks are the database's affair alone: where they lie does not matter, only that all openers agree.
+    // Where locks lie does not matter, only that all openers agree.
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.0.try_lock_range(start, end)
     }

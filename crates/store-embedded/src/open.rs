@@ -73,10 +73,22 @@ pub(crate) fn make(place: &Place) -> Result<(), StoreError> {
 
 /// Opens a database to write to it, once it was read from the disk and found to be whole.
 pub(crate) fn open(place: &Place, connect: &Connect) -> Result<Opened, StoreError> {
+    to_write(place, || connect(&place.path))
+}
+
+/// The same, after it failed, by the handle that has kept everybody else out since.
+pub(crate) fn reopen(place: &Place, file: Arc<dyn StorageBackend>) -> Result<Opened, StoreError> {
+    to_write(place, || Ok(file))
+}
+
+fn to_write(
+    place: &Place,
+    open: impl FnOnce() -> Result<Arc<dyn StorageBackend>, DatabaseError>,
+) -> Result<Opened, StoreError> {
     let file = examine(place)?;
     forget_cached(&file);
     drop(file);
-    let opened = whole(place, || connect(&place.path))?;
+    let opened = whole(place, Strictness::Refuse, open)?;
     if opened.meta.snapshot {
         let hint = "use the store itself, or put the snapshot back with `baton restore`";
         return Err(place.refused("it is a snapshot: it would give epochs a second time", hint));
@@ -86,8 +98,24 @@ pub(crate) fn open(place: &Place, connect: &Connect) -> Result<Opened, StoreErro
 
 /// Opens a database to look at it. Nothing is written, not even to repair it.
 pub(crate) fn peek(place: &Place) -> Result<Opened, StoreError> {
+    peek_with(place, Strictness::Refuse)
+}
+
+/// The same for what is about to be replaced: of a damaged journal what comes before the damage is better than nothing.
+pub(crate) fn peek_at_remains(place: &Place) -> Result<Opened, StoreError> {
+    peek_with(place, Strictness::TakeWhatIsWhole)
+}
+
+fn peek_with(place: &Place, journal: Strictness) -> Result<Opened, StoreError> {
     let file = examine(place)?;
-    whole(place, || Ok(Arc::new(Overlay::new(FileBackend::new(file)?)?)))
+    whole(place, journal, || Ok(Arc::new(Overlay::new(FileBackend::new(file)?)?)))
+}
+
+/// What is done about a journal that is damaged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    Refuse,
+    TakeWhatIsWhole,
 }
 
 /// A file that may be a database: an empty one would be taken for one that is yet to be made.
@@ -111,6 +139,7 @@ fn forget_cached(file: &File) {
 
 fn whole(
     place: &Place,
+    strictness: Strictness,
     open: impl FnOnce() -> Result<Arc<dyn StorageBackend>, DatabaseError>,
 ) -> Result<Opened, StoreError> {
     let opened = catch_unwind(AssertUnwindSafe(|| -> Result<_, StoreError> {
@@ -128,7 +157,7 @@ fn whole(
         }
         let mut meta = meta(place, &database)?;
         let mut journal = Journal::new(file, salt, meta.journal);
-        if let Some(versions) = take_in(place, &database, &journal)? {
+        if let Some(versions) = take_in(place, &database, &journal, strictness)? {
             meta.versions = meta.versions.max(versions);
             journal.turn();
         }
@@ -151,9 +180,17 @@ fn front(place: &Place, file: &dyn StorageBackend) -> Result<Salt, StoreError> {
 }
 
 /// Writes what stands in the journal into the database. Returns what versions it knows of, if there was anything.
-fn take_in(place: &Place, database: &Database, journal: &Journal) -> Result<Option<u64>, StoreError> {
-    let frames = journal.read().map_err(|error| place.io(&error))?;
-    let frames = frames.map_err(|Damaged| place.corrupt("its journal is damaged: a change is missing"))?;
+fn take_in(
+    place: &Place,
+    database: &Database,
+    journal: &Journal,
+    strictness: Strictness,
+) -> Result<Option<u64>, StoreError> {
+    let frames = match journal.read().map_err(|error| place.io(&error))? {
+        Ok(frames) => frames,
+        Err(Damaged { before }) if strictness == Strictness::TakeWhatIsWhole => before,
+        Err(Damaged { .. }) => return Err(place.corrupt("its journal is damaged: a change is missing")),
+    };
     let mut pending = Pending::none(0);
     for frame in &frames {
         let read = Pending::decode(frame);
@@ -164,7 +201,8 @@ fn take_in(place: &Place, database: &Database, journal: &Journal) -> Result<Opti
     }
     let versions = pending.versions();
     let write = || -> Result<(), Error> {
-        let transaction = database.begin_write()?;
+        let mut transaction = database.begin_write()?;
+        transaction.set_two_phase_commit(true);
         pending.write(&transaction)?;
         transaction.open_table(META)?.insert(META_JOURNAL, journal.generation() + 1)?;
         transaction.commit()?;

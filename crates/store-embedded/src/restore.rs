@@ -192,7 +192,7 @@ struct Former {
 
 /// Looks at what is about to be replaced. What cannot be read is no obstacle; what is in use, or is another store, is.
 fn former(to: &Place, known: &Known) -> Result<Former, StoreError> {
-    let opened = open::peek(to).and_then(|Opened { database, meta, .. }| {
+    let opened = open::peek_at_remains(to).and_then(|Opened { database, meta, .. }| {
         let transaction = database.begin_read().map_err(|error| to.reading(error.into()))?;
         let former = Known::of(to, &transaction)?;
         drop(transaction);

@@ -87,7 +87,7 @@ impl EmbeddedStore {
                 let meta = opened.meta;
                 let shared = Arc::new(Shared::new(place, Disk::Open(opened.database), Some(meta)));
                 let (queue, jobs) = mpsc::channel(QUEUE);
-                let writer = Writer::new(Arc::clone(&shared), connect, jobs, opened.journal, &meta);
+                let writer = Writer::new(Arc::clone(&shared), jobs, opened.journal, &meta);
                 let thread = std::thread::Builder::new().name("baton-embedded".to_string());
                 let writer = thread
                     .spawn(move || writer.run())

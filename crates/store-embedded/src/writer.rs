@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::fault::{Place, said};
 use crate::history;
 use crate::journal::Journal;
-use crate::open::{self, Connect, Meta, Opened};
+use crate::open::{self, Meta, Opened};
 use crate::pending::Pending;
 use crate::reader::{Disk, Shared};
 use crate::shape::{self, META, META_JOURNAL, META_LEASE, META_VERSIONS, RECORDS};
@@ -106,7 +106,6 @@ struct Staged {
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
-    connect: Connect,
     queue: mpsc::Receiver<Job>,
     journal: Journal,
     /// The records as the database has them, until it is written again.
@@ -126,14 +125,12 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        connect: Connect,
         queue: mpsc::Receiver<Job>,
         journal: Journal,
         meta: &Meta,
     ) -> Writer {
         Writer {
             shared,
-            connect,
             queue,
             journal,
             records: None,
@@ -224,11 +221,12 @@ impl Writer {
 
     /// Reads the database and its journal from the disk, and writes to it to see that it can be.
     fn reopen(&mut self) -> Result<Database, StoreError> {
-        let Opened { database, journal, meta } = open::open(&self.shared.place, &self.connect)?;
+        let Opened { database, mut journal, meta } = open::reopen(&self.shared.place, self.journal.file())?;
         let place = &self.shared.place;
         self.versions = self.versions.max(meta.versions);
         let written = catch_unwind(AssertUnwindSafe(|| -> Result<bool, Error> {
-            let transaction = database.begin_write()?;
+            let mut transaction = database.begin_write()?;
+            transaction.set_two_phase_commit(true);
             let kept = match &self.answered {
                 None => true,
                 Some((key, version)) => {
@@ -243,7 +241,12 @@ impl Writer {
                 transaction.abort()?;
                 return Ok(false);
             }
-            transaction.open_table(META)?.insert(META_VERSIONS, self.versions)?;
+            {
+                let mut table = transaction.open_table(META)?;
+                table.insert(META_VERSIONS, self.versions)?;
+                // A frame of which nobody knows whether it was written shall not count if it still comes to be.
+                table.insert(META_JOURNAL, journal.generation() + 1)?;
+            }
             transaction.commit()?;
             Ok(true)
         }));
@@ -252,6 +255,7 @@ impl Writer {
             Ok(Ok(true)) => {
                 // What was pending is in the database, or never was.
                 *self.shared.pending_mut() = Pending::none(self.versions);
+                journal.turn();
                 self.journal = journal;
                 Ok(database)
             }
@@ -342,7 +346,9 @@ impl Writer {
         let mut pending = self.shared.pending().clone();
         pending.extend(more);
         let versions = pending.versions();
-        let transaction = database.begin_write()?;
+        let mut transaction = database.begin_write()?;
+        // Frames count no more once this is done: it must not be taken for one that was never finished.
+        transaction.set_two_phase_commit(true);
         pending.write(&transaction)?;
         let over = self.aftermath && self.shared.aftermath_is_over();
         {

@@ -216,7 +216,7 @@ async fn a_file_that_was_cut_off_is_noticed() {
         let cut = is_refused(&path, &whole[..whole.len() * part / 40]);
         assert!(cut, "{part}/40 of it were taken for the whole");
     }
-    for few in [1, 9, 64, 320, 4_096] {
+    for few in [1, 9, 64, 320, 4_096, DATABASE_AT - 1, DATABASE_AT, DATABASE_AT + 1] {
         assert!(is_refused(&path, &whole[..few]));
     }
 }

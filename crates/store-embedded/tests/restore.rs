@@ -147,6 +147,29 @@ async fn a_damaged_store_is_no_obstacle_but_a_live_or_another_one_is() {
     assert!(matches!(failed(from(&place.file("broken"), &path)), StoreError::Corrupt { .. }));
 }
 
+/// What stands before the damage to a journal is better than nothing: epochs that were given since the snapshot are known.
+#[tokio::test]
+async fn of_a_damaged_journal_the_part_before_the_damage_counts() {
+    let place = Place::new();
+    let store = snapshotted(&place).await;
+    let high = (2..=6).fold(led("held-since", 1), |document, agent| taken_over(&document, agent));
+    assert_eq!(high.epoch, Epoch(6));
+    let _ = put(&store, &high, Expect::Absent).await;
+    for number in 1..=2 {
+        let _ = put(&store, &led(&format!("more-{number}"), 1), Expect::Absent).await;
+    }
+    // What a killed process leaves: the last frame but one is damaged.
+    let mut killed = std::fs::read(place.file("baton.redb")).unwrap();
+    drop(store);
+    let frames = (4_096..support::DATABASE_AT).step_by(4_096).filter(|at| killed[*at..].starts_with(b"bjf1"));
+    let frames: Vec<usize> = frames.collect();
+    killed[frames[frames.len() - 2] + 60] ^= 1;
+    let path = place.file("killed.redb");
+    std::fs::write(&path, killed).unwrap();
+    assert!(matches!(EmbeddedStore::open(&path, Access::Write), Err(StoreError::Corrupt { .. })));
+    assert_eq!(from(&place.file("snapshot"), &path).unwrap().floor, Epoch(6 + GAP));
+}
+
 #[tokio::test]
 async fn a_snapshot_is_for_restoring_only_and_overwrites_nothing() {
     let place = Place::new();

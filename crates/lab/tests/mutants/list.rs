@@ -47,6 +47,7 @@ const ROLLCALL: &str = "crates/peer/src/rollcall.rs";
 const MEMBERS: &str = "crates/peer/src/members.rs";
 const ACCEPTOR: &str = "crates/peer/src/paxos/acceptor.rs";
 const PAXOS_LEADER: &str = "crates/peer/src/paxos/leader.rs";
+const PAXOS_WISHES: &str = "crates/peer/src/paxos/wishes.rs";
 const PAXOS: &str = "crates/peer/src/paxos/mod.rs";
 const LEASE: &str = "crates/election/src/lease.rs";
 const TENURE: &str = "crates/election/src/tenure.rs";
@@ -222,7 +223,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "Paxos: the successor stands before the work has stopped",
-        (PAXOS_LEADER, "paxos", "mixed"),
+        (PAXOS_WISHES, "paxos", "mixed"),
         "out.notify.push(Notice::Stop { term: lead.token });",
         "out.notify.push(Notice::Stop { term: lead.token });\n            if let Some(to) = to { say(to, Message::HandOver { released: lead.token }, out); }",
         &[VIEW_FIRST],

@@ -5,9 +5,12 @@ use baton_store::boot;
 
 use super::Shell;
 use crate::control;
-use crate::members::{Listed, step_towards};
+use crate::members::{Listed, step_aside, step_towards};
 use crate::node::{Event, NodeError};
 use crate::transport::Peer;
+
+/// So many refusals in a row, one for each heartbeat, are no matter of a moment.
+const REFUSALS_BEFORE_TOLD: u32 = 20;
 
 impl<M> Shell<M>
 where
@@ -61,7 +64,32 @@ where
         }
         let Some(members) = self.next_members() else { return Ok(()) };
         self.try_at = now + self.options.config.timing.heartbeat;
-        self.step(Input::Reconfigure { members }).await
+        self.step(Input::Reconfigure { members }).await?;
+        // Who is gone may have to make room before another can come: with both in the list, too few would be heard.
+        if self.refused.is_some()
+            && let Some(members) = self.members_without_one()
+        {
+            self.step(Input::Reconfigure { members }).await?;
+        }
+        self.mind_refusals();
+        Ok(())
+    }
+
+    fn members_without_one(&self) -> Option<Vec<Member>> {
+        let wanted: Vec<Member> = self.wanted.as_ref()?.iter().map(|listed| listed.member).collect();
+        step_aside(&self.group, &wanted, self.options.config.id)
+    }
+
+    /// A step that is refused for long is told of, once; for a moment it is usual.
+    fn mind_refusals(&mut self) {
+        let Some(why) = self.refused else {
+            self.refusals = 0;
+            return;
+        };
+        self.refusals = self.refusals.saturating_add(1);
+        if self.refusals == REFUSALS_BEFORE_TOLD {
+            self.say(Event::Unwanted(format!("the members do not become those of the file: {why}")));
+        }
     }
 
     /// Answers a question, or does what is wished for.

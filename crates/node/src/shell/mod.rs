@@ -56,6 +56,8 @@ pub(crate) struct Shell<M: Machine> {
     wanted: Option<Vec<Listed>>,
     /// When the next step towards it may be tried.
     try_at: Moment,
+    /// How often in a row the machine has refused to go towards the wanted list.
+    refusals: u32,
     /// Until when it may take to leave, once it does.
     leaving: Option<Moment>,
     /// The leadership is being given up, since its work has stopped.
@@ -98,6 +100,7 @@ where
             refused: None,
             wanted: None,
             try_at: now,
+            refusals: 0,
             leaving: None,
             resigning: None,
             options,

@@ -14,7 +14,7 @@ use baton_election::{Document, ElectionName, Epoch};
 use baton_store::{Clock, Expect, Key, Reading, Record, StoreError, Trace, Version, boot};
 use tokio::sync::watch;
 
-use super::Shared;
+use super::{Shared, offers};
 
 /// How often it is tried to take an election over that others change meanwhile.
 const TRIES: u32 = 8;
@@ -90,6 +90,8 @@ impl Shared {
             let Some((Record::Election(mut document), version)) = found else {
                 return Ok(Fetched { found: None, trace, renewed: None });
             };
+            // Only the engine that made an offer takes it back; here, whoever wrote it, it is the lease that it may have become.
+            offers::keep_as_lease(&mut document);
             let found = |document: Document, version| Some((document, version));
             let Some(office) = &self.office else {
                 let renewed = Some(Moment::default());
