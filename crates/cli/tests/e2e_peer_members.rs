@@ -114,32 +114,3 @@ fn members_follow_a_file_one_at_a_time_and_the_leader_leaves_last() {
     peers.leader_among(&rest, token);
     peers.check();
 }
-
-/// Of three one is dead, and the file has another in its place: the dead one must make room first, since with four too few would be heard.
-#[test]
-fn a_dead_member_is_replaced_by_a_change_of_the_file() {
-    let world = World::folder();
-    let mut peers = Peers::new(&world, "raft", 4);
-    let addresses: Vec<String> = (1..=4).map(|id| peers.address(id)).collect();
-    let write = |ids: &[u16]| {
-        let line = |id: &u16| format!("{id}={}\n", addresses[usize::from(*id) - 1]);
-        fs::write(world.file("members.next"), ids.iter().map(line).collect::<String>()).unwrap();
-        fs::rename(world.file("members.next"), world.file("members")).unwrap();
-    };
-    write(&[1, 2, 3]);
-    peers.file = Some(world.file("members"));
-    for id in 1..=3 {
-        peers.start(id);
-    }
-    let (leader, _) = peers.leader_among(&[1, 2, 3], 0);
-    let dead = if leader == 3 { 2 } else { 3 };
-    peers.kill(dead);
-    peers.start(4);
-    let stay: Vec<u16> = (1..=4).filter(|id| *id != dead).collect();
-    write(&stay);
-    let wanted: Vec<u64> = stay.iter().map(|id| u64::from(*id)).collect();
-    until(&format!("all know; {}", peers.logs()), || {
-        stay.iter().all(|id| peers.status(*id).is_some_and(|status| ids(&status) == wanted))
-    });
-    peers.check();
-}

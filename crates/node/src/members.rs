@@ -187,4 +187,17 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn who_is_not_wanted_makes_room_and_who_acts_stays() {
+        let plain =
+            |numbers: &[u16]| -> Vec<Member> { numbers.iter().map(|n| Member::plain(id(*n))).collect() };
+        let current = Group::founded(plain(&[1, 2, 3])).unwrap();
+        assert_eq!(step_aside(&current, &plain(&[1, 2, 4]), id(1)), Some(plain(&[1, 2])));
+        assert_eq!(
+            step_aside(&current, &plain(&[2, 3, 4]), id(1)),
+            None,
+            "only the one who acts is not wanted"
+        );
+        assert_eq!(step_aside(&current, &plain(&[1, 2, 3, 4]), id(1)), None);
+    }
 }
