@@ -31,6 +31,7 @@ pub(crate) fn decide_renewals() -> Duration {
         spent_tokens: None,
         phase: None,
         promotion: None,
+        region: None,
     });
     median_of_five(|| {
         let begun = Instant::now();
@@ -79,6 +80,8 @@ fn led(credential: &Credential, evidence: &Evidence<'_>) -> Document {
         noticed: None,
         offer: false,
         contact: None,
+        region: None,
+        failing: BTreeSet::new(),
     });
     match decide_once(&acquire, evidence) {
         Some(document) => document,

@@ -35,6 +35,17 @@ impl Figure {
         }
     }
 
+    /// An amount of memory against a fixed bar.
+    pub(crate) fn memory(what: &str, bytes: u64, bar: u64) -> Figure {
+        Figure {
+            what: what.to_string(),
+            value: format!("{} MiB", bytes >> 20),
+            beside: String::new(),
+            bar: format!("≤ {} MiB", bar >> 20),
+            met: Some(bytes <= bar),
+        }
+    }
+
     /// A rate against a fixed bar.
     pub(crate) fn rate(what: &str, per_second: f64, bar: f64, beside: String) -> Figure {
         Figure {

@@ -1,23 +1,59 @@
-//! The laboratory: how much simulated time passes in a second, on one core.
+//! The laboratory: how much simulated time passes in a second, on one core, and what a million agents take.
 
 use std::num::NonZeroUsize;
-use std::time::Instant;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use baton_lab::{Algorithm, Wishes, campaign};
 
 use crate::figures::Figure;
+use crate::process::peak_of;
 
 /// Runs per measurement, of which the median of five counts.
 const SEEDS: u64 = 400;
 
-/// Five members that elect by Raft, under the mixed faults, in both rhythms.
-pub(crate) fn measure() -> Vec<Figure> {
+/// How long a million agents may take, flat and regional together.
+const SCALE_TIME: Duration = Duration::from_secs(60);
+/// What memory they may take.
+const SCALE_MEMORY: u64 = 8 << 30;
+/// How often that memory is looked at; the kernel keeps its peak.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Five members that elect by Raft, under the mixed faults, in both rhythms; a million agents.
+pub(crate) fn measure(baton: &Path) -> std::io::Result<Vec<Figure>> {
     let raft = Wishes { nodes: Some(5), ..Wishes::new(Algorithm::Raft) };
     let lan = Wishes { lan: true, ..raft };
-    vec![
+    let mut figures = vec![
         speed("lab: 5-node Raft with faults, agents' timing, on one core", &raft, 5_000.0),
         speed("lab: 5-node Raft with faults, LAN timing, on one core", &lan, 1_000.0),
-    ]
+    ];
+    figures.extend(scale(baton)?);
+    Ok(figures)
+}
+
+/// `baton lab scale` with a million agents, from the outside.
+fn scale(baton: &Path) -> std::io::Result<[Figure; 2]> {
+    let begun = Instant::now();
+    let mut command = Command::new(baton);
+    command.args(["lab", "scale", "--agents", "1000000"]).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::null()).spawn()?;
+    let mut peak = 0;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        peak = peak.max(peak_of(child.id()).unwrap_or(0));
+        std::thread::sleep(LOOK);
+    };
+    let took = begun.elapsed();
+    if !status.success() {
+        return Err(std::io::Error::other(format!("`baton lab scale` has ended: {status}")));
+    }
+    Ok([
+        Figure::at_most("lab scale: a million agents, flat and regional", took, SCALE_TIME, String::new()),
+        Figure::memory("lab scale: the most memory it had", peak, SCALE_MEMORY),
+    ])
 }
 
 fn speed(what: &str, wishes: &Wishes, bar: f64) -> Figure {

@@ -134,7 +134,7 @@ fn measure(names: &[String]) -> std::io::Result<Vec<Figure>> {
         figures.extend(failover::measure(&baton)?);
     }
     if named("lab") {
-        figures.extend(lab::measure());
+        figures.extend(lab::measure(&baton)?);
     }
     if named("kubernetes") {
         figures.extend(peer_kubernetes::measure(&baton)?);

@@ -56,13 +56,23 @@ impl Process {
 
     /// What memory it has, in bytes.
     pub(crate) fn memory(&self) -> std::io::Result<u64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
-        kilobytes
-            .map(|kilobytes| kilobytes * 1024)
-            .ok_or_else(|| std::io::Error::other("the server has no memory"))
+        status(self.child.id(), "VmRSS:")
     }
+}
+
+/// The most memory that a process has had, in bytes.
+pub(crate) fn peak_of(process: u32) -> std::io::Result<u64> {
+    status(process, "VmHWM:")
+}
+
+/// What the kernel says of a process's memory, in bytes.
+fn status(process: u32, what: &str) -> std::io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(what));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
+    kilobytes
+        .map(|kilobytes| kilobytes * 1024)
+        .ok_or_else(|| std::io::Error::other("the process has no memory"))
 }
 
 /// Where [`stat`] has what a process used, in itself and in the kernel, in ticks of 10 ms.

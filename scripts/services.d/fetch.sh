@@ -54,6 +54,18 @@ debian_packages() {
     for deb in "$work"/debs/*.deb; do dpkg-deb -x "$deb" "$work/out"; done
 }
 
+# debian_package_alone PACKAGE: unpacks it without what it needs, for one program that needs none of that.
+debian_package_alone() {
+    need apt-get "this needs Debian or a system like it"
+    mkdir "$work/debs"
+    chmod 777 "$work/debs"
+    if ! (cd "$work/debs" && apt-get download "$1"); then
+        if [[ $(id -u) == 0 ]]; then apt-get update; fi
+        (cd "$work/debs" && apt-get download "$1") || no "apt cannot download $1"
+    fi
+    dpkg-deb -x "$work"/debs/*.deb "$work/out"
+}
+
 # debian_install PACKAGE...: for what works only in its own place. Starts no service.
 debian_install() {
     if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then return 1; fi

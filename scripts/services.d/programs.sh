@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # cache, release, etcd_bin: scripts/services
-# Servers that are only got: benchmarks start them by themselves, each time with nothing in them. They are left out
+# Programs that are only got: benchmarks and checks start them by themselves, each time with nothing in them. They are left out
 # unless they are named.
 
 # Of the system's own release (7.0 in Debian 12), as it is had or unpacked into the cache.
@@ -34,3 +34,24 @@ check_redis() { LD_LIBRARY_PATH=$(redis_libraries) "$(redis_bin)" --version; }
 get_etcd_server() { get_etcd; }
 start_etcd_server() { export_as BATON_TEST_ETCD_SERVER "$etcd_bin/etcd"; }
 check_etcd_server() { "$etcd_bin/etcd" --version; }
+
+# Only promtool of Debian's prometheus, and nothing that the server needs.
+promtool_cache=promtool-$release
+
+promtool_bin() {
+    local file
+    for file in /usr/bin/promtool "$cache/$promtool_cache/usr/bin/promtool"; do
+        if [[ -x $file ]]; then
+            echo "$file"
+            return 0
+        fi
+    done
+}
+
+get_promtool() {
+    if [[ -n $(promtool_bin) ]]; then return 0; fi
+    once "$promtool_cache" debian_package_alone prometheus
+}
+
+start_promtool() { export_as BATON_TEST_PROMTOOL "$(promtool_bin)"; }
+check_promtool() { "$(promtool_bin)" --version; }

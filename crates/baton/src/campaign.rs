@@ -130,7 +130,17 @@ impl Coordinator {
             changed: false,
             waits_in_line: false,
         };
-        let outcome = line.wait().await;
+        let outcome = match &campaign.bid.region {
+            None => line.wait().await,
+            Some(region) => tokio::select! {
+                outcome = line.wait() => outcome,
+                why = region.over() => Err(Error::Lost(why)),
+            },
+        };
+        if let (Err(Error::Lost(why)), Some(_)) = (&outcome, &campaign.bid.region) {
+            // It may have been granted in this very moment; nothing was done under it, and if this fails, it runs out.
+            let _ = self.hasty().give_up(election, credential, why).await;
+        }
         // Only who was told to wait stands there: a credential that leads is not given up by a failure.
         if outcome.is_err() && line.waits_in_line {
             let _ = self.hasty().release(election, Epoch(0), credential, None).await;
@@ -255,6 +265,9 @@ impl Line<'_> {
             Refusal::Stale { .. }
             | Refusal::WrongKey { .. }
             | Refusal::UnknownElection { .. }
+            | Refusal::NoSuchItem { .. }
+            | Refusal::OutOfTurn { .. }
+            | Refusal::Exhausted { .. }
             | Refusal::Invalid { .. } => return Err(refusal.into()),
         };
         let until = boot::now() + wait.min(LOOK_AGAIN.plus(jitter(Span::secs(1))));
@@ -277,7 +290,7 @@ impl Line<'_> {
             let wait = self.give_up_at.map_or(LOOK_AGAIN, |at| at.since(boot::now()).min(LOOK_AGAIN));
             let (local, acquire) = (&self.coordinator.local, bid.acquire(self.credential));
             let asked = local.acquire_in_line(decider, self.election, &acquire, self.credential, wait).await;
-            return (asked, true);
+            return (asked.map(|grant| Grant { region: bid.region.clone(), ..grant }), true);
         }
         let first = match seen.reading {
             Some(reading) => First::Seen(Box::new(reading)),
@@ -300,7 +313,10 @@ impl Line<'_> {
             return Ok(Next::Ask(None));
         }
         let compares = document.policy.select.compares();
-        if compares {
+        // Whom the policy bars must not stand in the way of the others.
+        let failing = &self.campaign.bid.failing;
+        let barred = document.policy.depends.iter().any(|name| failing.contains(name));
+        if compares && !barred {
             self.stand().await?;
         } else if self.enlist_at.take().is_some() {
             self.stand_down().await;

@@ -79,7 +79,7 @@ pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store
         "firestore" => notified(url, async |url| Ok(baton_store_firestore::open(url).await?)).await,
         #[cfg(feature = "spanner")]
         "spanner" => notified(url, async |url| Ok(baton_store_spanner::open(url).await?)).await,
-        other => Err(unknown(other).into()),
+        _ => Err(unknown(url).into()),
     }
 }
 
@@ -102,11 +102,21 @@ async fn notified(
     Ok(baton_pubsub::notified(store, &project, topic).await?)
 }
 
-fn unknown(scheme: &str) -> UrlError {
+fn unknown(url: &StoreUrl) -> UrlError {
+    let scheme = url.scheme.as_str();
     if let Some((_, feature, _)) = ON_REQUEST.iter().find(|(known, ..)| *known == scheme) {
         return UrlError::new(
             format!("this Baton was built without the store `{scheme}:`"),
-            format!("build with it: cargo install --path crates/cli --features {feature} (or all-stores)"),
+            format!(
+                "build with it: in a program by features = [\"{feature}\"] of the dependency `baton`, the command by cargo install \
+                 --path crates/cli --features {feature} (or all-stores)"
+            ),
+        );
+    }
+    if is_address(url) {
+        return UrlError::new(
+            format!("`{}` names no kind of store", url.shown()),
+            format!("if a server listens there, write http://{}", url.shown()),
         );
     }
     let list = |schemes: &mut dyn Iterator<Item = &str>| {
@@ -118,6 +128,13 @@ fn unknown(scheme: &str) -> UrlError {
         format!("no store has the scheme `{scheme}:`"),
         format!("Baton has {always}, and if built with them {on_request}"),
     )
+}
+
+/// Whether a store's name is the address of a server, without a scheme: `HOST:PORT`.
+fn is_address(url: &StoreUrl) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let port = url.rest.split([',', '/']).next().unwrap_or_default();
+    !url.rest.contains('@') && (digits(port) || url.scheme.starts_with('['))
 }
 
 /// A path, with `~` for the home folder.
@@ -134,5 +151,35 @@ fn expand(url: &StoreUrl) -> Result<PathBuf, UrlError> {
         Some((rest, Some(home))) => Ok(home.join(rest)),
         Some((_, None)) => Err(UrlError::new("there is no home folder", "write the whole path")),
         None => Ok(Path::new(path).to_path_buf()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> UrlError {
+        unknown(&url.parse().unwrap())
+    }
+
+    #[test]
+    fn an_address_without_a_scheme_is_told_what_to_write() {
+        for url in ["localhost:7420", "127.0.0.1:7420", "a:1,b:2", "[::1]:7420"] {
+            assert!(refused(url).hint.ends_with(&format!("write http://{url}")), "{url}: {:?}", refused(url));
+        }
+        for url in ["nosuch:dir", "me:secret@h", "me:1@h"] {
+            let error = refused(url);
+            assert!(
+                error.hint.contains("file:") && !format!("{error:?}").contains("secret"),
+                "{url}: {error:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_not_built_in_is_had_by_a_feature_of_the_library_or_of_the_command() {
+        let error = refused("http://h");
+        assert!(error.hint.contains("features = [\"http\"]"), "{error:?}");
+        assert!(error.hint.contains("cargo install"), "{error:?}");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use baton_election::command::{Acknowledge, Acquire, Finding, Pass, Release, Renew, Report, WriteCheckpoint};
+use baton_election::covers::Covers;
 use baton_election::document::{Checkpoint, Reference, Transition};
 use baton_election::operator::{Act, OperatorKey, SignedAct};
 use baton_election::policy::Limits;
@@ -19,6 +20,8 @@ use crate::connect;
 use crate::error::Error;
 use crate::local::{Executed, First, Local};
 use crate::memory::Memory;
+use crate::region::Region;
+use crate::served::SERVERS;
 
 /// A client of one store. Clones share what they have seen.
 #[derive(Clone)]
@@ -47,6 +50,11 @@ impl View {
     pub fn leader(&self) -> Option<&baton_election::document::Leader> {
         self.document.as_ref()?.current_leader(self.age)
     }
+
+    /// Since when nobody leads what somebody led.
+    pub fn leaderless(&self) -> Option<baton_election::handover::Leaderless> {
+        self.document.as_ref()?.leaderless(self.age)
+    }
 }
 
 /// What an agent asks for when it wants to lead.
@@ -70,6 +78,10 @@ pub struct Bid {
     pub limits: Limits,
     /// Where it is reached while it leads.
     pub contact: Option<String>,
+    /// The region that it leads, an election right below: it leads only while it leads that.
+    pub region: Option<Region>,
+    /// What fails of all that it depends on: bars it where the policy says that a leader needs it.
+    pub failing: BTreeSet<String>,
 }
 
 impl Bid {
@@ -81,6 +93,8 @@ impl Bid {
             capabilities: self.capabilities.clone(),
             limits: self.limits.clone(),
             contact: self.contact.clone(),
+            region: self.region.as_ref().map(Region::proof),
+            failing: self.failing.clone(),
             ..Acquire::new(self.agent.clone(), credential.incarnation, credential.key.hash())
         }
     }
@@ -97,6 +111,8 @@ impl Bid {
             load: 0,
             limits: Limits::default(),
             contact: None,
+            region: None,
+            failing: BTreeSet::new(),
         }
     }
 }
@@ -116,6 +132,8 @@ pub struct Grant {
     pub document: Document,
     /// It had been granted before.
     pub repeated: bool,
+    /// The region under which it was granted: it lasts no longer than that.
+    pub region: Option<Region>,
 }
 
 /// A renewal that was answered.
@@ -132,9 +150,15 @@ pub struct Renewed {
 }
 
 impl Grant {
+    /// How long it can be used after each renewal: as long as the lease lasts, or that of the region, if that is shorter.
+    pub fn lasts(&self) -> Span {
+        self.region.as_ref().map_or(self.ttl, |region| self.ttl.min(region.ttl()))
+    }
+
     /// When the holder must have stopped, unless it renews.
     pub fn deadline(&self) -> Moment {
-        Margins::STANDARD.deadline(self.asked_at, self.ttl)
+        let own = Margins::STANDARD.deadline(self.asked_at, self.ttl);
+        self.region.as_ref().map_or(own, |region| own.min(region.deadline()))
     }
 }
 
@@ -281,18 +305,33 @@ impl Coordinator {
         reason: Option<String>,
         noticed_at: Option<Moment>,
     ) -> Result<Grant, Error> {
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
-            let noticed = noticed_at.map(|noticed| boot::now().since(noticed));
-            Command::Acquire(Acquire { reason: reason.clone(), noticed, ..bid.acquire(credential) })
+        let region = match &bid.region {
+            Some(region) => Some(region.shown_to(self).await?),
+            None => None,
         };
+        let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
+            let (reason, region) = (reason.clone(), region.clone());
+            let noticed = noticed_at.map(|noticed| boot::now().since(noticed));
+            Command::Acquire(Acquire { reason, noticed, region, ..bid.acquire(credential) })
+        };
+        if self.decides_here() && election.as_str() != SERVERS {
+            // Somebody may have paused everything, or ended that, since this process looked last.
+            self.local.fresh_info(self.patience, true).await?;
+        }
         let Executed { answer, document, asked_at, .. } =
             self.local.execute(election, self.patience, first, &make).await?;
         match answer {
             Answer::Granted { epoch, ttl, repeated, .. } => {
-                Ok(Grant { epoch, credential, ttl, asked_at, document, repeated })
+                let region = bid.region.clone();
+                Ok(Grant { epoch, credential, ttl, asked_at, document, repeated, region })
             }
             other => unreachable!("an acquire is granted or refused, not {other:?}"),
         }
+    }
+
+    /// Whether decisions are made in this process, not by the store.
+    fn decides_here(&self) -> bool {
+        self.store().decider().is_none() && self.store().native().is_none()
     }
 
     /// Renews a lease.
@@ -365,6 +404,7 @@ impl Coordinator {
                 summary: content.summary.clone(),
                 state: content.state.clone(),
                 reference: content.reference.clone(),
+                covers: content.covers.clone(),
             })
         };
         self.prime(election, &make).await?;
@@ -391,7 +431,8 @@ impl Coordinator {
         Ok(self.local.execute(election, self.patience, First::Look, &make).await?.answer)
     }
 
-    /// Says that the leader is not useful.
+    /// Says that the leader is not useful, or gives a verdict on its output: where the policy counts verdicts it is the next one, and if its
+    /// answer is lost it still counts once. Of two judges that speak at the same moment one may not be heard.
     pub async fn report(
         &self,
         election: &ElectionName,
@@ -401,9 +442,16 @@ impl Coordinator {
         by: &AgentName,
         credential: Option<Credential>,
     ) -> Result<Answer, Error> {
+        let number = match finding.verdict() {
+            Some(_) => {
+                let leader = self.view(election).await?.document.and_then(|document| document.leader);
+                leader.filter(|leader| leader.epoch == epoch).map(|leader| leader.verdicts.given + 1)
+            }
+            None => None,
+        };
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
             let (by, detail) = (by.clone(), detail.to_string());
-            Command::Report(Report { epoch, finding, detail, by, credential })
+            Command::Report(Report { epoch, finding, detail, by, credential, number })
         };
         Ok(self.local.execute(election, self.patience, First::Look, &make).await?.answer)
     }
@@ -452,20 +500,35 @@ impl Coordinator {
         key: &OperatorKey,
         act: &Act,
     ) -> Result<Answer, Error> {
+        self.operate_urgently(election, key, act, None).await
+    }
+
+    /// The same; with a reason, without waiting for the other operators that the policy asks for, if it lets one act alone.
+    pub async fn operate_urgently(
+        &self,
+        election: &ElectionName,
+        key: &OperatorKey,
+        act: &Act,
+        break_glass: Option<&str>,
+    ) -> Result<Answer, Error> {
         // Signed for what the first look shows, so that a retry after a lost reply is known as the same act, and so that an
         // act meant for one leadership does not hit the next.
         let signed: OnceLock<SignedAct> = OnceLock::new();
         let make = |document: Option<&Document>, store: StoreId, floor: Epoch| {
+            let why = break_glass.map(str::to_string);
             let sign = || match document {
-                Some(document) => key.sign(document, act.clone()),
-                None => key.sign(&Document::new(election.clone(), store, floor, &[]), act.clone()),
+                Some(document) => key.sign_urgently(document, act.clone(), why.clone()),
+                None => {
+                    let blank = Document::new(election.clone(), store, floor, &[]);
+                    key.sign_urgently(&blank, act.clone(), why.clone())
+                }
             };
             Command::Operate(signed.get_or_init(sign).clone())
         };
         self.prime(election, &make).await?;
         match self.local.execute(election, self.patience, First::Look, &make).await {
             Err(Error::Store(error @ StoreError::Diverged { .. })) => {
-                self.settle(election, key, act, error).await
+                self.settle(election, key, (act, break_glass), error).await
             }
             outcome => Ok(outcome?.answer),
         }
@@ -481,4 +544,6 @@ pub struct CheckpointContent {
     pub state: String,
     /// Where a larger state lies.
     pub reference: Option<Reference>,
+    /// What it covers beside itself: [`crate::covers`].
+    pub covers: Option<Covers>,
 }

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::coordinator::{Bid, CheckpointContent, Coordinator, Grant};
 use crate::error::Error;
+use crate::region::Region;
 use crate::renewer::{Renewer, Shared};
 use crate::seat::{Seat, Status};
 
@@ -52,13 +53,16 @@ impl Leadership {
         grant: Grant,
     ) -> Result<Leadership, Error> {
         let (seat, tenure) = Seat::take(&grant)?;
+        let deadline = seat.deadline();
         let shared = Arc::new(Shared {
             seat,
+            region: grant.region.clone(),
+            lease_until: AtomicU64::new(tenure.deadline().as_nanos()),
             progress: AtomicBool::new(false),
             spent_tokens: AtomicU64::new(0),
             promotion: AtomicU64::new(0),
             phase: std::sync::Mutex::new(None),
-            terms: watch::Sender::new(Terms { token: grant.epoch, deadline: tenure.deadline() }),
+            terms: watch::Sender::new(Terms { token: grant.epoch, deadline }),
             nudge: tokio::sync::Notify::new(),
         });
         let granted_at = boot::now();
@@ -103,6 +107,15 @@ impl Leadership {
     /// Token and deadline, and every change of them.
     pub fn terms(&self) -> watch::Receiver<Terms> {
         self.shared.terms.subscribe()
+    }
+
+    /// The region under which it leads, if it leads under one.
+    pub fn region(&self) -> Option<&Region> {
+        self.shared.region.as_ref()
+    }
+
+    pub(crate) fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
     }
 
     /// The election.
@@ -166,7 +179,12 @@ impl Leadership {
 
     /// Takes on what the predecessor left.
     pub async fn acknowledge(&self, checkpoint: &Checkpoint) -> Result<Answer, Error> {
-        self.coordinator.acknowledge(&self.election, self.token(), self.credential, checkpoint).await
+        let answer =
+            self.coordinator.acknowledge(&self.election, self.token(), self.credential, checkpoint).await?;
+        let mut said = self.shared.phase.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // The acknowledgement is what ends it, and no later renewal may say otherwise.
+        said.take_if(|phase| *phase == Phase::Synchronising);
+        Ok(answer)
     }
 
     /// Gives the leadership back. The work under it has stopped.

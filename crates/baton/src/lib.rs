@@ -20,11 +20,16 @@
 //! than 1 %. Does not guarantee that work stops by itself when the leadership is lost, nor anything about a process that
 //! is suspended between the check and the act: show the token to a fence where the work is done.
 
+mod agents;
+mod alerts;
+mod audit;
 mod backoff;
 mod campaign;
 mod connect;
 mod coordinator;
+pub mod covers;
 mod error;
+mod everything;
 mod fences;
 mod follow;
 mod leadership;
@@ -34,15 +39,19 @@ mod many;
 mod memory;
 mod native;
 mod operators;
+mod region;
 mod renewer;
 mod seat;
 mod served;
 mod session;
 mod settle;
+mod sign_in;
 mod stand;
 mod there;
 mod tokens;
+pub mod toolbox;
 
+pub use agents::{AgentView, Presence};
 pub use backoff::Patience;
 pub use baton_election as election;
 pub use baton_election::command::Renew as Renewal;
@@ -59,7 +68,10 @@ pub use leadership::{Leadership, Terms};
 pub use locate::{default_store, locate};
 pub use memory::Memory;
 pub use operators::Spread;
+pub use region::Region;
 pub use seat::Status;
 pub use served::SERVERS;
 pub use session::{Riding, Session};
+pub use sign_in::SignInLink;
 pub use tokens::NewToken;
+pub use toolbox::{Mandate, Toolbox, WorkerKey};

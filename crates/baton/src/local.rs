@@ -16,6 +16,7 @@ use baton_store::{
     Clock, Expect, HistoryKept, Key, Reading, Record, Store, StoreError, Trace, Version, boot,
 };
 
+use crate::audit;
 use crate::backoff::{Backoff, Patience};
 use crate::error::Error;
 use crate::memory::Memory;
@@ -306,6 +307,10 @@ impl Local {
     ) -> Result<Step<Option<(Answer, Document)>>, Error> {
         let (floor, vanished_lease) = self.memory().vanished(election, boot::now());
         let command = make(document, info.id, floor);
+        if election.as_str() != served::SERVERS {
+            // The servers themselves go on: without them nobody could end the pause.
+            info.allow(&command)?;
+        }
         let evidence = Evidence {
             election,
             store: info.id,
@@ -420,6 +425,9 @@ impl Local {
 
     /// What falls out of a record must stand in the list beside it first.
     async fn before_swap(&self, key: &Key, old: Option<&Record>, next: &Record) -> Result<(), Error> {
+        if let Some((book, entry)) = audit::pushed_out(key, old, next) {
+            self.record_act(book, entry).await?;
+        }
         match (key, old, next) {
             (Key::Election(election), Some(Record::Election(old)), Record::Election(next)) => {
                 match old.pushes_out(next) {
@@ -522,8 +530,7 @@ impl Local {
     pub(crate) async fn fresh_info(&self, patience: Patience, make: bool) -> Result<Arc<StoreInfo>, Error> {
         let mut id = [0; 8];
         getrandom::fill(&mut id).map_err(std::io::Error::other)?;
-        let fresh =
-            StoreInfo { id: StoreId(id), created: boot::wall(), operator_keys: Vec::new(), orders: 0 };
+        let fresh = StoreInfo::new(StoreId(id), boot::wall());
         let info = self
             .change(&Key::Store, patience, |look| match look.record {
                 Some(Record::Store(info)) => Ok(Step::Done(info.clone())),

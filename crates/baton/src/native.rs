@@ -7,6 +7,7 @@ use baton_election::command::{Acquire, Renew};
 use baton_election::document::{Cause, Document, Leader, Phase, State};
 use baton_election::policy::Limits;
 use baton_election::time::Span;
+use baton_election::usefulness::Verdicts;
 use baton_election::{
     Answer, Command, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, StoreId,
 };
@@ -181,11 +182,13 @@ fn document(election: &ElectionName, leader: &NativeLeader, ttl: Span) -> Docume
         renewals: 0,
         offered: false,
         contact: None,
+        region: None,
         phase: Phase::Serving,
         limits: Limits::default(),
         held: Span::ZERO,
         idle: Span::ZERO,
         spent_tokens: 0,
+        verdicts: Verdicts::default(),
         acquired: wall,
         expires: wall + leader.left.unwrap_or(ttl),
     });

@@ -7,7 +7,7 @@ use baton_election::command::Renew;
 use baton_election::document::{Leader, Phase};
 use baton_election::lease::renewal_interval;
 use baton_election::time::{Moment, Span};
-use baton_election::{Answer, Credential, ElectionName, Refusal, Standing, Tenure};
+use baton_election::{Answer, Credential, ElectionName, Margins, Refusal, Standing, Tenure};
 use baton_store::{BoxStream, Change, HistoryKept, Key, StoreError, boot};
 use futures_util::StreamExt;
 use tokio::sync::watch;
@@ -16,6 +16,7 @@ use crate::backoff::{Backoff, Patience};
 use crate::coordinator::{Coordinator, Grant, Renewed};
 use crate::error::Error;
 use crate::leadership::Terms;
+use crate::region::Region;
 use crate::seat::{Seat, Status};
 
 /// When a leader puts its own transition into the history: not at once, since it has better things to do.
@@ -24,6 +25,10 @@ const RECORD_AFTER: Span = Span::millis(50);
 /// What the holder and the renewing task share. `ensure` reads it without a lock.
 pub(crate) struct Shared {
     pub(crate) seat: Seat,
+    /// The region under which it leads, if it leads under one.
+    pub(crate) region: Option<Region>,
+    /// The deadline of its own lease in nanoseconds on the boot-time clock; the seat's is the region's if that is earlier.
+    pub(crate) lease_until: AtomicU64,
     pub(crate) progress: AtomicBool,
     pub(crate) spent_tokens: AtomicU64,
     /// In nanoseconds from the grant until the work began; zero until then.
@@ -39,11 +44,15 @@ impl Shared {
     ///
     /// Returns why it is lost. `reserve` is what is left of the lease when a renewal is overdue.
     async fn run_out(&self, reserve: Span) -> String {
+        // A short lease of a region leaves little at all times.
+        let of_region =
+            self.region.as_ref().map(|region| Margins::STANDARD.usable(region.ttl()).scaled(1, 2));
+        let reserve = of_region.map_or(reserve, |of_region| reserve.min(of_region));
         loop {
             let deadline = self.seat.deadline();
             let now = boot::now();
             if now >= deadline {
-                return "no renewal was answered in time".to_string();
+                return self.why_run_out();
             }
             let overdue = now >= deadline - reserve;
             if overdue {
@@ -52,6 +61,47 @@ impl Shared {
             let until = if overdue { deadline } else { deadline - reserve };
             if let Err(error) = boot::sleep_until(until).await {
                 return format!("the clock cannot be waited for: {error}");
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn why_run_out(&self) -> String {
+        if let Some(why) = self.region.as_ref().and_then(Region::lost) {
+            return why;
+        }
+        match &self.region {
+            Some(region) if region.deadline() <= self.seat.deadline() => {
+                format!("the lease of {} was not renewed in time", region.election())
+            }
+            Some(_) | None => "no renewal was answered in time".to_string(),
+        }
+    }
+
+    /// What lease and region allow.
+    fn allowed(&self) -> Moment {
+        let own = Moment::from_nanos(self.lease_until.load(Ordering::Acquire));
+        self.region.as_ref().map_or(own, |region| own.min(region.deadline()))
+    }
+
+    /// Follows the region: what it leads ends with it, and lasts as long as it lasts. Returns why it is lost.
+    async fn follow_region(&self) -> String {
+        let Some(mut region) = self.region.clone() else { return std::future::pending().await };
+        loop {
+            let (from, to) = (self.seat.deadline(), self.allowed());
+            // What is lost has no deadline that could move.
+            if boot::now() >= from.min(to) {
+                return self.why_run_out();
+            }
+            if from != to {
+                if !self.seat.moved(from, to) {
+                    return self.why_run_out();
+                }
+                self.terms.send_modify(|terms| terms.deadline = to);
+            }
+            if let Some(why) = region.changed().await {
+                return why;
             }
         }
     }
@@ -102,6 +152,7 @@ impl Renewer {
         let why = tokio::select! {
             why = self.renew_until_lost() => why,
             why = shared.run_out(reserve) => why,
+            why = shared.follow_region() => why,
         };
         shared.seat.lose(&why);
     }
@@ -183,9 +234,8 @@ impl Renewer {
         let mut backoff = Backoff::new(Patience { longest, ..Patience::default() }.endless());
         loop {
             let progress = self.shared.progress.swap(false, Ordering::AcqRel);
-            let renewal = self.renewal(progress);
             let patience = boot::now() + renewal_interval(self.tenure.ttl());
-            let answered = within(patience, self.coordinator.renew(&self.election, &renewal)).await;
+            let answered = within(patience, self.ask(progress)).await;
             match answered.unwrap_or_else(|| Err(self.unanswered())) {
                 Ok(renewed) => return self.answered(&renewed),
                 Err(Error::Refused(refusal)) => return Err(refused(&refusal)),
@@ -198,6 +248,15 @@ impl Renewer {
             let until = (boot::now() + delay).min(self.tenure.deadline());
             boot::sleep_until(until).await.map_err(|error| error.to_string())?;
         }
+    }
+
+    /// Renews once, showing the region as it stands.
+    async fn ask(&self, progress: bool) -> Result<Renewed, Error> {
+        let mut renewal = self.renewal(progress);
+        if let Some(region) = &self.shared.region {
+            renewal.region = Some(region.shown_to(&self.coordinator).await?);
+        }
+        self.coordinator.renew(&self.election, &renewal).await
     }
 
     fn unanswered(&self) -> Error {
@@ -216,13 +275,14 @@ impl Renewer {
             spent_tokens: (spent > 0).then_some(spent),
             phase,
             promotion: (promotion > 0).then(|| Span::nanos(promotion)),
+            region: None,
         }
     }
 
     fn answered(&mut self, renewed: &Renewed) -> Result<(), String> {
         match &renewed.answer {
             Answer::Renewed { epoch, awaiting_approval, .. } => {
-                let (now, before) = (boot::now(), self.tenure.deadline());
+                let (now, before) = (boot::now(), self.shared.seat.deadline());
                 let too_late = || Err("a renewal was answered after the deadline".to_string());
                 if self.tenure.renewed(renewed.asked_at, now) == Standing::Lost {
                     return too_late();
@@ -230,8 +290,10 @@ impl Renewer {
                 self.tenure.lasts(renewed.ttl.unwrap_or(self.tenure.ttl()));
                 self.limit_at = renewed.limit_in.map(|limit| now + limit);
                 self.shared.seat.heard(*epoch, *awaiting_approval);
-                let deadline = self.tenure.deadline();
-                if !self.shared.seat.renewed(before, deadline) {
+                self.shared.lease_until.store(self.tenure.deadline().as_nanos(), Ordering::Release);
+                let deadline = self.shared.allowed();
+                // What is lost has no deadline that could move.
+                if now >= before || !self.shared.seat.renewed(before, deadline) {
                     return too_late();
                 }
                 self.shared.terms.send_replace(Terms { token: *epoch, deadline });

@@ -41,11 +41,12 @@ impl Seat {
     /// A leader's with this grant, unless it was heard of too late.
     pub(crate) fn take(grant: &Grant) -> Result<(Seat, Tenure), Error> {
         let tenure = Tenure::granted(grant.asked_at, grant.ttl, Margins::STANDARD);
-        if boot::now() >= tenure.deadline() {
+        let deadline = grant.deadline();
+        if boot::now() >= deadline {
             return Err(Error::Lost("the grant arrived after its own deadline".to_string()));
         }
         let seat = Seat {
-            deadline: AtomicU64::new(tenure.deadline().as_nanos()),
+            deadline: AtomicU64::new(deadline.as_nanos()),
             epoch: AtomicU64::new(grant.epoch.0),
             awaiting: AtomicBool::new(false),
             status: watch::Sender::new(Status::Safe),
@@ -105,10 +106,15 @@ impl Seat {
         self.awaiting.store(awaiting, Ordering::Release);
     }
 
+    /// Its deadline moves, unless it is lost. Says whether it did.
+    pub(crate) fn moved(&self, from: Moment, to: Moment) -> bool {
+        let (from, to) = (from.as_nanos(), to.as_nanos());
+        self.deadline.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
     /// It was renewed: its deadline moves, unless it is lost. Says whether it did.
     pub(crate) fn renewed(&self, from: Moment, to: Moment) -> bool {
-        let (from, to) = (from.as_nanos(), to.as_nanos());
-        let moved = self.deadline.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let moved = self.moved(from, to);
         if moved {
             self.tell(if self.is_awaiting() { Status::AwaitingApproval } else { Status::Safe });
         }

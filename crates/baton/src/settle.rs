@@ -1,9 +1,13 @@
 //! Two histories of one record, and the operator's word on which one holds.
 
-use baton_election::document::Leader;
+use std::sync::Arc;
+
+use baton_election::audit::Entry;
+use baton_election::document::{Approval, Leader, Pause};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::{
-    Answer, Command, Document, ElectionName, Evidence, Incarnation, KeyHash, Span, State, StoreInfo, decide,
+    Answer, Command, Decision, Document, ElectionName, Evidence, Incarnation, KeyHash, Refusal, Span, State,
+    StoreInfo, decide,
 };
 use baton_store::{Claim, Key, Record, StoreError, boot};
 
@@ -16,26 +20,20 @@ impl Coordinator {
         &self,
         election: &ElectionName,
         key: &OperatorKey,
-        act: &Act,
+        (act, break_glass): (&Act, Option<&str>),
         diverged: StoreError,
     ) -> Result<Answer, Error> {
         let StoreError::Diverged { claims, settles, .. } = &diverged else { return Err(diverged.into()) };
         if !matches!(act, Act::Appoint { .. }) {
             return Err(diverged.into());
         }
-        let info = self.local.info(self.patience, true).await?;
-        let Some(base) = common_ground(claims, &info) else { return Err(diverged.into()) };
-        let evidence = Evidence {
-            election,
-            store: info.id,
-            age: Span::ZERO,
-            wall: boot::wall(),
-            floor: base.epoch,
-            vanished_lease: Span::ZERO,
-            operator_keys: &info.operator_keys,
-        };
-        let decision = decide(Some(&base), &Command::Operate(key.sign(&base, act.clone())), &evidence)?;
+        let info = self.local.fresh_info(self.patience, true).await?;
+        let Some(base) = common_ground(claims, &info, act) else { return Err(diverged.into()) };
+        let decision = on_top(&base, key, (act, break_glass), &info)?;
         if let Some(next) = decision.next {
+            for entry in last_acts(claims) {
+                self.keep_act(election, entry).await?;
+            }
             let record = Record::Election(Box::new(next));
             self.local.settle(&Key::Election(election.clone()), settles, &record).await?;
         }
@@ -43,11 +41,48 @@ impl Coordinator {
     }
 }
 
+/// What comes of the act on that ground. If it takes more operators than this one, it waits there for them, and nobody leads meanwhile.
+fn on_top(
+    base: &Document,
+    key: &OperatorKey,
+    (act, break_glass): (&Act, Option<&str>),
+    info: &StoreInfo,
+) -> Result<Decision, Refusal> {
+    let evidence = Evidence {
+        election: &base.election,
+        store: info.id,
+        age: Span::ZERO,
+        wall: boot::wall(),
+        floor: base.epoch,
+        vanished_lease: Span::ZERO,
+        operator_keys: &info.operator_keys,
+    };
+    let signed = key.sign_urgently(base, act.clone(), break_glass.map(str::to_string));
+    let mut decision = decide(Some(base), &Command::Operate(signed), &evidence)?;
+    if let (Answer::Signed { .. }, Some(next)) = (&decision.answer, &mut decision.next)
+        && next.state != State::Paused
+    {
+        next.state = State::Paused;
+        let reason = "it had two histories; which one holds waits for more operators".to_string();
+        next.paused = Some(Pause { by: key.public(), reason, at: evidence.wall, halted: false });
+    }
+    Ok(decision)
+}
+
+/// What the claims show of operators' acts.
+fn last_acts(claims: &[Claim]) -> impl Iterator<Item = &Entry> {
+    claims.iter().filter_map(|claim| match claim.record.as_deref() {
+        Some(Record::Election(document)) => document.last_act.as_ref()?.entry.as_ref(),
+        Some(_) | None => None,
+    })
+}
+
 /// A vacant document above every claim. Either claimant may be at work, so that the longest of their leases is waited for,
 /// and neither can shorten the wait for the other by releasing.
 ///
-/// Who the operators are is the store's word: a claim that was made up may name others.
-fn common_ground(claims: &[Claim], info: &StoreInfo) -> Option<Document> {
+/// Who the operators are is the store's word: a claim that was made up may name others. Of what the claims say of the quorum the strictest holds, and if one
+/// of them is paused, so is the ground: otherwise who writes a claim of its own would rid itself of both.
+fn common_ground(claims: &[Claim], info: &StoreInfo, act: &Act) -> Option<Document> {
     let documents: Vec<&Document> = claims
         .iter()
         .filter_map(|claim| match claim.record.as_deref() {
@@ -65,14 +100,104 @@ fn common_ground(claims: &[Claim], info: &StoreInfo) -> Option<Document> {
     let mut ground = (*newest).clone();
     ground.epoch = ground.epoch.next();
     ground.beat = documents.iter().map(|document| document.beat).max().unwrap_or(0) + 1;
-    ground.acts = documents.iter().map(|document| document.acts).max().unwrap_or(0);
+    if let Some(most) = documents.iter().max_by_key(|document| document.acts) {
+        (ground.acts, ground.last_act) = (most.acts, most.last_act.clone());
+    }
+    ground.gathering = None;
     ground.checkpoint =
         documents.iter().filter_map(|document| document.checkpoint.clone()).max_by_key(|left| left.seq);
     if !info.operator_keys.is_empty() {
         ground.operator_keys = info.operator_keys.clone().into();
     }
+    let strictest = documents.iter().max_by_key(|document| {
+        let rules = &document.policy.operators;
+        (rules.needed(act), rules.quorum, !rules.break_glass)
+    });
+    if let Some(strictest) = strictest {
+        let mut rules = strictest.policy.operators.clone();
+        // A claim that was made up may ask for more than there are.
+        rules.quorum = rules.quorum.min(u8::try_from(ground.operator_keys.len().max(1)).unwrap_or(u8::MAX));
+        Arc::make_mut(&mut ground.policy).operators = rules;
+    }
     ground.leader = None;
     ground.outgoing = outgoing;
-    ground.state = State::Vacant;
+    ground.approval = Approval::default();
+    let paused = documents.iter().find(|document| document.state == State::Paused);
+    ground.paused = paused.and_then(|document| document.paused.clone());
+    ground.state = if paused.is_some() { State::Paused } else { State::Vacant };
     Some(ground)
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_election::id::StoreId;
+    use baton_election::{Epoch, WallTime};
+
+    use super::*;
+
+    fn act() -> Act {
+        Act::Appoint { agent: "a".parse().unwrap(), lasts: None, force: false, reason: String::new() }
+    }
+
+    fn claim(document: Document) -> Claim {
+        let record = Some(Box::new(Record::Election(Box::new(document.clone()))));
+        Claim { epoch: document.epoch, leader: None, at: String::new(), record }
+    }
+
+    fn keys() -> [OperatorKey; 2] {
+        [1, 2].map(|seed| OperatorKey::from_seed([seed; 32]))
+    }
+
+    fn info() -> StoreInfo {
+        StoreInfo {
+            operator_keys: keys().map(|key| key.public()).to_vec(),
+            ..StoreInfo::new(StoreId([1; 8]), WallTime::default())
+        }
+    }
+
+    /// One history with rules, and another, higher one, whose writer has left them out.
+    fn histories(change: impl Fn(&mut Document)) -> [Claim; 2] {
+        let keys = keys().map(|key| key.public());
+        let plain = Document::new("e".parse().unwrap(), StoreId([1; 8]), Epoch(3), &keys);
+        let mut ruled = plain.clone();
+        change(&mut ruled);
+        [claim(ruled), claim(Document { epoch: Epoch(9), ..plain })]
+    }
+
+    #[test]
+    fn a_history_that_leaves_the_quorum_out_does_not_end_it() {
+        let claims = histories(|document| Arc::make_mut(&mut document.policy).operators.quorum = 2);
+        let ([one, two], info) = (keys(), info());
+        let ground = common_ground(&claims, &info, &act()).unwrap();
+        let decision = on_top(&ground, &one, (&act(), None), &info).unwrap();
+        assert!(matches!(decision.answer, Answer::Signed { have: 1, need: 2, .. }), "{:?}", decision.answer);
+        let waits = decision.next.unwrap();
+        assert_eq!(
+            (waits.state, waits.reserved_for.is_none()),
+            (State::Paused, true),
+            "nobody leads meanwhile"
+        );
+        let second = on_top(&waits, &two, (&act(), None), &info).unwrap();
+        assert!(matches!(second.answer, Answer::Done { .. }), "{:?}", second.answer);
+        assert!(second.next.unwrap().reserved_for.is_some());
+    }
+
+    #[test]
+    fn a_history_that_leaves_the_pause_out_does_not_end_it() {
+        let claims = histories(|document| {
+            document.state = State::Paused;
+            let pause = Pause {
+                by: keys()[0].public(),
+                reason: "fire".to_string(),
+                at: WallTime::default(),
+                halted: false,
+            };
+            document.paused = Some(pause);
+        });
+        let ground = common_ground(&claims, &info(), &act()).unwrap();
+        let settled = on_top(&ground, &keys()[0], (&act(), None), &info()).unwrap();
+        let settled = settled.next.unwrap();
+        assert_eq!(settled.state, State::Paused);
+        assert_eq!(settled.paused.unwrap().reason, "fire");
+    }
 }

@@ -97,10 +97,11 @@ impl Local {
         let document = self.known_by(election, info.id, &answer, document, asked_at)?;
         // What was granted to an earlier asking may be older than this one: a renewal tells how long it lasts, as for an offer.
         if !offer && !repeated && !document.leader.as_ref().is_some_and(|leader| leader.offered) {
-            return Ok(Grant { epoch, credential, ttl, asked_at, document, repeated });
+            return Ok(Grant { epoch, credential, ttl, asked_at, document, repeated, region: None });
         }
         let asked_at = boot::now();
-        let claim = Command::Renew(Renew::new(epoch, credential));
+        let claim = Renew { region: acquire.region.clone(), ..Renew::new(epoch, credential) };
+        let claim = Command::Renew(claim);
         let claimed = insist(Patience::default(), || decider.execute(election, &claim)).await?;
         match claimed.answer {
             Answer::Renewed { epoch, .. } => {
@@ -108,7 +109,8 @@ impl Local {
                     Some(claimed) => *claimed,
                     None => document,
                 };
-                Ok(Grant { epoch, credential, ttl: claimed.ttl.unwrap_or(ttl), asked_at, document, repeated })
+                let ttl = claimed.ttl.unwrap_or(ttl);
+                Ok(Grant { epoch, credential, ttl, asked_at, document, repeated, region: None })
             }
             // A limit ended it before it began.
             other => Err(Refusal::Stale {

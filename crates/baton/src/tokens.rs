@@ -38,7 +38,7 @@ impl Coordinator {
         Ok(self.known_tokens().await?.shown())
     }
 
-    async fn known_tokens(&self) -> Result<Tokens, Error> {
+    pub(crate) async fn known_tokens(&self) -> Result<Tokens, Error> {
         match self.local.store.read(&Key::Tokens).await?.found {
             Some((Record::Tokens(tokens), _)) => Ok(tokens),
             Some(_) | None => Ok(Tokens::default()),
@@ -117,7 +117,7 @@ impl Coordinator {
                     Some(Record::Tokens(tokens)) => tokens.clone(),
                     Some(_) | None => Tokens::default(),
                 };
-                let next = order.carry_out(&tokens, &info)?;
+                let next = order.carry_out(&tokens, &info, boot::wall())?;
                 Ok(if next == tokens {
                     Step::Done(())
                 } else {

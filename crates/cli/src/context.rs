@@ -27,6 +27,22 @@ pub(crate) struct Global {
     pub(crate) input: Option<String>,
 }
 
+/// For commands without a store: `--store` is not in their help, and refused instead of not heeded.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NoStore {
+    #[arg(long, global = true, hide = true, value_name = "URL")]
+    store: Option<String>,
+}
+
+impl NoStore {
+    pub(crate) fn refuse(&self, command: &str) -> Result<(), Failure> {
+        match self.store {
+            Some(_) => Err(Failure::usage(format!("{command} uses no store"), "leave --store away")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Who acts.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Who {
@@ -73,6 +89,16 @@ impl Context {
         Ok(Context { coordinator, output, url, state, loaded })
     }
 
+    /// That there is nothing to be shown. A place that was mistyped does not look like an empty store.
+    pub(crate) async fn no_elections(&self) -> String {
+        match self.coordinator.info().await {
+            Err(Error::Refused(refusal)) if self.coordinator.store().native().is_none() => {
+                format!("no elections: {refusal} ({})", refusal.hint())
+            }
+            Ok(_) | Err(_) => format!("no elections in {}", self.coordinator.store().location()),
+        }
+    }
+
     /// Keeps what was seen, so that the next call goes on counting.
     pub(crate) fn remember(&self) {
         let memory = self.coordinator.memory();
@@ -113,7 +139,8 @@ impl Context {
         asked_at: Moment,
         ttl: Span,
     ) -> Result<(), Failure> {
-        let lease = KeptLease::new(held.credential, epoch, ttl, asked_at);
+        let region = held.kept.as_ref().and_then(|kept| kept.region.clone());
+        let lease = KeptLease::new(held.credential, epoch, ttl, asked_at).under(region);
         self.state.keep_lease(election, &held.agent, &lease)
     }
 }
@@ -157,6 +184,12 @@ pub(crate) fn usable_for(asked_at: Moment, ttl: Span) -> Span {
     Margins::STANDARD.deadline(asked_at, ttl).since(boot::now())
 }
 
+/// The same under a region, whose lease may end before.
+pub(crate) fn usable_under(region: Option<&baton::Region>, asked_at: Moment, ttl: Span) -> Span {
+    let own = usable_for(asked_at, ttl);
+    region.map_or(own, |region| own.min(region.deadline().since(boot::now())))
+}
+
 /// The lease of the `baton run` that this command runs under, if it is of this election.
 fn inherited(election: &ElectionName) -> Result<Option<Held>, Failure> {
     let (Some(key), Some(agent)) = (followed("BATON_KEY"), variable("BATON_AGENT")) else { return Ok(None) };
@@ -173,7 +206,7 @@ fn inherited(election: &ElectionName) -> Result<Option<Held>, Failure> {
 }
 
 /// What `baton run` gave to CMD: as its file has it, which follows what becomes of the leadership, else as CMD began with it.
-fn followed(name: &str) -> Option<String> {
+pub(crate) fn followed(name: &str) -> Option<String> {
     let file = std::env::var_os(format!("{name}_FILE")).and_then(|path| std::fs::read_to_string(path).ok());
     let text = file.or_else(|| std::env::var(name).ok())?;
     Some(text.trim().to_string()).filter(|text| !text.is_empty())
@@ -185,7 +218,7 @@ fn is_read_only() -> bool {
     mode.is_some_and(|mode| mode.trim() == "read-only")
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

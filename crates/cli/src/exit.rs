@@ -72,12 +72,14 @@ pub(crate) fn of(error: &Error, speaker: Speaker) -> Exit {
 
 fn of_refusal(refusal: &Refusal, speaker: Speaker) -> Exit {
     match (refusal, speaker) {
-        (Refusal::Held { .. } | Refusal::NotEligible { .. }, _) => Exit::Held,
+        (Refusal::Held { .. } | Refusal::NotEligible { .. } | Refusal::Exhausted { .. }, _) => Exit::Held,
         (Refusal::Paused { .. } | Refusal::AwaitingApproval { .. }, _) => Exit::Operator,
         (Refusal::Stale { .. }, Speaker::Guard) => Exit::Stale,
         (Refusal::Stale { .. } | Refusal::WrongKey { .. }, Speaker::Operator) => Exit::Operator,
         (Refusal::Stale { .. } | Refusal::WrongKey { .. }, _) => Exit::Lost,
-        (Refusal::UnknownElection { .. }, _) => Exit::Error,
+        (Refusal::UnknownElection { .. } | Refusal::NoSuchItem { .. } | Refusal::OutOfTurn { .. }, _) => {
+            Exit::Error
+        }
         (Refusal::Invalid { .. }, _) => Exit::Usage,
     }
 }

@@ -27,6 +27,25 @@ pub(crate) fn requests(mut cli: clap::Command, arguments: Vec<String>) -> Result
     objects.iter().map(|object| call(&cli, command, &rest, theirs, object)).collect()
 }
 
+/// A text as it was given, or what `@FILE` or `-` says to read.
+pub(crate) fn text_of(given: &str, what: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    match given.strip_prefix('@') {
+        Some(path) => {
+            let read = std::fs::File::open(path)
+                .and_then(|file| file.take(MAX_INPUT_BYTES).read_to_string(&mut text));
+            read.map_err(|error| {
+                Failure::usage(format!("cannot read the {what} from {path}: {error}"), "give a file of text")
+            })?;
+        }
+        None if given == "-" => {
+            std::io::stdin().take(MAX_INPUT_BYTES).read_to_string(&mut text)?;
+        }
+        None => text.push_str(given),
+    }
+    Ok(text)
+}
+
 /// The value of `--input`, and the other arguments.
 fn take_input(arguments: &[String]) -> Result<Option<(String, Vec<String>)>, Failure> {
     let mut rest = Vec::new();

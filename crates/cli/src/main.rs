@@ -2,22 +2,30 @@
 
 mod commands;
 mod context;
+mod covering;
 mod custody;
 mod exit;
 mod input;
 mod keys;
 mod output;
+mod region;
 mod secrets;
 mod state;
+mod worker_keys;
 
 use std::process::ExitCode;
 
+use baton::election::InvalidName;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use commands::Command;
 use context::Global;
 use exit::Exit;
 use output::{Failure, Outcome, Output};
+
+/// A server's requests are many small pieces of memory, taken by one thread and given back by another.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Decides who is in charge of a fleet of agents, and makes it stick.
 #[derive(Parser, Debug)]
@@ -95,8 +103,15 @@ fn wants_json(arguments: &[String]) -> bool {
     arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
 }
 
-fn parse(arguments: Vec<String>) -> Result<Cli, clap::Error> {
+fn parse(mut arguments: Vec<String>) -> Result<Cli, clap::Error> {
+    // Who asks for help on help gets help.
+    if arguments.get(1).is_some_and(|word| word == "help") {
+        arguments.retain(|word| word != "--help" && word != "-h");
+    }
     let matches = Cli::command().try_get_matches_from(arguments)?;
+    if let Some(misplaced) = commands::misplaced(&matches) {
+        return Err(Cli::command().error(clap::error::ErrorKind::ArgumentConflict, misplaced));
+    }
     Cli::from_arg_matches(&matches)
 }
 
@@ -130,14 +145,17 @@ fn refuse(output: Output, error: &clap::Error) -> ExitCode {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
+    let hint = std::error::Error::source(error).and_then(|why| why.downcast_ref::<InvalidName>());
+    let hint = hint.and_then(|name| baton::Error::from(name.clone()).hint());
     if output.json && !help {
         let text = error.to_string();
         // The first paragraph: what is missing stands below the line that says so.
         let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let message = lines.join(" ").trim_start_matches("error: ").to_string();
-        output.fail(&Failure::usage(message, "see baton --help"));
+        output.fail(&Failure::usage(message, hint.as_deref().unwrap_or("see baton --help")));
     } else {
         let _ = error.print();
+        hint.into_iter().for_each(|hint| output.talk(&format!("hint: {hint}")));
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()))
 }

@@ -134,15 +134,15 @@ impl Output {
         }
         let (red, dim, plain) = if colour() { ("\x1b[31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
         let mut stderr = io::stderr().lock();
-        let _ = writeln!(stderr, "{red}error:{plain} {}", clean(&failure.message));
+        let _ = writeln!(stderr, "{red}error:{plain} {}", clean_lines(&failure.message));
         if let Some(hint) = &failure.hint {
-            let _ = writeln!(stderr, "{dim}hint: {}{plain}", clean(hint));
+            let _ = writeln!(stderr, "{dim}hint: {}{plain}", clean_lines(hint));
         }
     }
 }
 
 /// In one piece: CMD, its warden and others write to the same stderr.
-fn say_at_once(line: &str) {
+pub(crate) fn say_at_once(line: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
@@ -151,9 +151,20 @@ pub(crate) fn colour() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-/// Text of others without the control characters that would steer a terminal.
+/// Text of others in one line, so that it cannot pass for another, and without what would steer a terminal.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    clean_lines(text).replace('\n', " ⏎ ")
+}
+
+/// Text that may have several lines, without the control characters that would steer a terminal.
+pub(crate) fn clean_lines(text: &str) -> String {
+    // Of others' characters, those that turn the direction of what follows, or have no width.
+    let hides = |c| {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns || matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}')
+    };
+    let steers = |c: char| c.is_control() && c != '\n' || hides(c);
+    text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Rows in columns as wide as their widest cell.

@@ -36,6 +36,14 @@ pub(crate) fn too_short(path: &Path) -> Failure {
     )
 }
 
+/// What a secret that is too long is answered with.
+pub(crate) fn too_long(path: &Path, most: usize) -> Failure {
+    Failure::usage(
+        format!("the secret in {} is longer than {most} bytes", path.display()),
+        "see whether it is the right file; 32 random bytes are enough: (umask 077; openssl rand -hex 32 > FILE)",
+    )
+}
+
 /// Whether others than its owner can read a file, or change it. One that this user was given to read, such as a credential of a service
 /// that is root's, is open to a group or by an access list: that shows in the bits of the group.
 fn is_shared(file: &Metadata) -> bool {

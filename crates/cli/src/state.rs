@@ -28,6 +28,9 @@ pub(crate) struct KeptLease {
     pub(crate) asked_at: Moment,
     /// The run of the machine.
     pub(crate) boot: String,
+    /// The region under which it was granted, if under one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) region: Option<ElectionName>,
 }
 
 /// The folders of one store.
@@ -144,7 +147,13 @@ impl StateFolder {
 
 impl KeptLease {
     pub(crate) fn new(credential: Credential, epoch: Epoch, ttl: Span, asked_at: Moment) -> KeptLease {
-        KeptLease { credential, epoch, ttl_ms: ttl.as_millis(), asked_at, boot: Boot::current().boot }
+        let boot = Boot::current().boot;
+        KeptLease { credential, epoch, ttl_ms: ttl.as_millis(), asked_at, boot, region: None }
+    }
+
+    /// The same, of a lease under a region.
+    pub(crate) fn under(self, region: Option<ElectionName>) -> KeptLease {
+        KeptLease { region, ..self }
     }
 }
 
@@ -190,7 +199,7 @@ pub(crate) fn make_private_folder(path: &Path) -> Result<(), Failure> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| cannot(path, &error))
 }
 
-fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
+pub(crate) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
@@ -227,11 +236,15 @@ fn write(path: &Path, text: &[u8], durably: bool) -> Result<(), Failure> {
     })
 }
 
-fn cannot(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(
-        crate::exit::Exit::Error,
-        "system",
-        format!("cannot write {}: {error}", path.display()),
-        "it holds lease keys and must be on a disk with room that this user can write; BATON_STATE_DIR moves it",
-    )
+pub(crate) fn cannot(path: &Path, error: &io::Error) -> Failure {
+    let below = |root: Result<PathBuf, Failure>| root.is_ok_and(|root| path.starts_with(root));
+    let hint = if below(config_root()) {
+        "it holds the operator's key and must be on a disk with room that this user can write; BATON_CONFIG_DIR moves it"
+    } else if below(state_root()) {
+        "it holds lease keys and must be on a disk with room that this user can write; BATON_STATE_DIR moves it"
+    } else {
+        "it must be on a disk with room that this user can write; XDG_RUNTIME_DIR moves what belongs to a run"
+    };
+    let message = format!("cannot write {}: {error}", path.display());
+    Failure::new(crate::exit::Exit::Error, "system", message, hint)
 }

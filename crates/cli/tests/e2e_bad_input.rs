@@ -77,10 +77,9 @@ fn lengths_of_time_that_are_out_of_bounds() {
         failure(&world, &["acquire", "e", "--as", "a", "--ttl", ttl], 2);
     }
     assert!(!world.store().join("e").exists());
-    for ttl in ["1s", "7d"] {
-        world.ok(&["acquire", "e", "--as", "a", "--ttl", ttl]);
-        world.ok(&["release", "e", "--as", "a"]);
-    }
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "7d"]);
+    world.ok(&["release", "e", "--as", "a"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "1s"]);
 }
 
 #[test]
@@ -96,7 +95,7 @@ fn a_grace_over_a_third() {
     let world = World::new();
     let told = failure(&world, &["run", "e", "--ttl", "3s", "--grace", "1001ms", "--", "true"], 2);
     assert!(message(&told).contains("over a third"), "{told}");
-    world.ok(&["run", "e", "--ttl", "3s", "--grace", "1s", "--", "true"]);
+    world.ok(&["run", "e", "--ttl", "30s", "--grace", "10s", "--", "true"]);
 }
 
 #[test]
@@ -289,7 +288,8 @@ fn an_old_copy_of_the_store_that_was_put_back() {
 #[test]
 fn a_store_that_was_wiped_is_another_store() {
     let world = World::folder();
-    world.ok(&["acquire", "e", "--as", "a", "--ttl", "2s"]);
+    // It is to be running still when the next one asks, on a busy machine too.
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "10s"]);
     world.ok(&["fence", "db", "--election", "e", "--token", "1"]);
     copy(&world.store().join("fences"), &world.file("fences"));
     fs::remove_dir_all(world.store()).unwrap();

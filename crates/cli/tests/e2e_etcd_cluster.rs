@@ -41,9 +41,14 @@ fn play(parameters: &str) {
         .collect();
     let led = |what: &str| {
         let begun = Instant::now();
-        let led = support::happens(SOON, || watcher.findings().leader().is_some());
+        let mut leader = None;
+        let led = support::happens(SOON, || {
+            leader = watcher.findings().leader().cloned();
+            leader.is_some()
+        });
         assert!(led, "nobody leads: {what}");
         eprintln!("{what}: led again after {:?}", begun.elapsed());
+        leader.unwrap()
     };
     led("at the beginning");
     cluster.kill(leader);
@@ -60,11 +65,10 @@ fn play(parameters: &str) {
     led("the killed member is back, another is still cut off");
     cluster.cut(cut, false);
     std::thread::sleep(Duration::from_secs(3));
-    led("all are back");
+    let leader = led("all are back");
     // And whoever leads is killed with its warden, so that there is a change under the healed cluster too.
-    let agent = watcher.findings().leader().unwrap().agent.clone();
-    let number: usize = agent.trim_start_matches("agent-").parse().unwrap();
-    let last = watcher.findings().leader().unwrap().token;
+    let (number, last): (usize, u64) =
+        (leader.agent.trim_start_matches("agent-").parse().unwrap(), leader.token);
     processes::kill_with_warden(&mut candidates[number - 1]);
     let next = support::happens(SOON, || watcher.findings().leader().is_some_and(|tree| tree.token > last));
     assert!(next, "nobody leads after a kill in the healed cluster");

@@ -72,7 +72,7 @@ fn a_run_in_one_clone_succeeds_one_in_another() {
     let world = cloned();
     let script = r#"echo "$BATON_TOKEN $BATON_STORE" > "$E2E_WORLD/leads-$BATON_AGENT"; cd /; while :; do sleep 0.1; done"#;
     let run = |clone: &str, agent: &str| {
-        let arguments = ["run", "e", "--as", agent, "--ttl", "6s", "--", "sh", "-c", script];
+        let arguments = ["run", "e", "--as", agent, "--ttl", "40s", "--", "sh", "-c", script];
         command(&world, clone, &arguments).stderr(Stdio::null()).spawn().unwrap()
     };
     let mut first = run("one", "a");

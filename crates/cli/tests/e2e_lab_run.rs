@@ -13,6 +13,8 @@ fn many_seeds_are_played_and_told_in_numbers() {
     assert_eq!(told["two_leaders_ms"], 0);
     assert!(told["speed_up"].as_f64().unwrap() > 1.0, "{told}");
     let again = world.json(&["lab", "run", "--algorithm", "raft", "--seeds", "40", "--threads", "1"]);
+    // No more are started than there is work for.
+    world.ok(&["lab", "run", "--algorithm", "raft", "--seeds", "2", "--threads", "1000000"]);
     for field in ["simulated_ms", "messages", "leaderships", "writes_refused"] {
         assert_eq!(told[field], again[field], "{field} does not depend on the threads");
     }
@@ -36,7 +38,7 @@ fn a_run_is_replayed_the_same_every_time_and_drawn() {
     let replay = ["lab", "replay", "--algorithm", "paxos", "--seed", "5", "--svg", picture.to_str().unwrap()];
     let (first, second) = (world.ok(&replay).stdout, world.ok(&replay).stdout);
     assert_eq!(first, second);
-    assert!(first.contains("LEADS under token") && first.contains("HEALED"), "{first}");
+    assert!(first.contains("LEADS in term") && first.contains("HEALED"), "{first}");
     let svg = std::fs::read_to_string(picture).unwrap();
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     let events =
@@ -57,8 +59,18 @@ fn wrong_wishes_are_told_of() {
     assert!(run(&["--algorithm", "raft", "--seeds", "0"]).contains("--seeds"));
     let last = u64::MAX.to_string();
     assert!(run(&["--algorithm", "raft", "--from", &last, "--seeds", "2"]).contains("the last seed is"));
-    let nowhere =
-        ["lab", "replay", "--algorithm", "ring", "--seed", "1", "--quiet", "--svg", "/nowhere/x.svg"];
-    let failed = world.call(&nowhere).expect(1).stderr;
-    assert!(failed.contains("cannot write /nowhere/x.svg") && failed.contains("hint:"), "{failed}");
+    let replay = |file: &str| {
+        world.call(&["lab", "replay", "--algorithm", "ring", "--seed", "1", "--quiet", "--svg", file])
+    };
+    let nowhere = replay("/nowhere/x.svg").expect(2).stderr;
+    assert!(
+        nowhere.contains("there is no folder /nowhere") && nowhere.contains("mkdir -p /nowhere"),
+        "{nowhere}"
+    );
+    // Nothing is computed for a file that cannot be written.
+    let never = ["lab", "compare", "--seeds", "100000", "--html", "/proc/x.html"];
+    for failed in [replay("/proc/x.svg"), world.call(&never)] {
+        let failed = failed.expect(1).stderr;
+        assert!(failed.contains("cannot write /proc/x.") && failed.contains("hint:"), "{failed}");
+    }
 }

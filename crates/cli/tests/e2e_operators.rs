@@ -313,3 +313,61 @@ fn who_led_before_a_pause_is_told_of_its_own_lease() {
     world.ok(&["release", "e", "--as", "a"]);
     assert_eq!(world.json(&["acquire", "e", "--as", "a"])["token"], 3);
 }
+
+#[test]
+fn a_file_that_only_one_may_open_has_acts_too() {
+    let world = World::new();
+    let store = ["--store", "embedded:team.redb"];
+    let of = |words: &[&'static str]| [words, &store].concat();
+    world.ok(&of(&["init"]));
+    world.ok(&of(&["policy", "e", "--approval", "checkpoints", "--breaker", "3/5m"]));
+    world.ok(&of(&["acquire", "e", "--as", "a"]));
+    world.ok(&of(&["checkpoint", "e", "--as", "a", "--summary", "s"]));
+    world.ok(&of(&["approve", "e"]));
+    world.ok(&of(&["breaker", "reset", "e"]));
+    let status = world.ok(&of(&["status", "e", "--json"])).json();
+    assert_eq!(status["state"], "held");
+    assert_eq!(status["policy"]["breakers"]["generation"], 1);
+}
+
+#[test]
+fn who_approves_sees_what_it_is() {
+    let world = World::new();
+    world.ok(&["init"]);
+    world.ok(&["policy", "e", "--approval", "checkpoints"]);
+    world.ok(&["acquire", "e", "--as", "a"]);
+    world.ok(&["checkpoint", "e", "--as", "a", "--summary", "harmless", "--state", "[\"parser\"]"]);
+    let status = world.ok(&["status", "e"]).stdout;
+    let looked_at = status.split("--checkpoint ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let looked_at = looked_at.unwrap().to_string();
+    // It is allowed to write another while it waits: that is not what was looked at.
+    world.ok(&["checkpoint", "e", "--as", "a", "--summary", "harmless", "--state", "\"drop all\""]);
+    world.call(&["approve", "e", "--checkpoint", &looked_at]).expect(2);
+    let approved = world.ok(&["approve", "e"]);
+    assert!(approved.stderr.contains("state: \"drop all\""), "{approved:?}");
+}
+
+#[test]
+fn text_of_others_passes_for_nothing_else() {
+    let world = World::new();
+    world.ok(&["init"]);
+    let task = "line\nFAKE  held  boss  9\u{1b}[2J\u{200b}";
+    world.ok(&["acquire", "e", "--as", "a", "--task", task]);
+    world.ok(&["checkpoint", "e", "--as", "a", "--summary", "s\nthe leader of e may go on"]);
+    world.ok(&["task", "add", "e", "title", "--body", "text\nFAKE", "--id", "t", "--as", "a"]);
+    for words in
+        [vec!["status"], vec!["status", "e"], vec!["task", "show", "e", "t"], vec!["task", "list", "e"]]
+    {
+        let text = world.ok(&words).stdout;
+        assert!(
+            !text.lines().any(|line| line.starts_with("FAKE") || line.starts_with("the leader")),
+            "{text}"
+        );
+        assert!(!text.contains(['\u{1b}', '\u{200b}']), "{text}");
+    }
+    assert!(world.ok(&["status", "e"]).stdout.contains("line ⏎ FAKE"));
+    world.ok(&["release", "e", "--as", "a", "--reason", "done\nFAKE  appoint"]);
+    world.ok(&["acquire", "e", "--as", "b"]);
+    let history = world.ok(&["history", "e"]).stdout;
+    assert!(!history.lines().any(|line| line.starts_with("FAKE")), "{history}");
+}

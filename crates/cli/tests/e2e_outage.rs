@@ -119,10 +119,10 @@ impl Cmd {
     }
 
     fn becomes_read_only(&self) {
-        until("the mode is read-only and the token is taken away", || {
-            self.mode() == "read-only" && self.token().is_none()
+        until("the mode is read-only, and token and key are taken away", || {
+            let key = fs::read_to_string(&self.key).unwrap();
+            self.mode() == "read-only" && self.token().is_none() && key.is_empty()
         });
-        assert_eq!(fs::read_to_string(&self.key).unwrap(), "");
     }
 
     /// Waits until it leads; gives the token.
@@ -293,17 +293,17 @@ fn with_read_only_cmd_knows_that_it_does_not_lead_while_run_is_stopped() {
 #[test]
 fn with_read_only_a_store_that_nobody_reaches_is_waited_for() {
     let world = World::new();
-    let mut run = Run::start(&world, "first", &[&READ_ONLY[..], &["--json"]].concat());
+    make_door(&world);
+    let mut run = Run::behind_the_door(&world, "first", &[&READ_ONLY[..], &["--json"]].concat());
     let cmd = run.cmd();
-    fs::rename(world.store(), world.file("elsewhere")).unwrap();
-    // A file in its place: nobody can make a new store there.
-    fs::write(world.store(), "").unwrap();
+    // A file in its place, in one step: nobody can make a new store there.
+    fs::write(world.file("nothing"), "").unwrap();
+    fs::rename(world.file("nothing"), world.file("door")).unwrap();
     cmd.becomes_read_only();
     fs::write(&cmd.checkpoint, "of one who does not lead").unwrap();
     run.says("still waiting");
     assert!(cmd.lives());
-    fs::remove_file(world.store()).unwrap();
-    fs::rename(world.file("elsewhere"), world.store()).unwrap();
+    open_door(&world);
     assert_eq!(cmd.leads(), 2);
     fs::write(&cmd.checkpoint, "of the leader").unwrap();
     let published = || world.status("e")["checkpoint"].clone();
@@ -427,7 +427,7 @@ fn a_watcher_goes_on_with_what_it_knew_marked_stale() {
 fn what_a_watcher_knew_grows_old() {
     let world = World::new();
     make_door(&world);
-    world.ok(&["acquire", "e", "--as", "a", "--ttl", "7s"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "12s"]);
     let mut command = world.command(&["watch", "e", "--json"]);
     command.env("BATON_STORE", format!("file:{}", world.file("door").display()));
     let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();

@@ -37,12 +37,11 @@ fn full_cuts(algorithm: &str) {
     // Cut off: it stops and is read-only, the others elect. Healed, it follows.
     net.cut(first);
     let (second, token) = peers.leader_among(&without(&[first]), token);
-    let old = peers.status(first).unwrap();
-    assert!(old["leads"] == false && old["read_only"] == true, "{old}");
+    let old = peers.told(first);
+    assert_eq!(old["leads"], false, "{old}");
+    until("it is read-only", || peers.told(first)["read_only"] == true);
     net.heal(first);
-    until("it follows", || {
-        peers.status(first).is_some_and(|status| status["leader"] == second && status["read_only"] == false)
-    });
+    peers.belongs(first);
 
     // With the leader a whole minority is cut off.
     let with = if second == 1 { 2 } else { 1 };
@@ -59,15 +58,15 @@ fn full_cuts(algorithm: &str) {
     peers.signal(third, Signal::CONT);
     until("it answers", || peers.status(third).is_some_and(|status| status["leads"] == false));
     net.heal(third);
-    until("it follows", || peers.status(third).is_some_and(|status| status["leader"] == fourth));
+    peers.belongs(third);
 
     // Killed while cut off, and back with its memory.
     net.cut(fourth);
     peers.kill(fourth);
-    let (fifth, _) = peers.leader_among(&without(&[fourth]), token);
+    peers.leader_among(&without(&[fourth]), token);
     net.heal(fourth);
     peers.start(fourth);
-    until("it follows", || peers.status(fourth).is_some_and(|status| status["leader"] == fifth));
+    peers.belongs(fourth);
     peers.check();
 }
 
@@ -101,8 +100,7 @@ fn by_bully_a_cut_makes_two_commands_run_and_the_guard_sees_it() {
     });
     net.cut(3);
     until("two commands run", || !fs::read_to_string(world.file("overlaps")).unwrap_or_default().is_empty());
-    assert_eq!(peers.status(2).unwrap()["leads"], true);
-    assert_eq!(peers.status(3).unwrap()["leads"], true);
+    until("both lead, as they say", || [2, 3].iter().all(|id| peers.told(*id)["leads"] == true));
 }
 
 /// Every directed link of five members can be cut by itself.
@@ -127,30 +125,41 @@ fn one_way_cuts(algorithm: &str) {
     }
     let (second, token) = peers.leader_among(&without(&[first]), token);
     links.values().for_each(Proxy::heal);
-    until("it follows", || peers.status(first).is_some_and(|status| status["leader"] == second));
+    peers.belongs(first);
 
     // The leader is heard by all, and hears nobody.
     for from in without(&[second]) {
         links[&(from, second)].cut();
     }
-    let (third, token) = peers.leader_among(&without(&[second]), token);
+    let (_, token) = peers.leader_among(&without(&[second]), token);
     links.values().for_each(Proxy::heal);
-    until("it follows", || peers.status(second).is_some_and(|status| status["leader"] == third));
-
-    // One that the leader cannot reach does not depose it: the leader has a majority, and goes on.
-    let lone = without(&[third])[0];
-    links[&(third, lone)].cut();
-    until("it misses the leader", || peers.status(lone).is_some_and(|status| status["leader"] != third));
-    let others = without(&[lone, third]);
-    let runs = peers.journal().len();
-    for _ in 0..30 {
-        let statuses: Vec<_> = others.iter().map(|id| peers.status(*id).unwrap()).collect();
-        // A busy machine may make a leader miss its own lease; that is no deposing.
-        if peers.journal().len() == runs {
-            assert!(statuses.iter().all(|status| status["term"].as_u64() == Some(token)), "{statuses:?}");
-        }
-    }
+    peers.belongs(second);
+    assert!(
+        (0..5).any(|_| one_who_is_not_reached_deposes_nobody(&peers, &links, token)),
+        "no leader lasts beside one that it cannot reach: {:?}\n{}",
+        peers.journal(),
+        peers.logs()
+    );
     peers.check();
+}
+
+/// One that the leader cannot reach does not depose it: the leader has a majority, and goes on. A busy machine may make a leader miss
+/// its own lease, which is no deposing: then this is to be seen with the next one.
+fn one_who_is_not_reached_deposes_nobody(
+    peers: &Peers<'_>,
+    links: &BTreeMap<(u16, u16), Proxy>,
+    token: u64,
+) -> bool {
+    let (leader, token) = peers.leader_among(&ALL, token - 1);
+    let lone = without(&[leader])[0];
+    links[&(leader, lone)].cut();
+    until("it misses the leader", || peers.told(lone)["leader"] != leader);
+    let calm = (0..10).all(|_| {
+        let term = |id: u16| peers.told(id)["term"].as_u64();
+        without(&[lone, leader]).into_iter().all(|id| term(id) == Some(token))
+    });
+    links[&(leader, lone)].heal();
+    calm
 }
 
 #[test]

@@ -28,6 +28,8 @@ fn wrong_lists_addresses_and_rhythms_are_refused_with_a_hint() {
         (&["--id", "1", "--peer", ours, "--peer", "2=10.0.0.2:7001"], "would not have to prove who it is"),
         (&["--id", "1", "--peer", ours, "--listen", "0.0.0.0:7001"], "not a loopback address"),
         (&["--id", "1", "--peer", ours, "--peer", ours], "named twice"),
+        (&["--id", "1", "--peer", ours, "--peer", "2=127.0.0.1:7001"], "members 1 and 2 are both at"),
+        (&["--id", "1", "--peer", ours, "--peer", "2=127.0.0.1:0"], "port 0"),
         (&["--id", "1", "--peer", "1=127.0.0.1:7001,witness"], "no witness"),
         (&["--id", "1", "--peer", ours, "--witness"], "the same list"),
         (&["--id", "1", "--peer", ours, "--priority", "7"], "the same list"),
@@ -42,6 +44,8 @@ fn wrong_lists_addresses_and_rhythms_are_refused_with_a_hint() {
         let done = refused(&world, arguments);
         assert!(done.stderr.contains(why), "{arguments:?}: {}", done.stderr);
     }
+    fs::write(world.file("empty"), "# nobody yet\n").unwrap();
+    assert!(refused(&world, &["--id", "1", "--members", "empty"]).stderr.contains("it names no member"));
     let none = world.call(&["peer", "--algorithm", "raft", "--id", "1", "--peer", ours]).expect(2);
     assert!(none.stderr.contains("CMD"), "{}", none.stderr);
 }
@@ -54,6 +58,9 @@ fn a_secret_must_be_long_and_private() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let arguments = ["--id", "1", "--peer", "1=127.0.0.1:7001", "--secret-file", "secret"];
     assert!(refused(&world, &arguments).stderr.contains("shorter than 16 bytes"));
+    fs::write(&file, "x".repeat(5_000)).unwrap();
+    let long = refused(&world, &arguments).stderr;
+    assert!(long.contains("longer than 4096 bytes"), "{long}");
     fs::write(&file, "long enough, as secrets go\n").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(refused(&world, &arguments).stderr.contains("chmod 600"));
@@ -83,6 +90,11 @@ fn damaged_memory_of_another_or_in_use_is_refused_and_named() {
     assert!(damaged.stderr.contains(&file.display().to_string()), "{}", damaged.stderr);
     assert!(damaged.stderr.contains("checksum") && damaged.stderr.contains("hint:"), "{}", damaged.stderr);
     assert_eq!(fs::read(&file).unwrap(), bytes, "it was left as it is");
+    let newer = [b"baton peer v9\n\0\0", &whole[16..]].concat();
+    fs::write(&file, &newer).unwrap();
+    let other = finish(peers.command(1, &["true"]), None).expect(7);
+    assert!(other.stderr.contains("hint: start the version that wrote it"), "{}", other.stderr);
+    assert_eq!(fs::read(&file).unwrap(), newer, "it was left as it is");
     fs::write(&file, &whole).unwrap();
     peers.algorithm = "paxos".to_string();
     let foreign = finish(peers.command(1, &["true"]), None).expect(2);
@@ -127,7 +139,8 @@ fn a_member_whose_disk_is_full_ends_its_command_and_says_so() {
     // Nothing more can be kept there, and the next election needs it.
     fill(&peers.data(leader));
     let data = peers.data(leader).display().to_string();
-    world.ok(&["peer", "transfer", "--data", &data]);
+    // One that has lost its lease by then votes for the next one just the same.
+    let _ = world.call(&["peer", "transfer", "--data", &data]);
     let (next, token) = peers.leader_among(&others, token);
     // It votes for the next one, and cannot keep that.
     assert_eq!(peers.ended(leader), Some(7), "{}", peers.log(leader));
@@ -169,7 +182,7 @@ fn a_stranger_neither_joins_nor_asks_and_members_of_another_rhythm_say_so() {
     let (leader, _) = peers.leader_among(&[1, 2], 0);
     until("the stranger is told", || peers.log(3).contains("does not know us"));
     until("it is complained of", || peers.log(leader).contains("was not let in"));
-    assert_eq!(peers.status(3).unwrap()["leader"], serde_json::Value::Null);
+    assert_eq!(peers.told(3)["leader"], serde_json::Value::Null);
 
     let place = format!("{leader}={}", peers.address(leader));
     let ask = |secret: &str| world.call(&["peer", "status", "--connect", &place, "--secret-file", secret]);
@@ -177,7 +190,11 @@ fn a_stranger_neither_joins_nor_asks_and_members_of_another_rhythm_say_so() {
     let stranger = ask("theirs").expect(1);
     assert!(stranger.stderr.contains("hint:") && stranger.stderr.contains("secret"), "{}", stranger.stderr);
     let none = world.call(&["peer", "transfer", "--connect", &place]).expect(1);
-    assert!(none.stderr.contains("does not know us"), "{}", none.stderr);
+    assert!(
+        none.stderr.contains("and we have none") && none.stderr.contains("give --secret-file"),
+        "{}",
+        none.stderr
+    );
 
     // A member in another rhythm: its votes would break the lease of the others.
     peers.kill(3);
@@ -211,4 +228,6 @@ fn nobody_answers_where_nobody_runs() {
         let done = world.call(arguments).expect(1);
         assert!(done.stderr.contains("hint:"), "{}", done.stderr);
     }
+    let pilot = world.call(&["peer", "status", "--connect", "1=0:0000.0000.0001"]).expect(2);
+    assert!(pilot.stderr.contains("hint:") && pilot.stderr.contains("--data DIR"), "{}", pilot.stderr);
 }

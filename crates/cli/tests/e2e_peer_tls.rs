@@ -60,7 +60,17 @@ fn members_with_certificates_elect_and_only_those() {
     };
     assert!(ask("status", "guest").expect(0).stdout.contains("leads"));
     let refused = ask("transfer", "guest").expect(3);
-    assert!(refused.stderr.contains("may only ask"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("may only ask") && refused.stderr.contains("DNS name `operator`"),
+        "{}",
+        refused.stderr
+    );
+    let plain = world.call(&["peer", "status", "--connect", &place]).expect(1);
+    assert!(
+        plain.stderr.contains("without a word") && plain.stderr.contains("--tls-cert"),
+        "{}",
+        plain.stderr
+    );
     assert!(ask("status", "peer-4").code != 0);
     ask("transfer", "operator").expect(0);
     let (next, _) = peers.leader_among(&[1, 2, 3], token);

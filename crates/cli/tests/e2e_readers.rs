@@ -38,7 +38,7 @@ fn readers_do_not_create_a_store() {
 #[test]
 fn readers_write_nothing_into_a_store() {
     let world = World::folder();
-    world.ok(&["acquire", "e", "--as", "a"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
     world.ok(&["checkpoint", "e", "--as", "a", "--summary", "x"]);
     world.ok(&["fence", "db", "--election", "e", "--token", "1"]);
     // Even a view that is out of date is not theirs to repair.

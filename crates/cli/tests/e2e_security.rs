@@ -140,7 +140,7 @@ fn a_token_is_not_sent_where_others_could_read_it() {
     assert!(mistyped.stderr.contains("cut off or mistyped"), "{}", mistyped.stderr);
     assert!(!mistyped.stderr.contains(&token[20..40]), "{}", mistyped.stderr);
     let in_url = format!("https://192.0.2.1:7420?token={token}");
-    let refused = world.call(&["status", "--store", &in_url]).expect(7);
+    let refused = world.call(&["status", "--store", &in_url]).expect(2);
     assert!(
         refused.stderr.contains("BATON_HTTP_TOKEN") && !refused.stderr.contains(&token[20..]),
         "{}",
@@ -173,6 +173,25 @@ fn tokens_are_made_and_revoked_by_operators_in_any_store() {
         assert!(world.call(&odd).expect(2).stderr.contains("a-z"));
         world.call(&["token", "create", "--store", store, "--role", "agent", "--expires", "0s"]).expect(2);
     }
+}
+
+#[test]
+fn a_watch_ends_when_its_token_is_revoked() {
+    let world = World::folder();
+    let file = world.file("server.redb");
+    let store = format!("embedded:{}", file.display());
+    world.ok(&["init", "--store", &store]);
+    let operator = text(&create(&world, &store, &["--role", "operator"]), "token");
+    let made = create(&world, &store, &["--role", "agent"]);
+    let server = Server::start_with(&file, &["--require-tokens"]);
+    let url = server.url();
+    with_token(&world, &operator, &["policy", "e", "--stall", "1h", "--store", &url]).expect(0);
+    let talk = fs::File::create(world.file("seen")).unwrap();
+    let mut command = world.command(&["watch", "e", "--store", &url]);
+    let mut watch = command.env("BATON_HTTP_TOKEN", text(&made, "token")).stdout(talk).spawn().unwrap();
+    world.read_soon("seen");
+    with_token(&world, &operator, &["token", "revoke", &text(&made, "id"), "--store", &url]).expect(0);
+    assert_eq!(support::exit_code(&mut watch), Some(7));
 }
 
 #[test]

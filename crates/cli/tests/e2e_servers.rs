@@ -24,7 +24,7 @@ use support::several::Several;
 
 const SERVERS: usize = 3;
 /// Three times the servers' own.
-const TTL: Span = Span::secs(9);
+const TTL: Span = Span::secs(12);
 /// Elections that programs lead for a moment, again and again.
 const BRIEF: usize = 6;
 /// Programs for each.
@@ -72,8 +72,7 @@ async fn brief(url: String, election: String, agent: String, record: Record) {
         let entry = Entry { resource: &resource, token: lead.token(), agent: None, note: "", hold: None };
         let _ = tokio::time::timeout(Duration::from_secs(2), coordinator.admit(&entry, Some(&name))).await;
         let until = boot::now() + Span::millis(random.between(0, 200));
-        while boot::now() < until && lead.ensure(Duration::ZERO) {
-            record.book.still(&election, place);
+        while boot::now() < until && record.book.still(&election, place, || lead.ensure(Duration::ZERO)) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let _ = lead.release("").await;
@@ -93,7 +92,7 @@ async fn lasting(url: String, election: String, record: Record) {
                 return;
             }
             () = tokio::time::sleep(Duration::from_millis(20)) => {
-                record.book.still(&election, place);
+                record.book.still(&election, place, || lead.ensure(Duration::ZERO));
                 record.deadlines.lock().unwrap().insert(election.clone(), lead.deadline().as_nanos());
             }
         }
@@ -131,7 +130,7 @@ fn disturb(servers: &mut Several, round: usize, random: &mut Random) -> Duration
 fn the_active_server_is_killed_and_stopped_under_load() {
     let Some(place) = places::etcd() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let mut servers = Several::start(folder.path(), &place.url, SERVERS, &["--server-ttl", "3s"]);
+    let mut servers = Several::start(folder.path(), &place.url, SERVERS, &["--server-ttl", "4s"]);
     servers.active(None);
     let (url, record, mut random) = (servers.url(), Record::default(), Random::seeded());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -179,7 +178,7 @@ fn hands_over_on(place: Option<places::Place>) {
     let Some(place) = place else { return };
     let folder = tempfile::tempdir().unwrap();
     World::on(&place.url).ok(&["init"]);
-    let mut servers = Several::start(folder.path(), &place.url, 2, &["--server-ttl", "3s"]);
+    let mut servers = Several::start(folder.path(), &place.url, 2, &["--server-ttl", "4s"]);
     let world = World::on(&servers.url());
     let first = world.json(&["acquire", "e", "--as", "a", "--ttl", "60s"])["token"].as_u64().unwrap();
     let active = servers.active(None);
@@ -261,7 +260,9 @@ fn around(store: &str, url: &str) {
     direct.ok(&["status", "brief-1"]);
     let servers = direct.json(&["status", "_baton/servers"]);
     assert!(url.contains(servers["leader"]["contact"].as_str().unwrap().trim_start_matches("http://")));
-    let led = through.json(&["acquire", "brief-1", "--as", "late", "--contact", "http://late:1"]);
+    // A program that ended may have missed an answer: what it was granted runs out.
+    let wait = ["--wait", "60s", "--contact", "http://late:1"];
+    let led = through.json(&[&["acquire", "brief-1", "--as", "late"][..], &wait].concat());
     assert!(led["token"].as_u64().unwrap() > 0);
     assert_eq!(through.status("brief-1")["leader"]["contact"], "http://late:1");
     through.call(&["acquire", "_baton/servers", "--as", "late"]).expect(2);

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 49] = [
+const COMMANDS: [&str; 90] = [
     "run",
     "acquire",
     "renew",
@@ -17,13 +17,48 @@ const COMMANDS: [&str; 49] = [
     "checkpoint",
     "handover",
     "report",
+    "judge",
     "enlist",
     "withdraw",
     "status",
+    "top",
+    "tree",
     "watch",
+    "agents",
     "sessions",
+    "alerts",
     "check",
     "history",
+    "task",
+    "task add",
+    "task list",
+    "task show",
+    "task board",
+    "task assign",
+    "task retry",
+    "task cancel",
+    "task accept",
+    "task progress",
+    "task complete",
+    "task fail",
+    "task work",
+    "proposal",
+    "proposal make",
+    "proposal list",
+    "proposal show",
+    "proposal accept",
+    "proposal reject",
+    "quota",
+    "quota set",
+    "quota show",
+    "quota draw",
+    "breaker",
+    "breaker list",
+    "breaker reset",
+    "state",
+    "state put",
+    "state get",
+    "state list",
     "fence",
     "guard",
     "peer",
@@ -40,12 +75,18 @@ const COMMANDS: [&str; 49] = [
     "token create",
     "token list",
     "token revoke",
+    "dashboard",
     "appoint",
     "depose",
     "pause",
     "resume",
     "approve",
     "reject",
+    "cosign",
+    "vote",
+    "note",
+    "audit",
+    "audit verify",
     "policy",
     "serve",
     "restore",
@@ -241,6 +282,31 @@ fn operators() {
         "reject deploy",
     ]);
     expect_file!["screens/operators.txt"].assert_eq(shown);
+}
+
+#[test]
+fn regions() {
+    let mut session = Session::new();
+    let shown = session.play(&[
+        "tree",
+        "init",
+        "policy fleet --regions yes",
+        "acquire fleet --as a",
+        "run fleet --as a -- true",
+        "acquire fleet/eu --as a",
+        "acquire fleet/us/east --as b",
+        "acquire fleet --as a --region fleet",
+        "acquire fleet --as a --region fleet/eu",
+        "status fleet",
+        "tree",
+        "tree fleet/us",
+        "tree none",
+        "depose fleet/eu",
+        "tree",
+        "renew fleet --as a",
+        "tree fleet",
+    ]);
+    expect_file!["screens/regions.txt"].assert_eq(shown);
 }
 
 #[test]

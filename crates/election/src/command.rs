@@ -6,12 +6,14 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
+use crate::covers::Covers;
 use crate::document::{Cause, Document, Phase, Reference};
 use crate::id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, StoreId};
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{PublicKey, SignedAct};
 use crate::policy::Limits;
 use crate::refusal::Refusal;
+use crate::region::Proof;
 use crate::time::{Span, WallTime, as_optional_millis};
 
 /// The largest state that a checkpoint carries in the document.
@@ -85,6 +87,13 @@ pub struct Acquire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Contact>"))]
     pub contact: Option<String>,
+    /// That it leads a region of this election: it leads this one only while it leads that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<Proof>,
+    /// What fails of all that it depends on, by its own word.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "alloc::vec::Vec<crate::schema::Capability>", length(max = MAX_CAPABILITIES)))]
+    pub failing: BTreeSet<String>,
 }
 
 impl Acquire {
@@ -102,6 +111,8 @@ impl Acquire {
             noticed: None,
             offer: false,
             contact: None,
+            region: None,
+            failing: BTreeSet::new(),
         }
     }
 }
@@ -142,12 +153,23 @@ pub struct Renew {
     #[serde(rename = "promotion_ms", default, with = "as_optional_millis")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub promotion: Option<Span>,
+    /// That it still leads the region from which it leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<Proof>,
 }
 
 impl Renew {
     /// A plain one, which tells nothing of the work.
     pub fn new(epoch: Epoch, credential: Credential) -> Renew {
-        Renew { epoch, credential, progress: false, spent_tokens: None, phase: None, promotion: None }
+        Renew {
+            epoch,
+            credential,
+            progress: false,
+            spent_tokens: None,
+            phase: None,
+            promotion: None,
+            region: None,
+        }
     }
 }
 
@@ -204,6 +226,9 @@ pub struct WriteCheckpoint {
     /// Where a larger state lies.
     #[serde(default)]
     pub reference: Option<Reference>,
+    /// What it covers beside itself. A manifest in it counts to the bytes of the state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covers: Option<Covers>,
 }
 
 /// Take on what the predecessor left.
@@ -226,6 +251,10 @@ pub struct Acknowledge {
 pub enum Finding {
     /// The leader's output failed validation.
     Validation,
+    /// The leader's output passed validation. It ends nothing.
+    Sound,
+    /// Something failed that the leader depends on.
+    Dependency,
     /// The leader used up what it was given.
     Budget,
     /// The leader makes no progress.
@@ -233,12 +262,23 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// The cause under which it ends a leadership.
-    pub fn cause(self) -> Cause {
+    /// The cause under which it ends a leadership, if it can.
+    pub fn cause(self) -> Option<Cause> {
         match self {
-            Finding::Validation => Cause::Validation,
-            Finding::Budget => Cause::Budget,
-            Finding::Stall => Cause::Stall,
+            Finding::Sound => None,
+            Finding::Validation => Some(Cause::Validation),
+            Finding::Dependency => Some(Cause::Dependency),
+            Finding::Budget => Some(Cause::Budget),
+            Finding::Stall => Some(Cause::Stall),
+        }
+    }
+
+    /// Whether it is a verdict on the leader's output, and whether a bad one.
+    pub fn verdict(self) -> Option<bool> {
+        match self {
+            Finding::Validation => Some(true),
+            Finding::Sound => Some(false),
+            Finding::Dependency | Finding::Budget | Finding::Stall => None,
         }
     }
 }
@@ -259,6 +299,10 @@ pub struct Report {
     /// The proof, if it is the leader itself.
     #[serde(default)]
     pub credential: Option<Credential>,
+    /// Of a verdict, where the policy counts them: its number, one above those that were given. Repeated, it is answered as the first
+    /// time; without a number it may count twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
 }
 
 /// What is known from outside the document when a command is decided.
@@ -343,6 +387,15 @@ pub enum Answer {
     Acknowledged {
         /// The number of the checkpoint.
         seq: u64,
+    },
+    /// An operator signed an act that takes several: it is not carried out yet.
+    Signed {
+        /// The election's epoch.
+        epoch: Epoch,
+        /// How many have signed it.
+        have: u64,
+        /// How many must.
+        need: u64,
     },
     /// An operator's act or a watcher's report was carried out.
     Done {

@@ -7,12 +7,18 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::audit::Entry;
+use crate::covers::Covers;
 use crate::id::{ContentHash, Epoch, Incarnation, KeyHash, StoreId};
 use crate::lease;
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{LastAct, PublicKey};
 use crate::policy::{ApprovalMode, Limits, Policy};
+use crate::quorum::Gathering;
+use crate::region::Region;
+use crate::select::Vote;
 use crate::time::{Span, WallTime, as_millis, as_optional_millis};
+use crate::usefulness::Verdicts;
 
 /// The form of the document that this Baton writes. A document of a higher format is refused.
 pub const FORMAT: u32 = 1;
@@ -91,8 +97,12 @@ pub enum Cause {
     Stall,
     /// The leader's output failed validation.
     Validation,
+    /// Something failed that the leader depends on.
+    Dependency,
     /// An operator approved (the same leader goes on in a new epoch) or rejected.
     Approval,
+    /// The leader lost the region from which it led.
+    Region,
 }
 
 impl fmt::Display for Cause {
@@ -108,7 +118,9 @@ impl fmt::Display for Cause {
             Cause::Budget => "budget",
             Cause::Stall => "stall",
             Cause::Validation => "validation",
+            Cause::Dependency => "dependency",
             Cause::Approval => "approval",
+            Cause::Region => "region",
         })
     }
 }
@@ -142,6 +154,9 @@ pub struct Leader {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Contact>"))]
     pub contact: Option<Arc<str>>,
+    /// The region from which it leads, if it leads from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<Arc<Region>>,
     /// What it may use up.
     #[serde(default)]
     pub limits: Limits,
@@ -155,6 +170,9 @@ pub struct Leader {
     pub idle: Span,
     /// Model tokens that it says it has used.
     pub spent_tokens: u64,
+    /// What was said of its output.
+    #[serde(default, skip_serializing_if = "Verdicts::is_empty")]
+    pub verdicts: Verdicts,
     /// When it was granted, for people.
     pub acquired: WallTime,
     /// When the lease would end, for people.
@@ -193,6 +211,9 @@ pub struct Pause {
     pub reason: String,
     /// When, for people.
     pub at: WallTime,
+    /// It is paused with everything else, and goes on with it.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub halted: bool,
 }
 
 /// What the operator is asked to approve.
@@ -241,7 +262,10 @@ pub struct Checkpoint {
     pub state: String,
     /// Where a larger state lies, with its hash.
     pub reference: Option<Reference>,
-    /// The hash of summary, state and reference.
+    /// What it covers beside itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covers: Option<Covers>,
+    /// The hash of summary, state, reference and what is covered.
     pub hash: ContentHash,
     /// The leader that read it and takes it on.
     pub acknowledged_by: Option<AgentName>,
@@ -368,6 +392,10 @@ pub struct Document {
     pub acts: u64,
     /// The last of them.
     pub last_act: Option<Arc<LastAct>>,
+    /// What some operators have signed, and more must sign.
+    pub gathering: Option<Arc<Vec<Gathering>>>,
+    /// Whom operators voted for since somebody last led.
+    pub votes: Option<Arc<Vec<Vote>>>,
     /// What the leader left for its successor.
     pub checkpoint: Option<Arc<Checkpoint>>,
     /// How the last leadership ended, while there is no new one.
@@ -415,6 +443,8 @@ impl Document {
             operator_keys: Arc::new(operator_keys.to_vec()),
             acts: 0,
             last_act: None,
+            gathering: None,
+            votes: None,
             checkpoint: None,
             departure: None,
             last_transition: None,
@@ -443,6 +473,13 @@ impl Document {
         next.last_transition.as_ref().filter(|next| next.epoch != old.epoch).map(|_| old)
     }
 
+    /// The act that is no longer shown once `next` stands in this document's place.
+    pub fn pushes_out_act(&self, next: &Document) -> Option<&Entry> {
+        let old = self.last_act.as_ref()?.entry.as_ref()?;
+        let new = next.last_act.as_ref().and_then(|last| last.entry.as_ref());
+        (new.map(|new| new.hash) != Some(old.hash)).then_some(old)
+    }
+
     /// How much longer the running lease may last, given the age of the last beat; zero without a lease.
     pub fn lease_remaining(&self, age: Span) -> Span {
         self.lease_holder().map_or(Span::ZERO, |leader| leader.lease().minus(age))
@@ -453,11 +490,31 @@ impl Document {
         self.lease_holder().map_or(age, |leader| age.minus(leader.lease()))
     }
 
+    /// For how long of a vacancy others go first, before whoever was ended for a fault.
+    pub fn others_first(&self) -> Span {
+        let ended = self.departure.as_ref().map(|departure| departure.cause);
+        match (&self.policy.performance, ended) {
+            (Some(performance), Some(Cause::Validation)) => self.policy.ttl.max(performance.cool_off),
+            (_, _) => self.policy.ttl,
+        }
+    }
+
+    /// Whether the leader goes on by an approval that ends after the policy's `approval_ttl`: one of time, or of a checkpoint.
+    pub(crate) fn approval_runs_out(&self) -> bool {
+        let approved = self.leader.as_ref().is_some_and(|leader| leader.epoch > leader.granted);
+        self.state == State::Held
+            && match self.policy.approval {
+                ApprovalMode::None => false,
+                ApprovalMode::Checkpoints => approved,
+                ApprovalMode::Time => true,
+            }
+    }
+
     /// How long after the last beat the first limit by time is reached: of the leadership, of progress, of an approval. A renewal
     /// then shows it.
     pub fn limit_in(&self) -> Option<Span> {
         let leader = self.leader.as_ref()?;
-        let approval = self.policy.approval == ApprovalMode::Time && self.state == State::Held;
+        let approval = self.approval_runs_out();
         let limits = [
             leader.limits.time.map(|limit| limit.minus(leader.held)),
             leader.limits.stall.map(|limit| limit.minus(leader.idle)),

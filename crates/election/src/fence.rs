@@ -16,7 +16,7 @@ use crate::id::{Epoch, Incarnation, StoreId};
 use crate::lease::MIN_TTL;
 use crate::log::Numbered;
 use crate::name::{AgentName, ElectionName, ResourceName};
-use crate::refusal::Refusal;
+use crate::refusal::{GOES_ON, Refusal};
 use crate::time::{Span, WallTime, as_millis};
 
 /// The accepted entries that the fence itself carries; older ones are moved to the log beside it.
@@ -238,11 +238,13 @@ pub fn check(token: Epoch, document: &Document, age: Span) -> Result<(), Refusal
         return Err(stale("it was never given: it is of another election or store".to_string()));
     }
     if token < document.epoch {
-        return Err(stale(match &document.departure {
-            Some(departure) if departure.epoch == token => {
+        let goes_on = document.current_leader(age).filter(|leader| leader.granted <= token);
+        return Err(stale(match (&document.departure, goes_on) {
+            (_, Some(leader)) => format!("{GOES_ON} {}", leader.epoch),
+            (Some(departure), None) if departure.epoch == token => {
                 format!("that leadership ended ({})", departure.cause)
             }
-            Some(_) | None => "a later epoch has begun".to_string(),
+            (Some(_) | None, None) => "a later epoch has begun".to_string(),
         }));
     }
     match document.state {
@@ -257,7 +259,13 @@ pub fn check(token: Epoch, document: &Document, age: Span) -> Result<(), Refusal
         State::Held if document.current_leader(age).is_none() => {
             Err(stale("the lease has run out".to_string()))
         }
-        State::Held => Ok(()),
+        State::Held => match document.must_acknowledge() {
+            Some(leader) => Err(Refusal::out_of_turn(
+                format!("{} has not yet taken on what its predecessor left", leader.agent),
+                format!("it reads and acknowledges it with `baton handover {}`", document.election),
+            )),
+            None => Ok(()),
+        },
     }
 }
 

@@ -180,6 +180,22 @@ impl ContentHash {
     }
 }
 
+/// The hash of bytes that come in parts.
+#[derive(Clone, Debug, Default)]
+pub struct ContentHasher(Sha256);
+
+impl ContentHasher {
+    /// Takes in the next part.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash of all of them.
+    pub fn finish(self) -> ContentHash {
+        ContentHash(self.0.finalize().into())
+    }
+}
+
 /// The compiler is not to know when the outcome is certain.
 fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0_u8, |seen, (a, b)| core::hint::black_box(seen | (a ^ b))) == 0
@@ -232,6 +248,14 @@ mod tests {
         assert!(!format!("{credential:?}").contains("abab"));
         assert!("xyz".parse::<Credential>().is_err());
         assert!("0101010101010101:ab".parse::<Credential>().is_err());
+    }
+
+    #[test]
+    fn parts_hash_to_what_the_whole_does() {
+        let mut hasher = ContentHasher::default();
+        hasher.update(b"one ");
+        hasher.update(b"whole");
+        assert_eq!(hasher.finish(), ContentHash::of(b"one whole"));
     }
 
     #[test]

@@ -8,11 +8,16 @@
 
 extern crate alloc;
 
+pub mod audit;
 pub mod candidate;
 pub mod command;
+pub mod covers;
 mod decide;
+pub mod delegation;
 pub mod document;
+pub mod everything;
 pub mod fence;
+pub mod handover;
 pub mod hex;
 pub mod id;
 pub mod lease;
@@ -22,8 +27,10 @@ mod observe;
 pub mod operator;
 pub mod order;
 pub mod policy;
+pub mod quorum;
 mod raw_json;
 mod refusal;
+pub mod region;
 mod running;
 #[cfg(feature = "schema")]
 mod schema;
@@ -33,6 +40,7 @@ mod tenure;
 mod text;
 pub mod time;
 pub mod tokens;
+pub mod usefulness;
 mod wire;
 
 pub use candidate::Candidate;
@@ -40,12 +48,14 @@ pub use command::{Answer, Command, Decision, Evidence};
 pub use decide::{checkpoint_hash, decide};
 pub use document::{Document, State};
 pub use fence::Fence;
-pub use id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, LeaseKey, StoreId, TokenId};
+pub use id::{
+    ContentHash, ContentHasher, Credential, Epoch, Incarnation, KeyHash, LeaseKey, StoreId, TokenId,
+};
 pub use lease::Margins;
-pub use name::{AgentName, ElectionName, InvalidName, ResourceName};
+pub use name::{AgentName, ElectionName, InvalidName, ItemName, ResourceName};
 pub use observe::Observer;
 pub use policy::Policy;
-pub use refusal::Refusal;
+pub use refusal::{OLDER_INSTRUCTION, Refusal};
 pub use running::Running;
 pub use store_info::StoreInfo;
 pub use tenure::{Standing, Tenure};

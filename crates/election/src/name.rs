@@ -73,7 +73,7 @@ fn check_path(text: &str) -> Result<(), String> {
 fn check_single(text: &str) -> Result<(), String> {
     check_length(text)?;
     if text.contains('/') {
-        return Err("has a `/`; an agent's name is one segment".to_string());
+        return Err("has a `/`; such a name is one segment".to_string());
     }
     check_segment(text)
 }
@@ -160,6 +160,11 @@ name_type!(
     /// Something that only the leader may change, known to its fence by this name.
     ResourceName,
     check_path
+);
+name_type!(
+    /// One item of a leader's toolbox: a task, a proposal, a quota, a value. One segment.
+    ItemName,
+    check_single
 );
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Every act is signed over the store, the election, the epoch, the number of the act and its content, so that it
 //! can neither be moved to another election nor played again.
 
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,12 +14,14 @@ use core::str::FromStr;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 
+use crate::audit::{Entry, Ordered};
 use crate::document::Document;
 use crate::hex;
 use crate::id::{ContentHash, Epoch, StoreId};
 use crate::name::{AgentName, ElectionName};
 use crate::order::{Order, Signed};
 use crate::policy::Policy;
+use crate::quorum::{ActKind, Cosignature, Gathering};
 use crate::refusal::Refusal;
 use crate::store_info::StoreInfo;
 use crate::time::{Span, WallTime, as_optional_millis};
@@ -109,18 +113,18 @@ impl OperatorKey {
 
     /// Signs an act for an election as it stands.
     pub fn sign(&self, document: &Document, act: Act) -> SignedAct {
-        self.sign_order(ActOrder {
-            store: document.store,
-            election: document.election.clone(),
-            epoch: document.epoch,
-            number: document.acts + 1,
-            act,
-        })
+        self.sign_urgently(document, act, None)
+    }
+
+    /// The same; with a reason, without waiting for the other operators that the policy asks for.
+    pub fn sign_urgently(&self, document: &Document, act: Act, break_glass: Option<String>) -> SignedAct {
+        self.sign_order(ActOrder::new(document, act, break_glass))
     }
 }
 
 /// What an operator can do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "acts are made, signed and kept one at a time")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "act")]
 pub enum Act {
@@ -146,6 +150,11 @@ pub enum Act {
     },
     /// Whoever leads, stops, and nobody may lead.
     Pause {
+        /// Why.
+        reason: String,
+    },
+    /// The same, since everything is paused: what ends that ends this.
+    Halt {
         /// Why.
         reason: String,
     },
@@ -177,6 +186,16 @@ pub enum Act {
         /// Its public half.
         key: PublicKey,
     },
+    /// Something to be remembered. It changes nothing.
+    Note {
+        /// What.
+        text: String,
+    },
+    /// This candidate should lead, where the policy lets operators vote. The last vote of each counts.
+    Vote {
+        /// Who.
+        agent: AgentName,
+    },
 }
 
 impl Act {
@@ -186,18 +205,37 @@ impl Act {
             Act::Appoint { .. } => "appoint",
             Act::Depose { .. } => "depose",
             Act::Pause { .. } => "pause",
+            Act::Halt { .. } => "halt",
             Act::Resume => "resume",
             Act::Approve { .. } => "approve",
             Act::Reject { .. } => "reject",
             Act::SetPolicy { .. } => "set-policy",
             Act::Enrol { .. } => "enrol",
             Act::Dismiss { .. } => "dismiss",
+            Act::Note { .. } => "note",
+            Act::Vote { .. } => "vote",
+        }
+    }
+
+    /// Its kind, if a policy can ask for several operators to do it.
+    pub fn kind(&self) -> Option<ActKind> {
+        match self {
+            Act::Appoint { .. } => Some(ActKind::Appoint),
+            Act::Depose { .. } => Some(ActKind::Depose),
+            Act::Pause { .. } | Act::Halt { .. } => Some(ActKind::Pause),
+            Act::Resume => Some(ActKind::Resume),
+            Act::Approve { .. } => Some(ActKind::Approve),
+            Act::Reject { .. } => Some(ActKind::Reject),
+            Act::SetPolicy { .. } => Some(ActKind::SetPolicy),
+            Act::Enrol { .. } => Some(ActKind::Enrol),
+            Act::Dismiss { .. } => Some(ActKind::Dismiss),
+            Act::Note { .. } | Act::Vote { .. } => None,
         }
     }
 }
 
 /// An act, bound to the state of the election that the operator saw.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActOrder {
     /// The store.
@@ -210,33 +248,67 @@ pub struct ActOrder {
     pub number: u64,
     /// The act.
     pub act: Act,
+    /// Why it does not wait for the other operators that the policy asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub break_glass: Option<String>,
+}
+
+impl ActOrder {
+    /// The order of an act for an election as it stands; if others have signed one to the same effect that waits for more, that one.
+    pub fn new(document: &Document, act: Act, break_glass: Option<String>) -> ActOrder {
+        let mut waiting = document.gathering.iter().flat_map(|all| all.iter());
+        let same = |one: &&Gathering| {
+            one.order.act == act && break_glass.is_none() && one.check(&document.election, document).is_ok()
+        };
+        match waiting.find(same) {
+            Some(gathering) => gathering.order.clone(),
+            None => ActOrder {
+                store: document.store,
+                election: document.election.clone(),
+                epoch: document.epoch,
+                number: document.acts + 1,
+                act,
+                break_glass,
+            },
+        }
+    }
 }
 
 impl Order for ActOrder {
     const KIND: &'static str = "order";
+    const DELEGABLE: bool = true;
 }
 
 /// A signed act.
 pub type SignedAct = Signed<ActOrder>;
 
 impl SignedAct {
-    /// What the document remembers of this act once it is done.
-    pub(crate) fn remembered(&self, ended: Option<AgentName>, at: WallTime) -> LastAct {
+    /// What the document remembers of this act once it is done: all of it, so that the next act can put it into the log.
+    pub(crate) fn remembered(
+        &self,
+        before: &Document,
+        (ended, epoch): (Option<AgentName>, Epoch),
+        with: Vec<Cosignature>,
+        at: WallTime,
+    ) -> LastAct {
+        let previous = before.last_act.as_ref().and_then(|last| last.entry.as_ref()).map(|entry| entry.hash);
+        let ordered = Ordered::Act(Box::new(self.clone()));
+        let outcome = (ended.clone(), Some(epoch));
         LastAct {
             ended,
-            number: self.order.number,
+            number: before.acts + 1,
             act: self.order.act.name().to_string(),
-            by: self.by,
+            by: self.operator(),
             at,
             signature: ContentHash::of(&self.signature),
+            entry: Some(Entry::new(before.acts + 1, at, ordered, outcome, with, previous)),
         }
     }
 
     /// Whether this very act is the last one that was done.
     pub(crate) fn is_repeated(&self, document: &Document) -> bool {
-        document.last_act.as_ref().is_some_and(|last| {
-            last.number == self.order.number && last.signature == ContentHash::of(&self.signature)
-        })
+        let last = document.last_act.as_ref();
+        last.is_some_and(|last| last.signature == ContentHash::of(&self.signature))
     }
 
     /// Whether it enrols its own signer where there is no operator yet: such an election accepts its first one on
@@ -260,10 +332,12 @@ impl SignedAct {
         if document.operator_keys.is_empty() && !founds {
             return Err(Refusal::WrongKey { why: "no operator is enrolled in this election".to_string() });
         }
-        if !founds && !document.operator_keys.contains(&self.by) {
-            return Err(Refusal::WrongKey { why: format!("the key {} is not an operator's here", self.by) });
+        let operator = self.operator();
+        if !founds && !document.operator_keys.contains(&operator) {
+            return Err(Refusal::WrongKey { why: format!("the key {operator} is not an operator's here") });
         }
-        if order.epoch != document.epoch || order.number != document.acts + 1 {
+        let is_gathered = document.gathering.iter().flat_map(|all| all.iter()).any(|one| one.order == *order);
+        if !is_gathered && (order.epoch != document.epoch || order.number != document.acts + 1) {
             return Err(Refusal::Stale {
                 shown: order.epoch,
                 current: document.epoch,
@@ -271,12 +345,13 @@ impl SignedAct {
                 why: "the election changed since the order was signed".to_string(),
             });
         }
+        self.check_delegation()?;
         self.check_signature()
     }
 }
 
 /// Who the operators of a store's new elections shall be. It is signed for its number, so that it is not played again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct KeysOrder {
@@ -297,7 +372,7 @@ pub type SignedKeys = Signed<KeysOrder>;
 
 impl SignedKeys {
     /// What the store knows of itself after it. Where there is no operator yet, the first one is believed on its own word.
-    pub fn carry_out(&self, info: &StoreInfo) -> Result<StoreInfo, Refusal> {
+    pub fn carry_out(&self, info: &StoreInfo, at: WallTime) -> Result<StoreInfo, Refusal> {
         let KeysOrder { store, number, after } = &self.order;
         self.check_store(*store, info)?;
         if *number == info.orders && *after == info.operator_keys {
@@ -310,14 +385,22 @@ impl SignedKeys {
         if *number != info.orders + 1 {
             return Err(Refusal::invalid("the operators changed since the order was signed", "try again"));
         }
-        if after.is_empty() || after.len() > MAX_OPERATORS || !after.iter().all(PublicKey::is_usable) {
+        let different: BTreeSet<&PublicKey> = after.iter().collect();
+        if after.is_empty()
+            || after.len() > MAX_OPERATORS
+            || different.len() < after.len()
+            || !after.iter().all(PublicKey::is_usable)
+        {
             return Err(Refusal::invalid(
-                format!("a store has between one and {MAX_OPERATORS} operators, each with a usable key"),
+                format!(
+                    "a store has between one and {MAX_OPERATORS} operators, each with a usable key of their own"
+                ),
                 "copy what `baton operator key` prints",
             ));
         }
         self.check_signature()?;
-        Ok(StoreInfo { operator_keys: after.clone(), orders: *number, ..info.clone() })
+        let next = StoreInfo { operator_keys: after.clone(), ..info.clone() };
+        Ok(next.after(*number, Ordered::Operators(self.clone()), at))
     }
 }
 
@@ -338,6 +421,9 @@ pub struct LastAct {
     pub ended: Option<AgentName>,
     /// The hash of its signature, to know it again.
     pub signature: ContentHash,
+    /// All of it, as the audit log will have it. None if an older Baton carried it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<Entry>,
 }
 
 #[cfg(test)]
@@ -349,31 +435,40 @@ mod tests {
     /// A store whose operators came one by one.
     fn info(keys: &[&OperatorKey]) -> StoreInfo {
         StoreInfo {
-            id: StoreId([1; 8]),
-            created: WallTime::from_unix_millis(0),
             operator_keys: keys.iter().map(|key| key.public()).collect(),
             orders: keys.len() as u64,
+            ..StoreInfo::new(StoreId([1; 8]), WallTime::from_unix_millis(0))
         }
+    }
+
+    fn carried_out(order: &SignedKeys, info: &StoreInfo) -> Result<StoreInfo, Refusal> {
+        order.carry_out(info, WallTime::from_unix_millis(0))
+    }
+
+    /// The same but for what is remembered of the last order.
+    fn plain(info: &StoreInfo) -> StoreInfo {
+        StoreInfo { last_order: None, ..info.clone() }
     }
 
     #[test]
     fn only_an_operator_says_who_the_operators_are() {
         let [one, two, three] = [1, 2, 3].map(|seed| OperatorKey::from_seed([seed; 32]));
         let (empty, founded) = (info(&[]), info(&[&one]));
-        assert_eq!(one.sign_keys(&empty, vec![one.public()]).carry_out(&empty), Ok(founded.clone()));
+        let first = carried_out(&one.sign_keys(&empty, vec![one.public()]), &empty).unwrap();
+        assert_eq!(plain(&first), founded);
         let two_for_one = one.sign_keys(&empty, vec![two.public()]);
         assert!(
-            matches!(two_for_one.carry_out(&empty), Err(Refusal::WrongKey { .. })),
+            matches!(carried_out(&two_for_one, &empty), Err(Refusal::WrongKey { .. })),
             "not on its own word"
         );
         let added = one.sign_keys(&founded, vec![one.public(), two.public()]);
-        let both = added.carry_out(&founded).unwrap();
-        assert_eq!(both, info(&[&one, &two]));
-        assert_eq!(added.carry_out(&both), Ok(both.clone()), "it may be repeated");
+        let both = carried_out(&added, &founded).unwrap();
+        assert_eq!(plain(&both), info(&[&one, &two]));
+        assert_eq!(carried_out(&added, &both), Ok(both.clone()), "it may be repeated");
         let stranger = three.sign_keys(&founded, vec![three.public()]);
-        assert!(matches!(stranger.carry_out(&founded), Err(Refusal::WrongKey { .. })));
+        assert!(matches!(carried_out(&stranger, &founded), Err(Refusal::WrongKey { .. })));
         assert!(
-            matches!(stranger.carry_out(&empty), Err(Refusal::Invalid { .. })),
+            matches!(carried_out(&stranger, &empty), Err(Refusal::Invalid { .. })),
             "signed for other operators"
         );
     }
@@ -384,17 +479,20 @@ mod tests {
         let founded = info(&[&one]);
         let mut forged = one.sign_keys(&founded, vec![one.public(), two.public()]);
         forged.order.after = vec![two.public()];
-        assert!(matches!(forged.carry_out(&founded), Err(Refusal::WrongKey { .. })));
+        assert!(matches!(carried_out(&forged, &founded), Err(Refusal::WrongKey { .. })));
         let elsewhere = StoreInfo { id: StoreId([2; 8]), ..founded.clone() };
         let order = one.sign_keys(&founded, vec![one.public(), two.public()]);
-        assert!(matches!(order.carry_out(&elsewhere), Err(Refusal::WrongKey { .. })));
-        let since = order.carry_out(&founded).unwrap();
-        let removed = one.sign_keys(&since, vec![one.public()]).carry_out(&since).unwrap();
+        assert!(matches!(carried_out(&order, &elsewhere), Err(Refusal::WrongKey { .. })));
+        let since = carried_out(&order, &founded).unwrap();
+        let removed = carried_out(&one.sign_keys(&since, vec![one.public()]), &since).unwrap();
         assert_eq!(removed.operator_keys, founded.operator_keys);
-        assert!(matches!(order.carry_out(&removed), Err(Refusal::Invalid { .. })), "it does not come again");
-        for after in [vec![], vec![one.public(), PublicKey([0; 32])]] {
+        assert!(
+            matches!(carried_out(&order, &removed), Err(Refusal::Invalid { .. })),
+            "it does not come again"
+        );
+        for after in [vec![], vec![one.public(), PublicKey([0; 32])], vec![one.public(), one.public()]] {
             let order = one.sign_keys(&founded, after);
-            assert!(matches!(order.carry_out(&founded), Err(Refusal::Invalid { .. })));
+            assert!(matches!(carried_out(&order, &founded), Err(Refusal::Invalid { .. })));
         }
     }
 

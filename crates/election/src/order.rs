@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::delegation::Via;
 use crate::id::StoreId;
 use crate::operator::{OperatorKey, PublicKey};
 use crate::refusal::Refusal;
@@ -15,10 +16,12 @@ use crate::store_info::StoreInfo;
 pub trait Order: Serialize {
     /// What stands before its text where it is signed: an order of one kind is none of another.
     const KIND: &'static str;
+    /// Whether a browser may sign it in an operator's stead.
+    const DELEGABLE: bool = false;
 }
 
 /// An order, and by whom it was signed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Signed{O}"))]
 #[serde(deny_unknown_fields)]
 pub struct Signed<O> {
@@ -30,19 +33,25 @@ pub struct Signed<O> {
     #[serde(with = "crate::hex::as_text")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Signature"))]
     pub signature: [u8; 64],
+    /// By what a browser signs in an operator's stead, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Via,
 }
 
 impl OperatorKey {
     /// Signs an order.
     pub(crate) fn sign_order<O: Order>(&self, order: O) -> Signed<O> {
         let signature = self.sign_bytes(&signed_bytes(&order));
-        Signed { order, by: self.public(), signature }
+        Signed { order, by: self.public(), signature, via: None }
     }
 }
 
 impl<O: Order> Signed<O> {
     /// Refuses what its signer did not sign.
     pub(crate) fn check_signature(&self) -> Result<(), Refusal> {
+        if self.via.is_some() && !O::DELEGABLE {
+            return Err(Refusal::WrongKey { why: "this takes the operator's own key".to_string() });
+        }
         if self.by.signed(&signed_bytes(&self.order), &self.signature) {
             return Ok(());
         }

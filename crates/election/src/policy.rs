@@ -8,10 +8,13 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::handover::HandoverRule;
 use crate::lease::{MAX_TTL, MIN_TTL};
 use crate::name::AgentName;
+use crate::quorum::Quorum;
 use crate::refusal::Refusal;
 use crate::time::Span;
+use crate::usefulness::{Breakers, Performance, check_dependency};
 
 /// How many watchers or needed capabilities a policy may name.
 pub const MAX_POLICY_LIST: usize = 64;
@@ -42,11 +45,13 @@ pub enum Select {
     Random,
     /// The one agent that the policy names.
     Designated,
+    /// The one that most operators voted for; then the highest priority.
+    Vote,
 }
 
 impl Select {
     /// All of them, with their names.
-    pub const ALL: [(Select, &'static str); 7] = [
+    pub const ALL: [(Select, &'static str); 8] = [
         (Select::First, "first"),
         (Select::Priority, "priority"),
         (Select::Capable, "capable"),
@@ -54,15 +59,19 @@ impl Select {
         (Select::RoundRobin, "round-robin"),
         (Select::Random, "random"),
         (Select::Designated, "designated"),
+        (Select::Vote, "vote"),
     ];
 
     /// Whether candidates must enlist, so that they can be compared.
     pub fn compares(self) -> bool {
         match self {
             Select::First | Select::Designated => false,
-            Select::Priority | Select::Capable | Select::Available | Select::RoundRobin | Select::Random => {
-                true
-            }
+            Select::Priority
+            | Select::Capable
+            | Select::Available
+            | Select::RoundRobin
+            | Select::Random
+            | Select::Vote => true,
         }
     }
 }
@@ -195,6 +204,24 @@ pub struct Policy {
     pub limits: Limits,
     /// Agents, other than the leader itself, whose reports can end a leadership.
     pub watchers: Vec<AgentName>,
+    /// What a leader may do before it has acknowledged what its predecessor left.
+    #[serde(skip_serializing_if = "HandoverRule::is_usual")]
+    pub handover: HandoverRule,
+    /// Only who leads a region of it, an election right below it, may lead it.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub regions: bool,
+    /// From which verdicts on its output on a leadership ends. Without it, the first bad one ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub performance: Option<Performance>,
+    /// What a leader depends on: who says that one of these fails may not lead.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub depends: Vec<String>,
+    /// When an agent that fails at tasks is told to do no more of their kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breakers: Option<Breakers>,
+    /// How many operators it takes, and for what.
+    #[serde(skip_serializing_if = "Quorum::is_usual", deserialize_with = "crate::wire::object")]
+    pub operators: Quorum,
 }
 
 impl Default for Policy {
@@ -210,6 +237,12 @@ impl Default for Policy {
             needs: Vec::new(),
             limits: Limits::default(),
             watchers: Vec::new(),
+            handover: HandoverRule::Open,
+            regions: false,
+            performance: None,
+            depends: Vec::new(),
+            breakers: None,
+            operators: Quorum::default(),
         }
     }
 }
@@ -245,14 +278,21 @@ impl Policy {
         check_span("nomination window", self.nomination)?;
         check_span("validity of an approval", self.approval_ttl)?;
         self.limits.check()?;
-        if self.needs.len() > MAX_POLICY_LIST || self.watchers.len() > MAX_POLICY_LIST {
+        self.operators.check()?;
+        self.performance.as_ref().map_or(Ok(()), Performance::check)?;
+        self.breakers.as_ref().map_or(Ok(()), Breakers::check)?;
+        if [self.needs.len(), self.watchers.len(), self.depends.len()]
+            .iter()
+            .any(|len| *len > MAX_POLICY_LIST)
+        {
             return Err(Refusal::invalid(
                 format!(
-                    "a policy names at most {MAX_POLICY_LIST} capabilities and {MAX_POLICY_LIST} watchers"
+                    "a policy names at most {MAX_POLICY_LIST} capabilities, {MAX_POLICY_LIST} watchers and {MAX_POLICY_LIST} dependencies"
                 ),
                 "shorten the list",
             ));
         }
+        self.depends.iter().try_for_each(|name| check_dependency(name))?;
         self.needs.iter().try_for_each(|capability| check_capability(capability))
     }
 }

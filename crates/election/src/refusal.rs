@@ -71,6 +71,27 @@ pub enum Refusal {
         /// Its name.
         election: String,
     },
+    /// There is no such item in the leader's toolbox.
+    NoSuchItem {
+        /// Which, in words.
+        item: String,
+    },
+    /// The command is a good one, but not for what this item has become.
+    OutOfTurn {
+        /// How the item stands.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A share of something, or the room for something, is used up.
+    Exhausted {
+        /// What.
+        why: String,
+        /// After what time there is more, if time is all it takes.
+        #[serde(rename = "retry_in_ms", with = "as_optional_millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
+        retry_in: Option<Span>,
+    },
     /// The command makes no sense.
     Invalid {
         /// What is wrong with it.
@@ -80,10 +101,24 @@ pub enum Refusal {
     },
 }
 
+/// How the `why` of a token begins whose leadership goes on under a later one, as after an approval: its agent need not campaign.
+pub(crate) const GOES_ON: &str = "that leadership goes on with token";
+
+/// How the `why` begins of a worker that was told something in an older epoch than it has heard of: it leads nothing, and cannot mend that itself.
+pub const OLDER_INSTRUCTION: &str = "the instruction is of an older epoch than this worker has heard of";
+
+/// How the `why` begins of one who may not lead since it leads no region: an operator's appointment would not help it.
+pub(crate) const ONLY_REGIONS: &str = "only who leads a region of";
+
 impl Refusal {
     /// A refusal of nonsense.
     pub fn invalid(why: impl ToString, hint: impl ToString) -> Refusal {
         Refusal::Invalid { why: why.to_string(), hint: hint.to_string() }
+    }
+
+    /// A refusal of what does not fit how an item stands.
+    pub fn out_of_turn(why: impl ToString, hint: impl ToString) -> Refusal {
+        Refusal::OutOfTurn { why: why.to_string(), hint: hint.to_string() }
     }
 
     /// The stable word for the kind of refusal.
@@ -96,6 +131,9 @@ impl Refusal {
             Refusal::AwaitingApproval { .. } => "awaiting-approval",
             Refusal::WrongKey { .. } => "wrong-key",
             Refusal::UnknownElection { .. } => "unknown-election",
+            Refusal::NoSuchItem { .. } => "no-such-item",
+            Refusal::OutOfTurn { .. } => "out-of-turn",
+            Refusal::Exhausted { .. } => "exhausted",
             Refusal::Invalid { .. } => "invalid",
         }
     }
@@ -110,11 +148,20 @@ impl Refusal {
             Refusal::Stale { shown, current, .. } if shown > current => {
                 "check the token, and the election and store that it is shown to".to_string()
             }
+            Refusal::Stale { why, .. } if why.starts_with(GOES_ON) => {
+                "its agent learns its token by `baton renew`, or under `baton run` from $BATON_TOKEN_FILE".to_string()
+            }
+            Refusal::Stale { why, .. } if why.starts_with(OLDER_INSTRUCTION) => {
+                "wait until the leader has given it again: baton task assign ELECTION --inherited, by the leader".to_string()
+            }
             Refusal::Stale { .. } => {
                 "look again with `baton status`; work under this token must stop, and its agent campaign again"
                     .to_string()
             }
             Refusal::NotEligible { retry_in: Some(span), .. } => format!("try again in {span}"),
+            Refusal::NotEligible { why, .. } if why.starts_with(ONLY_REGIONS) => {
+                "lead a region first, and show it: run inside of its `baton run`, or acquire with --region".to_string()
+            }
             Refusal::NotEligible { retry_in: None, .. } => {
                 "an operator can change the policy or appoint this agent".to_string()
             }
@@ -128,7 +175,12 @@ impl Refusal {
             Refusal::UnknownElection { .. } => {
                 "check the name and the store (`baton status` lists all elections); `baton acquire` or `baton run` makes one".to_string()
             }
-            Refusal::Invalid { hint, .. } => hint.clone(),
+            Refusal::NoSuchItem { .. } => {
+                "check its name and the election: `baton task list`, `baton proposal list`, `baton quota show` and `baton state list` show what there is".to_string()
+            }
+            Refusal::Exhausted { retry_in: Some(span), .. } => format!("try again in {span}"),
+            Refusal::Exhausted { retry_in: None, .. } => "the leader can make room".to_string(),
+            Refusal::OutOfTurn { hint, .. } | Refusal::Invalid { hint, .. } => hint.clone(),
         }
     }
 }
@@ -164,7 +216,10 @@ impl fmt::Display for Refusal {
             },
             Refusal::WrongKey { why } => f.write_str(why),
             Refusal::UnknownElection { election } => write!(f, "there is no election `{election}`"),
-            Refusal::Invalid { why, .. } => f.write_str(why),
+            Refusal::NoSuchItem { item } => write!(f, "there is no {item}"),
+            Refusal::OutOfTurn { why, .. }
+            | Refusal::Exhausted { why, .. }
+            | Refusal::Invalid { why, .. } => f.write_str(why),
         }
     }
 }

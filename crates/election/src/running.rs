@@ -36,15 +36,17 @@ pub struct Running {
 }
 
 impl Running {
-    /// The lease of a document; none if nobody has one, or if a renewal of it may do more than to lengthen it: count against a limit,
-    /// claim an offer, ask for an approval.
+    /// The lease of a document whose token is accepted; none if nobody has one, or if a renewal of it may do more than to lengthen it:
+    /// count against a limit, claim an offer, ask for an approval, show a region.
     pub fn of(document: &Document) -> Option<Running> {
         let leader = document.leader.as_ref()?;
         let uncounted = leader.limits == Limits::default()
             && document.policy.limits == Limits::default()
             && document.policy.approval == ApprovalMode::None
-            && document.approval.question.is_none();
-        if document.state != State::Held || leader.offered || !uncounted || leader.epoch != document.epoch {
+            && document.approval.question.is_none()
+            && document.must_acknowledge().is_none();
+        let bound = leader.offered || leader.region.is_some();
+        if document.state != State::Held || bound || !uncounted || leader.epoch != document.epoch {
             return None;
         }
         Some(Running {
@@ -64,8 +66,8 @@ impl Running {
     /// Renews it, given the age of the last beat; none if that is not this simple.
     #[must_use]
     pub fn renewed(&self, renew: &Renew, age: Span, wall: WallTime) -> Option<(Running, Answer)> {
-        let Renew { epoch, credential, progress, spent_tokens, phase, promotion } = renew;
-        let plain = spent_tokens.is_none() && phase.is_none() && promotion.is_none();
+        let Renew { epoch, credential, progress, spent_tokens, phase, promotion, region } = renew;
+        let plain = spent_tokens.is_none() && phase.is_none() && promotion.is_none() && region.is_none();
         let age = age.whole_millis();
         if !plain
             || credential.incarnation != self.incarnation

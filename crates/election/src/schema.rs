@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::command::MAX_CONTACT_BYTES;
 use crate::id::{ContentHash, Incarnation, KeyHash, LeaseKey, StoreId, TokenId};
-use crate::name::{AgentName, ElectionName, MAX_NAME_BYTES, ResourceName};
+use crate::name::{AgentName, ElectionName, ItemName, MAX_NAME_BYTES, ResourceName};
 use crate::operator::PublicKey;
 use crate::policy::MAX_CAPABILITY_BYTES;
 use crate::time::{Span, WallTime};
@@ -63,6 +63,7 @@ texts! {
     ElectionName, "ElectionName", "The name of an election", path();
     ResourceName, "ResourceName", "The name of something that only a leader may change", path();
     AgentName, "AgentName", "Who may lead", name(&format!("^{SEGMENT}$"));
+    ItemName, "ItemName", "A task, a proposal, a quota or a value", name(&format!("^{SEGMENT}$"));
     Incarnation, "Incarnation", "One life of an agent: random, minted at its start", hexadecimal(8);
     LeaseKey, "LeaseKey", "The secret that proves to be the holder of a lease", hexadecimal(16);
     KeyHash, "KeyHash", "SHA-256 of the bytes of a lease key", hexadecimal(32);

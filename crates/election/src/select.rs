@@ -8,11 +8,38 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use serde::{Deserialize, Serialize};
+
 use crate::candidate::Candidate;
 use crate::document::Document;
 use crate::id::{ContentHash, Incarnation};
 use crate::name::AgentName;
+use crate::operator::PublicKey;
 use crate::policy::Select;
+use crate::time::WallTime;
+
+/// An operator's vote for a candidate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Vote {
+    /// Whose.
+    pub by: PublicKey,
+    /// For whom.
+    pub agent: AgentName,
+    /// When, for people.
+    pub at: WallTime,
+}
+
+/// How many of the operators voted for an agent.
+pub fn votes_for(document: &Document, agent: &AgentName) -> usize {
+    votes(document).filter(|vote| vote.agent == *agent).count()
+}
+
+/// The votes that count: of those who are operators.
+fn votes(document: &Document) -> impl Iterator<Item = &Vote> {
+    let all = document.votes.as_ref().map_or(&[][..], |votes| votes.as_slice());
+    all.iter().filter(|vote| document.operator_keys.contains(&vote.by))
+}
 
 /// A candidate in its place, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +68,8 @@ pub fn rank(document: &Document, candidates: &[Candidate]) -> Vec<Ranked> {
                     | Select::Priority
                     | Select::Available
                     | Select::RoundRobin
-                    | Select::Random => true,
+                    | Select::Random
+                    | Select::Vote => true,
                 }
         })
         .collect();
@@ -52,6 +80,8 @@ pub fn rank(document: &Document, candidates: &[Candidate]) -> Vec<Ranked> {
         Select::Capable => field.sort_by_key(|candidate| Reverse((candidate.score, candidate.priority))),
         Select::Available => field.sort_by_key(|candidate| (candidate.load, Reverse(candidate.priority))),
         Select::Random => field.sort_by_key(|candidate| lot(document, candidate)),
+        Select::Vote => field
+            .sort_by_key(|candidate| Reverse((votes_for(document, &candidate.agent), candidate.priority))),
         Select::RoundRobin => {
             let last = document.last_transition.as_ref().map(|last| &last.to);
             field.sort_by_key(|candidate| last.is_some_and(|last| candidate.agent <= *last));
@@ -102,5 +132,13 @@ fn reason(document: &Document, candidate: &Candidate, of: usize) -> String {
         },
         Select::Random => format!("drawn by lot among {of}"),
         Select::Designated => "designated by the policy".to_string(),
+        Select::Vote if votes(document).next().is_none() => {
+            format!("no operator voted; priority {} among {of}", candidate.priority)
+        }
+        Select::Vote => format!(
+            "{} of {} operators voted for it",
+            votes_for(document, &candidate.agent),
+            document.operator_keys.len()
+        ),
     }
 }

@@ -18,6 +18,8 @@ use crate::id::{Epoch, StoreId};
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{LastAct, PublicKey};
 use crate::policy::Policy;
+use crate::quorum::Gathering;
+use crate::select::Vote;
 use crate::time::WallTime;
 
 /// Reads a structure from an object only. As it comes from serde it could also be an array of its fields in their order, and
@@ -75,6 +77,10 @@ pub(crate) struct WireDocument {
     acts: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_act: Option<Arc<LastAct>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gathering: Option<Arc<Vec<Gathering>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    votes: Option<Arc<Vec<Vote>>>,
     checkpoint: Option<Arc<Checkpoint>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     departure: Option<Arc<Departure>>,
@@ -109,6 +115,10 @@ struct Written<'a> {
     acts: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_act: Option<&'a LastAct>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gathering: Option<&'a [Gathering]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    votes: Option<&'a [Vote]>,
     checkpoint: Option<&'a Checkpoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     departure: Option<&'a Departure>,
@@ -136,6 +146,8 @@ impl Serialize for Document {
             operator_keys,
             acts,
             last_act,
+            gathering,
+            votes,
             checkpoint,
             departure,
             last_transition,
@@ -163,6 +175,8 @@ impl Serialize for Document {
             operator_keys,
             acts: *acts,
             last_act: last_act.as_deref(),
+            gathering: gathering.as_deref().map(Vec::as_slice),
+            votes: votes.as_deref().map(Vec::as_slice),
             checkpoint: checkpoint.as_deref(),
             departure: departure.as_deref(),
             last_transition: last_transition.as_deref(),
@@ -200,6 +214,8 @@ impl TryFrom<WireDocument> for Document {
             operator_keys: wire.operator_keys,
             acts: wire.acts,
             last_act: wire.last_act,
+            gathering: wire.gathering,
+            votes: wire.votes,
             checkpoint: wire.checkpoint,
             departure: wire.departure,
             last_transition: wire.last_transition,

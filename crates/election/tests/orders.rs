@@ -11,10 +11,9 @@ fn what_is_signed_keeps_its_bytes() {
     let store = StoreId([1; 8]);
     let document = Document::new(ElectionName::new("e").unwrap(), store, Epoch(3), &[key.public()]);
     let info = StoreInfo {
-        id: store,
-        created: WallTime::from_unix_millis(0),
         operator_keys: vec![key.public()],
         orders: 4,
+        ..StoreInfo::new(store, WallTime::from_unix_millis(0))
     };
     let tokens = Tokens { orders: 5, ..Tokens::default() };
     let act = key.sign(&document, Act::Depose { force: false, reason: "r".to_string() });

@@ -59,7 +59,10 @@ impl From<Refusal> for Problem {
             | Refusal::Paused { .. }
             | Refusal::AwaitingApproval { .. }
             | Refusal::WrongKey { .. }
-            | Refusal::UnknownElection { .. } => StatusCode::CONFLICT,
+            | Refusal::UnknownElection { .. }
+            | Refusal::NoSuchItem { .. }
+            | Refusal::OutOfTurn { .. }
+            | Refusal::Exhausted { .. } => StatusCode::CONFLICT,
             // Another is at the resource.
             Refusal::Held { .. } => {
                 let problem = baton_door::Problem::refused(StatusCode::SERVICE_UNAVAILABLE, &refusal);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use baton::election::Span;
 use baton_guard::Settings;
 use support::{Fickle, Running, Upstream, lead, settings};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -111,7 +111,10 @@ async fn what_cannot_be_guarded_is_refused() {
 #[tokio::test]
 async fn an_upstream_that_is_not_there_is_said_to_be() {
     let store = Fickle::default();
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // Nobody listens there, and nobody else gets it.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let free = taken.local_addr().unwrap();
     let guard = Running::start(&store, &format!("http://{free}"), LONG).await;
     lead(&store, "a", Span::secs(600)).await;
     guard.get("/").await.expect(502, "upstream");
@@ -121,11 +124,8 @@ async fn an_upstream_that_is_not_there_is_said_to_be() {
 #[tokio::test]
 async fn a_guard_in_front_of_itself_is_found_out() {
     let store = Fickle::default();
-    let address = {
-        let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        free.local_addr().unwrap()
-    };
-    let listener = baton_guard::Guard::listen(address).await.unwrap();
+    let listener = baton_guard::Guard::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.local_addr().unwrap();
     let url = format!("http://{address}");
     let guard =
         baton_guard::Guard::start(listener, support::coordinator(&store), settings(&url)).await.unwrap();

@@ -48,7 +48,7 @@ fn main() -> Result<(), String> {
         None => println!("clean: {} seeds", statistics.runs),
     }
     println!(
-        "{simulated:.0} s simulated in {took:.2} s: {:.0} per second; {} messages, {} leaderships, one {} two {} none {}, writes {}/{}/{} mixed, shared terms {}",
+        "{simulated:.0} s simulated in {took:.2} s: {:.0} per second; {} messages, {} leaderships, one {} two {} none {}, writes {}/{}/{} mixed, shared terms {}, without a demand {}",
         simulated / took,
         statistics.messages,
         statistics.leaderships,
@@ -58,7 +58,8 @@ fn main() -> Result<(), String> {
         statistics.writes_accepted,
         statistics.writes_refused,
         statistics.writes_mixed,
-        statistics.terms_shared
+        statistics.terms_shared,
+        statistics.undemanded
     );
     Ok(())
 }

@@ -17,6 +17,20 @@ pub enum Whom {
     Follower(u8),
 }
 
+impl Whom {
+    /// Which of so many places that is, if such a one leads. A place beyond them is not there: a plan that all algorithms meet may have one
+    /// end more, the store.
+    pub(crate) fn among(self, places: usize, leader: Option<u8>) -> Option<usize> {
+        let place = match self {
+            Whom::Place(place) => usize::from(place),
+            Whom::Leader(otherwise) => usize::from(leader.unwrap_or(otherwise)),
+            Whom::Follower(first) if Some(first) == leader => (usize::from(first) + 1) % places,
+            Whom::Follower(first) => usize::from(first),
+        };
+        (place < places).then_some(place)
+    }
+}
+
 /// What a crash does to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFate {
@@ -100,10 +114,22 @@ pub enum Fault {
     },
     /// The store starts anew: every running lease gets its full length.
     StoreRestart,
+    /// A spare place starts, and waits to be taken in. Only in Raft and Paxos.
+    Waits {
+        /// The place.
+        place: u8,
+    },
     /// The list of members changes by one: a spare place joins, or a member leaves. Only in Raft and Paxos.
     Members {
         /// The place that joins or leaves, whichever it can.
         place: u8,
+    },
+    /// A member is changed in the list of members. Only in Raft and Paxos.
+    Alter {
+        /// Which.
+        place: u8,
+        /// It gets this priority; without one it becomes a witness, or ceases to be one.
+        priority: Option<u8>,
     },
 }
 
@@ -180,7 +206,14 @@ impl fmt::Display for Fault {
             Fault::Depose => f.write_str("the leader is deposed"),
             Fault::StoreDown { span } => write!(f, "the store is out of reach for {span}"),
             Fault::StoreRestart => f.write_str("the store restarts"),
+            Fault::Waits { place } => write!(f, "{} starts and waits to join", u16::from(*place) + 1),
             Fault::Members { place } => write!(f, "{} joins or leaves", u16::from(*place) + 1),
+            Fault::Alter { place, priority: Some(priority) } => {
+                write!(f, "{} gets priority {priority}", u16::from(*place) + 1)
+            }
+            Fault::Alter { place, priority: None } => {
+                write!(f, "{} becomes a witness or none", u16::from(*place) + 1)
+            }
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use baton_election::Span;
 
-use crate::invariants::{Acting, Broken, Demands, Fact, Invariants};
+use crate::invariants::{Acting, Backing, Broken, Demands, Fact, Invariants};
+use crate::network::Links;
 use crate::statistics::Statistics;
 use crate::timeline::{Timeline, What};
 
@@ -17,15 +18,25 @@ pub(crate) struct Ledger {
     works: u64,
     /// Since when nobody acts.
     vacant_since: Option<u64>,
-    /// When a leader was struck, and which work it did.
-    struck: Option<(u64, u64)>,
+    struck: Option<Strike>,
     healed_at: Option<u64>,
-    /// Who led last in which term.
-    terms: BTreeMap<u64, u8>,
+    /// Who led in which term: a bit for each place.
+    terms: BTreeMap<u64, u128>,
     invariants: Invariants,
     pub(crate) statistics: Statistics,
     pub(crate) broken: Option<Broken>,
     pub(crate) timeline: Option<Timeline>,
+}
+
+/// A leader that was struck by a fault, until it is clear what comes of it.
+#[derive(Debug, Clone, Copy)]
+struct Strike {
+    at: u64,
+    place: u8,
+    /// Which work it did.
+    number: u64,
+    /// When a lease would end there that is counted from the strike. What makes its lease longer than that was asked for after it.
+    full: u64,
 }
 
 impl Ledger {
@@ -63,10 +74,12 @@ impl Ledger {
             let first_end = self.acting.iter().map(|acting| acting.until).min().unwrap_or(u64::MAX);
             let next = first_end.clamp(self.now, to);
             let span = Span::nanos(next - self.now);
-            let sum = match self.acting.len() {
-                0 => &mut self.statistics.no_leader,
-                1 => &mut self.statistics.one_leader,
-                _ => &mut self.statistics.two_leaders,
+            let awake = self.acting.iter().filter(|acting| !acting.still).count();
+            let sum = match (self.acting.len(), awake) {
+                (0, _) => &mut self.statistics.no_leader,
+                (1, _) => &mut self.statistics.one_leader,
+                (_, 0 | 1) => &mut self.statistics.beside_still,
+                (_, _) => &mut self.statistics.two_leaders,
             };
             *sum = sum.plus(span);
             self.statistics.simulated = self.statistics.simulated.plus(span);
@@ -93,24 +106,28 @@ impl Ledger {
     }
 
     /// Work begins: returns its number.
-    pub(crate) fn leads(&mut self, place: u8, term: u64, until: u64, heard: usize, majority: usize) -> u64 {
+    pub(crate) fn leads(&mut self, place: u8, term: u64, until: u64, backing: Backing) -> u64 {
         self.works += 1;
         let number = self.works;
-        self.see(&Fact::Leads { place, term, heard, majority });
+        self.see(&Fact::Leads { place, term, backing });
         self.statistics.leaderships += 1;
-        if self.terms.insert(term, place).is_some_and(|former| former != place) {
+        let led = self.terms.entry(term).or_default();
+        let before = led.count_ones();
+        *led |= 1 << place;
+        // Each term is counted once, with its second leader.
+        if before == 1 && led.count_ones() == 2 {
             self.statistics.terms_shared += 1;
         }
         if let Some(since) = self.vacant_since.take() {
             self.statistics.gaps.push(Span::nanos(self.now - since));
         }
-        if let Some((at, _)) = self.struck.take() {
-            self.statistics.failovers.push(Span::nanos(self.now - at));
+        if let Some(strike) = self.struck.take().filter(|strike| strike.place != place) {
+            self.statistics.failovers.push(Span::nanos(self.now - strike.at));
         }
         if let Some(at) = self.healed_at.take() {
             self.statistics.healed_in.push(Span::nanos(self.now - at));
         }
-        self.acting.push(Acting { place, term, number, until });
+        self.acting.push(Acting { place, term, number, until, still: false });
         let shown = (until != u64::MAX).then(|| Span::nanos(until));
         self.note(Some(place), || What::Leads { number, term, until: shown });
         number
@@ -121,9 +138,7 @@ impl Ledger {
         let Some(acting) = self.acting.iter_mut().find(|acting| acting.number == number) else { return };
         acting.until = until;
         let place = acting.place;
-        if self.struck.is_some_and(|(_, struck)| struck == number) {
-            self.struck = None;
-        }
+        self.struck.take_if(|strike| strike.number == number && until > strike.full);
         self.note(Some(place), || What::Extended { number, until: Span::nanos(until) });
     }
 
@@ -142,11 +157,46 @@ impl Ledger {
         self.note_vacancy();
     }
 
-    /// Whoever works there is struck by a fault: from here on a fail-over is measured.
-    pub(crate) fn strike(&mut self, place: u8) {
-        if let Some(acting) = self.acting.iter().find(|acting| acting.place == place) {
-            self.struck = Some((self.now, acting.number));
+    /// Whoever works there is struck by a fault: from here on a fail-over is measured. `full` is when a lease would end there that is counted
+    /// from this instant. What strikes somebody who is struck already changes nothing, and of two that lead nobody is missed.
+    pub(crate) fn strike(&mut self, place: u8, full: u64) {
+        let Some(acting) = self.acting.iter().find(|acting| acting.place == place) else { return };
+        let alone = self.acting.iter().all(|other| other.place == place || other.still);
+        if self.struck.is_none() && alone {
+            self.struck = Some(Strike { at: self.now, place, number: acting.number, full });
         }
+    }
+
+    /// The fault that struck that place has ended. Work that knows no lease and still acts has survived it.
+    pub(crate) fn recovers(&mut self, place: u8) {
+        let endless = |strike: &Strike| {
+            let mut acting = self.acting.iter().filter(|acting| acting.number == strike.number);
+            acting.any(|acting| acting.until == u64::MAX)
+        };
+        if self.struck.as_ref().is_some_and(|strike| strike.place == place && endless(strike)) {
+            self.struck = None;
+        }
+    }
+
+    /// Whoever does that work stands still with it, or goes on.
+    pub(crate) fn stands_still(&mut self, number: u64, still: bool) {
+        if let Some(acting) = self.acting.iter_mut().find(|acting| acting.number == number) {
+            acting.still = still;
+        }
+    }
+
+    /// The links change.
+    pub(crate) fn relinked(&mut self, was: &Links, is: &Links) {
+        let whole = is.is_whole();
+        if whole != was.is_whole() {
+            self.note(None, || What::Links { whole });
+        }
+    }
+
+    /// Who works in a process that is there, which the closure tells of a place and the number of a work: one that does not stand still, if there is one.
+    pub(crate) fn leader_that(&self, is_there: impl Fn(usize, u64) -> bool) -> Option<u8> {
+        let there = || self.acting.iter().filter(|acting| is_there(usize::from(acting.place), acting.number));
+        there().find(|acting| !acting.still).or_else(|| there().next()).map(|acting| acting.place)
     }
 
     /// Who works, if one does: the first of them.
@@ -194,9 +244,10 @@ impl Ledger {
         }
     }
 
-    /// Counts a message.
-    pub(crate) fn sent(&mut self, kind: &'static str) {
+    /// Counts a message, and whether an election sent it.
+    pub(crate) fn sent(&mut self, kind: &'static str, elective: bool) {
         self.statistics.messages += 1;
+        self.statistics.elective += u64::from(elective);
         *self.statistics.kinds.entry(kind).or_default() += 1;
     }
 }
@@ -223,5 +274,93 @@ impl Resource {
         }
         (self.highest, self.writer) = (token, writer);
         ledger.see(&Fact::Accepted { token, writer });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const ENDLESS: u64 = u64::MAX;
+
+    fn ledger() -> Ledger {
+        Ledger::new(Demands { safety: false, liveness: false }, None)
+    }
+
+    /// Until what second a lease lasts that is counted from then.
+    fn lease_from(second: u64) -> u64 {
+        (second + 15) * SECOND
+    }
+
+    fn leads(ledger: &mut Ledger, second: u64, place: u8, term: u64, until: u64) -> u64 {
+        ledger.advance(second * SECOND);
+        ledger.leads(place, term, until, Backing::BY_A_STORE)
+    }
+
+    fn strike(ledger: &mut Ledger, second: u64, place: u8) {
+        ledger.advance(second * SECOND);
+        ledger.strike(place, lease_from(second));
+    }
+
+    #[test]
+    fn a_strike_that_a_leader_without_a_lease_survives_is_no_fail_over() {
+        let mut ledger = ledger();
+        let first = leads(&mut ledger, 1, 0, 1, ENDLESS);
+        strike(&mut ledger, 10, 0);
+        ledger.recovers(0);
+        ledger.advance(300 * SECOND);
+        ledger.ended(first);
+        leads(&mut ledger, 301, 1, 2, ENDLESS);
+        assert_eq!(ledger.statistics.failovers, []);
+    }
+
+    #[test]
+    fn a_fail_over_counts_from_the_first_strike_and_is_anothers() {
+        let mut ledger = ledger();
+        leads(&mut ledger, 1, 0, 1, lease_from(10));
+        strike(&mut ledger, 10, 0);
+        strike(&mut ledger, 20, 0);
+        leads(&mut ledger, 40, 1, 2, lease_from(40));
+        assert_eq!(ledger.statistics.failovers, [Span::secs(30)]);
+        strike(&mut ledger, 50, 1);
+        leads(&mut ledger, 80, 1, 3, lease_from(80));
+        leads(&mut ledger, 100, 0, 4, lease_from(100));
+        assert_eq!(ledger.statistics.failovers.len(), 1, "who was struck led again itself");
+    }
+
+    #[test]
+    fn only_what_was_asked_for_after_a_strike_shows_that_a_leader_survived_it() {
+        for (asked, fails_over) in [(9, true), (11, false)] {
+            let mut ledger = ledger();
+            let number = leads(&mut ledger, 1, 0, 1, lease_from(5));
+            strike(&mut ledger, 10, 0);
+            ledger.extended(number, lease_from(asked));
+            leads(&mut ledger, 40, 1, 2, lease_from(40));
+            assert_eq!(!ledger.statistics.failovers.is_empty(), fails_over, "asked at {asked} s");
+        }
+    }
+
+    #[test]
+    fn a_leader_that_stands_still_is_counted_apart() {
+        let mut ledger = ledger();
+        let first = leads(&mut ledger, 0, 0, 1, ENDLESS);
+        ledger.stands_still(first, true);
+        leads(&mut ledger, 20, 1, 2, ENDLESS);
+        ledger.advance(50 * SECOND);
+        ledger.stands_still(first, false);
+        ledger.advance(57 * SECOND);
+        let Statistics { one_leader, two_leaders, beside_still, .. } = ledger.statistics;
+        assert_eq!((one_leader, beside_still, two_leaders), (Span::secs(20), Span::secs(30), Span::secs(7)));
+    }
+
+    #[test]
+    fn a_term_is_shared_once_however_often_its_leaders_take_turns() {
+        let mut ledger = ledger();
+        for (second, place) in [(1, 0), (2, 1), (3, 0), (4, 1), (5, 2)] {
+            leads(&mut ledger, second, place, 1, ENDLESS);
+        }
+        leads(&mut ledger, 6, 0, 2, ENDLESS);
+        assert_eq!(ledger.statistics.terms_shared, 1);
     }
 }

@@ -77,6 +77,11 @@ impl Links {
         self.rows.len()
     }
 
+    /// Whether nothing is cut.
+    pub fn is_whole(&self) -> bool {
+        *self == Links::whole(self.places())
+    }
+
     /// Whether a message gets from one place to another.
     pub fn open(&self, from: usize, to: usize) -> bool {
         self.rows.get(from).is_some_and(|row| row & (1 << to) != 0)

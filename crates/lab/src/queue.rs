@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The most that is under way at once. What would be more is dropped, as a full network does.
-pub const MAX_QUEUED: usize = 1 << 20;
+const MAX_QUEUED: usize = 1 << 20;
 
 /// A queue of things that happen at instants of true time, in nanoseconds.
 #[derive(Debug)]

@@ -58,6 +58,9 @@ pub struct Progress {
     pub simulated: Span,
 }
 
+/// The most threads of a campaign.
+const MAX_THREADS: usize = 1_024;
+
 /// Plays the setups of seeds `from` to `from + seeds - 1` on several threads, each seed on one of them. Ends early once a promise
 /// broke: all lower seeds are played then, so that the seed told of is the lowest. `done` is told how far it is, now and then.
 pub fn campaign(
@@ -69,6 +72,9 @@ pub fn campaign(
 ) -> Campaign {
     /// How many seeds a thread takes at a time.
     const SHARE: u64 = 16;
+    // More would find nothing to do, or only take each other's time.
+    let shares = usize::try_from(seeds.div_ceil(SHARE)).unwrap_or(usize::MAX);
+    let threads = threads.get().min(shares).min(MAX_THREADS);
     let (next, played, passed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
     let sum = Mutex::new(Campaign::default());
@@ -106,7 +112,7 @@ pub fn campaign(
         sum.lock().unwrap_or_else(PoisonError::into_inner).statistics.add(&mine);
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.get() {
+        for _ in 1..threads {
             scope.spawn(work);
         }
         work();

@@ -96,6 +96,8 @@ pub struct Setup {
     pub members: u8,
     /// How many of them, the last ones, only vote.
     pub witnesses: u8,
+    /// The priority of each place. Who is not named has none.
+    pub priorities: Vec<u8>,
     /// How many places there are besides, whose members may join later.
     pub spares: u8,
     /// The rhythm of a group.
@@ -127,8 +129,11 @@ pub struct Setup {
     pub write_every: Span,
     /// The longest that work takes to stop when it is asked to.
     pub stop_takes: Span,
-    /// Whether more disks may be lost at once than a group can recover from. Then no leader is demanded.
+    /// Whether more disks may be lost at once than a group can recover from. A leader is demanded after the healing if enough remember all the
+    /// same.
     pub any_disk_may_go: bool,
+    /// Whether who is not in the list, or not any more, may lose its disk. It is then told the list of that time when it starts again.
+    pub outsiders_may_forget: bool,
 }
 
 impl Setup {
@@ -141,6 +146,7 @@ impl Setup {
             seed: 0,
             members,
             witnesses: 0,
+            priorities: Vec::new(),
             spares: 0,
             timing,
             ttl: timing.timeout_min.max(baton_election::lease::MIN_TTL).whole_millis(),
@@ -162,6 +168,7 @@ impl Setup {
             write_every: beat,
             stop_takes: beat.scaled(1, 10),
             any_disk_may_go: false,
+            outsiders_may_forget: false,
         }
     }
 

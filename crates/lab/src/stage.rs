@@ -1,6 +1,7 @@
 //! How a run goes: what happens next happens, then every promise is looked at; chaos, then healing, then the end.
 
 use crate::fault::{Fault, Planned};
+use crate::invariants::Fact;
 use crate::ledger::Ledger;
 use crate::setup::{Outcome, Setup};
 use crate::timeline::Timeline;
@@ -17,8 +18,10 @@ pub(crate) trait Stage {
     fn befall(&mut self, fault: &Fault);
     /// All faults end.
     fn heal(&mut self);
-    /// The run is over.
-    fn conclude(&mut self);
+    /// How many of how many think that somebody else leads than who acts, or that nobody does.
+    fn astray(&self) -> (usize, usize);
+    /// Whether a leader may hand over without being asked, to whom it prefers.
+    fn has_preferences(&self) -> bool;
     /// Whether the faults have left enough for a leader to be demanded after the healing.
     fn demands_a_leader(&self) -> bool;
     /// The book.
@@ -31,7 +34,7 @@ pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) 
     let chaos = setup.chaos.as_nanos();
     let due = chaos.saturating_add(setup.healing.as_nanos());
     let (mut healed, mut overdue_seen, mut demands) = (false, false, true);
-    let mut end = u64::MAX;
+    let (mut end, mut postponed) = (u64::MAX, false);
     while stage.ledger().broken.is_none() {
         let next = stage.next_at();
         let fault_at = planned.peek().map_or(u64::MAX, |next| next.at.as_nanos());
@@ -44,7 +47,14 @@ pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) 
         stage.ledger().advance(at);
         stage.set_now(at);
         if at >= end {
-            break;
+            // Where one is preferred to another the end may fall into a hand-over, which is given a longest timeout to be done.
+            let settled = stage.ledger().actors() == 1 && stage.astray().0 == 0;
+            if settled || postponed || !stage.has_preferences() {
+                break;
+            }
+            postponed = true;
+            end = at.saturating_add(setup.timing.timeout_max.as_nanos());
+            continue;
         }
         if at == turn && healed {
             overdue_seen = true;
@@ -54,6 +64,7 @@ pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) 
             healed = true;
             stage.heal();
             demands = stage.demands_a_leader();
+            stage.ledger().statistics.undemanded += u64::from(!demands);
             stage.ledger().healed(if demands { due } else { u64::MAX });
         } else if at == fault_at {
             if let Some(Planned { fault, .. }) = planned.next().filter(|_| !healed) {
@@ -68,7 +79,8 @@ pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) 
         }
     }
     if demands {
-        stage.conclude();
+        let (astray, all) = stage.astray();
+        stage.ledger().see(&Fact::Over { astray, all });
     }
     let ledger = stage.ledger();
     let outcome =

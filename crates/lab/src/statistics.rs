@@ -16,8 +16,10 @@ pub struct Statistics {
     pub simulated: Span,
     /// Time with exactly one member acting as the leader.
     pub one_leader: Span,
-    /// Time with two or more.
+    /// Time with two or more that act.
     pub two_leaders: Span,
+    /// Time with two or more of whom at most one acts: the others stand still, and do not know that they were replaced.
+    pub beside_still: Span,
     /// Time with none.
     pub no_leader: Span,
     /// Leaderships that began.
@@ -27,10 +29,14 @@ pub struct Statistics {
     pub gaps: Vec<Span>,
     /// From the crash, pause or isolation of a leader until another's work began.
     pub failovers: Vec<Span>,
+    /// Runs after whose faults too few remembered for a leader to be demanded.
+    pub undemanded: u64,
     /// From the healing until there was a leader.
     pub healed_in: Vec<Span>,
-    /// Messages sent, or requests to the store.
+    /// Messages sent; on a store requests, answers, and what it tells those who watch.
     pub messages: u64,
+    /// Those of elections: without the heartbeats of who leads, renewals, looks at a lease that runs, and the answers to them.
+    pub elective: u64,
     /// The same by kind.
     pub kinds: BTreeMap<&'static str, u64>,
     /// Steps of machines, or decisions.
@@ -55,6 +61,7 @@ impl Statistics {
             (&mut self.simulated, other.simulated),
             (&mut self.one_leader, other.one_leader),
             (&mut self.two_leaders, other.two_leaders),
+            (&mut self.beside_still, other.beside_still),
             (&mut self.no_leader, other.no_leader),
         ] {
             *mine = mine.plus(its);
@@ -67,7 +74,9 @@ impl Statistics {
         }
         for (mine, its) in [
             (&mut self.leaderships, other.leaderships),
+            (&mut self.undemanded, other.undemanded),
             (&mut self.messages, other.messages),
+            (&mut self.elective, other.elective),
             (&mut self.steps, other.steps),
             (&mut self.kept, other.kept),
             (&mut self.writes_accepted, other.writes_accepted),

@@ -120,7 +120,7 @@ impl fmt::Display for Entry {
             What::Kept(text) => write!(f, "keeps {text}"),
             What::Told(text) => write!(f, "tells {text}"),
             What::Leads { number, term, until } => {
-                write!(f, "LEADS under token {term} (work {number})")?;
+                write!(f, "LEADS in term {term} (work {number})")?;
                 until.map_or(Ok(()), |until| write!(f, " for {}", until.minus(self.at)))
             }
             What::Extended { number, until } => {
@@ -128,7 +128,7 @@ impl fmt::Display for Entry {
             }
             What::Ended { number } => write!(f, "work {number} has ended"),
             What::Wrote { token, accepted } => {
-                write!(f, "writes with token {token}: {}", if *accepted { "taken" } else { "refused" })
+                write!(f, "writes with number {token}: {}", if *accepted { "taken" } else { "refused" })
             }
             What::Healed => f.write_str("HEALED: all faults have ended"),
             What::Broken(text) => write!(f, "BROKEN {text}"),

@@ -56,7 +56,7 @@ fn a_dead_leader_is_followed_after_its_lease_and_not_before() {
 fn regions_keep_leaders_and_the_store_from_the_whole_fleet() {
     let (flat, regional) = (fleet(20_000, Shape::Flat), fleet(20_000, REGIONS));
     assert!(flat.steady.busiest_process > 20.0 * regional.steady.busiest_process, "{flat:?} {regional:?}");
-    let rush = |outcome: &Outcome| outcome.worst.store_operations + outcome.worst.store_refusals;
+    let rush = |outcome: &Outcome| outcome.worst.store_asked;
     assert!(rush(&flat) > 10.0 * rush(&regional), "{flat:?} {regional:?}");
 }
 
@@ -88,7 +88,7 @@ fn the_pictures_have_the_numbers_of_the_outcomes() {
     let html = page(&outcomes, "baton lab scale").html();
     for outcome in &outcomes {
         let (shape, agents) = (outcome.setup.shape.name(), outcome.setup.agents);
-        let rush = outcome.worst.store_operations + outcome.worst.store_refusals;
+        let rush = outcome.worst.store_asked;
         for value in
             [rush, outcome.steady.busiest_process, outcome.steady.messages, outcome.all_know_s.unwrap()]
         {

@@ -277,6 +277,17 @@ fn what_is_recommended_keeps_to_the_wish() {
 }
 
 #[test]
+fn two_members_never_fail_over() {
+    for transport in [Transport::Tcp, Transport::Datagrams] {
+        let two = Wish { nodes: 2, ..wish(network("1%", None, transport), Span::secs(10)) };
+        let advice = advise(two).unwrap();
+        assert!(advice.group.is_none() && advice.lease.is_some(), "{transport:?}");
+        assert!(advice.curve.iter().all(|point| point.group.is_none()));
+        assert!(advice.missing()[0].contains("witness"), "{:?}", advice.missing());
+    }
+}
+
+#[test]
 fn slower_detection_never_costs_more_false_alarms() {
     let network = network("1%", Some("1s/1d"), Transport::Tcp);
     let advice = advise(wish(network, Span::secs(10))).unwrap();

@@ -166,8 +166,9 @@ fn a_leader_that_is_cut_off_is_missed_and_measured() {
     let outcome = run(&setup(vec![(50, cut), (100, Fault::Mend)]));
     assert_eq!(outcome.broken, None);
     assert_eq!(outcome.statistics.leaderships, 2);
-    let missed = outcome.statistics.failovers[0];
-    assert!(missed > Span::secs(50) && missed < Span::secs(60), "{missed}");
+    let missed = outcome.statistics.gaps[1];
+    assert!(missed > Span::secs(35) && missed < Span::secs(50), "{missed}");
+    assert_eq!(outcome.statistics.failovers, [], "the same one leads again");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use stateright::{Checker, CheckerBuilder, Expectation, HasDiscoveries, Model};
+use stateright::{Checker, CheckerBuilder, Expectation, HasDiscoveries, Model, Path};
 
 use crate::config::Config;
 use crate::model::Election;
@@ -31,21 +32,40 @@ pub struct Exploration {
 /// the first broken promise ends it.
 pub fn run(config: Config) -> Exploration {
     let finish = if config.fault.is_none() { HasDiscoveries::AnyFailures } else { HasDiscoveries::All };
-    explore(config, |checker| checker.finish_when(finish).spawn_dfs().join())
+    explore_election(config, |checker| checker.finish_when(finish).spawn_dfs().join())
 }
 
 /// Explores, short runs first, until this promise is broken.
 pub fn find_violation(config: Config, promise: Promise) -> Exploration {
     let broken = HasDiscoveries::AnyOf(BTreeSet::from([promise.name()]));
-    explore(config, |checker| checker.finish_when(broken).spawn_bfs().join())
+    explore_election(config, |checker| checker.finish_when(broken).spawn_bfs().join())
 }
 
-fn explore<C: Checker<Election>>(
+fn explore_election<C: Checker<Election>>(
     config: Config,
     search: impl FnOnce(CheckerBuilder<Election>) -> C,
 ) -> Exploration {
-    let (name, began) = (config.name, Instant::now());
-    let model = Election::new(config);
+    explore(config.name, Election::new(config), search, |_, path| {
+        let mut run = vec![path.last_state().clocks.to_string()];
+        run.extend(path.into_actions().iter().map(ToString::to_string));
+        run
+    })
+}
+
+/// Searches a model; a run that breaks a promise is told by `retell`.
+pub(crate) fn explore<M, C>(
+    name: &'static str,
+    model: M,
+    search: impl FnOnce(CheckerBuilder<M>) -> C,
+    retell: impl Fn(&M, Path<M::State, M::Action>) -> Vec<String>,
+) -> Exploration
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + PartialEq + Hash + Send + Sync,
+    M::Action: Clone + PartialEq,
+    C: Checker<M>,
+{
+    let began = Instant::now();
     let properties: Vec<_> = model.properties().iter().map(|p| (p.name, p.expectation.clone())).collect();
     let checker = search(model.checker());
     let (mut happened, mut broken) = (BTreeMap::new(), BTreeMap::new());
@@ -57,9 +77,7 @@ fn explore<C: Checker<Election>>(
             }
             Expectation::Always | Expectation::Eventually => {
                 if let Some(path) = found {
-                    let mut run = vec![path.last_state().clocks.to_string()];
-                    run.extend(path.into_actions().iter().map(ToString::to_string));
-                    broken.insert(name, run);
+                    broken.insert(name, retell(checker.model(), path));
                 }
             }
         }

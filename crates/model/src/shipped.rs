@@ -2,7 +2,7 @@
 //!
 //! Assumes that a decision is pure, so that one made before need not be made again. Guarantees that every decision in the
 //! model, the fence's too, is one of `baton_election`. Does not keep what no decision in the model's scope reads (sums of
-//! time, counts of renewals, measured phases): worlds that differ in those only would be explored apart for nothing.
+//! time, counts of renewals, measured phases, what the audit log will have): worlds that differ in those only would be explored apart for nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,6 +90,7 @@ impl Shipped {
                 spent_tokens: None,
                 phase: None,
                 promotion: None,
+                region: None,
             }),
             Wish::Release => {
                 Command::Release(Release { epoch: token, credential, reason: None, orphaned: false })
@@ -152,6 +153,8 @@ impl Shipped {
             noticed: None,
             offer: config.offers,
             contact: None,
+            region: None,
+            failing: Default::default(),
         }
     }
 
@@ -191,6 +194,7 @@ fn heard(answer: &Answer) -> Heard {
         Answer::Ended { .. }
         | Answer::Checkpointed { .. }
         | Answer::Acknowledged { .. }
+        | Answer::Signed { .. }
         | Answer::Done { .. } => unreachable!("no agent of the model asks for that: {answer:?}"),
     }
 }
@@ -202,6 +206,10 @@ fn without_sums(mut document: Document) -> Document {
     }
     if let Some(last) = &mut document.last_transition {
         Arc::make_mut(last).phases = PhaseTimes::default();
+    }
+    // What is only logged would keep worlds apart for ever that went different ways to the same state.
+    if let Some(last) = &mut document.last_act {
+        Arc::make_mut(last).entry = None;
     }
     document
 }

@@ -1,12 +1,13 @@
 //! What people and programs ask of a running member, and the socket in its folder on which they do.
 //!
-//! Assumes that who can enter the member's folder may ask for anything. Guarantees that at most a few ask at once, each with
+//! Assumes that who can enter the member's folder may ask for anything. Guarantees that at most a few ask at once, the others waiting outside, each with
 //! a bound on what it says and on its time. Does not guarantee an answer while the disk hangs.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_election::Moment;
@@ -14,15 +15,17 @@ use baton_peer::{GroupStamp, Member, NodeId, Role, Term};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::transport::Counters;
 
-/// Questions that wait; who asks while so many do is told to come again.
+/// Those who ask at once in the folder, and questions that wait; who asks from elsewhere while so many do is told to come again.
 const WAITING_MAX: usize = 64;
 /// For a whole exchange.
 const EXCHANGE_MAX: Duration = Duration::from_secs(10);
+/// How long a member beside us is waited for that is asked how it is: it answers at once, unless it is stopped or its disk hangs.
+const STATUS_MAX: Duration = Duration::from_millis(1_500);
 /// The longest question and the longest answer: 127 members with long addresses fit.
 const MAX_BYTES: u64 = 256 * 1024;
 /// The name of the socket.
@@ -72,8 +75,14 @@ pub enum Answer {
     Status(Box<Status>),
     /// It is begun.
     Begun,
+    /// It is begun, and this should be known of it.
+    Warned(String),
     /// It is not done, and why.
     Refused(String),
+    /// It is not done: whoever asks may only ask how things are.
+    NotAllowed,
+    /// It is not done: this file says who the members are.
+    InFile(String),
 }
 
 /// How things are with one member.
@@ -99,6 +108,9 @@ pub struct Status {
     pub lease_left_ms: Option<u64>,
     /// It led, has lost its majority, and has heard of no other leader since.
     pub read_only: bool,
+    /// Why nobody is elected, for people; none while somebody is, or while there may soon be.
+    #[serde(default)]
+    pub trouble: Option<String>,
     /// Since when it has run, in milliseconds.
     pub up_ms: u64,
     /// How it came to be: founded, restarted, forgotten.
@@ -151,6 +163,12 @@ pub struct MemberStatus {
     pub address: Option<String>,
     /// Whether it can be sent to; the member itself can.
     pub connected: bool,
+    /// It is asked again and again, and has not answered for so long, in milliseconds; none if it answers, or is asked nothing.
+    #[serde(default)]
+    pub silent_ms: Option<u64>,
+    /// It has lately asked what it had forgotten: it does not vote.
+    #[serde(default)]
+    pub forgetful: bool,
 }
 
 /// What a machine was given and did. Numbers only rise.
@@ -220,8 +238,10 @@ pub(crate) async fn serve(folder: &Path, door: Door) -> io::Result<()> {
     let listener = UnixListener::bind(&place.path)?;
     // The folder may be older than this member, and open to others.
     std::fs::set_permissions(&place.path, std::fs::Permissions::from_mode(0o600))?;
+    let places = Arc::new(Semaphore::new(WAITING_MAX));
     loop {
-        // Each takes a place at the door; without one it is told so.
+        // Whoever finds no place waits in the kernel's line, which is bounded too.
+        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
@@ -229,6 +249,7 @@ pub(crate) async fn serve(folder: &Path, door: Door) -> io::Result<()> {
         let door = door.clone();
         tokio::spawn(async move {
             let _ = timeout(EXCHANGE_MAX, answer(stream, door)).await;
+            drop(place);
         });
     }
 }
@@ -245,7 +266,7 @@ async fn answer(stream: UnixStream, door: Door) -> io::Result<()> {
     write.shutdown().await
 }
 
-/// Asks the member whose folder this is.
+/// Asks the member whose folder this is. One that is there and does not answer in time gives [`io::ErrorKind::TimedOut`].
 pub async fn ask_folder(folder: &Path, ask: &Ask) -> io::Result<Answer> {
     let exchange = async {
         let place = Place::of(folder)?;
@@ -256,5 +277,48 @@ pub async fn ask_folder(folder: &Path, ask: &Ask) -> io::Result<Answer> {
         stream.take(MAX_BYTES).read_to_end(&mut answer).await?;
         Ok(serde_json::from_slice(&answer)?)
     };
-    timeout(EXCHANGE_MAX, exchange).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    let patience = match ask {
+        Ask::Status => STATUS_MAX,
+        Ask::Transfer { .. } | Ask::Members { .. } => EXCHANGE_MAX,
+    };
+    timeout(patience, exchange).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A member that refuses everything, in a folder of its own.
+    async fn refusing(folder: &Path) -> tokio::task::JoinHandle<io::Result<()>> {
+        let (door, mut questions) = door();
+        tokio::spawn(async move {
+            while let Some((_, answer)) = questions.recv().await {
+                let _ = answer.send(Answer::Refused("as always".to_string()));
+            }
+        });
+        let folder = folder.to_path_buf();
+        tokio::spawn(async move { serve(&folder, door).await })
+    }
+
+    #[tokio::test]
+    async fn a_crowd_in_the_folder_waits_outside_and_is_served_in_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let serving = refusing(folder.path()).await;
+        while ask_folder(folder.path(), &Ask::Status).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        let place = Place::of(folder.path()).unwrap();
+        let mut crowd = Vec::new();
+        // They ask nothing, and keep their places.
+        for _ in 0..WAITING_MAX {
+            crowd.push(UnixStream::connect(&place.path).await.unwrap());
+        }
+        let asks = ask_folder(folder.path(), &Ask::Status);
+        tokio::pin!(asks);
+        let early = timeout(Duration::from_millis(200), &mut asks).await;
+        assert!(early.is_err(), "there is no place yet: {early:?}");
+        drop(crowd);
+        assert_eq!(asks.await.unwrap(), Answer::Refused("as always".to_string()));
+        serving.abort();
+    }
 }

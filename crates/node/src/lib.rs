@@ -22,7 +22,7 @@ mod transport;
 mod wishes;
 
 pub use control::{Answer, Ask, Change, Door, MachineCounters, MemberStatus, Standing, Status, ask_folder};
-pub use members::{InvalidListed, Listed, parse_file};
+pub use members::{InvalidListed, Listed, check_places, parse_file};
 pub use node::{Desk, Event, Hand, Node, NodeError, NodeOptions, Office, Questions, Running, door};
 pub use pilot::{InvalidPilotAddress, Pilot, PilotAddress, PilotError, PilotOptions};
 pub use state::StateError;

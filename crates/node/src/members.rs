@@ -56,7 +56,11 @@ impl FromStr for Listed {
             id.trim().parse().map_err(|error: baton_peer::InvalidNodeId| wrong(&error.to_string()))?;
         let address = address.trim();
         let on_pilot = address.parse::<PilotAddress>().is_ok();
-        if !on_pilot && address.parse::<std::net::SocketAddr>().is_err() && !is_host_and_port(address) {
+        let at = address.parse::<std::net::SocketAddr>();
+        if at.as_ref().is_ok_and(|at| at.port() == 0) {
+            return Err(wrong("nobody can be dialled at port 0"));
+        }
+        if !on_pilot && at.is_err() && !is_host_and_port(address) {
             return Err(wrong("the address is none"));
         }
         let mut member = Member::plain(id);
@@ -92,10 +96,29 @@ pub fn parse_file(text: &str) -> Result<Vec<Listed>, InvalidListed> {
         let at = |error: InvalidListed| InvalidListed(format!("line {}: {}", number + 1, error.0));
         listed.push(line.parse::<Listed>().map_err(at)?);
     }
+    if listed.is_empty() {
+        return Err(InvalidListed("it names no member".to_string()));
+    }
+    check_places(&listed)?;
     // Whether these can be a group is found out here, before anybody acts on it.
     Group::founded(listed.iter().map(|listed| listed.member).collect())
         .map_err(|error| InvalidListed(error.to_string()))?;
     Ok(listed)
+}
+
+/// Refuses two members at one address: whoever dials it would find the same one twice.
+pub fn check_places(listed: &[Listed]) -> Result<(), InvalidListed> {
+    let mut places: BTreeMap<&str, NodeId> = BTreeMap::new();
+    for Listed { member, address } in listed {
+        match places.insert(address, member.id) {
+            Some(other) if other != member.id => {
+                let text = format!("members {other} and {} are both at {address}", member.id);
+                return Err(InvalidListed(text));
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(())
 }
 
 /// The next list on the way, one step from the current one; none at the end of the way.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use baton_election::Moment;
 use baton_peer::{Config, Group, Machine, NodeId, Start, Term, Why};
+use baton_store::boot;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -94,6 +95,24 @@ pub enum Event {
     Members(Group),
     /// What the members' file wants is not done, or the file cannot be used.
     Unwanted(String),
+    /// The members' file could not be used, and can be again.
+    Usable,
+    /// The list that counts is the one that was kept, and the member was started with another.
+    OtherList {
+        /// The one that was kept.
+        counts: Vec<NodeId>,
+        /// The other one.
+        given: Vec<NodeId>,
+    },
+    /// No leader is known, and why, as far as this member can tell.
+    Stuck(String),
+    /// A hand-over that somebody asked for came to nothing.
+    NotHandedOver {
+        /// To whom; none for the best.
+        to: Option<NodeId>,
+        /// Why.
+        why: String,
+    },
     /// The transport has something to say.
     Network(String),
 }
@@ -176,9 +195,18 @@ where
         Ok(Node { options, keeper: Keeper::start(folder)?, start })
     }
 
-    /// How it starts, in a word.
-    pub fn start_word(&self) -> &'static str {
-        word(&self.start)
+    /// How it starts, in a few words.
+    pub fn start_text(&self) -> &'static str {
+        match &self.start {
+            Start::Founded => "founds its group",
+            Start::Restarted(_) => "with its memory",
+            Start::Forgotten => "new, or without its memory",
+        }
+    }
+
+    /// The list of members that counts: the one that was kept, if there is one.
+    pub fn group(&self) -> Group {
+        M::start(self.options.config.clone(), self.start.clone(), boot::now()).group().clone()
     }
 
     /// Runs the member on this transport. `questions` are those of the door that the transport has.

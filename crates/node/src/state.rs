@@ -22,7 +22,9 @@ use tokio::sync::oneshot;
 use crate::codec;
 
 /// What stands first in the file, with its version.
-const HEAD: &[u8; 16] = b"baton peer v1\n\0\0";
+const HEAD: &[u8; 16] = b"baton peer v2\n\0\0";
+/// The same in every version.
+const HEAD_WORDS: &[u8] = b"baton peer v";
 /// More is not ours: what members keep is a few numbers and a list of at most 127 members.
 const MAX_BYTES: u64 = 1 << 20;
 const SUM_BYTES: usize = 32;
@@ -41,6 +43,9 @@ pub enum StateError {
         /// What is wrong with it.
         why: String,
     },
+    /// Another version of this program wrote the file. Nothing was changed.
+    #[error("{} was written by another version of baton", .0.display())]
+    OtherVersion(PathBuf),
     /// The file is another member's, or another algorithm's. Nothing was changed.
     #[error("{} belongs to {owner}", file.display())]
     Foreign {
@@ -118,7 +123,7 @@ impl Folder {
         let damaged = |why: &str| StateError::Damaged { file: file.clone(), why: why.to_string() };
         let rest = match bytes.strip_prefix(HEAD) {
             Some(rest) => rest,
-            None if bytes.starts_with(b"baton peer v") => return Err(damaged("another version wrote it")),
+            None if is_of_another_version(&bytes) => return Err(StateError::OtherVersion(file)),
             None => return Err(damaged("it does not begin as such a file does")),
         };
         let Some((content, sum)) = rest.split_last_chunk::<SUM_BYTES>() else {
@@ -207,6 +212,20 @@ impl<S: Serialize + Send + 'static> Keeper<S> {
     }
 }
 
+/// Whether it begins as such a file does, but for the number. A flipped bit makes no version.
+fn is_of_another_version(bytes: &[u8]) -> bool {
+    let number = bytes.get(..HEAD.len()).and_then(|head| head.strip_prefix(HEAD_WORDS));
+    number.is_some_and(|number| match number.iter().position(|byte| *byte == b'\n') {
+        Some(end) => {
+            let (number, rest) = number.split_at(end);
+            !number.is_empty()
+                && number.iter().all(u8::is_ascii_digit)
+                && rest.iter().skip(1).all(|byte| *byte == 0)
+        }
+        None => false,
+    })
+}
+
 fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(file)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
@@ -275,6 +294,9 @@ mod tests {
             fs::write(&file, &bytes).unwrap();
             let error = folder.kept::<Kept>().unwrap_err();
             assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+            // In the number of the version a flipped bit makes another number.
+            let of_version = matches!(error, StateError::OtherVersion(_));
+            assert_eq!(of_version, at == HEAD_WORDS.len(), "a bit of byte {at}: {error}");
             fs::write(&file, &whole[..at]).unwrap();
             assert!(matches!(folder.kept::<Kept>(), Err(StateError::Damaged { .. })), "cut off at {at}");
         }

@@ -89,6 +89,15 @@ pub async fn receive(transport: &mut dyn Transport) -> Option<Received> {
     poll_fn(|context| transport.poll_receive(context)).await
 }
 
+/// The next message, if one is there already.
+pub(crate) async fn waiting(transport: &mut dyn Transport) -> Option<Option<Received>> {
+    poll_fn(|context| match transport.poll_receive(context) {
+        Poll::Ready(received) => Poll::Ready(Some(received)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 /// Waits until everything that can be sent is sent.
 pub async fn flush(transport: &mut dyn Transport) {
     poll_fn(|context| transport.poll_flush(context)).await;

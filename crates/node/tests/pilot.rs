@@ -191,6 +191,51 @@ async fn who_knows_the_secret_may_tell_where_it_is() {
 }
 
 #[tokio::test]
+async fn what_was_said_once_is_not_heard_again() {
+    let stage = Stage::new();
+    let _daemons = [stage.daemon(1), stage.daemon(2), stage.daemon(3)];
+    let options =
+        |number| PilotOptions { secret: Secret::new("a secret of all members"), ..stage.options(number) };
+    let mut two = Pilot::open(options(2)).await.unwrap();
+    let mut one = Pilot::open(options(1)).await.unwrap();
+    one.reach(&others(1));
+    assert_eq!(until_heard(&mut one, &mut two, 2).await.from, id(1));
+    let known = vec![Peer { id: id(1), address: address(1) }];
+    assert_eq!(two.addresses(), known, "it told where it is");
+    // Everything once more, also from a place of another, in whose hands the messages may have come.
+    let again = async |two: &mut Pilot, said: &[Vec<u8>]| {
+        // What is still on the way is no repetition.
+        let quiet = Duration::from_millis(200);
+        while timeout(quiet, receive(two)).await.is_ok() {}
+        let before = two.counters();
+        for data in said {
+            stage.network.forge(11, 12, PORT, data);
+            stage.network.forge(13, 12, PORT, data);
+        }
+        let refused = async {
+            while two.counters().refused + two.counters().dropped
+                < before.refused + before.dropped + 2 * said.len() as u64
+            {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(HANG, refused).await.expect("some of it was heard");
+        assert_eq!(two.counters().received, before.received);
+        assert_eq!(two.addresses(), known, "nobody can move it");
+    };
+    let said = stage.network.delivered(11, 12);
+    assert!(said.len() >= 3, "{}", said.len());
+    again(&mut two, &said).await;
+    // The process ends, and another is that member: its life is believed, the former one is over.
+    drop(one);
+    let mut one = Pilot::open(options(1)).await.unwrap();
+    one.reach(&others(1));
+    assert_eq!(until_heard(&mut one, &mut two, 2).await.from, id(1));
+    again(&mut two, &said).await;
+    assert_eq!(until_heard(&mut one, &mut two, 2).await.from, id(1), "it is still heard");
+}
+
+#[tokio::test]
 async fn a_daemon_that_comes_back_is_found_again() {
     let stage = Stage::new();
     let first = stage.daemon(1);

@@ -7,51 +7,15 @@ use std::fs;
 use std::time::Duration;
 
 use baton_node::{
-    Answer, Ask, Change, Desk, Event, Node, NodeError, NodeOptions, Office, Running, StateError, ask_folder,
-    door,
+    Answer, Ask, Change, Desk, Event, NodeError, NodeOptions, Office, Peer, Running, StateError, ask_folder,
 };
 use baton_peer::raft::Raft;
-use baton_peer::{Config, Group, Machine, Member, NodeId, Timing, Why};
+use baton_peer::{Group, Member, Why};
 use support::toy::{self, Toy};
 use support::wires::Wires;
+use support::{HANG, id, options, run};
 use tempfile::TempDir;
 use tokio::sync::watch;
-
-/// A bound on a hang.
-const HANG: Duration = Duration::from_secs(60);
-
-fn id(number: u16) -> NodeId {
-    NodeId::new(number).unwrap()
-}
-
-fn options(place: &TempDir, number: u16, of: u16) -> NodeOptions {
-    let members = (1..=of).map(|number| Member::plain(id(number))).collect();
-    NodeOptions {
-        config: Config {
-            id: id(number),
-            group: Group::founded(members).unwrap(),
-            timing: Timing::LAN,
-            seed: u64::from(number),
-        },
-        group: "test".to_string(),
-        folder: place.path().join(number.to_string()),
-        found: true,
-        peers: Vec::new(),
-        members_file: None,
-        never_leads: false,
-    }
-}
-
-fn run<M>(options: NodeOptions, wires: &Wires) -> Running
-where
-    M: Machine + Send + 'static,
-    M::Message: Send,
-    M::Saved: Send + 'static,
-{
-    let transport = wires.end(options.config.id);
-    let (door, questions) = door();
-    Node::<M>::open(options).unwrap().run(Box::new(transport), door, questions)
-}
 
 async fn until(desk: &mut watch::Receiver<Desk>, what: &str, holds: impl FnMut(&Desk) -> bool) -> Desk {
     match tokio::time::timeout(HANG, desk.wait_for(holds)).await {
@@ -187,7 +151,7 @@ async fn a_member_of_a_file_goes_step_by_step() {
     leads(&mut member.desk).await;
     let change = Change::Remove { id: id(1) };
     let answer = asked(&place, &Ask::Members { change }).await;
-    assert!(matches!(&answer, Answer::Refused(why) if why.contains("file")), "{answer:?}");
+    assert_eq!(answer, Answer::InFile(file.display().to_string()));
     fs::write(&file, "1=127.0.0.1:1\n2=127.0.0.1:2,witness\n").unwrap();
     let members = members_told(&mut member).await;
     assert_eq!(
@@ -195,27 +159,23 @@ async fn a_member_of_a_file_goes_step_by_step() {
         [(id(1), false), (id(2), true)]
     );
     fs::write(&file, "nonsense\n").unwrap();
-    let told = tokio::time::timeout(HANG, async {
-        loop {
-            if let Some(Event::Unwanted(why)) = member.events.recv().await {
-                return why;
-            }
-        }
+    let told = support::told(&mut member, "the file cannot be used", |event| {
+        if let Event::Unwanted(why) = event { Some(why) } else { None }
     });
-    assert!(told.await.unwrap().contains("the former list stays"));
+    assert!(told.await.contains("the former list stays"));
+    fs::write(&file, "1=127.0.0.1:1\n2=127.0.0.1:2,witness\n").unwrap();
+    support::told(&mut member, "the file can be used again", |event| {
+        matches!(event, Event::Usable).then_some(())
+    })
+    .await;
 }
 
 async fn members_told(member: &mut Running) -> Vec<Member> {
-    let told = tokio::time::timeout(HANG, async {
-        loop {
-            if let Some(Event::Members(group)) = member.events.recv().await
-                && group.size() > 1
-            {
-                return group.members().to_vec();
-            }
-        }
-    });
-    told.await.unwrap()
+    support::told(member, "the members are several", |event| {
+        let Event::Members(group) = event else { return None };
+        (group.size() > 1).then(|| group.members().to_vec())
+    })
+    .await
 }
 
 #[tokio::test]
@@ -264,4 +224,79 @@ async fn nonsense_from_a_member_is_counted() {
         }
     });
     assert!(counted.await.is_ok());
+}
+
+#[tokio::test]
+async fn a_change_that_is_refused_moves_nobody() {
+    let place = tempfile::tempdir().unwrap();
+    let wires = Wires::new();
+    let options = |number| NodeOptions {
+        peers: (1..=3).map(|n| Peer { id: id(n), address: format!("127.0.0.1:{n}") }).collect(),
+        ..options(&place, number, 3)
+    };
+    let members: Vec<Running> = (1..=3).map(|number| run::<Raft>(options(number), &wires)).collect();
+    let (leader, _) = leader(&members, 0).await;
+    let folder = |member: usize| place.path().join((member + 1).to_string());
+    let ask = async |member: usize, ask: Ask| {
+        let asked = async {
+            loop {
+                // Its socket may not be there yet.
+                match ask_folder(&folder(member), &ask).await {
+                    Ok(answer) => return answer,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+                }
+            }
+        };
+        tokio::time::timeout(HANG, asked).await.unwrap()
+    };
+    let (follower, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let number = |place: usize| id(u16::try_from(place + 1).unwrap());
+    // A follower may not change the list; and a leader that has nothing to change says so.
+    for asked in [follower, leader] {
+        let elsewhere = Some("127.0.0.1:9".to_string());
+        let change = Change::Add { member: Member::plain(number(other)), address: elsewhere };
+        let answer = ask(asked, Ask::Members { change }).await;
+        assert!(matches!(answer, Answer::Refused(_)), "{answer:?}");
+        let Answer::Status(status) = ask(asked, Ask::Status).await else { panic!("no status") };
+        let known = status.members.iter().find(|member| member.id == number(other)).unwrap();
+        assert_eq!(known.address, Some(format!("127.0.0.1:{}", other + 1)));
+    }
+    // Who was never heard is not taken in at once.
+    let change = Change::Add { member: Member::plain(id(9)), address: Some("127.0.0.1:9".to_string()) };
+    let answer = ask(leader, Ask::Members { change }).await;
+    assert!(matches!(&answer, Answer::Refused(why) if why.contains("not been heard")), "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_waits_together_is_kept_together_and_answered_in_order() {
+    let place = tempfile::tempdir().unwrap();
+    let wires = Wires::new();
+    let mut other = wires.end(id(2));
+    let _member = run::<Toy>(options(&place, 1, 2), &wires);
+    // All of it is there before the member is given the time to look.
+    let asked: Vec<u64> = (0..50).map(|n| toy::ECHO + n).collect();
+    for number in &asked {
+        other.tell(id(1), &postcard::to_allocvec(number).unwrap());
+    }
+    let mut answered = Vec::new();
+    let all = async {
+        while answered.len() < asked.len() {
+            answered.extend(Some(other.said().await).filter(|said| *said >= toy::ECHO));
+        }
+    };
+    assert!(tokio::time::timeout(HANG, all).await.is_ok());
+    assert_eq!(answered, asked);
+    let folder = place.path().join("1");
+    let status = tokio::time::timeout(HANG, async {
+        loop {
+            match ask_folder(&folder, &Ask::Status).await {
+                Ok(Answer::Status(status)) => return status,
+                // Its socket may not be there yet.
+                Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+            }
+        }
+    });
+    let counted = status.await.unwrap().machine;
+    // Each tick of the toy is kept by itself; of the fifty messages few were.
+    assert!(counted.received == 50 && counted.kept + 40 < counted.steps, "{counted:?}");
 }

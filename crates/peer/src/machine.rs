@@ -9,6 +9,7 @@ use baton_election::Moment;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::rollcall::{Founding, RollCall};
 use crate::{Effects, Group, Member, NodeId, Term, Timing};
 
 /// Who a machine is and how it shall behave.
@@ -95,6 +96,32 @@ pub trait Machine: Sized + Clone + Debug {
 
     /// The kind of a message, in the paper's word.
     fn kind(message: &Self::Message) -> &'static str;
+
+    /// Where members that have forgotten call the roll: how far it is, while it has forgotten. For people and for checks.
+    fn roll_call(&self) -> Option<&RollCall> {
+        None
+    }
+
+    /// What a message has to do with the roll call. For people.
+    fn roll_word(_message: &Self::Message) -> RollWord {
+        RollWord::Apart
+    }
+
+    /// Where members that have forgotten call the roll: how the group was founded, as far as that was kept. For checks.
+    fn founding(_saved: &Self::Saved) -> Option<&Founding> {
+        None
+    }
+}
+
+/// What a message has to do with the roll call, and so what it says of its sender's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RollWord {
+    /// Only who has forgotten asks.
+    Asks,
+    /// Anybody answers.
+    Answers,
+    /// Only who remembers says anything else.
+    Apart,
 }
 
 /// What a member knows of the election.

@@ -4,6 +4,8 @@
 //!
 //! - **Enough remember.** [`needed`] other members of the newest list told it their terms, all with that list. It may vote in terms above
 //!   the highest of them.
+//! - **The leader took it in.** The leader put it into the list after it had asked, in its present life ([`lobby`](crate::lobby)). It may vote in terms above the
+//!   leader's.
 //! - **The group is being founded.** All others said twice in a row that they have forgotten too, in the same *lives*: at the
 //!   instant between the two rounds nobody knew anything, so there is nothing to contradict. Whoever finds this out keeps it as
 //!   a [`Founding`]; a member that is named there in its present life may begin at once, even if it did not hear all itself.
@@ -21,6 +23,7 @@ use alloc::vec::Vec;
 use baton_election::Moment;
 use serde::{Deserialize, Serialize};
 
+use crate::lobby::Admitted;
 use crate::{Group, GroupStamp, MAX_MEMBERS, NodeId, Random, Term};
 
 /// The number of one start of a member that has forgotten, drawn anew each time.
@@ -65,7 +68,7 @@ impl Answer {
         let list = self.group.as_ref().map_or(Term::ZERO, |group| group.stamp().term);
         match &self.memory {
             Memory::Forgotten { .. } => list,
-            Memory::Kept { term, stamp, founding: _ } => list.max(*term).max(stamp.term),
+            Memory::Kept { term, stamp, founding: _, admitted: _ } => list.max(*term).max(stamp.term),
         }
     }
 }
@@ -86,6 +89,8 @@ pub enum Memory {
         stamp: GroupStamp,
         /// How it came to take part, if that names the one who asked in its present life.
         founding: Option<Founding>,
+        /// It took the one who asked into the list as the leader, in its present life.
+        admitted: bool,
     },
 }
 
@@ -125,9 +130,29 @@ pub fn needed(group: &Group) -> usize {
 }
 
 /// What a member that remembers answers; who has forgotten answers [`RollCall::tell`].
-pub fn tell(asker: NodeId, ask: &Ask, term: Term, group: &Group, founding: &Founding) -> Answer {
+pub fn tell(
+    asker: NodeId,
+    ask: &Ask,
+    term: Term,
+    group: &Group,
+    (founding, admitted): (&Founding, &Admitted),
+) -> Answer {
     let founding = founding.names(asker, ask.life).then(|| founding.clone());
-    answer(ask, group, Memory::Kept { term, stamp: group.stamp(), founding })
+    let admitted = admitted.names(asker, ask.life);
+    answer(ask, group, Memory::Kept { term, stamp: group.stamp(), founding, admitted })
+}
+
+/// A list of members that nobody asked for, and nothing else: it answers no life.
+pub fn list(group: &Group) -> Answer {
+    let life = Life(0);
+    Answer { life, round: 0, memory: Memory::Forgotten { life }, group: Some(group.clone()) }
+}
+
+/// To whom a witness that hears no leader tells its list: those that may lead. If one of them was taken out and put back, and the leader
+/// was gone before it heard of it, nobody else would tell it that it may stand. As long as the list was never changed there is nothing to tell.
+pub fn told_by_a_witness(me: NodeId, group: &Group) -> impl Iterator<Item = NodeId> + '_ {
+    let tells = group.stamp().version > 0 && group.member(me).is_some_and(|member| member.witness);
+    group.others(me).filter(move |other| tells && group.may_lead(*other))
 }
 
 fn answer(ask: &Ask, group: &Group, memory: Memory) -> Answer {
@@ -162,6 +187,27 @@ impl RollCall {
         }
     }
 
+    /// In which life it is called.
+    pub const fn life(&self) -> Life {
+        self.life
+    }
+
+    /// Who was heard to remember, of those that it asks. Some of them may have forgotten, or gone, since.
+    pub fn remembering(&self) -> impl Iterator<Item = NodeId> {
+        self.kept.iter().map(|(id, _)| *id)
+    }
+
+    /// Who was heard to have forgotten too, in this round or the last complete one.
+    pub fn forgetful(&self) -> impl Iterator<Item = NodeId> {
+        let earlier = self.before.iter().filter(|(id, _)| self.forgotten.iter().all(|(now, _)| now != id));
+        self.forgotten.iter().chain(earlier).map(|(id, _)| *id)
+    }
+
+    /// The highest term of those that remember.
+    pub const fn highest(&self) -> Term {
+        self.highest
+    }
+
     /// What to ask all others, again and again until there is a verdict.
     pub const fn ask(&self, stamp: GroupStamp) -> Ask {
         Ask { life: self.life, round: self.round, stamp }
@@ -170,6 +216,16 @@ impl RollCall {
     /// What a member that has forgotten answers itself.
     pub fn tell(&self, ask: &Ask, group: &Group) -> Answer {
         answer(ask, group, Memory::Forgotten { life: self.life })
+    }
+
+    /// What to send to a member whose answer shows an older list: this one. Where all that remember are witnesses nobody else would tell it, and it
+    /// would never count.
+    pub fn put_right(&self, answer: &Answer, group: &Group) -> Option<Answer> {
+        let is_behind = match answer.memory {
+            Memory::Kept { stamp, .. } => answer.life == self.life && stamp < group.stamp(),
+            Memory::Forgotten { .. } => false,
+        };
+        is_behind.then(|| list(group))
     }
 
     /// Who is alone in its group needs to ask nobody, as long as nobody has led it. A list of one that was told by others is a group's that has lost
@@ -192,7 +248,10 @@ impl RollCall {
             {
                 Verdict::Founded(founding.clone())
             }
-            Memory::Kept { term, stamp, founding: _ } => {
+            Memory::Kept { term, admitted: true, .. } => {
+                Verdict::Above(self.highest.max(*term).max(group.stamp().term))
+            }
+            Memory::Kept { term, stamp, founding: _, admitted: false } => {
                 self.highest = self.highest.max(*term);
                 self.forgotten.retain(|(id, _)| *id != from);
                 self.kept.retain(|(id, _)| *id != from && is_member(*id));
@@ -250,7 +309,8 @@ mod tests {
     }
 
     fn kept(call: &RollCall, group: &Group, term: u64) -> Answer {
-        tell(id(1), &call.ask(GroupStamp::default()), Term(term), group, &Founding::default())
+        let past = (&Founding::default(), &Admitted::default());
+        tell(id(1), &call.ask(GroupStamp::default()), Term(term), group, past)
     }
 
     fn forgotten(call: &RollCall, life: u64) -> Answer {
@@ -266,6 +326,30 @@ mod tests {
             assert!(needed(&group) + others_in_a_majority > others, "{size}");
             assert!(needed(&group) <= others, "{size}");
         }
+    }
+
+    #[test]
+    fn who_remembers_and_who_does_not_can_be_told_to_people() {
+        let group = group(4, 0);
+        let mut call = RollCall::begun(Life(7));
+        let heard = |call: &RollCall| {
+            let (mut kept, mut lost): (Vec<_>, Vec<_>) =
+                (call.remembering().collect(), call.forgetful().collect());
+            kept.sort_unstable();
+            lost.sort_unstable();
+            (kept, lost)
+        };
+        call.hear(id(1), &group, id(2), &kept(&call.clone(), &group, 4));
+        call.hear(id(1), &group, id(3), &forgotten(&call.clone(), 30));
+        assert_eq!(heard(&call), ([id(2)].into(), [id(3)].into()));
+        assert_eq!(call.highest(), Term(4));
+        // In the next round it is not asked anew who has said so in the last one.
+        let mut call = RollCall::begun(Life(7));
+        for number in 2..=4_u16 {
+            call.hear(id(1), &group, id(number), &forgotten(&call.clone(), u64::from(number) * 10));
+        }
+        call.hear(id(1), &group, id(2), &forgotten(&call.clone(), 20));
+        assert_eq!(heard(&call), ([].into(), [id(2), id(3), id(4)].into()));
     }
 
     #[test]
@@ -337,13 +421,35 @@ mod tests {
     fn whoever_is_named_in_a_founding_takes_part_and_a_later_life_does_not() {
         let group = group(3, 0);
         let founding = Founding([(id(1), Life(7)), (id(2), Life(8)), (id(3), Life(9))].into());
-        let told =
-            |call: &RollCall| tell(id(1), &call.ask(GroupStamp::default()), Term(2), &group, &founding);
+        let admitted = Admitted::default();
+        let told = |call: &RollCall| {
+            tell(id(1), &call.ask(GroupStamp::default()), Term(2), &group, (&founding, &admitted))
+        };
         let mut call = RollCall::begun(Life(7));
         assert_eq!(call.hear(id(1), &group, id(2), &told(&call.clone())), Verdict::Founded(founding.clone()));
         let mut later = RollCall::begun(Life(17));
         assert_eq!(later.hear(id(1), &group, id(2), &told(&later.clone())), Verdict::Unknown);
         assert_eq!(later.hear(id(1), &group, id(3), &told(&later.clone())), Verdict::Above(Term(2)));
+    }
+
+    #[test]
+    fn whom_the_leader_took_in_needs_nobody_else_in_that_life_alone() {
+        let group = group(4, 4);
+        let answer = |call: &RollCall, admitted| {
+            let memory = Memory::Kept { term: Term(5), stamp: group.stamp(), founding: None, admitted };
+            Answer { life: call.life, round: 0, memory, group: None }
+        };
+        let mut call = RollCall::begun(Life(7));
+        assert_eq!(call.hear(id(1), &group, id(2), &answer(&call.clone(), false)), Verdict::Unknown);
+        assert_eq!(call.hear(id(1), &group, id(2), &answer(&call.clone(), true)), Verdict::Above(Term(5)));
+        let late = answer(&RollCall::begun(Life(6)), true);
+        assert_eq!(call.hear(id(1), &group, id(2), &late), Verdict::Unknown, "it is of a former life");
+        let without = self::group(1, 4);
+        let mut call = RollCall::begun(Life(7));
+        assert_eq!(call.hear(id(2), &without, id(1), &answer(&call.clone(), true)), Verdict::Unknown);
+        let mut told = call.clone();
+        told.highest = Term(9);
+        assert_eq!(told.hear(id(1), &group, id(2), &answer(&call, true)), Verdict::Above(Term(9)));
     }
 
     #[test]

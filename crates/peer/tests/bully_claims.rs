@@ -197,7 +197,12 @@ fn what_was_seen_is_kept() {
 
 #[test]
 fn the_next_in_rank_takes_over_when_the_leader_hands_over_and_its_work_has_stopped() {
-    let mut net = five();
+    let mut net = Net::<Bully>::of(plain(5), term_of);
+    for number in 1..=5 {
+        net.timing(number, if number == 5 { IMPATIENT } else { PATIENT });
+        net.start(number);
+    }
+    net.until_leaders(&[5]);
     let term = net.view(5).term;
     net.input(5, Input::Transfer { to: None });
     assert_eq!(net.notices(5).last(), Some(&Notice::Stop { term }));
@@ -209,7 +214,8 @@ fn the_next_in_rank_takes_over_when_the_leader_hands_over_and_its_work_has_stopp
     net.run(Span::secs(10));
     assert_eq!((net.leaders(), net.most_leaders), (vec![4], 1), "who resigned stays aside");
     net.crash(4);
-    net.until_leaders(&[5]);
+    net.run(Span::secs(1));
+    assert_eq!(net.leaders(), [5], "until it is the first to notice that its successor is silent");
 }
 
 #[test]
@@ -224,6 +230,25 @@ fn a_leadership_can_be_handed_back() {
     net.until_leaders(&[5]);
     net.run(Span::secs(10));
     assert_eq!((net.leaders(), net.view(4).leader, net.most_leaders), (vec![5], Some(id(5)), 1));
+}
+
+#[test]
+fn a_leadership_is_handed_down_past_the_dead() {
+    for (dead, to, heir) in [(5, None, 3), (5, Some(id(3)), 3), (3, None, 2), (3, Some(id(3)), 2)] {
+        let mut net = five();
+        net.crash(5);
+        net.until_leaders(&[4]);
+        if dead != 5 {
+            net.crash(dead);
+        }
+        net.run(Span::secs(1));
+        net.input(4, Input::Transfer { to });
+        net.input(4, Input::Stopped);
+        net.run(IMPATIENT.heartbeat.scaled(5, 2));
+        assert_eq!(net.leaders(), [heir], "within two heartbeats, to {to:?} past {dead}\n{}", net.trace);
+        net.run(Span::secs(10));
+        assert_eq!((net.leaders(), net.most_leaders), (vec![heir], 1), "and 4 stays aside");
+    }
 }
 
 #[test]

@@ -360,6 +360,25 @@ fn a_transfer_waits_until_the_work_has_stopped() {
     assert!(world.now - stopped < 20 * MS, "five messages of a millisecond each, and no timeout");
 }
 
+/// Who took over and lost its majority does not hold its predecessor for the leader.
+#[test]
+fn a_successor_that_is_cut_off_knows_of_no_leader() {
+    let mut world = World::founded(plain(&[1, 2, 3]));
+    let (leader, _) = world.elect(2_000 * MS);
+    world.run(200 * MS);
+    let successor = others(&world, leader)[1];
+    world.step(leader, Input::Transfer { to: Some(id(successor)) });
+    world.step(leader, Input::Stopped);
+    assert_eq!(world.elect(1_000 * MS).0, successor);
+    world.isolate(successor);
+    let mark = world.told.len();
+    while !world.told_by(successor, mark).iter().any(|notice| matches!(notice, Notice::Lost { .. })) {
+        assert!(world.run_one(world.now + 1_000 * MS), "it is never lost");
+    }
+    let view = world.view(successor).unwrap();
+    assert_eq!((view.leader, view.read_only), (None, true));
+}
+
 /// What is asked of the wrong member, or names the wrong one, is refused with a reason.
 #[test]
 fn wrong_wishes_are_refused() {

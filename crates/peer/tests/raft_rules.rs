@@ -4,6 +4,7 @@
 mod raft_solo;
 
 use baton_election::Span;
+use baton_peer::lobby::Admitted;
 use baton_peer::raft::{MAX_JUMP, MAX_TERM, Message, Saved, Vote};
 use baton_peer::rollcall::{Answer, Ask, Founding, Life, Memory};
 use baton_peer::{Group, GroupStamp, Input, Machine, Member, Notice, Random, Role, Start, Term, Timing};
@@ -69,7 +70,7 @@ fn kept(done: &Done, term: u64) -> Message {
             _ => None,
         })
         .unwrap();
-    let memory = Memory::Kept { term: Term(term), stamp: NEW, founding: None };
+    let memory = Memory::Kept { term: Term(term), stamp: NEW, founding: None, admitted: false };
     Message::Answer(Answer { life: ask.life, round: ask.round, memory, group: None })
 }
 
@@ -209,7 +210,13 @@ fn a_term_out_of_reach_is_dropped_and_terms_never_overflow() {
     }
     assert_eq!(solo.view().term, Term::ZERO);
     let group = Group::founded(plain(3)).unwrap();
-    let saved = Saved { term: MAX_TERM, vote: Vote::Free, group, founding: Founding::default() };
+    let saved = Saved {
+        term: MAX_TERM,
+        vote: Vote::Free,
+        group,
+        founding: Founding::default(),
+        admitted: Admitted::default(),
+    };
     let mut solo = Solo::of(plain(3), Start::Restarted(saved));
     for _ in 0..20 {
         solo.now = solo.raft.deadline();
@@ -267,7 +274,8 @@ fn nonsense(dice: &mut Random) -> Message {
         8 => Message::TimeoutNow { term: term(dice) },
         9 => Message::Ask(Ask { life: Life(number(dice)), round: number(dice), stamp: stamp(dice) }),
         _ => {
-            let memory = Memory::Kept { term: term(dice), stamp: stamp(dice), founding: None };
+            let memory =
+                Memory::Kept { term: term(dice), stamp: stamp(dice), founding: None, admitted: false };
             let (life, round) = (Life(number(dice)), number(dice));
             Message::Answer(Answer { life, round, memory, group: list(dice) })
         }

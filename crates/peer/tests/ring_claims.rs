@@ -264,6 +264,18 @@ fn the_named_one_takes_over_when_the_leader_hands_over_and_its_work_has_stopped(
 }
 
 #[test]
+fn a_leader_above_whom_all_are_dead_hands_over_to_the_next_below() {
+    let mut net = five();
+    net.crash(5);
+    net.until_leaders(&[4]);
+    net.run(Span::secs(1));
+    net.input(4, Input::Transfer { to: None });
+    net.input(4, Input::Stopped);
+    net.run(IMPATIENT.heartbeat.scaled(5, 2));
+    assert_eq!(net.leaders(), [3], "{}", net.trace);
+}
+
+#[test]
 fn a_hand_over_to_nobody_is_refused() {
     let mut net = five();
     for (number, to) in [(5, Some(id(5))), (5, Some(id(9))), (4, None)] {

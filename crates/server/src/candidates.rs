@@ -100,6 +100,16 @@ impl Candidates {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many stand for which elections.
+    pub(crate) fn standing(&self) -> Vec<(ElectionName, u64)> {
+        let now = boot::now();
+        let state = self.state();
+        let counts = state.enlisted.iter().map(|(election, of)| {
+            (election.clone(), of.values().filter(|enlisted| enlisted.stands(now)).count() as u64)
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
     pub(crate) fn read(&self, election: &ElectionName, agent: &AgentName) -> Reading {
         let asked_at = boot::now();
         let state = self.state();

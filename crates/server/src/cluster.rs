@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::engine::Engine;
 use crate::http::{Front, Register, Service, Turn};
 use crate::options::Options;
+use crate::own_lease::OwnLease;
 use crate::tokens;
 use crate::webhooks::{Deliveries, Receiver, Tell};
 
@@ -147,10 +148,13 @@ impl Cluster {
             }
         };
         let Door { address, register, options, .. } = &self.door;
-        let service = Service::new(engine.clone(), *address, Arc::clone(register), options.clone());
+        let lead = Arc::new(lead);
+        let own_lease = OwnLease::of(&lead);
+        let service =
+            Service::new(engine.clone(), own_lease, *address, Arc::clone(register), options.clone());
         let turn = Arc::new(Turn::new(service, lead));
         let _deliveries = self.heralds.as_ref().map(|Heralds { receivers, tell }| {
-            Deliveries::start(&engine, turn.run(), receivers.clone(), tell)
+            Deliveries::start(&engine, turn.alerts(), turn.run(), receivers.clone(), tell)
         });
         self.door.front.begin(&turn);
         (self.tell)(Turned::Active(epoch));

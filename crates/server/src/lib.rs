@@ -4,14 +4,20 @@
 //! Every start, and every stall of over a second, gives each running lease its full length anew, so that a crash never shortens one.
 //! Does not guarantee that leases end while the server is down: they end later.
 
+mod alerts;
 mod candidates;
 mod cluster;
 mod engine;
 mod http;
+mod metrics;
 mod options;
+mod own_lease;
 mod sessions;
+mod sign_ins;
 mod store;
 mod tokens;
+mod toolbox;
+mod traces;
 mod webhooks;
 
 use std::net::SocketAddr;
@@ -19,13 +25,16 @@ use std::sync::Arc;
 
 use baton_store::{Deletion, Store, StoreError};
 use cluster::{Cluster, Heralds};
+use own_lease::OwnLease;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use alerts::{Rate, Thresholds, Warnings};
 pub use baton_door::{Tls, TlsError};
 pub use cluster::{Membership, Turned};
 pub use engine::{Engine, Event, Leads, News, Subscription, View};
 pub use options::{Limits, Options};
+pub use traces::Collector;
 pub use webhooks::{Deliveries, Receiver, Secret, Tell};
 
 /// A server that listens.
@@ -93,7 +102,8 @@ impl Server {
         let address = address_of(&listener)?;
         let register = register(&*store, address, &options).await?;
         let engine = Engine::start(store).await?;
-        let service = Arc::new(http::Service::new(engine, address, register, options.clone()));
+        let service =
+            Arc::new(http::Service::new(engine, OwnLease::not_needed(), address, register, options.clone()));
         let front = Arc::new(http::Front::alone(Arc::clone(&service), options));
         Ok(Server { listener, front, address, serves: Serves::Alone(service) })
     }
@@ -127,7 +137,7 @@ impl Server {
     pub fn tell(&mut self, receivers: Vec<Receiver>, tell: Tell) -> Option<Deliveries> {
         match &mut self.serves {
             Serves::Alone(service) => {
-                Some(Deliveries::start(&service.engine, service.run(), receivers, &tell))
+                Some(Deliveries::start(&service.engine, service.alerts(), service.run(), receivers, &tell))
             }
             Serves::InTurn(cluster) => {
                 cluster.heralds = Some(Heralds { receivers, tell });
@@ -139,11 +149,14 @@ impl Server {
     /// Answers requests until it is to stop; those under way are answered first, and who waits or watches is let go.
     pub async fn serve(self, until: impl Future<Output = ()>) {
         let stop = watch::Sender::new(false);
-        let turns = match self.serves {
-            Serves::Alone(_) => None,
-            Serves::InTurn(cluster) => Some(tokio::spawn(cluster.take_turns(stop.subscribe()))),
+        let (turns, alone) = match self.serves {
+            Serves::Alone(service) => (None, Some(service)),
+            Serves::InTurn(cluster) => (Some(tokio::spawn(cluster.take_turns(stop.subscribe()))), None),
         };
         http::serve(self.listener, self.front, until).await;
+        if let Some(service) = alone {
+            service.last_words().await;
+        }
         stop.send_replace(true);
         if let Some(turns) = turns {
             let _ = turns.await;

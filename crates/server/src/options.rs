@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use baton_door::Tls;
 
+use crate::alerts::Warnings;
+use crate::traces::Collector;
+
 /// How a server may be reached.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -17,6 +20,10 @@ pub struct Options {
     pub names: Vec<String>,
     /// How much one may have.
     pub limits: Limits,
+    /// What it warns of.
+    pub warnings: Warnings,
+    /// Who is sent traces.
+    pub collector: Option<Collector>,
 }
 
 impl Options {

@@ -15,11 +15,13 @@ use baton_store::{
 use crate::candidates::Candidates;
 use crate::engine::{Engine, View};
 use crate::http::Register;
+use crate::own_lease::OwnLease;
 use crate::tokens;
 
 /// The store that a server's own client sees.
 pub(crate) struct Behind {
     engine: Engine,
+    own_lease: OwnLease,
     candidates: Candidates,
     register: Arc<Register>,
     /// Who changes what the store knows of itself does so alone.
@@ -27,14 +29,48 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
-    pub(crate) fn new(engine: Engine, register: Arc<Register>) -> Behind {
+    pub(crate) fn new(engine: Engine, own_lease: OwnLease, register: Arc<Register>) -> Behind {
         let info = tokio::sync::Mutex::default();
-        Behind { engine, candidates: Candidates::default(), register, info }
+        Behind { engine, own_lease, candidates: Candidates::default(), register, info }
+    }
+
+    /// Whether what this server says holds: it is the active one, or alone.
+    pub(crate) fn holds(&self) -> bool {
+        self.own_lease.holds() && !self.engine.is_deposed()
+    }
+
+    /// From here on nothing is written.
+    pub(crate) fn end(&self) {
+        self.own_lease.end();
+    }
+
+    /// Swaps in the store behind it, in this server's turn only. What waited in a queue until the turn was over is not carried out: another server has
+    /// looked since. It is not worth another try either.
+    async fn swap_behind(
+        &self,
+        key: &Key,
+        expect: Expect,
+        next: &Record,
+        clock: Clock,
+    ) -> Result<Swapped, StoreError> {
+        if self.holds() {
+            return self.engine.store().swap(key, expect, next, clock).await;
+        }
+        Err(StoreError::Refused {
+            place: key.to_string(),
+            why: "this server is no longer the active one".to_string(),
+            hint: "ask again: the servers tell which one is active".to_string(),
+        })
     }
 
     /// Whether one more may stand. Who stands already may go on.
     pub(crate) fn has_room_for(&self, candidate: &Candidate) -> bool {
         self.candidates.has_room(&candidate.election, &candidate.agent)
+    }
+
+    /// How many stand for which elections.
+    pub(crate) fn standing(&self) -> Vec<(ElectionName, u64)> {
+        self.candidates.standing()
     }
 
     async fn read_election(&self, election: &ElectionName) -> Result<Reading, StoreError> {
@@ -55,7 +91,7 @@ impl Behind {
     /// Whatever came of it, the engine then knows what the store knows.
     async fn swap_info(&self, expect: Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
-        let swapped = self.engine.store().swap(&Key::Store, expect, next, clock).await;
+        let swapped = self.swap_behind(&Key::Store, expect, next, clock).await;
         if let Some((Record::Store(info), _)) = self.engine.store().read(&Key::Store).await?.found {
             self.engine.set_info(info);
         }
@@ -65,7 +101,7 @@ impl Behind {
     /// Whatever came of it, those are let in whom the store knows.
     async fn swap_tokens(&self, expect: Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
-        let swapped = self.engine.store().swap(&Key::Tokens, expect, next, clock).await;
+        let swapped = self.swap_behind(&Key::Tokens, expect, next, clock).await;
         let refreshed = tokens::refresh(&**self.engine.store(), &self.register).await;
         match (swapped, refreshed) {
             // It is in the store, and not yet in force here: whoever asked asks again.
@@ -88,9 +124,13 @@ impl Store for Behind {
             Key::Candidate(election, agent) => {
                 Box::pin(async move { Ok(self.candidates.read(election, agent)) })
             }
-            Key::Store | Key::Tokens | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
-                self.engine.store().read(key)
-            }
+            Key::Store
+            | Key::Tokens
+            | Key::History(_)
+            | Key::Fence(_)
+            | Key::FenceLog(..)
+            | Key::Audit(..)
+            | Key::Item(..) => self.engine.store().read(key),
         }
     }
 
@@ -114,8 +154,8 @@ impl Store for Behind {
             }
             Key::Store => Box::pin(self.swap_info(expect, next, clock)),
             Key::Tokens => Box::pin(self.swap_tokens(expect, next, clock)),
-            Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {
-                self.engine.store().swap(key, expect, next, clock)
+            Key::History(_) | Key::Fence(_) | Key::FenceLog(..) | Key::Audit(..) | Key::Item(..) => {
+                Box::pin(self.swap_behind(key, expect, next, clock))
             }
         }
     }
@@ -125,7 +165,7 @@ impl Store for Behind {
             Prefix::Candidates(election) => {
                 Box::pin(async move { Ok(self.candidates.list(election, None, usize::MAX)) })
             }
-            Prefix::Elections | Prefix::Fences => self.engine.store().list(prefix),
+            Prefix::Elections | Prefix::Fences | Prefix::Items(..) => self.engine.store().list(prefix),
         }
     }
 
@@ -139,7 +179,9 @@ impl Store for Behind {
             Prefix::Candidates(election) => {
                 Box::pin(async move { Ok(self.candidates.list(election, after, limit)) })
             }
-            Prefix::Elections | Prefix::Fences => self.engine.store().list_part(prefix, after, limit),
+            Prefix::Elections | Prefix::Fences | Prefix::Items(..) => {
+                self.engine.store().list_part(prefix, after, limit)
+            }
         }
     }
 

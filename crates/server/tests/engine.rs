@@ -158,9 +158,10 @@ async fn an_offer_that_nobody_claims_goes_to_the_next() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     let second = wait_in_line(&engine, 3, Span::secs(20));
     tokio::time::sleep(Duration::from_millis(20)).await;
+    // From before it is offered: whoever looks late must not take that for a short offer.
+    let begun = boot::now();
     release(&engine, 1, epoch).await.unwrap();
     let offered = granted(first.await.unwrap());
-    let begun = boot::now();
     let next = granted(second.await.unwrap());
     assert!(next > offered);
     assert!(
@@ -197,7 +198,8 @@ async fn a_lease_ends_for_who_waits_when_it_ends_and_not_before() {
     granted(wait_in_line(&engine, 2, Span::secs(20)).await.unwrap());
     let took = boot::now().since(begun);
     assert!(took >= Span::secs(1), "{took}");
-    assert!(took < Span::secs(3), "{took}");
+    // A machine that stood still gives every lease its length anew; the wait for it ends later.
+    assert!(took < Span::secs(15), "{took}");
 }
 
 #[tokio::test]
@@ -219,7 +221,7 @@ async fn a_wait_ends_with_who_leads() {
     let (engine, _) = engine().await;
     grant(&engine, 1, Span::secs(30)).await;
     let remaining = held(wait_in_line(&engine, 2, Span::millis(50)).await.unwrap());
-    assert!(remaining > Span::secs(28), "{remaining}");
+    assert!(remaining > Span::secs(15), "{remaining}");
     // Who has left the line is not granted anything later.
     release(&engine, 1, Epoch(1)).await.unwrap();
     assert!(engine.view(&election()).await.unwrap().document.unwrap().leader.is_none());
@@ -228,12 +230,14 @@ async fn a_wait_ends_with_who_leads() {
 #[tokio::test]
 async fn a_restart_gives_a_lease_its_full_length() {
     let (engine, store) = engine().await;
-    let epoch = grant(&engine, 1, Span::secs(1)).await;
+    let epoch = grant(&engine, 1, Span::secs(5)).await;
     drop(engine);
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    tokio::time::sleep(Duration::from_millis(5_200)).await;
+    let begun = boot::now();
     let engine = Engine::start(Arc::new(store)).await.unwrap();
     let remaining = held(engine.acquire(&election(), acquire(2, Span::secs(1)), Span::ZERO).await);
-    assert!(remaining > Span::millis(500), "{remaining}");
+    let passed = boot::now().since(begun);
+    assert!(remaining >= Span::secs(5).minus(passed), "{remaining} are left after {passed}");
     renew(&engine, 1, epoch).await.unwrap();
 }
 
@@ -300,35 +304,39 @@ async fn what_is_no_renewal_does_not_lengthen_a_lease() {
     engine.execute(&election(), &Command::Operate(act)).await.unwrap();
     let age = engine.view(&election()).await.unwrap().age;
     assert!(age >= Span::millis(600), "{age}");
+    let before = boot::now();
     renew(&engine, 1, epoch).await.unwrap();
-    assert!(engine.view(&election()).await.unwrap().age < Span::millis(500));
+    let age = engine.view(&election()).await.unwrap().age;
+    assert!(age <= boot::now().since(before), "a renewal does: {age}");
 }
 
 #[tokio::test]
 async fn a_succession_that_could_not_be_written_is_tried_again() {
     let (engine, store) = engine().await;
-    grant(&engine, 1, Span::secs(1)).await;
-    let waiting = wait_in_line(&engine, 2, Span::secs(30));
+    // Long enough to stand in line, and to break the store, before it ends.
+    grant(&engine, 1, Span::secs(4)).await;
+    let waiting = wait_in_line(&engine, 2, Span::secs(60));
     tokio::time::sleep(Duration::from_millis(20)).await;
     store.fail.store(true, Ordering::SeqCst);
     let begun = boot::now();
     granted(waiting.await.unwrap());
     let took = boot::now().since(begun);
-    assert!(took < Span::secs(10), "it waited for nobody: {took}");
+    assert!(took < Span::secs(30), "it waited for nobody: {took}");
     assert!(!store.fail.load(Ordering::SeqCst), "the first try failed");
 }
 
 #[tokio::test]
 async fn a_succession_whose_answer_was_lost_is_found_out() {
     let (engine, store) = engine().await;
-    grant(&engine, 1, Span::secs(1)).await;
-    let waiting = wait_in_line(&engine, 2, Span::secs(30));
+    // Long enough to stand in line, and to break the store, before it ends.
+    grant(&engine, 1, Span::secs(4)).await;
+    let waiting = wait_in_line(&engine, 2, Span::secs(60));
     tokio::time::sleep(Duration::from_millis(20)).await;
     store.lose_answer.store(true, Ordering::SeqCst);
     let begun = boot::now();
     granted(waiting.await.unwrap());
     let took = boot::now().since(begun);
-    assert!(took < Span::secs(10), "it waited for nobody: {took}");
+    assert!(took < Span::secs(30), "it waited for nobody: {took}");
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ struct Slow {
     panics: Arc<AtomicBool>,
     writing: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
+    /// Nobody has written before so many write at the same time, or for a long time.
+    crowd: Arc<AtomicUsize>,
 }
 
 impl Wrapped for Slow {
@@ -42,6 +44,12 @@ impl Wrapped for Slow {
             self.most.fetch_max(writing, Ordering::SeqCst);
             if self.slow.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            for _ in 0..1_000 {
+                if self.most.load(Ordering::SeqCst) >= self.crowd.load(Ordering::SeqCst) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
             self.writing.fetch_sub(1, Ordering::SeqCst);
             let panics = swap.is_of_election() && self.panics.swap(false, Ordering::SeqCst);
@@ -96,7 +104,7 @@ async fn batch(address: &str, entries: &[Value]) -> Vec<Value> {
 async fn what_a_batch_must_write_is_written_at_the_same_time() {
     let store = Slow::default();
     let address = served(&store).await;
-    store.slow.store(true, Ordering::SeqCst);
+    store.crowd.store(50, Ordering::SeqCst);
     let entries: Vec<Value> =
         (0..200).map(|number| json!({ "election": format!("e-{number}"), "acquire": acquire(1) })).collect();
     let answers = batch(&address, &entries).await;
@@ -215,6 +223,15 @@ async fn lists_show_names_in_parts() {
     }
     assert_eq!(parts, names);
     assert_eq!(ask(&address, "GET", "/v1/elections?after=Not%20A%20Name", "").await.0, 400);
+    // Whoever asked for more than one answer has would take the last of it for the last of all.
+    assert_eq!(ask(&address, "GET", "/v1/elections?limit=10000", "").await.1, json!(names));
+    for limit in ["0", "10001", "20000", "99999999999999999999"] {
+        let (status, refused) = ask(&address, "GET", &format!("/v1/elections?limit={limit}"), "").await;
+        assert_eq!((status, &refused["code"]), (400, &json!("invalid")), "{limit}: {refused}");
+    }
+    let (status, refused) = ask(&address, "GET", "/v1/elections/fleet/e-1/leader", "").await;
+    assert_eq!((status, &refused["code"]), (404, &json!("no-such-route")), "{refused}");
+    assert!(refused["hint"].as_str().unwrap().contains("%2F"), "{refused}");
     let admitted = json!({ "token": 1, "election": names[0] }).to_string();
     assert_eq!(ask(&address, "POST", "/v1/fences/db%2Forders/admit", &admitted).await.0, 200);
     assert_eq!(ask(&address, "GET", "/v1/fences", "").await.1, json!(["db/orders"]));

@@ -23,8 +23,8 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The servers' own lease.
-const TTL: Span = Span::secs(1);
+/// The servers' own lease: longer than a busy machine stands still.
+const TTL: Span = Span::secs(5);
 
 struct Running {
     address: SocketAddr,
@@ -90,7 +90,7 @@ async fn ask_with(
 
 /// Waits until one of them answers for elections, and says which.
 async fn active(servers: &[SocketAddr]) -> SocketAddr {
-    for _ in 0..2_000 {
+    for _ in 0..6_000 {
         for server in servers {
             if ask(*server, "GET", "/v1/elections", None).await.status == 200 {
                 return *server;
@@ -103,7 +103,7 @@ async fn active(servers: &[SocketAddr]) -> SocketAddr {
 
 /// Waits until a server sends us to another.
 async fn redirects(from: SocketAddr, path: &str) -> Said {
-    for _ in 0..2_000 {
+    for _ in 0..6_000 {
         let said = ask(from, "GET", path, None).await;
         if said.status == 307 {
             return said;
@@ -127,6 +127,8 @@ async fn one_is_active_the_others_say_which_and_a_stop_hands_over() {
     let there = format!("http://{}/v1/elections/e%2Ff/leader?x=1", first.address);
     assert_eq!((said.location.as_ref(), &said.body["code"]), (Some(&there), &json!("not-active")));
     assert_eq!(ask(second.address, "GET", "/healthz", None).await.status, 200);
+    // Whoever collects metrics asks each server by itself: it says that it stands by.
+    assert_eq!(ask(second.address, "GET", "/metrics", None).await.status, 200);
     assert_eq!(ask(second.address, "GET", "/openapi.json", None).await.status, 200);
     let ready = ask(second.address, "GET", "/readyz", None).await;
     assert_eq!(ready.body["active"], format!("http://{}", first.address));
@@ -195,7 +197,7 @@ async fn who_is_cut_off_from_the_store_says_nothing_once_its_lease_has_ended() {
 
 /// Asks with a token until the server answers so.
 async fn until_said(to: SocketAddr, token: &str, wanted: impl Fn(u16) -> bool) -> u16 {
-    for _ in 0..2_000 {
+    for _ in 0..6_000 {
         let said = ask_with(to, "GET", "/v1/elections", None, Some(token)).await;
         if wanted(said.status) {
             return said.status;
@@ -264,6 +266,54 @@ async fn what_was_found_out_too_late_does_not_leave() {
     // Nobody had asked for the election since, so that the grant stands, and who asks again is told of it by the next server.
     let led = ask(second.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
     assert_eq!((led.status, &led.body["answer"]["epoch"]), (200, &json!(1)), "{led:?}");
+    for server in [first, second] {
+        server.stop.send(()).unwrap();
+        server.served.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_waited_at_a_former_server_is_not_carried_out() {
+    let inner = MemoryStore::default();
+    let (one, two) = (Held::on(&inner), Held::on(&inner));
+    let first = server(Arc::new(one.clone())).await;
+    active(&[first.address]).await;
+    let wanted = serde_json::to_value(acquire(1, Span::secs(30))).unwrap();
+    let led = ask(first.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
+    let mandate = json!({ "token": led.body["answer"]["epoch"], "credential": credential(1) });
+    let tasks =
+        json!({ "mandate": mandate, "tasks": [{ "id": "t", "title": "t" }, { "id": "u", "title": "u" }] });
+    let added = ask(first.address, "POST", "/v1/elections/e/tasks", Some(&tasks)).await;
+    assert_eq!(added.status, 200, "{added:?}");
+    let before = one.items_swapped.load(Ordering::SeqCst);
+    // Two orders: one has been looked up for, and the other waits for it.
+    one.hold_items.send_replace(true);
+    let asked = ["t", "u"].map(|id| {
+        let (to, order) = (first.address, json!({ "order": "assign", "mandate": mandate, "to": "agent-2" }));
+        tokio::spawn(
+            async move { ask(to, "POST", &format!("/v1/elections/e/tasks/{id}"), Some(&order)).await },
+        )
+    });
+    support::until(|| one.holding_items.load(Ordering::SeqCst) > 0).await;
+    // Its own lease is renewed no more, and the next server tells of the board.
+    one.hold.send_replace(true);
+    let second = server(Arc::new(two)).await;
+    active(&[second.address]).await;
+    let queued = async || {
+        let board = ask(second.address, "GET", "/v1/elections/e/board", None).await;
+        board.body["queued"].clone()
+    };
+    assert_eq!(queued().await, 2);
+    one.hold_items.send_replace(false);
+    for asked in asked {
+        let silent = asked.await.unwrap();
+        assert_eq!(silent.status, 503, "{silent:?}");
+    }
+    assert_eq!(one.items_swapped.load(Ordering::SeqCst), before, "it was carried out");
+    let direct = Coordinator::with_store(Arc::new(inner), Memory::new());
+    let counts = direct.toolbox(&ElectionName::new("e").unwrap()).counts().await.unwrap();
+    assert_eq!((counts.queued, counts.assigned), (2, 0));
+    one.hold.send_replace(false);
     for server in [first, second] {
         server.stop.send(()).unwrap();
         server.served.await.unwrap();

@@ -10,9 +10,11 @@ use baton::{Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Ri
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
 use baton_election::{
-    AgentName, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Policy, Refusal, policy::Limits,
+    AgentName, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Margins, Policy, Refusal,
+    policy::Limits,
 };
 use baton_server::{Options, Server};
+use baton_store::describe::{Description, Fares, SUSPECT};
 use baton_store::sessions::{Announce, AskNews, Beat, EndSession, Heartbeat, Ride, Sessions, Which};
 use baton_store::{Decider, MemoryStore, Undecided, boot};
 use serde_json::json;
@@ -41,7 +43,16 @@ impl Place {
     }
 
     async fn serve(store: &MemoryStore, address: SocketAddr) -> (SocketAddr, tokio::task::JoinHandle<()>) {
-        let listener = Server::listen(address, &Options::default()).await.unwrap();
+        // Who comes back to its port may find it lent out, to somebody's connection, for a moment.
+        let listener = in_time(async {
+            loop {
+                match Server::listen(address, &Options::default()).await {
+                    Ok(listener) => return listener,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        })
+        .await;
         let server = Server::start(listener, Arc::new(store.clone()), Options::default()).await.unwrap();
         let address = server.address();
         (address, tokio::spawn(server.serve(std::future::pending())))
@@ -82,6 +93,13 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG, work).await.expect("this hangs")
 }
 
+/// Looks again and again, since nobody tells of it.
+async fn until<F: Future<Output = bool>>(holds: &impl Fn() -> F) {
+    while !holds().await {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 async fn lead(coordinator: &Coordinator, name: &str, of: &str, ttl: Span) -> Leadership {
     in_time(coordinator.campaign(&election(of), Campaign::new(bid(name, ttl)))).await.unwrap()
 }
@@ -105,6 +123,8 @@ fn heartbeat(number: u64) -> Heartbeat {
         follows: None,
         health: None,
         progress: None,
+        description: None,
+        leads: None,
     }
 }
 
@@ -126,9 +146,9 @@ async fn one_heartbeat_keeps_many_leases() {
     let session = client.announce(&agent("a")).await.unwrap();
     let mut riding = Vec::new();
     for number in 0..50 {
-        riding.push(ride(&session, &format!("e-{number}"), Span::secs(4)).await);
+        riding.push(ride(&session, &format!("e-{number}"), Span::secs(9)).await);
     }
-    let until = boot::now() + Span::secs(6);
+    let until = boot::now() + Span::secs(10);
     while boot::now() < until {
         assert!(riding.iter().all(|riding| riding.ensure(Duration::ZERO)));
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -150,12 +170,18 @@ async fn what_is_lost_is_named_until_it_is_dropped() {
     let client = place.client().await;
     let short = taken(&client, "short", 3, Span::secs(1)).await;
     let long = taken(&client, "long", 4, Span::secs(60)).await;
-    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    // A server that stood still would have given it its length anew.
+    in_time(async {
+        while client.check(&short.election, short.token).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
     let rides = vec![short.clone(), long];
     let first = sessions(&client).announce(&announce(1, rides.clone())).await.unwrap();
     assert_eq!((first.riding, first.lost.len()), (1, 1));
     // The answer is lost, and another leads for a while.
-    let other = lead(&client, "b", "short", Span::secs(1)).await;
+    let other = lead(&client, "b", "short", Span::secs(60)).await;
     for number in 2..4 {
         let answer = beat(&client, &heartbeat(number)).await.unwrap();
         assert_eq!((answer.riding, answer.lost.len()), (1, 1), "{answer:?}");
@@ -221,13 +247,17 @@ async fn nobody_speaks_for_another() {
 async fn a_session_that_is_silent_is_forgotten_and_its_leases_run_out() {
     let place = Place::open().await;
     let client = place.client().await;
-    let held = taken(&client, "e", 3, Span::secs(1)).await;
+    let held = taken(&client, "e", 3, Span::secs(4)).await;
     sessions(&client).announce(&announce(1, Vec::new())).await.unwrap();
     // Told twice, so that it counts on nothing longer.
     beat(&client, &Heartbeat { add: vec![held], ..heartbeat(2) }).await.unwrap();
     beat(&client, &heartbeat(3)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
-    assert!(client.sessions().await.unwrap().is_empty());
+    in_time(async {
+        while !client.sessions().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
     assert_eq!(beat(&client, &heartbeat(4)).await, None);
     lead(&client, "b", "e", Span::secs(1)).await;
 }
@@ -258,6 +288,15 @@ async fn too_much_is_refused_with_a_hint() {
     let health = Some(json!({ "context": 0.4 }));
     there.heartbeat(&Heartbeat { health: health.clone(), ..heartbeat(2) }).await.unwrap();
     assert_eq!(client.sessions().await.unwrap()[0].health, health);
+    let odd = Description { cpu_percent: Some(u32::MAX), ..Description::default() };
+    let refused = there.heartbeat(&Heartbeat { description: Some(odd), ..heartbeat(3) }).await;
+    assert!(matches!(refused, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{refused:?}");
+    let description = Description { queue_depth: Some(4), ..Description::default() };
+    there.heartbeat(&Heartbeat { description: Some(description.clone()), ..heartbeat(4) }).await.unwrap();
+    there.heartbeat(&heartbeat(5)).await.unwrap();
+    let shown = client.sessions().await.unwrap();
+    assert_eq!(shown[0].description, Some(description), "who says nothing new is as it was");
+    assert!(shown[0].suspicion < SUSPECT);
 }
 
 #[tokio::test]
@@ -276,6 +315,24 @@ async fn a_bid_with_limits_of_its_own_does_not_ride() {
 }
 
 #[tokio::test]
+async fn a_description_is_told_again_to_a_server_that_forgot_it() {
+    let mut place = Place::open().await;
+    let client = place.client().await;
+    let session = client.announce(&agent("a")).await.unwrap();
+    session.describe(Description { queue_depth: Some(7), ..Description::default() }).unwrap();
+    let told = || async {
+        let shown = client.sessions().await.unwrap_or_default();
+        shown.first().and_then(|shown| shown.description.as_ref()?.queue_depth) == Some(7)
+    };
+    in_time(until(&told)).await;
+    place.crash().await;
+    place.restart().await;
+    in_time(until(&told)).await;
+    let refused = session.describe(Description { cpu_percent: Some(u32::MAX), ..Description::default() });
+    assert!(matches!(refused, Err(Error::Refused(Refusal::Invalid { .. }))));
+}
+
+#[tokio::test]
 async fn an_operator_ends_a_leadership_that_rides() {
     let place = Place::open().await;
     let client = place.client().await;
@@ -283,13 +340,35 @@ async fn an_operator_ends_a_leadership_that_rides() {
     client.enrol(&operator).await.unwrap();
     let session = client.announce(&agent("a")).await.unwrap();
     let (deposed, other) =
-        (ride(&session, "e", Span::secs(2)).await, ride(&session, "f", Span::secs(2)).await);
+        (ride(&session, "e", Span::secs(6)).await, ride(&session, "f", Span::secs(60)).await);
     let act = Act::Depose { force: false, reason: "enough".to_string() };
     client.operate(&election("e"), &operator, &act).await.unwrap();
     let why = in_time(deposed.lost()).await;
     assert!(why.contains("depose"), "{why}");
     assert!(!deposed.ensure(Duration::ZERO) && other.ensure(Duration::ZERO));
     lead(&client, "b", "e", Span::secs(2)).await;
+}
+
+#[tokio::test]
+async fn a_leadership_that_rides_ends_when_what_it_needs_fails() {
+    let place = Place::open().await;
+    let client = place.client().await;
+    let operator = OperatorKey::from_seed([42; 32]);
+    client.enrol(&operator).await.unwrap();
+    let policy = Policy { depends: vec!["db".to_string()], ..Policy::default() };
+    client.operate(&election("e"), &operator, &Act::SetPolicy { policy }).await.unwrap();
+    let session = client.announce(&agent("a")).await.unwrap();
+    let (needs, other) = (ride(&session, "e", Span::secs(2)).await, ride(&session, "f", Span::secs(2)).await);
+    let fares = |db| Description { dependencies: [("db".to_string(), db)].into(), ..Description::default() };
+    session.describe(fares(Fares::Degraded)).unwrap();
+    session.describe(fares(Fares::Failing)).unwrap();
+    let why = in_time(needs.lost()).await;
+    assert!(why.contains("dependency"), "{why}");
+    assert!(other.ensure(Duration::ZERO), "it does not need it");
+    let next = lead(&client, "b", "e", Span::secs(2)).await;
+    assert!(next.token() > needs.token());
+    let history = client.history(&election("e"), 9).await.unwrap();
+    assert_eq!(history.last().unwrap().cause, baton_election::document::Cause::Dependency);
 }
 
 #[tokio::test]
@@ -300,12 +379,13 @@ async fn an_approval_reaches_a_lease_that_rides() {
     client.enrol(&operator).await.unwrap();
     let policy = Policy {
         approval: baton_election::policy::ApprovalMode::Time,
-        approval_ttl: Span::secs(1),
+        approval_ttl: Span::secs(3),
         ..Policy::default()
     };
     client.operate(&election("e"), &operator, &Act::SetPolicy { policy }).await.unwrap();
     let session = client.announce(&agent("a")).await.unwrap();
-    let riding = ride(&session, "e", Span::secs(1)).await;
+    // A heartbeat every two seconds, and time for one more while an approval lasts.
+    let riding = ride(&session, "e", Span::secs(6)).await;
     let mut status = riding.status();
     in_time(status.wait_for(|status| *status == Status::AwaitingApproval)).await.unwrap();
     assert!(!riding.ensure(Duration::ZERO), "its token is refused");
@@ -326,18 +406,23 @@ async fn a_restart_loses_no_lease_that_rides_and_doubles_none() {
     let mut riding = Vec::new();
     // More than one request announces.
     for number in 0..520 {
-        riding.push(ride(&session, &format!("e-{number}"), Span::secs(8)).await);
+        riding.push(ride(&session, &format!("e-{number}"), Span::secs(12)).await);
     }
     let tokens: Vec<Epoch> = riding.iter().map(Riding::token).collect();
     for _ in 0..2 {
+        let crashed = boot::now();
         place.crash().await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         place.restart().await;
-        let until = boot::now() + Span::secs(5);
-        while boot::now() < until {
-            assert!(riding.iter().all(|riding| riding.ensure(Duration::ZERO)));
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        // By a heartbeat that was sent, and answered, since.
+        let renewed = Margins::STANDARD.deadline(crashed, Span::secs(12));
+        in_time(async {
+            while riding.iter().any(|riding| riding.deadline() <= renewed) {
+                assert!(riding.iter().all(|riding| riding.ensure(Duration::ZERO)));
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
         assert_eq!(client.sessions().await.unwrap()[0].leases, 520);
     }
     assert_eq!(riding.iter().map(Riding::token).collect::<Vec<_>>(), tokens);
@@ -370,7 +455,7 @@ async fn a_release_waits_until_followers_know_and_says_who_does_not() {
         let client = client.clone();
         async move {
             let (epoch, credential) = (lead.token(), lead.credential());
-            let wait = Duration::from_secs(3);
+            let wait = Duration::from_secs(8);
             in_time(client.release_telling(&election("e"), epoch, credential, None, wait)).await.unwrap().1
         }
     };
@@ -382,7 +467,7 @@ async fn a_release_waits_until_followers_know_and_says_who_does_not() {
     .await;
     let notified = release(first).await;
     assert_eq!((notified.told, notified.silent.len()), (1, 0), "{notified:?}");
-    assert!(notified.waited_ms < 3_000, "{notified:?}");
+    assert!(notified.waited_ms < 8_000, "{notified:?}");
     let known = follower.leader();
     assert!(known.vacant && known.agent == Some(agent("a")), "who led last is known, and that it is over");
     // One that follows and says nothing, and one that only releases what it follows itself.
@@ -415,7 +500,7 @@ async fn news_come_in_parts_and_none_is_left_out() {
     let place = Place::open().await;
     let client = place.client().await;
     let state = format!("\"{}\"", "x".repeat(60_000));
-    let content = CheckpointContent { summary: String::new(), state, reference: None };
+    let content = CheckpointContent { summary: String::new(), state, reference: None, covers: None };
     let names: Vec<ElectionName> = (0..200).map(|number| election(&format!("e.{number:03}"))).collect();
     for name in &names {
         let held = taken(&client, name.as_str(), 9, Span::secs(600)).await;
@@ -532,12 +617,12 @@ async fn a_lease_that_ends_without_a_word_is_noticed_by_who_follows() {
     let lead = lead(&client, "a", "e", Span::secs(1)).await;
     drop(lead);
     in_time(async {
-        while !(follower.leader().vacant && follower.leader().agent == Some(agent("a"))) {
-            follower.changed().await;
+        let mut known = follower.leader();
+        while !(known.vacant && known.agent == Some(agent("a")) && !known.stale) {
+            known = follower.changed().await;
         }
     })
     .await;
-    assert!(!follower.leader().stale);
 }
 
 #[tokio::test]
@@ -564,7 +649,7 @@ async fn a_word_that_is_too_long_is_refused_before_it_could_cost_a_lease() {
     let session = client.announce(&agent("a")).await.unwrap();
     assert!(session.health(json!("x".repeat(2_000))).is_err());
     session.progress(json!({ "done": 3 })).unwrap();
-    let riding = ride(&session, "e", Span::secs(2)).await;
+    let riding = ride(&session, "e", Span::secs(6)).await;
     in_time(async {
         while client.sessions().await.unwrap()[0].progress != Some(json!({ "done": 3 })) {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use baton::election::{AgentName, ElectionName};
 use baton::{Bid, Coordinator, Grant, Renewal, mint_credential};
-use baton_server::{Deliveries, Options, Receiver, Secret, Server, Tell};
+use baton_server::{Deliveries, Options, Receiver, Secret, Server, Tell, Thresholds, Warnings};
 use baton_store::MemoryStore;
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};
@@ -138,9 +138,11 @@ struct World {
 }
 
 async fn world(receivers: &[&Listening]) -> World {
-    let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
-    let mut server =
-        Server::start(listener, Arc::new(MemoryStore::default()), Options::default()).await.unwrap();
+    // That elections change too often would be told as well, in the same line; it is not what these tests are about.
+    let limits = Thresholds { flapping: None, elections: None, ..Thresholds::default() };
+    let options = Options { warnings: Warnings { limits, ..Warnings::default() }, ..Options::default() };
+    let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
+    let mut server = Server::start(listener, Arc::new(MemoryStore::default()), options).await.unwrap();
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&said);
     let tell: Tell = Arc::new(move |text| notes.lock().unwrap().push(text.to_string()));

@@ -74,10 +74,15 @@ impl Place {
                 self.refused("the file system is read-only", "use a file that can be written")
             }
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                self.refused("there is no such folder", "make the folder first: mkdir -p")
+                self.refused("there is no such folder", &self.make_folder())
             }
             _ => self.unavailable(error),
         }
+    }
+
+    fn make_folder(&self) -> String {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        format!("make it first: mkdir -p {}", folder.unwrap_or(std::path::Path::new(".")).display())
     }
 
     /// What keeps a database from being opened.

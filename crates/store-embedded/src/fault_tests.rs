@@ -259,7 +259,8 @@ async fn many_swaps_share_a_sync_and_one_needs_one() {
     assert!(matches!(write(&store, "e", 9, Expect::Absent).await, Err(StoreError::Conflict)));
     assert_eq!(place.faults.syncs.load(Ordering::SeqCst) - before, 50, "none for nothing");
 
-    place.faults.slow_sync_ms.store(20, Ordering::SeqCst);
+    // Long enough for all of them to have asked meanwhile, on a busy machine too.
+    place.faults.slow_sync_ms.store(250, Ordering::SeqCst);
     let before = place.faults.syncs.load(Ordering::SeqCst);
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..64 {

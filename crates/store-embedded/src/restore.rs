@@ -7,9 +7,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use baton_election::audit::{Book, Entry};
 use baton_election::document::{Approval, Cause, Departure, Leader, Phase};
 use baton_election::id::{Incarnation, KeyHash, StoreId};
+use baton_election::log::Log;
 use baton_election::policy::Limits;
+use baton_election::usefulness::Verdicts;
 use baton_election::{AgentName, Document, Epoch, Span, State, Tokens, WallTime};
 use baton_store::{Key, Record, StoreError, boot};
 use redb::{Error, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
@@ -59,10 +62,10 @@ pub struct Restored {
 pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
     let (from, to) = (Place::new(restore.from), Place::new(restore.to));
     baton_store::refuse_network(&to.path)?;
-    let Opened { database: snapshot, meta, .. } = open::peek(&from)?;
+    let Opened { database: snapshot, meta, .. } = open::peek(&from).map_err(another)?;
     let reading = |error: Error| from.reading(error);
     let transaction = snapshot.begin_read().map_err(|error| reading(error.into()))?;
-    let known = Known::of(&from, &transaction)?;
+    let known = Known::of(&from, &transaction).map_err(another)?;
     // Held open until the end: nobody else opens it meanwhile.
     let former = if to.path.exists() { Some(former(&to, &known)?) } else { None };
     let highest = former.as_ref().map_or(Epoch(0), |former| former.highest);
@@ -72,7 +75,10 @@ pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
         floor: Epoch(highest.0.saturating_add(GAP)),
         leases: restore.leases.unwrap_or(leases).max(leases),
         wall: boot::wall(),
-        tokens: former.as_ref().and_then(|former| former.tokens.clone()).or(known.tokens),
+        tokens: former
+            .as_ref()
+            .and_then(|former| former.tokens.clone())
+            .or_else(|| Some((known.tokens.clone()?, known.token_log.clone()))),
         version: meta.versions.saturating_add(GAP),
     };
     let fresh = Fresh::make(&to, |into| {
@@ -95,6 +101,22 @@ pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
         return Err(to.refused("somebody made it meanwhile", "look at it, and try again"));
     }
     Ok(Restored { floor: plan.floor, leases: plan.leases, elections: known.elections, kept })
+}
+
+/// A snapshot that is damaged is not mended by a restore, which it was meant for.
+fn another(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Corrupt { place, why, .. } => {
+            let hint = "take an earlier snapshot; nothing was changed".to_string();
+            StoreError::Corrupt { place, why, hint }
+        }
+        StoreError::Conflict
+        | StoreError::Unavailable { .. }
+        | StoreError::Unknown { .. }
+        | StoreError::Refused { .. }
+        | StoreError::Misnamed { .. }
+        | StoreError::Diverged { .. } => error,
+    }
 }
 
 /// Copies all tables.
@@ -130,13 +152,19 @@ struct Known {
     elections: u64,
     /// The access tokens.
     tokens: Option<Tokens>,
+    /// What operators did to them, in parts.
+    token_log: TokenLog,
 }
+
+/// The parts of the log of the orders on tokens, each with the bytes of its key.
+type TokenLog = Vec<(Vec<u8>, Log<Entry>)>;
 
 impl Known {
     fn of(place: &Place, transaction: &ReadTransaction) -> Result<Known, StoreError> {
         let leases = baton_election::Policy::default().ttl;
-        let mut known = Known { store: None, highest: Epoch(0), leases, elections: 0, tokens: None };
-        each(place, transaction, |_, record, _| {
+        let (tokens, token_log) = (None, Vec::new());
+        let mut known = Known { store: None, highest: Epoch(0), leases, elections: 0, tokens, token_log };
+        each(place, transaction, |bytes, record, _| {
             match record {
                 Record::Store(info) => known.store = Some(info.id),
                 Record::Election(document) => {
@@ -148,6 +176,12 @@ impl Known {
                 }
                 Record::Fence(fence) => known.highest = known.highest.max(fence.highest),
                 Record::Tokens(tokens) => known.tokens = Some(tokens),
+                Record::Item(item) => known.highest = known.highest.max(item.fence()),
+                Record::Audit(log) => {
+                    if let Some(Key::Audit(Book::Tokens, _)) = shape::parse(bytes) {
+                        known.token_log.push((bytes.to_vec(), log));
+                    }
+                }
                 Record::Candidate(_) | Record::History(_) | Record::FenceLog(_) => {}
             }
             Ok(())
@@ -184,8 +218,8 @@ struct Former {
     highest: Epoch,
     /// The longest lease that may be running by it.
     leases: Span,
-    /// Its access tokens.
-    tokens: Option<Tokens>,
+    /// Its access tokens, and what operators did to them.
+    tokens: Option<(Tokens, TokenLog)>,
     /// It stays locked as long as this.
     _database: Option<redb::Database>,
 }
@@ -205,7 +239,8 @@ fn former(to: &Place, known: &Known) -> Result<Former, StoreError> {
         }
         Ok((database, former, meta)) => {
             let (highest, leases) = (former.highest.max(meta.floor), former.leases.max(meta.lease));
-            Ok(Former { highest, leases, tokens: former.tokens, _database: Some(database) })
+            let tokens = former.tokens.map(|tokens| (tokens, former.token_log));
+            Ok(Former { highest, leases, tokens, _database: Some(database) })
         }
         Err(StoreError::Corrupt { .. }) => {
             Ok(Former { highest: Epoch(0), leases: Span::ZERO, tokens: None, _database: None })
@@ -233,8 +268,9 @@ struct Plan {
     floor: Epoch,
     leases: Span,
     wall: WallTime,
-    /// The access tokens of the former store, if they can be read: what was revoked there stays so. Else the snapshot's.
-    tokens: Option<Tokens>,
+    /// The access tokens of the former store, if they can be read: what was revoked there stays so, with the log of
+    /// the orders. Else the snapshot's.
+    tokens: Option<(Tokens, TokenLog)>,
     /// The highest version that was given by then.
     version: u64,
 }
@@ -261,14 +297,23 @@ impl Plan {
                 | Record::Tokens(_)
                 | Record::Candidate(_)
                 | Record::History(_)
-                | Record::FenceLog(_) => return Ok(()),
+                | Record::FenceLog(_)
+                | Record::Audit(_)
+                // The epochs that begin are above all of these.
+                | Record::Item(_) => return Ok(()),
             };
             let mut value = shape::value(&next.to_compact_json());
             shape::number(&mut value, version);
             let inserted = table.insert(bytes, value.as_slice());
             inserted.map(drop).map_err(|error| place.unavailable(error))
         })?;
-        let Some(tokens) = self.tokens.clone() else { return Ok(()) };
+        let Some((tokens, log)) = self.tokens.clone() else { return Ok(()) };
+        for (bytes, part) in log {
+            let mut value = shape::value(&Record::Audit(part).to_compact_json());
+            shape::number(&mut value, self.version);
+            let inserted = table.insert(bytes.as_slice(), value.as_slice());
+            inserted.map(drop).map_err(|error| place.unavailable(error))?;
+        }
         // Orders that were signed since the snapshot do not come again.
         let orders = tokens.orders.saturating_add(GAP);
         let next = Record::Tokens(Tokens { orders, last: None, ..tokens });
@@ -309,11 +354,13 @@ impl Plan {
             renewals: 0,
             offered: false,
             contact: None,
+            region: None,
             phase: Phase::Draining,
             limits: Limits::default(),
             held: Span::ZERO,
             idle: Span::ZERO,
             spent_tokens: 0,
+            verdicts: Verdicts::default(),
             acquired: known.map_or(self.wall, |known| known.acquired),
             expires: self.wall + ttl,
         });

@@ -4,8 +4,9 @@
 //! keys have different bytes, and their order is that of [`Key`]. A value is a byte for its format, the version, and the
 //! record as compact JSON.
 
-use baton_election::{AgentName, ElectionName, ResourceName};
-use baton_store::{Key, NotARecord, Prefix, Record};
+use baton_election::audit::Book;
+use baton_election::{AgentName, ElectionName, ItemName, ResourceName};
+use baton_store::{ItemKind, Key, NotARecord, Prefix, Record};
 use redb::{Table, TableDefinition};
 
 /// The form of the database that this Baton writes.
@@ -46,6 +47,8 @@ const BESIDE: u8 = 4;
 const FENCE: u8 = 5;
 const FENCE_LOG: u8 = 6;
 const TOKENS: u8 = 7;
+const AUDIT: u8 = 8;
+const ITEM: u8 = 9;
 
 fn joined(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = vec![kind];
@@ -66,6 +69,18 @@ pub(crate) fn key(key: &Key) -> Vec<u8> {
         Key::Fence(resource) => joined(FENCE, &[resource.as_str().as_bytes()]),
         Key::FenceLog(resource, part) => {
             joined(FENCE_LOG, &[resource.as_str().as_bytes(), &part.to_be_bytes()])
+        }
+        Key::Audit(book, part) => {
+            // In the order of the books; no name begins so.
+            let book = match book {
+                Book::Store => vec![1],
+                Book::Tokens => vec![2],
+                Book::Election(election) => [&[3], election.as_str().as_bytes()].concat(),
+            };
+            joined(AUDIT, &[&book, &part.to_be_bytes()])
+        }
+        Key::Item(election, kind, item) => {
+            joined(ITEM, &[election.as_str().as_bytes(), &[kind_byte(*kind)], item.as_str().as_bytes()])
         }
     }
 }
@@ -94,7 +109,34 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Key> {
             let (name, part) = halves()?;
             Some(Key::FenceLog(resource(name)?, u64::from_be_bytes(part.try_into().ok()?)))
         }
+        AUDIT => {
+            let (book, part) = halves()?;
+            let book = match book.split_first()? {
+                (1, []) => Book::Store,
+                (2, []) => Book::Tokens,
+                (3, name) => Book::Election(election(name)?),
+                (_, _) => return None,
+            };
+            Some(Key::Audit(book, u64::from_be_bytes(part.try_into().ok()?)))
+        }
+        ITEM => {
+            let (name, rest) = halves()?;
+            let ([kind, 0], item) = rest.split_first_chunk::<2>()? else { return None };
+            let kind = ItemKind::ALL.into_iter().find(|known| kind_byte(*known) == *kind)?;
+            Some(Key::Item(election(name)?, kind, ItemName::new(text(item)?).ok()?))
+        }
         _ => None,
+    }
+}
+
+/// Stays what it is: it stands in every store. In the order of the kinds.
+fn kind_byte(kind: ItemKind) -> u8 {
+    match kind {
+        ItemKind::Task => b'1',
+        ItemKind::Proposal => b'2',
+        ItemKind::Quota => b'3',
+        ItemKind::Value => b'4',
+        ItemKind::Breaker => b'5',
     }
 }
 
@@ -106,6 +148,11 @@ pub(crate) fn bounds(prefix: &Prefix) -> (Vec<u8>, Vec<u8>) {
         Prefix::Candidates(election) => {
             let name = election.as_str().as_bytes();
             ([&[CANDIDATE], name, &[0]].concat(), [&[CANDIDATE], name, &[1]].concat())
+        }
+        Prefix::Items(election, kind) => {
+            let name = election.as_str().as_bytes();
+            let kind = kind_byte(*kind);
+            ([&[ITEM], name, &[0, kind, 0]].concat(), [&[ITEM], name, &[0, kind, 1]].concat())
         }
     }
 }
@@ -182,6 +229,7 @@ mod tests {
         let agent = |text| AgentName::new(text).unwrap();
         let mut keys =
             vec![Key::Store, Key::Tokens, Key::FenceLog(resource("a"), 2), Key::FenceLog(resource("a"), 256)];
+        keys.extend([Key::Audit(Book::Store, 1), Key::Audit(Book::Store, 256), Key::Audit(Book::Tokens, 0)]);
         for name in ["a", "a-b", "a.b", "a/b", "ab", "b"] {
             keys.extend([
                 Key::Election(election(name)),
@@ -190,7 +238,13 @@ mod tests {
                 Key::History(election(name)),
                 Key::Fence(resource(name)),
                 Key::FenceLog(resource(name), 7),
+                Key::Audit(Book::Election(election(name)), 7),
             ]);
+            for kind in ItemKind::ALL {
+                keys.extend(
+                    ["x", "y"].map(|item| Key::Item(election(name), kind, ItemName::new(item).unwrap())),
+                );
+            }
         }
         for one in &keys {
             assert_eq!(parse(&key(one)).as_ref(), Some(one));
@@ -198,7 +252,9 @@ mod tests {
                 assert_eq!(key(one).cmp(&key(other)), one.cmp(other), "{one} and {other}");
             }
         }
-        for prefix in [Prefix::Elections, Prefix::Fences, Prefix::Candidates(election("a"))] {
+        let items = ItemKind::ALL.map(|kind| Prefix::Items(election("a"), kind));
+        let others = [Prefix::Elections, Prefix::Fences, Prefix::Candidates(election("a"))];
+        for prefix in others.into_iter().chain(items) {
             let (from, to) = bounds(&prefix);
             for one in &keys {
                 let bytes = key(one);
@@ -209,7 +265,17 @@ mod tests {
 
     #[test]
     fn odd_bytes_are_no_key_and_no_value() {
-        for odd in [&[][..], &[0], &[1, b'a'], &[2], &[3, b'a'], &[6, b'a', 0, 1], &[9, b'a']] {
+        for odd in [
+            &[][..],
+            &[0],
+            &[1, b'a'],
+            &[2],
+            &[3, b'a'],
+            &[6, b'a', 0, 1],
+            &[9, b'a', 0, b'9', 0, b'a'],
+            &[9, b'a', 0],
+            &[10, b'a'],
+        ] {
             assert_eq!(parse(odd), None, "{odd:?}");
         }
         let mut whole = value(b"{}");

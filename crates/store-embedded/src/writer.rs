@@ -70,7 +70,9 @@ impl Prepared {
                 | Record::Candidate(_)
                 | Record::History(_)
                 | Record::Fence(_)
-                | Record::FenceLog(_) => None,
+                | Record::FenceLog(_)
+                | Record::Audit(_)
+                | Record::Item(_) => None,
             },
         }
     }
@@ -114,6 +116,8 @@ pub(crate) struct Writer {
     versions: u64,
     /// The last version that may be given before more are reserved.
     reserved: u64,
+    /// Several shared the last frame.
+    crowded: bool,
     /// A record and the version of it that was last answered for.
     answered: Option<(Vec<u8>, u64)>,
     /// That a restored database still says that leases may run of which it does not know.
@@ -136,6 +140,7 @@ impl Writer {
             records: None,
             versions: meta.versions,
             reserved: meta.versions,
+            crowded: false,
             answered: None,
             aftermath: meta.lease > Span::ZERO,
             failed_at: boot::now(),
@@ -145,12 +150,7 @@ impl Writer {
     /// Goes on until nobody can ask any more, and closes the database.
     pub(crate) fn run(mut self) {
         while let Some(first) = self.queue.blocking_recv() {
-            let mut jobs = vec![first];
-            while jobs.len() < BATCH
-                && let Ok(next) = self.queue.try_recv()
-            {
-                jobs.push(next);
-            }
+            let jobs = self.gather(first);
             match self.ready() {
                 Ok(()) => {
                     self.commit(jobs);
@@ -169,6 +169,29 @@ impl Writer {
         self.tidy_up();
         self.records = None;
         self.shared.put(Disk::Broken("it was closed".to_string()));
+    }
+
+    /// All who wait. Where several shared the last frame, their next requests are most likely being decided at this moment: those
+    /// who are at it go first, for as long as more come, so that one sync does for many. Where one was alone, the next waits for nobody.
+    fn gather(&mut self, first: Job) -> Vec<Job> {
+        let mut jobs = vec![first];
+        let mut more_come = self.crowded;
+        loop {
+            if more_come {
+                std::thread::yield_now();
+            }
+            let before = jobs.len();
+            while jobs.len() < BATCH
+                && let Ok(next) = self.queue.try_recv()
+            {
+                jobs.push(next);
+            }
+            more_come = jobs.len() > before && jobs.len() < BATCH;
+            if !more_come {
+                self.crowded = jobs.len() > 1;
+                return jobs;
+            }
+        }
     }
 
     /// Empties the journal while nobody waits for it.

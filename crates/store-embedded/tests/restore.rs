@@ -18,12 +18,7 @@ fn from(snapshot: &Path, to: &Path) -> Result<Restored, StoreError> {
 }
 
 fn info(id: u8) -> Record {
-    Record::Store(StoreInfo {
-        id: StoreId([id; 8]),
-        created: WallTime::default(),
-        operator_keys: Vec::new(),
-        orders: 0,
-    })
+    Record::Store(StoreInfo::new(StoreId([id; 8]), WallTime::default()))
 }
 
 /// A store with an election that is held in epoch 2, one that is vacant, a fence, and a snapshot of all that.

@@ -61,6 +61,9 @@ impl Keys {
             Prefix::Elections => self.all(),
             Prefix::Candidates(election) => Area::below(&format!("{}/candidates", self.election(election))),
             Prefix::Fences => Area::below(&self.under("fences")),
+            Prefix::Items(election, kind) => {
+                Area::below(&format!("{}/@{}", self.election(election), kind.plural()))
+            }
         }
     }
 

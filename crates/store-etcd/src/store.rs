@@ -77,7 +77,9 @@ impl EtcdStore {
                 | Key::Candidate(..)
                 | Key::History(_)
                 | Key::Fence(_)
-                | Key::FenceLog(..),
+                | Key::FenceLog(..)
+                | Key::Audit(..)
+                | Key::Item(..),
             ) => Ok(absent(shape::revision(answer.header.as_ref()), asked_at)),
         }
     }
@@ -125,7 +127,13 @@ impl EtcdStore {
                     vec![shape::look(Area::only(&text).keys(1)), shape::look(below.keys(GLANCE))];
             }
             (
-                Key::Tokens | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..),
+                Key::Tokens
+                | Key::Candidate(..)
+                | Key::History(_)
+                | Key::Fence(_)
+                | Key::FenceLog(..)
+                | Key::Audit(..)
+                | Key::Item(..),
                 Expect::Absent,
             )
             | (_, Expect::Version(_)) => {}

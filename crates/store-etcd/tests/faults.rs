@@ -151,7 +151,7 @@ async fn a_killed_leader_of_three_is_done_without() {
     }
     let took = started.elapsed();
     assert_eq!(beat(&*store).await, first + 10);
-    assert!(took < Duration::from_secs(20), "it took {took:?}");
+    assert!(took < Duration::from_secs(60), "it took {took:?}");
     server.spawn(leader);
     server.ready().await;
 }
@@ -174,7 +174,7 @@ async fn whichever_member_is_silent_another_answers() {
         increment(&*store).await;
         server.go_on(index);
     }
-    assert!(started.elapsed() < Duration::from_secs(40));
+    assert!(started.elapsed() < Duration::from_secs(120));
     assert_eq!(beat(&*store).await, first + 3);
     assert!(soon("the watch goes on", changes.next()).await.is_some());
 }

@@ -22,7 +22,12 @@ pub(crate) fn lease(record: &Record) -> Option<Span> {
             let Fence { hold, .. } = &**fence;
             hold.as_ref().map(|hold| hold.ttl)
         }
-        Record::Store(_) | Record::Tokens(_) | Record::History(_) | Record::FenceLog(_) => None,
+        Record::Store(_)
+        | Record::Tokens(_)
+        | Record::History(_)
+        | Record::FenceLog(_)
+        | Record::Audit(_)
+        | Record::Item(_) => None,
     }
 }
 

@@ -32,7 +32,9 @@ impl Place {
             | Key::Candidate(..)
             | Key::History(_)
             | Key::Fence(_)
-            | Key::FenceLog(..) => self.records(),
+            | Key::FenceLog(..)
+            | Key::Audit(..)
+            | Key::Item(..) => self.records(),
         };
         format!("{}/{collection}/{}", self.root(), id(&key.to_string()))
     }
@@ -59,6 +61,9 @@ impl Place {
                 (self.records(), Some(between(&format!("{election}/candidates/"))))
             }
             Prefix::Fences => (self.records(), Some(between("fences/"))),
+            Prefix::Items(election, kind) => {
+                (self.records(), Some(between(&format!("{election}/@{}/", kind.plural()))))
+            }
         }
     }
 
@@ -105,7 +110,9 @@ fn text(id: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use baton_election::{AgentName, ResourceName};
+    use baton_election::audit::Book;
+    use baton_election::{AgentName, ItemName, ResourceName};
+    use baton_store::ItemKind;
 
     use super::*;
 
@@ -136,6 +143,9 @@ mod tests {
             Key::History(election("__a")),
             Key::Fence(ResourceName::new("a/b").unwrap()),
             Key::FenceLog(ResourceName::new("a").unwrap(), 7),
+            Key::Audit(Book::Store, 7),
+            Key::Audit(Book::Election(election("a/b")), 7),
+            Key::Item(election("__a/b"), ItemKind::Task, ItemName::new("__x__").unwrap()),
         ];
         for key in &keys {
             let name = place().document(key);

@@ -117,7 +117,9 @@ fn told(key: &Key, record: &Record) -> Vec<(&'static str, api::Value)> {
         | Record::Candidate(_)
         | Record::History(_)
         | Record::Fence(_)
-        | Record::FenceLog(_) => vec![("key", text(&key.to_string()))],
+        | Record::FenceLog(_)
+        | Record::Audit(_)
+        | Record::Item(_) => vec![("key", text(&key.to_string()))],
     }
 }
 

@@ -72,7 +72,9 @@ impl Inner {
             | Key::Candidate(..)
             | Key::History(_)
             | Key::Fence(_)
-            | Key::FenceLog(..) => {
+            | Key::FenceLog(..)
+            | Key::Audit(..)
+            | Key::Item(..) => {
                 let snapshot = self.get(vec![self.place.document(key)]).await?;
                 let trace = Trace { epoch: Epoch(0), lease: Span::ZERO };
                 Read { found: self.found(key, &snapshot)?, trace, read_time: snapshot.read_time }

@@ -55,6 +55,9 @@ pub(crate) fn compare(seen: &Tip, tip: &Tip) -> Judgement {
                 before.orders, after.orders
             ))
         }
+        (Record::Item(before), Record::Item(after)) if after.fence() < before.fence() => {
+            Judgement::WentBack(format!("its fence went back from {} to {}", before.fence(), after.fence()))
+        }
         // Nothing hangs on the order of the others' states.
         (
             Record::Store(_)
@@ -63,7 +66,9 @@ pub(crate) fn compare(seen: &Tip, tip: &Tip) -> Judgement {
             | Record::Candidate(_)
             | Record::History(_)
             | Record::Fence(_)
-            | Record::FenceLog(_),
+            | Record::FenceLog(_)
+            | Record::Audit(_)
+            | Record::Item(_),
             _,
         ) => Judgement::GoesOn,
     }
@@ -98,7 +103,12 @@ fn store_of(record: &Record) -> Option<StoreId> {
         Record::Store(info) => Some(info.id),
         Record::Election(document) => Some(document.store),
         Record::Fence(fence) => Some(fence.store),
-        Record::Tokens(_) | Record::Candidate(_) | Record::History(_) | Record::FenceLog(_) => None,
+        Record::Tokens(_)
+        | Record::Candidate(_)
+        | Record::History(_)
+        | Record::FenceLog(_)
+        | Record::Audit(_)
+        | Record::Item(_) => None,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use baton_election::Document;
 use baton_election::document::{PhaseTimes, Transition};
-use baton_election::{Document, Span};
 use baton_store::Record;
 
 use crate::tip::{CHANGE, TERM};
@@ -24,6 +24,11 @@ pub(crate) fn of(record: &Record, settled: bool, term: &str, change: &str) -> St
         Record::History(_) => "history of an election\n".to_string(),
         Record::Fence(fence) => format!("fence of {}: token {}\n", fence.resource, fence.highest),
         Record::FenceLog(_) => "what a fence accepted\n".to_string(),
+        Record::Audit(_) => "what operators did\n".to_string(),
+        Record::Item(item) => {
+            let (election, name) = item.place();
+            format!("{} {name} of {election}\n", item.kind())
+        }
     };
     text.push('\n');
     if let Record::Election(document) = record {
@@ -75,14 +80,8 @@ fn transition(last: &Transition, election: &str) -> String {
 }
 
 fn phases(times: &PhaseTimes) -> String {
-    let named: [(&str, Option<Span>); 5] = [
-        ("detection", times.detection),
-        ("election", times.election),
-        ("promotion", times.promotion),
-        ("synchronisation", times.synchronisation),
-        ("notification", times.notification),
-    ];
-    let known = named.into_iter().filter_map(|(name, time)| time.map(|time| format!("{name} {time}")));
+    let named = times.named().into_iter();
+    let known = named.filter_map(|(name, time)| time.map(|time| format!("{name} {time}")));
     known.collect::<Vec<_>>().join(", ")
 }
 
@@ -91,6 +90,7 @@ fn trailers(text: &mut String, document: &Document) {
     let _ = writeln!(text, "Baton-Epoch: {}", document.epoch);
     if let Some(last) = &document.last_transition {
         let _ = writeln!(text, "Baton-Cause: {}", last.cause);
+        let _ = writeln!(text, "Baton-Kind: {}", last.cause.handover());
         if let Some(from) = &last.from {
             let _ = writeln!(text, "Baton-From: {from}");
         }

@@ -162,10 +162,15 @@ impl Inner {
     /// A record that was seen is not there: the owner wiped the store, or somebody deleted the ref.
     async fn vanished(&self, key: &Key, seen: &Tip) -> Result<Option<Tip>, StoreError> {
         match key {
-            Key::Store | Key::Tokens | Key::Candidate(..) | Key::History(_) | Key::FenceLog(..) => {
+            Key::Store
+            | Key::Tokens
+            | Key::Candidate(..)
+            | Key::History(_)
+            | Key::FenceLog(..)
+            | Key::Audit(..) => {
                 return Ok(None);
             }
-            Key::Election(_) | Key::Fence(_) => {}
+            Key::Election(_) | Key::Fence(_) | Key::Item(..) => {}
         }
         let founded = self.seen(&Key::Store).await;
         let founding = self.tip_oid(&refs::of(&Key::Store)).await?;
@@ -183,6 +188,7 @@ impl Inner {
         }
         match key {
             Key::Fence(_) => Err(self.lost(key, seen, "the fence was deleted")),
+            Key::Item(..) => Err(self.lost(key, seen, "the item was deleted")),
             _ => Err(self.diverged(key, seen, None, None)),
         }
     }

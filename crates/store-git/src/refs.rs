@@ -86,7 +86,9 @@ impl fmt::Display for Oid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_election::{AgentName, ElectionName, ResourceName};
+    use baton_election::audit::Book;
+    use baton_election::{AgentName, ElectionName, ItemName, ResourceName};
+    use baton_store::ItemKind;
 
     #[test]
     fn every_key_has_its_own_ref_and_none_is_the_folder_of_another() {
@@ -100,6 +102,9 @@ mod tests {
             Key::History(election("a")),
             Key::Fence(ResourceName::new("a/b").unwrap()),
             Key::FenceLog(ResourceName::new("a").unwrap(), 3),
+            Key::Audit(Book::Store, 3),
+            Key::Audit(Book::Election(ElectionName::new("a/b").unwrap()), 3),
+            Key::Item(election("a/b"), ItemKind::Task, ItemName::new("c").unwrap()),
         ];
         for key in &keys {
             let refname = of(key);

@@ -76,7 +76,9 @@ impl Tip {
             | Record::Candidate(_)
             | Record::History(_)
             | Record::Fence(_)
-            | Record::FenceLog(_) => None,
+            | Record::FenceLog(_)
+            | Record::Audit(_)
+            | Record::Item(_) => None,
         }
     }
 }
@@ -91,6 +93,8 @@ pub(crate) fn file_name(key: &Key) -> &'static str {
         Key::History(_) => "history.json",
         Key::Fence(_) => "fence.json",
         Key::FenceLog(..) => "log.json",
+        Key::Audit(..) => "audit.json",
+        Key::Item(..) => "item.json",
     }
 }
 

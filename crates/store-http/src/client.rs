@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::fault::Fault;
 use crate::open::Settings;
 use crate::servers::Servers;
-use crate::{tls, token};
+use crate::{tls, token, trace};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -42,6 +42,8 @@ pub(crate) struct Client {
     servers: Arc<Servers>,
     /// What shows who asks.
     token: Option<HeaderValue>,
+    /// What tells which trace this process is part of.
+    traceparent: Option<HeaderValue>,
     limit: Duration,
 }
 
@@ -65,7 +67,13 @@ impl Client {
             .build(connector);
         let token = token::header(settings)?;
         let servers = Arc::new(Servers::new(&settings.bases, token.is_some()));
-        Ok(Client { inner, streams, base: settings.base.clone(), servers, token, limit: settings.limit })
+        let (base, limit, traceparent) = (settings.base.clone(), settings.limit, trace::header());
+        Ok(Client { inner, streams, base, servers, token, traceparent, limit })
+    }
+
+    /// Where the server is that answered last.
+    pub(crate) fn address(&self) -> String {
+        self.servers.preferred().map_or_else(|| self.base.clone(), |base| base.to_string())
     }
 
     /// What is at a path.
@@ -127,6 +135,9 @@ impl Client {
         let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token);
+        }
+        if let Some(traceparent) = &self.traceparent {
+            request = request.header("traceparent", traceparent);
         }
         request
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use baton_election::audit::TokensAudit;
 use baton_election::command::Acquire;
+use baton_election::everything::SignedStop;
 use baton_election::fence::{Entry, Fence};
 use baton_election::operator::SignedKeys;
 use baton_election::time::Span;
@@ -11,8 +13,10 @@ use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation,
     ResourceName,
 };
+use baton_store::alerts::Warns;
 use baton_store::sessions::{Notified, Sessions};
-use baton_store::{BoxFuture, Decided, Decider, Decision, Undecided};
+use baton_store::tools::Tools;
+use baton_store::{BoxFuture, Decided, Decider, Decision, Page, Undecided};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -181,11 +185,34 @@ impl Decider for HttpStore {
         )
     }
 
+    fn order_stop<'a>(&'a self, order: &'a SignedStop) -> Decision<'a, ()> {
+        Box::pin(async move { self.send::<IgnoredAny>("/v1/store/pause", order, AT_ONCE).await.map(|_| ()) })
+    }
+
+    fn audit_tokens(&self, limit: usize) -> Decision<'_, TokensAudit> {
+        Box::pin(async move {
+            let path = format!("/v1/tokens/audit?limit={limit}");
+            self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base).into())
+        })
+    }
+
     fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, ()> {
         Box::pin(async move { self.send::<IgnoredAny>("/v1/tokens", order, AT_ONCE).await.map(|_| ()) })
     }
 
+    fn tools(&self) -> Option<&dyn Tools> {
+        Some(self)
+    }
+
+    fn page(&self) -> Option<&dyn Page> {
+        Some(self)
+    }
+
     fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
+    }
+
+    fn warns(&self) -> Option<&dyn Warns> {
         Some(self)
     }
 }

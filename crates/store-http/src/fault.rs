@@ -66,6 +66,10 @@ impl Fault {
     /// An answer that is none.
     pub(crate) fn said(status: StatusCode, body: &[u8]) -> Fault {
         let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
+        if problem.code.is_empty() && status.is_server_error() {
+            // Something between us and the server fails, which passes.
+            return Fault::NoAnswer(format!("it answered {status}, which no Baton server does"));
+        }
         let refusal = serde_json::from_slice(body).ok();
         let said = match problem.code.is_empty() {
             true => Said {
@@ -169,6 +173,9 @@ mod tests {
     fn what_is_no_answer_of_a_server_is_refused() {
         let fault = Fault::said(StatusCode::NOT_FOUND, b"<html>");
         assert!(matches!(fault.of_command("l"), Undecided::Store(StoreError::Refused { .. })));
+        let between = || Fault::said(StatusCode::BAD_GATEWAY, b"<html>");
+        assert!(matches!(between().of_reading("l"), StoreError::Unavailable { .. }));
+        assert!(matches!(between().of_command("l"), Undecided::Store(StoreError::Unknown { .. })));
     }
 
     #[test]

@@ -5,16 +5,20 @@
 //! plain HTTP that is so on a loopback address only, over TLS its certificate says so. Shows the token of `$BATON_HTTP_TOKEN`. Guarantees that a command whose answer was lost is said to be unknown, never to
 //! have failed; every command may then be sent again. Does not decide anything here.
 
+mod alerts;
 mod client;
 mod decide;
 mod fault;
 mod many;
 mod open;
+mod page;
 mod servers;
 mod sessions;
 mod store;
 mod tls;
 mod token;
+mod tools;
+mod trace;
 mod watch;
 
 use std::sync::Arc;

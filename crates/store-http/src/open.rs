@@ -27,20 +27,16 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn of(url: &StoreUrl) -> Result<Settings, StoreError> {
-        let refused = |why: &str, hint: &str| StoreError::Refused {
-            place: format!("{}:", url.scheme),
+        let refused = |why: &str, hint: &str| StoreError::Misnamed {
+            place: if url.rest.contains('@') { format!("{}:", url.scheme) } else { url.shown() },
             why: why.to_string(),
             hint: hint.to_string(),
         };
-        let rest = url.rest.strip_prefix("//").unwrap_or(&url.rest).trim_end_matches('/');
         let secure = url.scheme == "https";
         let form = if secure { "write https://HOST:PORT" } else { "write http://HOST:PORT" };
-        if rest.contains('@') {
+        if url.rest.contains('@') {
             let hint = "write the URL without it, and the token into $BATON_HTTP_TOKEN";
             return Err(refused("a name or password has no place in the URL", hint));
-        }
-        if rest.contains('/') || rest.contains('#') || rest.split(',').any(str::is_empty) {
-            return Err(refused("it names no server", form));
         }
         if let Some(name) = url.parameters.keys().find(|name| !(secure && *name == "ca")) {
             let why = format!("the parameter `{}` means nothing here", name.escape_debug());
@@ -52,11 +48,8 @@ impl Settings {
             return Err(refused(&why, hint));
         }
         let mut addresses: Vec<String> = Vec::new();
-        for host in rest.split(',') {
-            let address = if has_port(host) { host.to_string() } else { format!("{host}:{PORT}") };
-            if address.parse::<http::uri::Authority>().is_err() {
-                return Err(refused("it names no host and port", form));
-            }
+        for named in url.rest.split(',') {
+            let address = address(named, &url.scheme).map_err(|why| refused(why, form))?;
             if !addresses.contains(&address) {
                 addresses.push(address);
             }
@@ -74,6 +67,30 @@ impl Settings {
     pub(crate) fn is_open(&self) -> bool {
         self.base.starts_with("http://") && !self.loopback
     }
+}
+
+/// `HOST:PORT` of one server of the list. The scheme stands before the first, and may before the others.
+fn address(named: &str, scheme: &str) -> Result<String, &'static str> {
+    let (own, host) = named.split_once("//").map_or((None, named), |(own, host)| (Some(own), host));
+    if own.is_some_and(|own| !own.is_empty() && own.strip_suffix(':') != Some(scheme)) {
+        return Err("the servers of one store have one scheme");
+    }
+    let host = host.trim_end_matches('/');
+    if host.is_empty() {
+        return Err("it names no server");
+    }
+    if host.contains('/') || host.contains('#') {
+        return Err("a server has no path");
+    }
+    let address = if has_port(host) { host.to_string() } else { format!("{host}:{PORT}") };
+    let port = address.rsplit_once(':').map_or("", |(_, port)| port);
+    if !port.parse::<u16>().is_ok_and(|port| port > 0) {
+        return Err("its port is none: a port is a number from 1 to 65535");
+    }
+    if address.parse::<http::uri::Authority>().is_err() {
+        return Err("it names no host and port");
+    }
+    Ok(address)
 }
 
 pub(crate) fn is_loopback(address: &str) -> bool {
@@ -102,6 +119,8 @@ mod tests {
         assert_eq!(base("http://[::1]").unwrap(), "http://[::1]:7420");
         assert_eq!(base("http://[::1]:9").unwrap(), "http://[::1]:9");
         assert_eq!(base("http://a,b:9,a:7420").unwrap(), "http://a:7420,b:9");
+        assert_eq!(base("http://a:1,http://b:2/,c").unwrap(), "http://a:1,b:2,c:7420");
+        assert_eq!(base("https://a,https://b").unwrap(), "https://a:7420,b:7420");
     }
 
     #[test]
@@ -140,6 +159,18 @@ mod tests {
             "http://a,b/c",
         ] {
             assert!(base(url).is_err(), "{url}");
+        }
+        for (url, why) in [
+            ("http://h:99999", "port"),
+            ("http://h:0", "port"),
+            ("http://h:", "port"),
+            ("https://h:1/foo", "path"),
+            ("http://a,https://b", "one scheme"),
+            ("http://a,,b", "no server"),
+        ] {
+            let error = base(url).unwrap_err();
+            assert!(matches!(error, StoreError::Misnamed { .. }), "{url}: {error:?}");
+            assert!(error.to_string().contains(why), "{url}: {error}");
         }
         let error = base("http://me:secret@h").unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");

@@ -53,7 +53,8 @@ impl Servers {
         self.known().all.len() < 2
     }
 
-    fn preferred(&self) -> Option<Arc<str>> {
+    /// The one that answered last.
+    pub(crate) fn preferred(&self) -> Option<Arc<str>> {
         let known = self.known();
         known.all.get(known.preferred).cloned()
     }
@@ -101,8 +102,7 @@ impl Servers {
         patience: Duration,
         send: impl Fn(Arc<str>) -> F,
     ) -> Result<T, Fault> {
-        let mut asked =
-            Asked { flying: Vec::new(), tried: Vec::new(), may_have_been_done: false, hops: 0, pause: PAUSE };
+        let mut asked = Asked::new();
         let mut replies = FuturesUnordered::new();
         let deadline = Instant::now() + limit;
         let (mut next, mut again) = (self.preferred(), Instant::now() + patience);
@@ -122,7 +122,7 @@ impl Servers {
                 },
                 () = sleep_until(again.min(deadline)) => {
                     if Instant::now() >= deadline {
-                        return Err(asked.in_vain(format!("it did not answer within {limit:?}")));
+                        return Err(asked.in_vain(limit));
                     }
                     again = Instant::now() + if replies.is_empty() { asked.pause } else { patience };
                     next = asked.next(self);
@@ -136,12 +136,20 @@ impl Servers {
                     return Err(fault);
                 }
                 Fault::NotSent(_) | Fault::NoAnswer(_) if self.is_alone() => return Err(fault),
-                Fault::NoAnswer(_) => asked.may_have_been_done = true,
-                Fault::NotSent(_) | Fault::NotActive(_) => {}
-                Fault::Elsewhere(to) => next = asked.follow(self.follow(&base, &to)),
+                Fault::NoAnswer(why) => asked.hears(why, Heard::MayHaveBeenDone),
+                Fault::NotSent(why) => asked.hears(why, Heard::Nothing),
+                Fault::NotActive(why) => asked.hears(why, Heard::NotDone),
+                Fault::Elsewhere(to) => {
+                    next = asked.follow(self.follow(&base, &to));
+                    asked.hears(format!("{base} sends us to {to}"), Heard::NotDone);
+                }
             }
             if next.is_none() {
                 next = asked.untried(self);
+            }
+            if next.is_none() && replies.is_empty() && asked.heard == Heard::Nothing {
+                // Nobody is there at all, as with one server.
+                return Err(Fault::NotSent(asked.word));
             }
             if next.is_none() && replies.is_empty() {
                 again = Instant::now() + asked.pause.mul_f64(jitter(0.5));
@@ -151,18 +159,40 @@ impl Servers {
     }
 }
 
+/// The most that was heard of a request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Heard {
+    /// Nobody could be reached.
+    Nothing,
+    /// Somebody is there, and did not do it.
+    NotDone,
+    MayHaveBeenDone,
+}
+
 /// Who was asked in one request.
 struct Asked {
     /// Who has not answered yet.
     flying: Vec<Arc<str>>,
     /// Who was asked since everybody had been.
     tried: Vec<Arc<str>>,
-    may_have_been_done: bool,
+    heard: Heard,
+    /// Why the last one did not decide.
+    word: String,
     hops: u32,
     pause: Duration,
 }
 
 impl Asked {
+    fn new() -> Asked {
+        let (heard, word) = (Heard::Nothing, String::new());
+        Asked { flying: Vec::new(), tried: Vec::new(), heard, word, hops: 0, pause: PAUSE }
+    }
+
+    fn hears(&mut self, word: String, heard: Heard) {
+        self.heard = self.heard.max(heard);
+        self.word = word;
+    }
+
     fn begins(&mut self, base: &Arc<str>) {
         self.flying.push(Arc::clone(base));
         self.tried.push(Arc::clone(base));
@@ -192,8 +222,10 @@ impl Asked {
         })
     }
 
-    fn in_vain(&self, why: String) -> Fault {
-        if self.may_have_been_done || !self.flying.is_empty() {
+    fn in_vain(&self, limit: Duration) -> Fault {
+        let word = if self.word.is_empty() { String::new() } else { format!(" ({})", self.word) };
+        let why = format!("it did not answer within {limit:?}{word}");
+        if self.heard == Heard::MayHaveBeenDone || !self.flying.is_empty() {
             Fault::NoAnswer(why)
         } else {
             Fault::NotSent(why)
@@ -314,9 +346,13 @@ mod tests {
         assert!(matches!(play.ask().await, Err(Fault::NoAnswer(_))));
         let play = Play::new(&[A, B], &[(A, Does::Refuses), (B, Does::IsNotActive)]);
         assert!(matches!(play.ask().await, Err(Fault::NotSent(_))));
-        let alone = Play::new(&[A], &[(A, Does::Refuses)]);
         let begun = Instant::now();
-        assert!(matches!(alone.ask().await, Err(Fault::NotSent(_))));
-        assert_eq!(begun.elapsed(), Duration::ZERO, "who is alone is tried by whoever asks");
+        for all in [&[A][..], &[A, B, C]] {
+            // Each of them refuses.
+            let play = Play::new(all, &[]);
+            assert!(matches!(play.ask().await, Err(Fault::NotSent(why)) if why == "refused"));
+            assert_eq!(play.asked.load(Ordering::Relaxed), all.len());
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO, "who finds nobody there says so at once");
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_election::ElectionName;
+use baton_election::audit::Book;
 use baton_election::document::Transition;
 use baton_election::time::Span;
 use baton_store::{
@@ -70,6 +71,7 @@ impl HttpStore {
             Prefix::Elections => "/v1/elections".to_string(),
             Prefix::Candidates(election) => format!("/v1/elections/{}/candidates", segment(election)),
             Prefix::Fences => "/v1/fences".to_string(),
+            Prefix::Items(election, kind) => return self.names(election, *kind, after, limit).await,
         };
         let mut keys: Vec<Key> = Vec::new();
         while keys.len() < limit {
@@ -101,6 +103,15 @@ fn path(key: &Key) -> Option<String> {
         Key::History(_) => return None,
         Key::Fence(resource) => format!("/v1/fences/{}", segment(resource)),
         Key::FenceLog(resource, part) => format!("/v1/fences/{}/log/{part}", segment(resource)),
+        Key::Audit(Book::Store, part) => format!("/v1/audit/{part}"),
+        // It verifies those by itself.
+        Key::Audit(Book::Tokens, _) => return None,
+        Key::Audit(Book::Election(election), part) => {
+            format!("/v1/elections/{}/audit/{part}", segment(election))
+        }
+        Key::Item(election, kind, item) => {
+            format!("/v1/elections/{}/{}/{}", segment(election), kind.plural(), segment(item))
+        }
     })
 }
 
@@ -151,7 +162,9 @@ impl Store for HttpStore {
                 | Key::Candidate(..)
                 | Key::History(_)
                 | Key::Fence(_)
-                | Key::FenceLog(..) => Ok(watch::polled()),
+                | Key::FenceLog(..)
+                | Key::Audit(..)
+                | Key::Item(..) => Ok(watch::polled()),
             }
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_election::{ContentHash, ElectionName};
-use baton_store::{Key, Record, StoreError};
+use baton_store::{ItemKind, Key, Record, StoreError};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
@@ -26,6 +26,19 @@ pub(crate) fn kind(key: &Key) -> &'static str {
         Key::History(_) => "history",
         Key::Fence(_) => "fence",
         Key::FenceLog(..) => "fence-log",
+        Key::Audit(..) => "audit",
+        Key::Item(_, kind, _) => item_kind(*kind),
+    }
+}
+
+/// The kind of an item, as its label has it.
+pub(crate) fn item_kind(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Task => "task",
+        ItemKind::Proposal => "proposal",
+        ItemKind::Quota => "quota",
+        ItemKind::Value => "value",
+        ItemKind::Breaker => "breaker",
     }
 }
 
@@ -37,8 +50,12 @@ pub(crate) fn label(election: &ElectionName) -> String {
 /// The election that a record belongs to and can go with.
 pub(crate) fn belongs_to(key: &Key) -> Option<&ElectionName> {
     match key {
-        Key::Election(election) | Key::Candidate(election, _) | Key::History(election) => Some(election),
-        Key::Store | Key::Tokens | Key::Fence(_) | Key::FenceLog(..) => None,
+        Key::Election(election)
+        | Key::Candidate(election, _)
+        | Key::History(election)
+        | Key::Item(election, ..) => Some(election),
+        // What operators did outlives what they did it to.
+        Key::Store | Key::Tokens | Key::Fence(_) | Key::FenceLog(..) | Key::Audit(..) => None,
     }
 }
 

@@ -11,6 +11,7 @@ use baton_election::document::{
 };
 use baton_election::id::Incarnation;
 use baton_election::policy::Limits;
+use baton_election::usefulness::Verdicts;
 use baton_election::{AgentName, ContentHash, ElectionName, Epoch, Span, StoreInfo};
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -136,11 +137,13 @@ fn leader(spec: &LeaseSpec, epoch: Epoch, granted: Epoch) -> Leader {
         renewals: 0,
         offered: false,
         contact: None,
+        region: None,
         phase: Phase::Serving,
         limits: Limits::default(),
         held: Span::ZERO,
         idle: Span::ZERO,
         spent_tokens: 0,
+        verdicts: Verdicts::default(),
         acquired: stamp::to_wall(spec.acquire_time.as_ref()),
         expires: stamp::to_wall(spec.renew_time.as_ref()) + ttl,
     }

@@ -6,6 +6,7 @@
 //! a letter or a digit, so that the two are told apart. Different records have different names; where that would be too
 //! long for Kubernetes, the name is a hash.
 
+use baton_election::audit::Book;
 use baton_election::{ContentHash, ElectionName};
 use baton_store::Key;
 
@@ -48,7 +49,15 @@ pub(crate) fn config_map(key: &Key) -> String {
     match key {
         Key::Store => return STORE.to_string(),
         Key::Tokens => return TOKENS.to_string(),
-        Key::Election(_) | Key::Candidate(..) | Key::History(_) | Key::Fence(_) | Key::FenceLog(..) => {}
+        Key::Audit(Book::Store, part) => return format!("{STORE}-acts-{part}"),
+        Key::Audit(Book::Tokens, part) => return format!("{TOKENS}-acts-{part}"),
+        Key::Election(_)
+        | Key::Candidate(..)
+        | Key::History(_)
+        | Key::Fence(_)
+        | Key::FenceLog(..)
+        | Key::Audit(Book::Election(_), _)
+        | Key::Item(..) => {}
     }
     let text = key.to_string();
     let name = format!("{ESCAPED}{}", escaped(&text));
@@ -73,6 +82,8 @@ fn escaped(path: &str) -> String {
             '.' => labels.push_str("--d"),
             // A label begins with a letter or a digit.
             '_' if before == '/' => labels.push_str("0--s"),
+            // Only the word for a kind of items begins so.
+            '@' => labels.push_str("0--a"),
             '_' => labels.push_str("--u"),
             '-' if !letters.peek().is_some_and(char::is_ascii_alphanumeric) => labels.push_str("--m"),
             other => labels.push(other),
@@ -110,7 +121,8 @@ fn unescaped(labels: &str) -> Option<String> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use baton_election::{AgentName, ResourceName};
+    use baton_election::{AgentName, ItemName, ResourceName};
+    use baton_store::ItemKind;
 
     use super::*;
 
@@ -178,6 +190,7 @@ mod tests {
         assert!(bearable(&lease(&named(&long))));
         let agent = |text: &str| AgentName::new(text).unwrap();
         let resource = |text: &str| ResourceName::new(text).unwrap();
+        let item = |text: &str| ItemName::new(text).unwrap();
         let keys = [
             Key::Store,
             Key::Tokens,
@@ -190,6 +203,14 @@ mod tests {
             Key::Fence(resource(&long)),
             Key::FenceLog(resource("a"), 0),
             Key::FenceLog(resource(&long), u64::MAX),
+            Key::Audit(Book::Store, u64::MAX),
+            Key::Audit(Book::Tokens, 0),
+            Key::Audit(Book::Election(named(&long)), u64::MAX),
+            Key::Audit(Book::Election(named("a")), 0),
+            Key::Item(named("a"), ItemKind::Task, item("b")),
+            Key::Item(named("a"), ItemKind::Value, item("b")),
+            Key::Item(named(&long), ItemKind::Proposal, item(&long)),
+            Key::Item(named(&long), ItemKind::Proposal, item(&"_x".repeat(32))),
         ];
         let marks = keys.iter().filter(|key| matches!(key, Key::Fence(_))).map(fence_mark);
         let names: BTreeSet<String> = keys.iter().map(config_map).chain(marks).collect();

@@ -194,9 +194,13 @@ impl Inner {
         let (found, trace) = match key {
             Key::Election(election) => self.read_election(election).await?,
             Key::Fence(_) => (self.fence(key).await?, None),
-            Key::Store | Key::Tokens | Key::Candidate(..) | Key::History(_) | Key::FenceLog(..) => {
-                (self.config_map(key, name::config_map(key)).await?, None)
-            }
+            Key::Store
+            | Key::Tokens
+            | Key::Candidate(..)
+            | Key::History(_)
+            | Key::FenceLog(..)
+            | Key::Audit(..)
+            | Key::Item(..) => (self.config_map(key, name::config_map(key)).await?, None),
         };
         match found {
             Some(_) => self.there.store(true, Ordering::Relaxed),
@@ -322,6 +326,12 @@ impl Inner {
                 let selector = format!("{},{}={label}", of_kind("candidate"), config_map::ELECTION);
                 self.list_all(&self.config_maps(), &selector, key_of_map).await?
             }
+            Prefix::Items(election, kind) => {
+                let label = config_map::label(election);
+                let kind = of_kind(config_map::item_kind(*kind));
+                let selector = format!("{kind},{}={label}", config_map::ELECTION);
+                self.list_all(&self.config_maps(), &selector, key_of_map).await?
+            }
             Prefix::Fences => {
                 let kinds = format!("{KIND} in (fence,{MARK})");
                 self.list_all(&self.config_maps(), &kinds, key_of_map).await?
@@ -365,7 +375,9 @@ impl Inner {
             | Key::Candidate(..)
             | Key::History(_)
             | Key::Fence(_)
-            | Key::FenceLog(..) => self.watch_object(self.config_maps(), name::config_map(key)).await,
+            | Key::FenceLog(..)
+            | Key::Audit(..)
+            | Key::Item(..) => self.watch_object(self.config_maps(), name::config_map(key)).await,
         }
     }
 
@@ -401,7 +413,7 @@ async fn get<K: Watched>(api: &Api<K>, name: &str) -> kube::Result<Option<K>> {
 
 /// What a store knows of itself before it was made.
 fn nothing_known() -> StoreInfo {
-    StoreInfo { id: StoreId([0; 8]), created: WallTime::default(), operator_keys: Vec::new(), orders: 0 }
+    StoreInfo::new(StoreId([0; 8]), WallTime::default())
 }
 
 impl Store for KubernetesStore {

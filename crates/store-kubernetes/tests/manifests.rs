@@ -38,8 +38,7 @@ async fn one_election_can_be_led_with_permissions_for_its_name_alone() {
     }
     let _ = cluster.kubectl(&["create", "rolebinding", "agent", "--role", "baton", "--user", "agent"]);
     let store = cluster.by(&kubeconfig).store().await;
-    let info =
-        StoreInfo { id: StoreId([1; 8]), created: WallTime::default(), operator_keys: Vec::new(), orders: 0 };
+    let info = StoreInfo::new(StoreId([1; 8]), WallTime::default());
     let records = [
         (Key::Store, Record::Store(info)),
         (Key::parse("nightly-index/history").unwrap(), Record::History(baton_election::log::Log::default())),

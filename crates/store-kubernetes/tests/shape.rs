@@ -232,10 +232,8 @@ async fn a_lease_that_no_baton_wrote_begins_with_the_store_s_operators() {
     let Some(cluster) = Cluster::get().await else { return };
     let store = cluster.store().await;
     let info = baton_election::StoreInfo {
-        id: baton_election::StoreId([4; 8]),
-        created: baton_election::WallTime::default(),
         operator_keys: vec![baton_election::operator::PublicKey([6; 32])],
-        orders: 0,
+        ..baton_election::StoreInfo::new(baton_election::StoreId([4; 8]), baton_election::WallTime::default())
     };
     let record = Record::Store(info.clone());
     let at = baton_store::Clock::Restart;

@@ -1,8 +1,9 @@
 //! A record as a row: the columns that say to people and to SQL what the record says.
 
+use baton_election::audit::Book;
 use baton_election::document::State;
 use baton_election::{Document, Span};
-use baton_store::{Key, NotARecord, Record};
+use baton_store::{ItemKind, Key, NotARecord, Record};
 
 /// The columns beside the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,10 +28,16 @@ pub(crate) struct Columns {
 pub(crate) fn columns(key: &Key, record: &Record) -> Option<Columns> {
     let kind = kind(key).to_string();
     let election = match key {
-        Key::Election(election) | Key::Candidate(election, _) | Key::History(election) => {
-            Some(election.to_string())
-        }
-        Key::Store | Key::Tokens | Key::Fence(_) | Key::FenceLog(..) => None,
+        Key::Election(election)
+        | Key::Candidate(election, _)
+        | Key::History(election)
+        | Key::Item(election, ..)
+        | Key::Audit(Book::Election(election), _) => Some(election.to_string()),
+        Key::Store
+        | Key::Tokens
+        | Key::Fence(_)
+        | Key::FenceLog(..)
+        | Key::Audit(Book::Store | Book::Tokens, _) => None,
     };
     let plain = Columns { kind, election, ..Columns::default() };
     Some(match record {
@@ -44,7 +51,8 @@ pub(crate) fn columns(key: &Key, record: &Record) -> Option<Columns> {
             ..plain
         },
         Record::Store(info) => Columns { store: Some(info.id.to_string()), ..plain },
-        Record::Tokens(_) | Record::History(_) | Record::FenceLog(_) => plain,
+        Record::Item(item) => Columns { token: Some(i64::try_from(item.fence().0).ok()?), ..plain },
+        Record::Tokens(_) | Record::History(_) | Record::FenceLog(_) | Record::Audit(_) => plain,
     })
 }
 
@@ -74,6 +82,19 @@ pub(crate) fn kind(key: &Key) -> &'static str {
         Key::History(_) => "history",
         Key::Fence(_) => "fence",
         Key::FenceLog(..) => "fence-log",
+        Key::Audit(..) => "audit",
+        Key::Item(_, kind, _) => item_kind(*kind),
+    }
+}
+
+/// The kind of an item, as the column has it.
+pub(crate) fn item_kind(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Task => "task",
+        ItemKind::Proposal => "proposal",
+        ItemKind::Quota => "quota",
+        ItemKind::Value => "value",
+        ItemKind::Breaker => "breaker",
     }
 }
 

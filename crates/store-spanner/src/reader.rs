@@ -20,7 +20,9 @@ fn place(client: &Client, key: &Key) -> String {
         | Key::Candidate(..)
         | Key::History(_)
         | Key::Fence(_)
-        | Key::FenceLog(..) => &tables.records,
+        | Key::FenceLog(..)
+        | Key::Audit(..)
+        | Key::Item(..) => &tables.records,
     };
     format!("the row `{key}` of `{table}` in {}", client.location())
 }
@@ -35,7 +37,9 @@ pub(crate) async fn read(client: &Client, key: &Key) -> Result<Reading, StoreErr
         | Key::Candidate(..)
         | Key::History(_)
         | Key::Fence(_)
-        | Key::FenceLog(..) => other(client, key).await?,
+        | Key::FenceLog(..)
+        | Key::Audit(..)
+        | Key::Item(..) => other(client, key).await?,
     };
     let age = found.as_ref().map(|intact| intact.age);
     let found = found.map(|intact| (intact.record, intact.version));

@@ -74,7 +74,9 @@ pub(crate) fn read_version(tables: &Tables, key: &Key) -> Statement {
         | Key::Candidate(..)
         | Key::History(_)
         | Key::Fence(_)
-        | Key::FenceLog(..) => {
+        | Key::FenceLog(..)
+        | Key::Audit(..)
+        | Key::Item(..) => {
             format!("SELECT version FROM `{}` WHERE record_key = @key", tables.records)
         }
     };
@@ -89,6 +91,7 @@ pub(crate) fn list(tables: &Tables, prefix: &Prefix) -> Statement {
         }
         Prefix::Candidates(election) => format!("{election}/candidates/"),
         Prefix::Fences => "fences/".to_string(),
+        Prefix::Items(election, kind) => format!("{election}/@{}/", kind.plural()),
     };
     statement(format!(
         "SELECT record_key FROM `{}` WHERE STARTS_WITH(record_key, @beginning)",

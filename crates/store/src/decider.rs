@@ -1,6 +1,8 @@
 //! Stores that decide by themselves: they are sent commands, and documents are only read from them.
 
+use baton_election::audit::TokensAudit;
 use baton_election::command::Acquire;
+use baton_election::everything::SignedStop;
 use baton_election::fence::{Entry, Fence};
 use baton_election::operator::SignedKeys;
 use baton_election::time::Span;
@@ -10,9 +12,12 @@ use baton_election::{
     ResourceName,
 };
 
+use crate::alerts::Warns;
 use crate::error::StoreError;
+use crate::page::Page;
 use crate::sessions::Sessions;
 use crate::store::BoxFuture;
+use crate::tools::Tools;
 
 /// A command that was carried out.
 #[derive(Clone, Debug)]
@@ -94,11 +99,32 @@ pub trait Decider: Send + Sync {
     /// Changes who the operators of the store's new elections are.
     fn set_operators<'a>(&'a self, order: &'a SignedKeys) -> Decision<'a, ()>;
 
+    /// Pauses everything, or lets it go on.
+    fn order_stop<'a>(&'a self, order: &'a SignedStop) -> Decision<'a, ()>;
+
+    /// The newest orders on the access tokens, and whether all of them are as they were.
+    fn audit_tokens(&self, limit: usize) -> Decision<'_, TokensAudit>;
+
     /// Creates or revokes an access token.
     fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, ()>;
 
+    /// The toolboxes of its elections, if it keeps them.
+    fn tools(&self) -> Option<&dyn Tools> {
+        None
+    }
+
     /// Its sessions, if it has any.
     fn sessions(&self) -> Option<&dyn Sessions> {
+        None
+    }
+
+    /// Its page for people, if it has one.
+    fn page(&self) -> Option<&dyn Page> {
+        None
+    }
+
+    /// What it warns of, if it does.
+    fn warns(&self) -> Option<&dyn Warns> {
         None
     }
 }

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use baton_election::{AgentName, ElectionName, InvalidName, ResourceName};
+use baton_election::audit::Book;
+use baton_election::{AgentName, ElectionName, InvalidName, ItemName, ResourceName};
+use baton_toolbox::Kind;
 
-/// The key of a record. Its text is a path whose segments are `[a-z0-9._-]` (`@store` and `@tokens` for the store itself), different for different keys.
+/// The key of a record. Its text is a path whose segments are `[a-z0-9._-]` (`@store` and `@tokens` for the store itself, `@` and a word for the kind of an item), different for different keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// What the store knows of itself.
@@ -21,6 +23,10 @@ pub enum Key {
     FenceLog(ResourceName, u64),
     /// The access tokens of the store's server.
     Tokens,
+    /// A part of what operators did.
+    Audit(Book, u64),
+    /// An item of the toolbox of an election's leader.
+    Item(ElectionName, Kind, ItemName),
 }
 
 /// The keys of a kind.
@@ -32,6 +38,8 @@ pub enum Prefix {
     Candidates(ElectionName),
     /// All fences.
     Fences,
+    /// All items of one kind of one election.
+    Items(ElectionName, Kind),
 }
 
 impl Prefix {
@@ -40,15 +48,18 @@ impl Prefix {
         match (self, key) {
             (Prefix::Elections, Key::Election(_)) | (Prefix::Fences, Key::Fence(_)) => true,
             (Prefix::Candidates(of), Key::Candidate(election, _)) => of == election,
+            (Prefix::Items(of, kind), Key::Item(election, of_kind, _)) => of == election && kind == of_kind,
             (
-                Prefix::Elections | Prefix::Fences | Prefix::Candidates(_),
+                Prefix::Elections | Prefix::Fences | Prefix::Candidates(_) | Prefix::Items(..),
                 Key::Store
                 | Key::Tokens
                 | Key::Election(_)
                 | Key::Candidate(..)
                 | Key::History(_)
                 | Key::Fence(_)
-                | Key::FenceLog(..),
+                | Key::FenceLog(..)
+                | Key::Audit(..)
+                | Key::Item(..),
             ) => false,
         }
     }
@@ -61,6 +72,7 @@ impl Prefix {
             Prefix::Elections => ElectionName::new(name).map(Key::Election),
             Prefix::Candidates(of) => AgentName::new(name).map(|agent| Key::Candidate(of.clone(), agent)),
             Prefix::Fences => ResourceName::new(name).map(Key::Fence),
+            Prefix::Items(of, kind) => ItemName::new(name).map(|item| Key::Item(of.clone(), *kind, item)),
         }
     }
 }
@@ -75,12 +87,14 @@ impl fmt::Display for Key {
             Key::History(election) => write!(f, "{election}/history"),
             Key::Fence(resource) => write!(f, "fences/{resource}"),
             Key::FenceLog(resource, part) => write!(f, "fences/{resource}/history/{part}"),
+            Key::Audit(book, part) => write!(f, "{book}/history/{part}"),
+            Key::Item(election, kind, item) => write!(f, "{election}/@{}/{item}", kind.plural()),
         }
     }
 }
 
 impl Key {
-    /// What tells it from others of its kind, in a list: the name of an election, of a candidate's agent, of a resource.
+    /// What tells it from others of its kind, in a list: the name of an election, of a candidate's agent, of a resource, of an item.
     pub fn name(&self) -> &str {
         match self {
             Key::Store => "@store",
@@ -88,6 +102,10 @@ impl Key {
             Key::Election(election) | Key::History(election) => election.as_str(),
             Key::Candidate(_, agent) => agent.as_str(),
             Key::Fence(resource) | Key::FenceLog(resource, _) => resource.as_str(),
+            Key::Audit(Book::Store, _) => "@store",
+            Key::Audit(Book::Tokens, _) => "@tokens",
+            Key::Audit(Book::Election(election), _) => election.as_str(),
+            Key::Item(_, _, item) => item.as_str(),
         }
     }
 
@@ -100,15 +118,26 @@ impl Key {
         if text == "@tokens" {
             return Some(Key::Tokens);
         }
+        let number = |part: &str| part.parse::<u64>().ok().filter(|number| number.to_string() == part);
+        if let Some((name, rest)) = text.split_once("/@") {
+            let (kind, item) = rest.split_once('/')?;
+            return Some(Key::Item(election(name)?, Kind::of_plural(kind)?, ItemName::new(item).ok()?));
+        }
         if let Some(rest) = text.strip_prefix("fences/") {
             return match rest.rsplit_once("/history/") {
                 Some((resource, part)) => {
-                    let number: u64 = part.parse().ok()?;
-                    (number.to_string() == part)
-                        .then_some(Key::FenceLog(ResourceName::new(resource).ok()?, number))
+                    Some(Key::FenceLog(ResourceName::new(resource).ok()?, number(part)?))
                 }
                 None => Some(Key::Fence(ResourceName::new(rest).ok()?)),
             };
+        }
+        if let Some((book, part)) = text.rsplit_once("/history/") {
+            let book = match book {
+                "@store" => Book::Store,
+                "@tokens" => Book::Tokens,
+                name => Book::Election(election(name)?),
+            };
+            return Some(Key::Audit(book, number(part)?));
         }
         if let Some((name, agent)) = text.rsplit_once("/candidates/") {
             return Some(Key::Candidate(election(name)?, AgentName::new(agent).ok()?));
@@ -129,6 +158,7 @@ mod tests {
         let election = |text| ElectionName::new(text).unwrap();
         let resource = |text| ResourceName::new(text).unwrap();
         let agent = |text| AgentName::new(text).unwrap();
+        let item = |text| ItemName::new(text).unwrap();
         let keys = [
             Key::Store,
             Key::Tokens,
@@ -143,17 +173,43 @@ mod tests {
             Key::Fence(resource("a/b")),
             Key::FenceLog(resource("a"), 0),
             Key::FenceLog(resource("a/b"), 12),
+            Key::Audit(Book::Store, 0),
+            Key::Audit(Book::Tokens, 7),
+            Key::Audit(Book::Election(election("a")), 0),
+            Key::Audit(Book::Election(election("a/b")), 12),
+            Key::Item(election("a"), Kind::Task, item("b")),
+            Key::Item(election("a"), Kind::Value, item("b")),
+            Key::Item(election("a/b"), Kind::Proposal, item("history")),
+            Key::Item(election("tasks"), Kind::Quota, item("candidates")),
         ];
         for key in &keys {
             assert_eq!(Key::parse(&key.to_string()).as_ref(), Some(key), "{key}");
         }
-        for prefix in [Prefix::Elections, Prefix::Candidates(election("a")), Prefix::Fences] {
+        let prefixes = [
+            Prefix::Elections,
+            Prefix::Candidates(election("a")),
+            Prefix::Fences,
+            Prefix::Items(election("a"), Kind::Task),
+        ];
+        for prefix in prefixes {
             for key in keys.iter().filter(|key| prefix.covers(key)) {
                 assert_eq!(prefix.key(key.name()).as_ref(), Ok(key), "{key}");
             }
             assert!(prefix.key("A").is_err());
         }
-        for odd in ["", "a/history/b", "fences/a/history/01", "A", "a/candidates/b/c"] {
+        for odd in [
+            "",
+            "a/history/b",
+            "fences/a/history/01",
+            "a/history/01",
+            "@else/history/1",
+            "A",
+            "a/candidates/b/c",
+            "a/@tasks",
+            "a/@b/c",
+            "@tasks/a",
+            "a/@tasks/b/c",
+        ] {
             assert_eq!(Key::parse(odd), None, "{odd}");
         }
     }

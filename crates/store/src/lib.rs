@@ -4,9 +4,11 @@
 //! implementation must do, and every one passes it whole. [`MemoryStore`] and [`FileStore`] are here; the others are
 //! crates of their own with the same files.
 
+pub mod alerts;
 pub mod boot;
 pub mod conformance;
 mod decider;
+pub mod describe;
 mod error;
 mod file;
 
@@ -14,12 +16,16 @@ mod key;
 mod memory;
 mod native;
 mod network;
+mod page;
 mod polled;
 mod record;
 pub mod sessions;
 mod store;
+pub mod tools;
 mod url;
 
+pub use baton_toolbox as toolbox;
+pub use baton_toolbox::Kind as ItemKind;
 pub use decider::{Decided, Decider, Decision, Undecided};
 pub use error::{Claim, StoreError};
 pub use file::{Access, FileStore, refuse_network};
@@ -28,6 +34,7 @@ pub use key::{Key, Prefix};
 pub use memory::MemoryStore;
 pub use native::{Kept, NativeElections, NativeLeader, Standing};
 pub use network::network_failure;
+pub use page::Page;
 pub use polled::{jittered, polled};
 pub use record::{NotARecord, Record};
 pub use store::{

@@ -1,10 +1,14 @@
 //! What is kept under a key.
 
+use baton_election::audit::Entry;
 use baton_election::document::{FORMAT, Pulse, Transition};
 use baton_election::fence::Accepted;
 use baton_election::log::Log;
 use baton_election::{Candidate, Document, Fence, StoreInfo, Tokens};
+use baton_toolbox::{Item, Kind};
+use serde::de::Error;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::key::Key;
 
@@ -25,6 +29,10 @@ pub enum Record {
     Fence(Box<Fence>),
     /// A part of what a fence accepted.
     FenceLog(Log<Accepted>),
+    /// A part of what operators did.
+    Audit(Log<Entry>),
+    /// An item of a leader's toolbox.
+    Item(Box<Item>),
 }
 
 /// Why some text is not the record that its key says.
@@ -61,6 +69,8 @@ impl Serialize for Form<'_> {
             Record::History(log) => framed(log, serializer),
             Record::Fence(fence) => framed(fence, serializer),
             Record::FenceLog(log) => framed(log, serializer),
+            Record::Audit(log) => framed(log, serializer),
+            Record::Item(item) => framed(item, serializer),
         }
     }
 }
@@ -85,6 +95,9 @@ impl Record {
         fn framed<T: for<'de> Deserialize<'de>>(text: &str) -> serde_json::Result<T> {
             serde_json::from_str::<Framed<T>>(text).map(|framed| framed.body)
         }
+        fn item<T: for<'de> Deserialize<'de>>(text: &str, of: fn(T) -> Item) -> serde_json::Result<Record> {
+            framed(text).map(|item| Record::Item(Box::new(of(item))))
+        }
         refuse_newer(text)?;
         let record = match key {
             Key::Store => framed(text).map(Record::Store),
@@ -94,6 +107,12 @@ impl Record {
             Key::History(_) => framed(text).map(Record::History),
             Key::Fence(_) => framed(text).map(Record::Fence),
             Key::FenceLog(..) => framed(text).map(Record::FenceLog),
+            Key::Audit(..) => framed(text).map(Record::Audit).and_then(|record| as_written(record, text)),
+            Key::Item(_, Kind::Task, _) => item(text, Item::Task),
+            Key::Item(_, Kind::Proposal, _) => item(text, Item::Proposal),
+            Key::Item(_, Kind::Quota, _) => item(text, Item::Quota),
+            Key::Item(_, Kind::Value, _) => item(text, Item::Value),
+            Key::Item(_, Kind::Breaker, _) => item(text, Item::Breaker),
         };
         let record = record.map_err(|error| NotARecord {
             why: format!("it is not a record of Baton: {error}"),
@@ -113,7 +132,12 @@ impl Record {
             Record::Election(document) => Some(document.pulse()),
             Record::Candidate(candidate) => Some(candidate.pulse()),
             Record::Fence(fence) => Some(fence.pulse()),
-            Record::Store(_) | Record::Tokens(_) | Record::History(_) | Record::FenceLog(_) => None,
+            Record::Item(item) => item.pulse(),
+            Record::Store(_)
+            | Record::Tokens(_)
+            | Record::History(_)
+            | Record::FenceLog(_)
+            | Record::Audit(_) => None,
         }
     }
 
@@ -125,10 +149,14 @@ impl Record {
                 candidate.election == *election && candidate.agent == *agent
             }
             (Record::Fence(fence), Key::Fence(resource)) => fence.resource == *resource,
+            (Record::Item(item), Key::Item(election, kind, name)) => {
+                item.place() == (election, name) && item.kind() == *kind
+            }
             (Record::Store(_), Key::Store)
             | (Record::Tokens(_), Key::Tokens)
             | (Record::History(_), Key::History(_))
-            | (Record::FenceLog(_), Key::FenceLog(..)) => true,
+            | (Record::FenceLog(_), Key::FenceLog(..))
+            | (Record::Audit(_), Key::Audit(..)) => true,
             (
                 Record::Store(_)
                 | Record::Tokens(_)
@@ -136,18 +164,28 @@ impl Record {
                 | Record::Candidate(_)
                 | Record::History(_)
                 | Record::Fence(_)
-                | Record::FenceLog(_),
+                | Record::FenceLog(_)
+                | Record::Audit(_)
+                | Record::Item(_),
                 Key::Store
                 | Key::Tokens
                 | Key::Election(_)
                 | Key::Candidate(..)
                 | Key::History(_)
                 | Key::Fence(_)
-                | Key::FenceLog(..),
+                | Key::FenceLog(..)
+                | Key::Audit(..)
+                | Key::Item(..),
             ) => false,
         };
         (!fits).then(|| format!("it is a record of something else than `{key}`"))
     }
+}
+
+/// Refuses what says the same in other letters than a Baton writes: nobody but a Baton writes an audit log.
+fn as_written(record: Record, text: &str) -> serde_json::Result<Record> {
+    let (found, meant): (Value, Value) = (serde_json::from_str(text)?, serde_json::to_value(Form(&record))?);
+    if found == meant { Ok(record) } else { Err(Error::custom("it is not as it was written")) }
 }
 
 /// A record of a newer Baton has a higher format, whatever else stands in it.

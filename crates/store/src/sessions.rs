@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::decider::{Decided, Decision};
+use crate::describe::{Description, Suspicion};
 
 /// The most leases that one request adds, drops or announces.
 pub const MAX_AT_ONCE: usize = 500;
@@ -21,6 +22,20 @@ pub const MAX_RIDES: usize = 10_000;
 pub const MAX_FOLLOWS: usize = 1_000;
 /// The largest word on health or progress, as JSON.
 pub const MAX_WORD_BYTES: usize = 1_024;
+
+/// The most elections that one session says that it leads.
+pub const MAX_AVOWALS: usize = 100;
+
+/// That an agent leads, by its own word. It proves nothing and changes nothing: a server shows it, and warns if two say so at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Avowal {
+    /// Which election, or group of peers.
+    pub election: ElectionName,
+    /// In which term or epoch.
+    pub term: u64,
+}
 
 /// A lease that rides on a session: the session's key is its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +110,17 @@ pub struct Heartbeat {
     /// A word on its progress, kept and shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Value>,
+    /// How it is, all of it; none if nothing has changed.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::describe::in_heartbeat"
+    )]
+    pub description: Option<Description>,
+    /// What it leads by its own word, all of it; none if it says nothing about that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(length(max = MAX_AVOWALS)))]
+    pub leads: Option<Vec<Avowal>>,
 }
 
 /// The answer to an announcement or a heartbeat. Every lease that rides and is not named was renewed.
@@ -228,6 +254,16 @@ pub struct SessionView {
     /// Its last word on its progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Value>,
+    /// How it described itself last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<Description>,
+    /// How much speaks for it that it is gone. For people: it decides nothing.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub suspicion: Suspicion,
+    /// What it leads by its own word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leads: Vec<Avowal>,
 }
 
 /// Who was told of a release.

@@ -34,6 +34,7 @@ mod schedule;
 mod shim;
 mod sign;
 mod sweep;
+mod usage;
 mod ward;
 mod warden;
 
@@ -45,5 +46,6 @@ pub use schedule::Schedule;
 pub use shim::{ShimError, exec_shim};
 pub use sign::{Paper, Sign};
 pub use sweep::Survivor;
+pub use usage::{Usage, of_descendants};
 pub use ward::{News, Ward, WardError};
 pub use warden::{Farewell, WardenError, serve};

@@ -30,7 +30,7 @@ fn run_is_killed() {
 
 #[test]
 fn run_is_stopped_for_longer_than_the_lease() {
-    let mut scene = Scene::evil(8_000, 4_000);
+    let mut scene = Scene::evil(10_000, 4_000);
     signal(run_pid(&scene), Signal::STOP);
     assert_released_in_time(&scene);
     assert_eq!(state(run_pid(&scene)), "T");
@@ -71,7 +71,7 @@ fn the_warden_is_killed() {
 
 #[test]
 fn the_warden_is_stopped_and_the_lease_is_lost() {
-    let mut scene = Scene::evil(8_000, 4_000);
+    let mut scene = Scene::evil(10_000, 4_000);
     signal(scene.warden(), Signal::STOP);
     scene.event("overdue");
     let seized = scene.event("seized");
@@ -95,7 +95,7 @@ fn the_warden_is_stopped_and_the_lease_is_kept() {
 
 #[test]
 fn a_warden_that_was_stopped_hears_renewals_before_it_looks_at_the_time() {
-    let scene = Scene::evil(3_000, 0);
+    let scene = Scene::evil(4_000, 0);
     let first = scene.deadline();
     signal(scene.warden(), Signal::STOP);
     until("the warden is stopped", || state(scene.warden()) == "T");

@@ -26,7 +26,7 @@ fn read_only() -> (String, String) {
 
 /// A scene whose lease has run out.
 fn stood_down() -> Scene {
-    let scene = Scene::outliving(3_000, 1_000, &FOR_EVER);
+    let scene = Scene::outliving(6_000, 2_000, &FOR_EVER);
     scene.main();
     assert_eq!(scene.shown(), leading("1"));
     let told_at = BootTime::from_ns(scene.event("read-only")[0].parse().expect("a time"));
@@ -52,7 +52,7 @@ fn it_is_told_before_the_deadline_and_leads_again_with_other_papers() {
 
 #[test]
 fn it_is_told_while_run_is_stopped() {
-    let scene = Scene::outliving(4_000, 2_000, &FOR_EVER);
+    let scene = Scene::outliving(9_000, 4_000, &FOR_EVER);
     let main = scene.main();
     signal(run_pid(&scene), Signal::STOP);
     until("it is told", || scene.shown() == read_only());
@@ -143,7 +143,7 @@ fn the_death_of_the_warden_ends_it() {
 
 #[test]
 fn a_stopped_warden_is_found_out_when_there_is_a_lease_to_keep() {
-    let scene = Scene::outliving(6_000, 3_000, &FOR_EVER);
+    let scene = Scene::outliving(9_000, 4_000, &FOR_EVER);
     scene.main();
     signal(scene.warden(), Signal::STOP);
     scene.event("overdue");
@@ -162,7 +162,7 @@ fn a_stopped_warden_is_found_out_when_there_is_a_lease_to_keep() {
 
 #[test]
 fn one_that_cannot_be_told_is_ended_before_the_deadline() {
-    let scene = Scene::outliving(6_000, 4_000, &FOR_EVER);
+    let scene = Scene::outliving(9_000, 4_000, &FOR_EVER);
     scene.main();
     fs::rename(scene.path().join("sign"), scene.path().join("elsewhere")).unwrap();
     assert_eq!(scene.event("terminating"), ["Unshown"]);
@@ -176,7 +176,7 @@ fn one_that_cannot_be_told_is_ended_before_the_deadline() {
 fn one_that_does_not_outlive_its_lease_is_told_that_it_leads_and_nothing_else() {
     let script =
         r#"trap 'cp "$LEASH_MARK/sign/mode" "$LEASH_MARK/seen"; exit' TERM; while :; do sleep 0.05; done"#;
-    let scene = Scene::start(6_000, 4_000, &["sh", "-c", script]);
+    let scene = Scene::start(9_000, 4_000, &["sh", "-c", script]);
     scene.main();
     assert_eq!(scene.shown(), leading("1"));
     assert_eq!(scene.event("ended")[1], "Deadline");

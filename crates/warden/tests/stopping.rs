@@ -56,7 +56,7 @@ fn a_stopped_process_is_continued_to_hear_the_stop() {
 
 #[test]
 fn an_unrenewed_lease_ends_the_tree_before_the_deadline() {
-    let mut scene = Scene::evil(8_000, 4_000);
+    let mut scene = Scene::evil(10_000, 4_000);
     let ended = scene.event("ended");
     assert_eq!(ended[..2], ["Signal(9)", "Deadline"]);
     scene.assert_clear_in_time(&ended);
@@ -67,7 +67,7 @@ fn an_unrenewed_lease_ends_the_tree_before_the_deadline() {
 #[test]
 fn the_deadline_asks_before_it_kills() {
     let script = r#"trap 'touch "$LEASH_MARK/asked"; exit 4' TERM; while :; do sleep 0.05; done"#;
-    let mut scene = Scene::start(8_000, 6_000, &["sh", "-c", script]);
+    let mut scene = Scene::start(10_000, 5_000, &["sh", "-c", script]);
     assert_eq!(scene.exit_code(), Some(4));
     assert_eq!(scene.event("ended")[..2], ["Exit(4)", "Deadline"]);
     scene.file("asked");
@@ -75,7 +75,7 @@ fn the_deadline_asks_before_it_kills() {
 
 #[test]
 fn renewals_keep_the_command_alive() {
-    let scene = Scene::evil(4_000, 0);
+    let scene = Scene::evil(8_000, 0);
     let first = scene.deadline();
     scene.say("renew 600000");
     until_time(first.later(Duration::from_millis(200)));

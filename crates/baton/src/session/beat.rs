@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use baton_election::time::{Moment, Span};
 use baton_election::{ElectionName, Epoch, Refusal};
+use baton_store::describe::Description;
 use baton_store::sessions::{Announce, Beat, Heartbeat, MAX_AT_ONCE, NotRenewed, Ride, Which};
 use baton_store::{Undecided, boot};
 use serde_json::Value;
@@ -39,6 +40,7 @@ pub(super) struct Sent {
     pub(super) follows: Option<Vec<ElectionName>>,
     health: Option<Value>,
     progress: Option<Value>,
+    description: Option<Description>,
     /// Every lease that the server renews if all is well.
     pub(super) rides: BTreeMap<ElectionName, Epoch>,
 }
@@ -98,6 +100,7 @@ impl Inner {
                 leases: sent.add.clone(),
             };
             let heartbeat = Heartbeat {
+                leads: state.leads.clone(),
                 credential,
                 number: state.number,
                 add: sent.add.clone(),
@@ -105,6 +108,7 @@ impl Inner {
                 follows: sent.follows.clone(),
                 health: sent.health.clone(),
                 progress: sent.progress.clone(),
+                description: sent.description.clone(),
             };
             let limit = sent.at + state.every.min(PATIENCE);
             (sent, announce, heartbeat, limit)
@@ -154,6 +158,10 @@ impl Inner {
         self.seen.now();
         let mut state = self.state();
         let found = !std::mem::replace(&mut state.reached, true);
+        if !sent.announces {
+            // A server to which it is new tells of everything anew, and confirms nothing before.
+            state.confirm();
+        }
         state.announced = true;
         state.every = every(&beat);
         // Only what was there when it was sent: the rest is told the next time.
@@ -161,6 +169,12 @@ impl Inner {
         if !sent.announces {
             state.health.take_if(|word| Some(&*word) == sent.health.as_ref());
             state.progress.take_if(|word| Some(&*word) == sent.progress.as_ref());
+            if sent.description == state.description {
+                state.undescribed = false;
+            }
+        } else {
+            // An announcement does not take a description along.
+            state.undescribed = state.description.is_some();
         }
         if sent.follows.is_some() && sent.follows == Some(state.followed()) {
             state.follows_known = true;
@@ -190,7 +204,8 @@ impl State {
         let follows = (announces || !self.follows_known).then(|| self.followed());
         self.number += 1;
         let (health, progress) = (self.health.clone(), self.progress.clone());
-        Sent { at: boot::now(), announces, add, drop, follows, health, progress, rides }
+        let description = self.description.clone().filter(|_| self.undescribed);
+        Sent { at: boot::now(), announces, add, drop, follows, health, progress, description, rides }
     }
 
     pub(super) fn followed(&self) -> Vec<ElectionName> {

@@ -4,6 +4,7 @@
 //! the heartbeat that renewed it was sent, a lease that an answer names or does not count is not taken for renewed, and what is lost stays
 //! lost. Does not guarantee that the server remembers the session: it is announced anew, with all that rides on it.
 
+mod avowals;
 mod beat;
 mod lease;
 mod news;
@@ -18,8 +19,9 @@ use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, ElectionName, Incarnation, LeaseKey, Refusal};
 use baton_store::boot;
+use baton_store::describe::Description;
 use baton_store::sessions::{
-    Announce, EndSession, EndedSession, MAX_FOLLOWS, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride,
+    Announce, Avowal, EndSession, EndedSession, MAX_FOLLOWS, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride,
     SessionView, Sessions, Which,
 };
 use serde_json::Value;
@@ -82,6 +84,11 @@ struct State {
     follows_known: bool,
     health: Option<Value>,
     progress: Option<Value>,
+    /// How it is, as it was said last, and whether the server is still to be told.
+    description: Option<Description>,
+    undescribed: bool,
+    /// What it leads by its own word, beside what rides on it.
+    leads: Option<Vec<Avowal>>,
     /// How long it takes until the next heartbeat, at most.
     every: Span,
     /// Whether the last heartbeat was answered.
@@ -94,6 +101,8 @@ struct Topic {
     followers: usize,
     /// When its lease ends without a word: nobody tells of that.
     look_at: Moment,
+    /// When the server last showed, or let stand, what is known of it.
+    seen: Arc<SeenAt>,
 }
 
 impl Coordinator {
@@ -106,6 +115,11 @@ impl Coordinator {
                 "use a server: `baton serve`, and --store http://HOST:PORT",
             ))
         })
+    }
+
+    /// Whether there is a server that knows who is there.
+    pub fn has_sessions(&self) -> bool {
+        self.server_sessions().is_ok()
     }
 
     /// Announces an agent to the server, and keeps its session alive in the background.
@@ -130,6 +144,9 @@ impl Coordinator {
                 follows_known: true,
                 health: None,
                 progress: None,
+                description: None,
+                undescribed: false,
+                leads: None,
                 every: beat::every(&first),
                 reached: true,
             }),
@@ -201,6 +218,12 @@ impl Session {
 
     /// The session's key, and a life of its own for each lease.
     fn credential_for(&self, election: &ElectionName, bid: &Bid) -> Result<Credential, Error> {
+        if bid.region.is_some() {
+            return Err(Error::Refused(Refusal::invalid(
+                "a lease under a region does not ride on a session",
+                "campaign for it without one: its own renewals show the region's lease",
+            )));
+        }
         if bid.limits != Limits::default() {
             return Err(Error::Refused(Refusal::invalid(
                 "a lease with limits of its own does not ride on a session",
@@ -253,6 +276,23 @@ impl Session {
     pub fn progress(&self, word: Value) -> Result<(), Error> {
         check_word(&word)?;
         self.inner.state().progress = Some(word);
+        Ok(())
+    }
+
+    /// How the agent is, told with the next heartbeat, and again to a server that has forgotten it.
+    pub fn describe(&self, description: Description) -> Result<(), Error> {
+        description.check()?;
+        let mut state = self.inner.state();
+        if state.description.as_ref() == Some(&description) {
+            return Ok(());
+        }
+        let dependencies = state.description.as_ref().map(|known| &known.dependencies);
+        let at_once = dependencies != Some(&description.dependencies);
+        (state.description, state.undescribed) = (Some(description), true);
+        if at_once {
+            // A leader that cannot work must not wait for its turn to say so.
+            self.inner.nudge.notify_one();
+        }
         Ok(())
     }
 

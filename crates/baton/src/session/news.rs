@@ -13,7 +13,7 @@ use super::{Inner, State, Topic};
 use crate::backoff::{Backoff, Patience};
 use crate::coordinator::View;
 use crate::error::Error;
-use crate::follow::{Follower, LeaderView, answered, lease_end, refreshed};
+use crate::follow::{Follower, LeaderView, SeenAt, answered, lease_end, refreshed};
 
 /// How long one request waits for news.
 const WAIT: Span = Span::secs(20);
@@ -41,22 +41,22 @@ impl Drop for Unfollow {
 
 /// Follows an election. The first look is made before this returns.
 pub(super) async fn follow(inner: &Arc<Inner>, election: &ElectionName) -> Result<Follower, Error> {
-    let view = {
+    let (view, seen) = {
         let mut state = inner.state();
         match state.follows.get_mut(election) {
             Some(topic) => {
                 topic.followers += 1;
-                topic.known.subscribe()
+                (topic.known.subscribe(), Arc::clone(&topic.seen))
             }
             None => {
                 state.check_follows()?;
                 let unknown = LeaderView { stale: true, ..LeaderView::default() };
                 let known = watch::Sender::new(Arc::new(unknown));
-                let view = known.subscribe();
-                let topic = Topic { known, followers: 1, look_at: boot::now() };
+                let (view, seen) = (known.subscribe(), Arc::<SeenAt>::default());
+                let topic = Topic { known, followers: 1, look_at: boot::now(), seen: Arc::clone(&seen) };
                 state.follows.insert(election.clone(), topic);
                 state.follows_known = false;
-                view
+                (view, seen)
             }
         }
     };
@@ -64,7 +64,7 @@ pub(super) async fn follow(inner: &Arc<Inner>, election: &ElectionName) -> Resul
     inner.nudge.notify_one();
     let first = answered(inner.coordinator.view(election)).await;
     inner.know(election, first);
-    Ok(Follower::kept_by(view, Arc::clone(&inner.seen), unfollow))
+    Ok(Follower::kept_by(view, seen, unfollow))
 }
 
 /// Asks for news for ever, and by asking says what is known.
@@ -96,6 +96,7 @@ pub(super) async fn listen(inner: Arc<Inner>) {
         match answer {
             Ok(Some(told)) => {
                 inner.seen.now();
+                inner.state().confirm();
                 backoff = Backoff::new(patience);
                 told.news.into_iter().for_each(|standing| inner.told(standing, asked_at));
                 acknowledged = Some(told.event);
@@ -160,6 +161,9 @@ impl Inner {
         }
         let mut state = self.state();
         let Some(topic) = state.follows.get_mut(election) else { return };
+        if view.is_some() {
+            topic.seen.now();
+        }
         let lasts = view.as_ref().map_or(LOOK_AGAIN, |view| match view.leader() {
             Some(_) => lease_end(view),
             None => LOOK_AGAIN,
@@ -176,6 +180,11 @@ impl Inner {
 }
 
 impl State {
+    /// The server answered, and had nothing to tell of what is known. What is stale it has yet to tell of.
+    pub(super) fn confirm(&self) {
+        self.follows.values().filter(|topic| !topic.known.borrow().stale).for_each(|topic| topic.seen.now());
+    }
+
     /// The server did not answer: what is known was known before.
     pub(super) fn all_stale(&mut self) {
         for topic in self.follows.values() {

@@ -8,11 +8,12 @@ use baton_election::time::Span;
 use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, LeaseKey, StoreId};
 use baton_store::sessions::{Beat, Changed, NotRenewed};
 use baton_store::{MemoryStore, boot};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::beat::Next;
-use super::{Inner, Riding, State};
+use super::{Inner, Riding, State, Topic};
 use crate::coordinator::{Coordinator, Grant};
+use crate::follow::{LeaderView, SeenAt};
 use crate::memory::Memory;
 
 fn inner() -> Arc<Inner> {
@@ -30,6 +31,9 @@ fn inner() -> Arc<Inner> {
             follows_known: true,
             health: None,
             progress: None,
+            description: None,
+            undescribed: false,
+            leads: None,
             every: Span::secs(6),
             reached: true,
         }),
@@ -45,8 +49,15 @@ fn ride(inner: &Arc<Inner>, name: &str, token: u64, ttl: Span) -> Riding {
     let credential =
         baton_election::Credential { incarnation: Incarnation(token.to_be_bytes()), key: inner.key };
     let document = Document::new(election.clone(), StoreId([1; 8]), Epoch(token), &[]);
-    let grant =
-        Grant { epoch: Epoch(token), credential, ttl, asked_at: boot::now(), document, repeated: false };
+    let grant = Grant {
+        epoch: Epoch(token),
+        credential,
+        ttl,
+        asked_at: boot::now(),
+        document,
+        repeated: false,
+        region: None,
+    };
     Riding::begin(inner, &election, &grant).unwrap()
 }
 
@@ -159,4 +170,26 @@ fn a_server_that_knows_nothing_is_told_everything() {
     inner.state().announced = false;
     let sent = inner.state().send();
     assert!(sent.announces && sent.add.len() == 1 && sent.follows == Some(Vec::new()));
+}
+
+#[test]
+fn what_is_stale_is_not_confirmed_by_a_heartbeat() {
+    let inner = inner();
+    let seen: Arc<SeenAt> = Arc::default();
+    let known = watch::Sender::new(Arc::new(LeaderView::default()));
+    let topic = Topic { known, followers: 1, look_at: boot::now(), seen: Arc::clone(&seen) };
+    inner.state().follows.insert(ElectionName::new("e").unwrap(), topic);
+    let begun = boot::now();
+    let is_confirmed = || seen.since() <= boot::now().since(begun);
+    // To a server that was started anew it is announced: what that knows is told afterwards.
+    inner.state().announced = false;
+    beat(&inner, renewed(0));
+    assert!(!is_confirmed());
+    inner.state().all_stale();
+    beat(&inner, renewed(0));
+    assert!(!is_confirmed());
+    let election = ElectionName::new("e").unwrap();
+    inner.state().follows[&election].known.send_replace(Arc::new(LeaderView::default()));
+    beat(&inner, renewed(0));
+    assert!(is_confirmed());
 }

@@ -11,7 +11,12 @@ use baton::{CheckpointContent, Leadership, Status};
 use crate::support::{act, bid, changes_of_leader, client, document, in_time, lead, rule};
 
 fn content(summary: &str) -> CheckpointContent {
-    CheckpointContent { summary: summary.to_string(), state: "null".to_string(), reference: None }
+    CheckpointContent {
+        summary: summary.to_string(),
+        state: "null".to_string(),
+        reference: None,
+        covers: None,
+    }
 }
 
 async fn stands(leader: &Leadership, wanted: &Status) {
@@ -71,9 +76,9 @@ async fn a_rejection_ends_it() {
 async fn approvals_by_time_are_asked_for_in_advance_and_then_insisted_on() {
     let store = MemoryStore::default();
     let (coordinator, person) = (client(&store), client(&store));
-    let approval_ttl = baton::election::Span::millis(1_200);
+    let approval_ttl = baton::election::Span::millis(3_000);
     rule(&person, Policy { approval: ApprovalMode::Time, approval_ttl, ..Policy::default() }).await;
-    let leader = lead(&coordinator, bid("a", 1_000)).await;
+    let leader = lead(&coordinator, bid("a", 6_000)).await;
     stands(&leader, &Status::AwaitingApproval).await;
     assert!(!leader.ensure(Duration::ZERO));
     assert!(document(&person).await.approval.question.is_some());

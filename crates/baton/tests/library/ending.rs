@@ -55,8 +55,8 @@ async fn the_successor_of_a_deposed_leader_that_is_silent_waits_for_its_lease() 
     let store = MemoryStore::default();
     let coordinator = client(&store);
     rule(&coordinator, Policy::default()).await;
-    let leader = lead(&coordinator, bid("a", 1_500)).await;
-    let waiting = campaign(&client(&store), bid("b", 1_500));
+    let leader = lead(&coordinator, bid("a", 5_000)).await;
+    let waiting = campaign(&client(&store), bid("b", 5_000));
     let deadline = leader.deadline();
     act(&coordinator, depose("")).await;
     is_lost(&leader, "depose").await;
@@ -81,7 +81,7 @@ async fn only_an_operator_deposes() {
 async fn a_budget_of_renewals_ends_it() {
     let coordinator = client(&MemoryStore::default());
     let limits = Limits { renewals: Some(2), ..Limits::default() };
-    let leader = lead(&coordinator, limited("a", 1_000, limits)).await;
+    let leader = lead(&coordinator, limited("a", 6_000, limits)).await;
     is_lost(&leader, "renewed 2 times").await;
     leader.release("").await.unwrap();
     next_leader_is(&coordinator, "b", "budget").await;
@@ -91,7 +91,7 @@ async fn a_budget_of_renewals_ends_it() {
 async fn a_budget_of_time_ends_it() {
     let coordinator = client(&MemoryStore::default());
     let limits = Limits { time: Some(Span::millis(300)), ..Limits::default() };
-    let leader = lead(&coordinator, limited("a", 1_200, limits)).await;
+    let leader = lead(&coordinator, limited("a", 30_000, limits)).await;
     is_lost(&leader, "the budget was 300ms").await;
     leader.release("").await.unwrap();
     next_leader_is(&coordinator, "b", "budget").await;
@@ -114,12 +114,13 @@ async fn a_budget_of_tokens_ends_it() {
 #[tokio::test]
 async fn a_stall_ends_it_and_progress_does_not() {
     let coordinator = client(&MemoryStore::default());
-    let limits = Limits { stall: Some(Span::secs(1)), ..Limits::default() };
-    let leader = lead(&coordinator, limited("a", 1_000, limits)).await;
+    // Longer than a busy machine stands still.
+    let limits = Limits { stall: Some(Span::secs(3)), ..Limits::default() };
+    let leader = lead(&coordinator, limited("a", 30_000, limits)).await;
     let mut status = leader.status();
     let busy = async {
-        // The work itself: it goes on for twice the limit.
-        for _ in 0..40 {
+        // The work itself: it goes on for longer than the limit.
+        for _ in 0..90 {
             leader.progress();
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -155,7 +156,7 @@ async fn a_report_of_failed_validation_ends_it() {
 #[tokio::test]
 async fn a_limit_by_time_is_noticed_when_it_is_reached_and_not_a_renewal_later() {
     let faulty = Faulty::over(MemoryStore::default());
-    let limits = Limits { stall: Some(Span::secs(2)), ..Limits::default() };
+    let limits = Limits { stall: Some(Span::secs(5)), ..Limits::default() };
     let leader = lead(&client(&faulty), limited("a", 600_000, limits)).await;
     faulty.chaos(Chaos { delay: Span::millis(300), ..Chaos::default() });
     let mut terms = leader.terms();

@@ -90,8 +90,8 @@ async fn a_grant_that_is_heard_of_too_late_is_not_used() {
 #[tokio::test]
 async fn renewals_whose_replies_are_lost_are_made_up_for() {
     let (store, faulty) = stores();
-    let leader = lead(&client(&faulty), bid("a", 1_500)).await;
-    let usable = Margins::STANDARD.usable(Span::millis(1_500));
+    let leader = lead(&client(&faulty), bid("a", 9_000)).await;
+    let usable = Margins::STANDARD.usable(Span::millis(9_000));
     let mut terms = leader.terms();
     for faults in [[Fault::After, Fault::After], [Fault::Before, Fault::After], [Fault::After, Fault::Before]]
     {
@@ -143,7 +143,7 @@ async fn a_checkpoint_whose_reply_is_lost_is_one_checkpoint() {
         let fault = if round % 2 == 0 { Fault::Before } else { Fault::After };
         faulty.plan(is_election, &[fault]);
         let summary = format!("round {round}");
-        let content = CheckpointContent { summary, state: "[]".to_string(), reference: None };
+        let content = CheckpointContent { summary, state: "[]".to_string(), reference: None, covers: None };
         let answer = leader.checkpoint(&content).await.unwrap();
         assert!(matches!(answer, Answer::Checkpointed { seq, .. } if seq == round), "{answer:?}");
         assert_eq!(document(&client(&store)).await.checkpoint.unwrap().seq, round);

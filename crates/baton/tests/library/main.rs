@@ -5,6 +5,8 @@
 mod support;
 
 mod approval;
+mod audit;
+mod covering;
 mod ending;
 mod fences;
 mod following;
@@ -15,4 +17,5 @@ mod lost_replies;
 mod operators;
 mod partition;
 mod policies;
+mod regions;
 mod remembering;

@@ -56,7 +56,7 @@ async fn a_record_that_vanished_while_it_was_held_is_waited_for_and_epochs_go_on
     for _ in 0..4 {
         lead(&holder, bid("a", 1_500)).await.release("").await.unwrap();
     }
-    let leader = lead(&holder, bid("a", 1_500)).await;
+    let leader = lead(&holder, bid("a", 5_000)).await;
     let deadline = leader.deadline();
     assert_eq!(coordinator.view(&election()).await.unwrap().leader().unwrap().epoch.0, 5);
     fs::remove_dir_all(folder.path().join("e")).unwrap();

@@ -108,11 +108,11 @@ pub(crate) async fn changes_of_leader(coordinator: &Coordinator) -> Vec<(Epoch, 
     history.into_iter().map(|entry| (entry.epoch, format!("{} to {}", entry.cause, entry.to))).collect()
 }
 
-/// Runs a test on every store of this machine.
+/// Runs a test on every store of this machine, beside each other: most of it is waiting.
 pub(crate) async fn on_each_store<F: Future<Output = ()>>(test: impl Fn(Arc<dyn Store>) -> F) {
-    test(Arc::new(MemoryStore::default())).await;
     let folder = tempfile::tempdir().unwrap();
-    test(Arc::new(FileStore::open(&folder.path().join("store"), Access::Write).unwrap())).await;
+    let file = FileStore::open(&folder.path().join("store"), Access::Write).unwrap();
+    tokio::join!(test(Arc::new(MemoryStore::default())), test(Arc::new(file)));
 }
 
 /// A client of a store that is shared already.

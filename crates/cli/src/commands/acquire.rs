@@ -1,17 +1,21 @@
 //! `baton acquire`: lead, without a process that renews.
 
+use std::collections::BTreeSet;
+
 use baton::election::command;
 use baton::election::policy::{self, Limits};
 use baton::election::time::Span;
+use baton::election::usefulness::check_dependency;
 use baton::election::{AgentName, Credential, ElectionName, Epoch, Refusal};
 use baton::store::{Access, boot};
 use baton::{Bid, Campaign, Error, Grant, mint_credential};
 use clap::Args;
 use serde_json::json;
 
-use crate::context::{Context, Global, Who, usable_for};
+use crate::context::{Context, Global, Who, usable_under};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
+use crate::region;
 use crate::state::KeptLease;
 
 /// How long a one-shot command waits for the others in line, once the nomination is over.
@@ -26,6 +30,7 @@ Examples:
   baton acquire refactor-auth --as agent-a              now or never; exits 3 if another leads
   baton acquire refactor-auth --as agent-a --wait 10m   wait in line
   baton acquire refactor-auth --as agent-a --json       {\"outcome\":\"granted\",\"token\":3,…}
+  baton acquire fleet --as agent-a --region fleet/eu    as the leader of fleet/eu
 
 The lease key is kept in this user's private state folder. Renew before the lease ends: baton renew.")]
 pub(crate) struct Acquire {
@@ -35,6 +40,12 @@ pub(crate) struct Acquire {
     who: Who,
     #[command(flatten)]
     terms: Terms,
+    /// The region by whose lease it leads, an election right below [default: that of the `baton run` around]
+    #[arg(long, value_name = "REGION")]
+    region: Option<ElectionName>,
+    /// Something that it depends on fails: bars it where the policy says that a leader needs it
+    #[arg(long = "failing", value_name = "NAME")]
+    failing: Vec<String>,
     /// How long to wait in line [default: do not wait]
     #[arg(long, value_name = "DURATION")]
     wait: Option<Span>,
@@ -80,7 +91,14 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// What it bids. Nonsense is refused here, before anybody waits in line with it.
-    pub(crate) fn bid(&self, agent: AgentName) -> Result<Bid, Failure> {
+    pub(crate) fn bid(&self, election: &ElectionName, agent: AgentName) -> Result<Bid, Failure> {
+        if election.as_str() == baton::SERVERS {
+            // An agent that led it would keep every server of the store from answering.
+            return Err(Failure::usage(
+                format!("the servers themselves are elected in `{election}`"),
+                "choose another name",
+            ));
+        }
         let bid = self.unchecked(agent);
         let checked = bid.ttl.map_or(Ok(()), policy::check_ttl).and_then(|()| bid.limits.check());
         let checked =
@@ -102,6 +120,8 @@ impl Terms {
             capabilities: self.capability.iter().cloned().collect(),
             score: self.score,
             load: self.load,
+            region: None,
+            failing: BTreeSet::new(),
             limits: Limits {
                 time: self.budget_time,
                 tokens: self.budget_tokens,
@@ -114,15 +134,22 @@ impl Terms {
 
 impl Acquire {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let bid = self.terms.bid(self.who.agent()?)?;
+        let mut bid = self.terms.bid(&self.election, self.who.agent()?)?;
+        for name in &self.failing {
+            check_dependency(name)
+                .map_err(|refusal| Failure::from_error(&refusal.into(), Speaker::Candidate))?;
+            bid.failing.insert(name.clone());
+        }
         let context = Context::open(global, Access::Write).await?;
+        bid.region =
+            region::named_or_around(&context, self.region.as_ref(), &self.election, &self.who).await?;
         let granted = self.grant(&context, &bid).await;
         context.remember();
         let grant = granted.map_err(|error| match error {
             Stop::Refused(error) => refused(&context, &error),
             Stop::Failed(failure) => failure,
         })?;
-        let left = usable_for(grant.asked_at, grant.ttl);
+        let left = usable_under(grant.region.as_ref(), grant.asked_at, grant.ttl);
         let cause = grant.document.last_transition.as_ref().map(|last| last.cause);
         let inherits = grant.document.checkpoint.as_ref().map(|checkpoint| checkpoint.seq);
         let data = json!({
@@ -134,15 +161,18 @@ impl Acquire {
             "ttl_ms": grant.ttl.as_millis(),
             "cause": cause,
             "repeated": grant.repeated,
+            "region": grant.region.as_ref().map(baton::Region::election),
             "checkpoint": inherits,
         });
         let text =
             format!("{} leads {} with token {}; renew within {left}", bid.agent, self.election, grant.epoch);
         context.output.say(&data, &text)?;
         if let Some(seq) = inherits {
-            context
-                .output
-                .talk(&format!("checkpoint {seq} was left for you: baton handover {}", self.election));
+            // As it can be typed: who set the variable need not say who acts.
+            let set = std::env::var("BATON_AGENT").is_ok_and(|agent| agent == bid.agent.as_str());
+            let who = if set { String::new() } else { format!(" --as {}", bid.agent) };
+            let text = format!("checkpoint {seq} was left for you: baton handover {}{who}", self.election);
+            context.output.talk(&text);
         }
         Ok(Exit::Done)
     }
@@ -242,7 +272,7 @@ impl Acquire {
             }
         };
         let grant = asked.map_err(Stop::Refused)?;
-        let lease = KeptLease::new(credential, grant.epoch, grant.ttl, grant.asked_at);
+        let lease = KeptLease::new(credential, grant.epoch, grant.ttl, grant.asked_at).under(region_of(bid));
         context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)?;
         Ok(grant)
     }
@@ -256,16 +286,25 @@ impl Acquire {
 
     /// It leads already: asking again is a sign of life.
     async fn extended(&self, context: &Context, bid: &Bid, mut grant: Grant) -> Result<Grant, Stop> {
-        let renewal = baton::Renewal::new(grant.epoch, grant.credential);
+        let shown = match &bid.region {
+            Some(region) => Some(region.shown_to(&context.coordinator).await.map_err(Stop::Refused)?),
+            None => None,
+        };
+        let renewal = baton::Renewal { region: shown, ..baton::Renewal::new(grant.epoch, grant.credential) };
         let renewed = context.coordinator.renew(&self.election, &renewal).await.map_err(Stop::Refused)?;
         if let baton::election::Answer::Ended { cause, reason } = renewed.answer {
             return Err(Stop::Refused(Error::Lost(format!("it was ended ({cause}): {reason}"))));
         }
         (grant.asked_at, grant.ttl) = (renewed.asked_at, renewed.ttl.unwrap_or(grant.ttl));
-        let lease = KeptLease::new(grant.credential, grant.epoch, grant.ttl, grant.asked_at);
+        let lease =
+            KeptLease::new(grant.credential, grant.epoch, grant.ttl, grant.asked_at).under(region_of(bid));
         context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)?;
         Ok(grant)
     }
+}
+
+fn region_of(bid: &Bid) -> Option<ElectionName> {
+    bid.region.as_ref().map(|region| region.election().clone())
 }
 
 /// Why it was not granted.

@@ -1,8 +1,9 @@
 //! `baton check`: is this token current?
 
-use baton::Renewal;
-use baton::election::{ElectionName, Epoch};
+use baton::election::document::Phase;
+use baton::election::{ElectionName, Epoch, Refusal};
 use baton::store::Access;
+use baton::{Renewal, View};
 use clap::Args;
 use serde_json::json;
 
@@ -16,6 +17,7 @@ use crate::output::{Failure, Outcome};
 Examples:
   baton check refactor-auth --token 3 && deploy     exits 0 or 5
   baton check refactor-auth                         under baton run, the token is known
+  baton check refactor-auth --serving               and its leader has taken on what was left
 
 Between the check and the act the token can become stale: baton fence RESOURCE -- CMD closes that gap.")]
 pub(crate) struct Check {
@@ -26,6 +28,9 @@ pub(crate) struct Check {
     token: Option<Epoch>,
     #[command(flatten)]
     who: Who,
+    /// Refuse also while the leader is synchronising or draining
+    #[arg(long)]
+    serving: bool,
 }
 
 impl Check {
@@ -36,18 +41,36 @@ impl Check {
         let checked = context.coordinator.check(&self.election, token).await;
         context.remember();
         let view = checked.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+        if self.serving {
+            serves(&view)?;
+        }
         if let Some(held) = mine {
             // The holder's own check is a sign of life.
             context = Context::open(global, Access::Write).await?;
             let renewal = Renewal::new(held.epoch, held.credential);
             renew(&context, &self.election, &held, &renewal).await?;
         }
+        let phase = view.leader().map(|leader| leader.phase).filter(|_| !view.native);
         let leader = view.leader().map(|leader| leader.agent.clone());
-        let data = json!({"outcome": "current", "election": self.election, "token": token, "leader": leader});
+        let data = json!({
+            "outcome": "current", "election": self.election, "token": token, "leader": leader, "phase": phase,
+        });
         let whose = leader.map_or(String::new(), |leader| format!(", {leader}'s"));
         context.output.say(&data, &format!("token {token} of {} is current{whose}", self.election))?;
         Ok(Exit::Done)
     }
+}
+
+/// Refuses while the leader does not serve.
+fn serves(view: &View) -> Result<(), Failure> {
+    let Some(leader) = view.leader().filter(|leader| leader.phase != Phase::Serving) else { return Ok(()) };
+    let hint = match leader.phase {
+        Phase::Synchronising => "it serves once it has taken on what was left: baton handover",
+        Phase::Draining => "it is stopping its work: wait for its successor",
+        Phase::Serving => "",
+    };
+    let refusal = Refusal::out_of_turn(format!("{} is {}", leader.agent, leader.phase), hint);
+    Err(Failure::from_error(&refusal.into(), Speaker::Guard))
 }
 
 /// The token that was given, else that of the surrounding `baton run`.

@@ -1,15 +1,17 @@
 //! `baton checkpoint`: leave something for the successor.
 
 use std::io::Read;
+use std::path::PathBuf;
 
 use baton::CheckpointContent;
 use baton::election::document::Reference;
-use baton::election::{Answer, ContentHash, ElectionName};
+use baton::election::{Answer, ContentHash, ElectionName, Refusal};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
 use crate::context::{Context, Global, Who};
+use crate::covering;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 
@@ -18,7 +20,12 @@ use crate::output::{Failure, Outcome};
 Examples:
   baton checkpoint refactor-auth --as agent-a --summary 'parser done' --state '[\"parser\"]'
   baton checkpoint refactor-auth --as agent-a --summary 'see the notes' --reference notes.md
-  produce-state | baton checkpoint refactor-auth --as agent-a --state -")]
+  baton checkpoint refactor-auth --as agent-a --summary 'parser done' --covers src --covers notes.md
+  baton checkpoint refactor-auth --verify         what was changed since, of what the last one covers
+  produce-state | baton checkpoint refactor-auth --as agent-a --state -
+
+What is covered is hashed: files, folders without .git and .baton, symbolic links by their text; of the top of a working tree of git the commit, and what \
+differs from it. At most 20,000 paths and 2 GiB. --verify exits 0 if all is as it was, else 1; anybody may ask, on the machine where it lies.")]
 pub(crate) struct Checkpoint {
     /// What is led
     election: ElectionName,
@@ -27,23 +34,48 @@ pub(crate) struct Checkpoint {
     /// One line for people
     #[arg(long, value_name = "TEXT", default_value = "")]
     summary: String,
-    /// The state as JSON, at most 64 KiB; @FILE or - to read it
-    #[arg(long, value_name = "JSON", default_value = "null")]
-    state: String,
+    /// The state as JSON, at most 64 KiB; @FILE or - to read it [default: null]
+    #[arg(long, value_name = "JSON")]
+    state: Option<String>,
     /// A file that holds a larger state; its path and hash are kept
     #[arg(long, value_name = "FILE")]
     reference: Option<String>,
+    /// A file or folder that it covers (again for more): the successor sees what was changed since
+    #[arg(long, value_name = "PATH")]
+    covers: Vec<PathBuf>,
+    /// Only see what was changed since the last one, of what that covers
+    #[arg(long, conflicts_with_all = ["summary", "state", "reference", "covers"])]
+    verify: bool,
 }
 
 impl Checkpoint {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let content = CheckpointContent {
+        if self.verify {
+            return self.compare(global).await;
+        }
+        if self.summary.is_empty()
+            && self.state.is_none()
+            && self.reference.is_none()
+            && self.covers.is_empty()
+        {
+            // It would take the place of what was left before.
+            return Err(Failure::usage(
+                "there is nothing to leave",
+                "give a --summary, a --state, a --reference or what it --covers",
+            ));
+        }
+        let mut content = CheckpointContent {
             summary: self.summary.clone(),
-            state: read_state(&self.state)?,
+            state: read_state(self.state.as_deref().unwrap_or("null"))?,
             reference: self.reference.as_deref().map(refer).transpose()?,
+            covers: None,
         };
         let context = Context::open(global, Access::Write).await?;
         let held = context.lease(&self.election, &self.who)?;
+        if !self.covers.is_empty() {
+            let places = self.covers.clone();
+            content.covers = Some(covering::cover(places, &context.state, content.state.len()).await?);
+        }
         let written =
             context.coordinator.checkpoint(&self.election, held.epoch, held.credential, &content).await;
         context.remember();
@@ -56,8 +88,13 @@ impl Checkpoint {
                     "seq": seq,
                     "hash": hash,
                     "awaiting_approval": awaiting_approval,
+                    "covers": content.covers.as_ref().map(covering::about),
                 });
-                context.output.say(&data, &format!("checkpoint {seq} of {} stands", self.election))?;
+                let covers = content.covers.as_ref();
+                let covered =
+                    covers.map_or(String::new(), |covers| format!(" and {}", covering::covered(covers)));
+                let text = format!("checkpoint {seq} of {} stands{covered}", self.election);
+                context.output.say(&data, &text)?;
                 if awaiting_approval {
                     context.output.talk("an operator must approve it before the token is accepted again");
                 }
@@ -65,6 +102,33 @@ impl Checkpoint {
             }
             other => unreachable!("a checkpoint is answered as one, not with {other:?}"),
         }
+    }
+}
+
+impl Checkpoint {
+    /// What was changed since the last one.
+    async fn compare(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Read).await?;
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
+        let view = context.coordinator.view(&self.election).await.map_err(fail)?;
+        let Some(document) = view.document else {
+            return Err(fail(Refusal::UnknownElection { election: self.election.to_string() }.into()));
+        };
+        let checkpoint = document.checkpoint.as_deref();
+        let Some((checkpoint, covers)) = checkpoint.and_then(|left| Some((left, left.covers.as_ref()?)))
+        else {
+            let data = json!({"outcome": "nothing", "election": self.election, "since": null});
+            context.output.say(&data, &format!("no checkpoint of {} covers anything", self.election))?;
+            return Ok(Exit::Done);
+        };
+        let since = covering::compare(covers).await?;
+        let outcome = if since.is_empty() { "unchanged" } else { "changed" };
+        let data = json!({
+            "outcome": outcome, "election": self.election, "seq": checkpoint.seq, "since": covering::data(&since),
+        });
+        let text = [vec![format!("checkpoint {}", checkpoint.seq)], covering::lines(covers, &since)].concat();
+        context.output.say(&data, &text.join("\n"))?;
+        Ok(if since.is_empty() { Exit::Done } else { Exit::Error })
     }
 }
 

@@ -45,7 +45,8 @@ impl Doors {
             connections: descriptors(),
             ..Limits::default()
         };
-        Ok(Options { tls, require_tokens: self.require_tokens, names: self.name.clone(), limits })
+        let (require_tokens, names) = (self.require_tokens, self.name.clone());
+        Ok(Options { tls, require_tokens, names, limits, ..Options::default() })
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Enlist {
 
 impl Enlist {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let bid = self.terms.bid(self.who.agent()?)?;
+        let bid = self.terms.bid(&self.election, self.who.agent()?)?;
         let context = Context::open(global, Access::Write).await?;
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Candidate);
         let credential = match context.state.candidacy(&self.election, &bid.agent) {

@@ -197,7 +197,13 @@ impl Fence {
                 ]);
             }
         }
-        if !context.output.json {
+        if rows.is_empty() {
+            let location = context.coordinator.store().location();
+            context.output.talk(&match &self.resource {
+                Some(resource) => format!("nothing was accepted for {resource} at {location}"),
+                None => format!("no resources at {location}"),
+            });
+        } else if !context.output.json {
             context.output.line(&table(&["RESOURCE", "SEQ", "TOKEN", "AGENT", "AT", "NOTE"], &rows))?;
         }
         Ok(Exit::Done)

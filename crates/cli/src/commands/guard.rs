@@ -12,6 +12,7 @@ use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::address;
 use super::certificate::{self, Certificate};
 use crate::context::{Context, Global, name};
 use crate::exit::{Exit, Speaker};
@@ -25,7 +26,8 @@ Example:
   curl -X PUT -H \"Baton-Token: $BATON_TOKEN\" http://127.0.0.1:8080/o/1   409 if it is stale
 
 GET, HEAD and OPTIONS pass. All else needs the header Baton-Token with the token of whoever leads. What is under way for one \
-leader ends before anything is passed on for the next. Without the store writes are refused (503).")]
+leader ends before anything is passed on for the next. If the store does not answer, writes of the leader that was let in last pass for up \
+to 5s more, while no other guard can be open, and are refused from then on (503).")]
 pub(crate) struct Guard {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS")]
@@ -84,9 +86,7 @@ impl Guard {
         let address = guard.address();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        if let Some(file) = &self.address_file {
-            std::fs::write(file, format!("{address}\n"))?;
-        }
+        address::announce(self.address_file.as_deref(), address)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let text =
             format!("guarding {} at {scheme}://{address} for the leader of {}", self.upstream, self.election);

@@ -1,13 +1,16 @@
 //! `baton handover`: see what the predecessor left, and take it on.
 
 use baton::Renewal;
+use baton::covers::{Covers, Differences};
 use baton::election::ElectionName;
+use baton::election::document::Checkpoint;
 use baton::store::Access;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::renew::renew;
 use crate::context::{Context, Global, Who};
+use crate::covering;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, clean};
 
@@ -15,7 +18,8 @@ use crate::output::{Failure, Outcome, clean};
 #[command(after_help = "\
 Examples:
   baton handover refactor-auth --as agent-b          the leader sees it and takes it on
-  baton handover refactor-auth --look                anybody may look")]
+  baton handover refactor-auth --look                anybody may look
+  baton handover refactor-auth --unless-changed      not if something that it covers was changed since")]
 pub(crate) struct Handover {
     /// What is led
     election: ElectionName,
@@ -24,6 +28,9 @@ pub(crate) struct Handover {
     /// Only look, do not take it on
     #[arg(long)]
     look: bool,
+    /// Do not take it on, and exit 1, if something that it covers was changed since
+    #[arg(long)]
+    unless_changed: bool,
 }
 
 impl Handover {
@@ -46,36 +53,80 @@ impl Handover {
             context.output.say(&data, &format!("nothing was left for the leader of {}", self.election))?;
             return Ok(Exit::Done);
         };
-        let mut acknowledged = checkpoint.acknowledged_by.is_some();
+        let since = Since::of(checkpoint).await;
+        let stays = self.unless_changed && since.as_ref().is_some_and(Since::is_changed);
+        let held = held.filter(|_| !stays);
         if let Some(held) = &held {
             let coordinator = &context.coordinator;
             let done = coordinator.acknowledge(&self.election, held.epoch, held.credential, checkpoint).await;
             context.remember();
             done.map_err(fail)?;
-            acknowledged = true;
         }
         let state: Value = serde_json::from_str(&checkpoint.state).unwrap_or(Value::Null);
         let data = json!({
-            "outcome": if self.look { "seen" } else { "acknowledged" },
+            "outcome": if held.is_some() { "acknowledged" } else { "seen" },
             "election": self.election,
             "checkpoint": {
                 "seq": checkpoint.seq, "epoch": checkpoint.epoch, "by": checkpoint.by, "at": checkpoint.at,
                 "summary": checkpoint.summary, "state": state, "reference": checkpoint.reference,
-                "hash": checkpoint.hash,
+                "hash": checkpoint.hash, "covers": checkpoint.covers.as_ref().map(covering::about),
             },
-            "acknowledged": acknowledged,
+            "acknowledged": held.is_some() || checkpoint.acknowledged_by.is_some(),
+            "since": since.as_ref().map(Since::data),
         });
-        let mut lines = vec![format!(
-            "checkpoint {} by {} in epoch {} at {}",
-            checkpoint.seq, checkpoint.by, checkpoint.epoch, checkpoint.at
-        )];
-        lines.extend((!checkpoint.summary.is_empty()).then(|| clean(&checkpoint.summary)));
-        if let Some(reference) = &checkpoint.reference {
-            lines.push(format!("at {} (sha256 {})", clean(&reference.location), reference.sha256));
-        }
-        lines
-            .extend((state != Value::Null).then(|| serde_json::to_string_pretty(&state).unwrap_or_default()));
+        let mut lines = described(checkpoint, &state);
+        lines.extend(since.iter().flat_map(Since::lines));
         context.output.say(&data, &lines.join("\n"))?;
+        if stays {
+            context.output.talk("it is not taken on, since something that it covers was changed after it");
+            return Ok(Exit::Error);
+        }
         Ok(Exit::Done)
+    }
+}
+
+fn described(checkpoint: &Checkpoint, state: &Value) -> Vec<String> {
+    let mut lines = vec![format!(
+        "checkpoint {} by {} in epoch {} at {}",
+        checkpoint.seq, checkpoint.by, checkpoint.epoch, checkpoint.at
+    )];
+    lines.extend((!checkpoint.summary.is_empty()).then(|| clean(&checkpoint.summary)));
+    if let Some(reference) = &checkpoint.reference {
+        lines.push(format!("at {} (sha256 {})", clean(&reference.location), reference.sha256));
+    }
+    lines.extend((*state != Value::Null).then(|| serde_json::to_string_pretty(state).unwrap_or_default()));
+    lines
+}
+
+/// What was changed after a checkpoint, of what it covers.
+struct Since<'a> {
+    covers: &'a Covers,
+    found: Result<Differences, Failure>,
+}
+
+impl Since<'_> {
+    /// None if it covers nothing.
+    async fn of(checkpoint: &Checkpoint) -> Option<Since<'_>> {
+        let covers = checkpoint.covers.as_ref()?;
+        Some(Since { covers, found: covering::compare(covers).await })
+    }
+
+    /// What cannot be compared is not known to be as it was.
+    fn is_changed(&self) -> bool {
+        self.found.as_ref().map_or(true, |found| !found.is_empty())
+    }
+
+    fn data(&self) -> Value {
+        match &self.found {
+            Ok(found) => covering::data(found),
+            Err(failure) => json!({"error": failure.message}),
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        match &self.found {
+            Ok(found) => covering::lines(self.covers, found),
+            Err(failure) => vec![format!("{}: {}", covering::covered(self.covers), clean(&failure.message))],
+        }
     }
 }

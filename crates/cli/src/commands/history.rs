@@ -12,13 +12,22 @@ use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, table};
 
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  baton history refactor-auth --limit 5")]
+#[command(after_help = "\
+Examples:
+  baton history refactor-auth --limit 5
+  baton history refactor-auth --phases        where the time went
+
+A hand-over is voluntary (release, pass), a failover, a takeover (budget, stall, validation, dependency, region) or human (depose, appoint, pause, approval). TOOK is from \
+the end of the former leadership until the leader worked and had taken on what was left, as far as that was measured.")]
 pub(crate) struct History {
     /// Which one
     election: ElectionName,
     /// How many of the newest
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
+    /// How long each of the five phases took
+    #[arg(long)]
+    phases: bool,
 }
 
 impl History {
@@ -35,8 +44,15 @@ impl History {
             for transition in &transitions {
                 let mut data = serde_json::to_value(transition).unwrap_or(Value::Null);
                 data["election"] = json!(self.election);
+                data["kind"] = json!(transition.cause.handover());
+                data["took_ms"] = json!(transition.phases.took().map(Span::as_millis));
                 context.output.line(&data.to_string())?;
             }
+            return Ok(Exit::Done);
+        }
+        if self.phases {
+            let rows: Vec<Vec<String>> = transitions.iter().map(phases_row).collect();
+            context.output.line(&table(&PHASES_HEAD, &rows))?;
             return Ok(Exit::Done);
         }
         let mut rows: Vec<Vec<String>> = transitions.iter().map(row).collect();
@@ -44,34 +60,56 @@ impl History {
             rows.push(vec![
                 document.epoch.to_string(),
                 departure.at.to_string(),
+                departure.cause.handover().to_string(),
                 departure.cause.to_string(),
                 format!("{} → nobody yet", departure.agent),
                 "-".to_string(),
                 departure.reason.clone(),
             ]);
         }
-        context.output.line(&table(&["EPOCH", "AT", "CAUSE", "LEADER", "TOOK", "REASON"], &rows))?;
+        context.output.line(&table(&["EPOCH", "AT", "KIND", "CAUSE", "LEADER", "TOOK", "REASON"], &rows))?;
         Ok(Exit::Done)
     }
 }
 
 fn row(transition: &Transition) -> Vec<String> {
-    let from = transition.from.as_ref().map_or(String::new(), |from| format!("{from} → "));
-    let phases = &transition.phases;
-    let took = match (phases.detection, phases.election) {
-        (None, None) => "-".to_string(),
-        (detection, election) => detection
-            .unwrap_or_default()
-            .plus(election.unwrap_or_default())
-            .plus(phases.promotion.unwrap_or(Span::ZERO))
-            .to_string(),
-    };
     vec![
         transition.epoch.to_string(),
         transition.at.to_string(),
+        transition.cause.handover().to_string(),
         transition.cause.to_string(),
-        format!("{from}{}", transition.to),
-        took,
+        who(transition),
+        length(transition.phases.took()),
         transition.reason.clone(),
     ]
+}
+
+/// The head of the rows that say where the time went.
+const PHASES_HEAD: [&str; 9] = [
+    "EPOCH",
+    "KIND",
+    "LEADER",
+    "DETECTION",
+    "ELECTION",
+    "PROMOTION",
+    "SYNCHRONISATION",
+    "NOTIFICATION",
+    "TOOK",
+];
+
+fn phases_row(transition: &Transition) -> Vec<String> {
+    let kind = transition.cause.handover().to_string();
+    let mut cells = vec![transition.epoch.to_string(), kind, who(transition)];
+    cells.extend(transition.phases.named().map(|(_, span)| length(span)));
+    cells.push(length(transition.phases.took()));
+    cells
+}
+
+fn who(transition: &Transition) -> String {
+    let from = transition.from.as_ref().map_or(String::new(), |from| format!("{from} → "));
+    format!("{from}{}", transition.to)
+}
+
+fn length(span: Option<Span>) -> String {
+    span.map_or_else(|| "-".to_string(), |span| span.to_string())
 }

@@ -2,15 +2,25 @@
 
 mod acquire;
 #[cfg(any(feature = "guard", feature = "server"))]
+mod address;
+mod agents;
+mod alerts;
+mod audit;
+mod breaker;
+#[cfg(any(feature = "guard", feature = "server"))]
 mod certificate;
 mod check;
 mod checkpoint;
 mod completions;
+mod cosign;
+mod dashboard;
 mod demo;
+mod describe;
 mod doctor;
 #[cfg(feature = "server")]
 mod doors;
 mod enlist;
+mod everything;
 mod fence;
 #[cfg(feature = "guard")]
 mod guard;
@@ -19,13 +29,17 @@ mod history;
 #[cfg(feature = "server")]
 mod hooks;
 mod init;
+mod judge;
 mod lab;
 mod line;
+mod note;
 mod operator;
 mod operators;
 mod pass;
 mod peer;
 mod policy;
+mod proposal;
+mod quota;
 mod release;
 mod renew;
 mod report;
@@ -38,9 +52,17 @@ mod sessions;
 #[cfg(feature = "server")]
 mod several;
 mod show;
+#[cfg(feature = "server")]
+mod snapshots;
+mod state;
 mod status;
+mod task;
 mod telling;
+#[cfg(feature = "server")]
+mod thresholds;
 mod token;
+mod top;
+mod tree;
 mod watch;
 mod withdraw;
 
@@ -51,6 +73,8 @@ use clap::Subcommand;
 use crate::context::Global;
 use crate::custody;
 use crate::output::Outcome;
+
+pub(crate) use peer::misplaced;
 
 /// The commands.
 #[derive(Subcommand, Debug)]
@@ -71,20 +95,40 @@ pub(crate) enum Command {
     Handover(handover::Handover),
     /// Say that the leader is not useful: its leadership ends
     Report(report::Report),
+    /// Have a command judge every checkpoint of whoever leads
+    Judge(judge::Judge),
     /// Stand for election where the policy compares candidates
     Enlist(enlist::Enlist),
     /// Stand no longer
     Withdraw(withdraw::Withdraw),
     /// See who leads what
     Status(status::Status),
+    /// See it all in a terminal, as it changes
+    Top(top::Top),
+    /// See elections under each other: who leads each region, and the fleet from which
+    Tree(tree::Tree),
     /// See every change as it happens
     Watch(watch::Watch),
+    /// See who is there, how it fares, and what it leads
+    Agents(agents::Agents),
     /// See who is known to be there, at a server
     Sessions(sessions::Sessions),
+    /// See what is wrong with elections, at a server
+    Alerts(alerts::Alerts),
     /// Is this token current? Exits 0 or 5
     Check(check::Check),
     /// See who led when, and why it changed
     History(history::History),
+    /// The leader's board: add, assign, do and see tasks
+    Task(Box<task::Task>),
+    /// Propose something to the leader; leader: decide
+    Proposal(proposal::Proposal),
+    /// Share a budget, such as requests per minute; draw from a share
+    Quota(quota::Quota),
+    /// See who is barred from tasks after failures; operator: reset
+    Breaker(breaker::Breaker),
+    /// Keep small values that the successor inherits
+    State(state::State),
     /// Touch a resource only with a current token
     Fence(fence::Fence),
     /// Let writes through to a service only with a current token
@@ -98,6 +142,8 @@ pub(crate) enum Command {
     Operator(operators::Operator),
     /// Who may reach a server; operator: make and revoke tokens
     Token(token::Token),
+    /// Operator: see and steer it all in a browser, signed in
+    Dashboard(dashboard::Dashboard),
     /// Operator: this agent shall lead
     Appoint(operator::Appoint),
     /// Operator: whoever leads, stops
@@ -110,18 +156,25 @@ pub(crate) enum Command {
     Approve(operator::Approve),
     /// Operator: the leader may not go on
     Reject(operator::Reject),
+    /// Operator: sign what another has signed, where it takes several
+    Cosign(cosign::Cosign),
+    /// Operator: vote for a candidate, where the policy lets operators vote
+    Vote(note::Vote),
+    /// Operator: have something remembered
+    Note(note::Note),
+    /// See what operators did, and verify it
+    Audit(audit::Audit),
     /// See the rules of an election; operator: set them
     Policy(policy::Policy),
     /// Give a team one place for its elections
     #[cfg(feature = "server")]
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Put a snapshot of a server's store back, so that no token is given twice
     #[cfg(feature = "server")]
     Restore(restore::Restore),
     /// See it all: fail-over, fencing, hand-over, an operator's word
     Demo(demo::Demo),
     /// Put every algorithm through the same faults, from a seed
-    #[command(subcommand)]
     Lab(lab::Lab),
     /// Check the store, its file system, clocks, keys and leftovers
     Doctor(doctor::Doctor),
@@ -155,13 +208,23 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Checkpoint(command) => command.perform(&global).await,
         Command::Handover(command) => command.perform(&global).await,
         Command::Report(command) => command.perform(&global).await,
+        Command::Judge(command) => command.perform(&global).await,
         Command::Enlist(command) => command.perform(&global).await,
         Command::Withdraw(command) => command.perform(&global).await,
         Command::Status(command) => command.perform(&global).await,
+        Command::Top(command) => command.perform(&global).await,
+        Command::Tree(command) => command.perform(&global).await,
         Command::Watch(command) => command.perform(&global).await,
+        Command::Agents(command) => command.perform(&global).await,
         Command::Sessions(command) => command.perform(&global).await,
+        Command::Alerts(command) => command.perform(&global).await,
         Command::Check(command) => command.perform(&global).await,
         Command::History(command) => command.perform(&global).await,
+        Command::Task(command) => command.perform(&global).await,
+        Command::Proposal(command) => command.perform(&global).await,
+        Command::Quota(command) => command.perform(&global).await,
+        Command::Breaker(command) => command.perform(&global).await,
+        Command::State(command) => command.perform(&global).await,
         Command::Fence(command) => command.perform(&global).await,
         #[cfg(feature = "guard")]
         Command::Guard(command) => command.perform(&global).await,
@@ -169,12 +232,17 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Init(command) => command.perform(&global).await,
         Command::Operator(command) => command.perform(&global).await,
         Command::Token(command) => command.perform(&global).await,
+        Command::Dashboard(command) => command.perform(&global).await,
         Command::Appoint(command) => command.perform(&global).await,
         Command::Depose(command) => command.perform(&global).await,
         Command::Pause(command) => command.perform(&global).await,
         Command::Resume(command) => command.perform(&global).await,
         Command::Approve(command) => command.perform(&global).await,
         Command::Reject(command) => command.perform(&global).await,
+        Command::Cosign(command) => command.perform(&global).await,
+        Command::Vote(command) => command.perform(&global).await,
+        Command::Note(command) => command.perform(&global).await,
+        Command::Audit(command) => command.perform(&global).await,
         Command::Policy(command) => command.perform(&global).await,
         #[cfg(feature = "server")]
         Command::Serve(command) => command.perform(&global).await,

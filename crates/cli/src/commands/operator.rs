@@ -1,18 +1,22 @@
 //! The operator's commands: `appoint`, `depose`, `pause`, `resume`, `approve`, `reject`.
 
 use baton::Error;
-use baton::election::document::Question;
+use baton::election::document::{Checkpoint, Question};
 use baton::election::operator::{Act, OperatorKey};
 use baton::election::time::Span;
-use baton::election::{AgentName, Answer, ContentHash, ElectionName, Refusal};
+use baton::election::{AgentName, Answer, ContentHash, ElectionName, Epoch, Refusal};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
+use super::everything;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
 use crate::output::{Failure, Outcome, clean};
+
+/// How much of a checkpoint's state is shown to who approves it, in characters.
+const MAX_STATE: usize = 2_000;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -36,6 +40,8 @@ pub(crate) struct Appoint {
     /// Why, for the history
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+    #[command(flatten)]
+    alone: Alone,
 }
 
 #[derive(Args, Debug)]
@@ -54,23 +60,81 @@ pub(crate) struct Depose {
     /// Why, for the history
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+    #[command(flatten)]
+    alone: Alone,
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  baton pause refactor-auth --reason 'release freeze'")]
+#[command(after_help = "\
+Examples:
+  baton pause refactor-auth --reason 'release freeze'
+  baton pause --all --reason 'something is wrong'      every election, and those that would begin")]
 pub(crate) struct Pause {
     /// What is led
-    election: ElectionName,
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    election: Option<ElectionName>,
+    /// Everything: whoever leads anything, stops, and nobody may lead anything
+    #[arg(long)]
+    all: bool,
     /// Why, for those who ask
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+    #[command(flatten)]
+    alone: Alone,
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  baton resume refactor-auth")]
+#[command(after_help = "\
+Examples:
+  baton resume refactor-auth
+  baton resume --all            what `pause --all` paused; what was paused by itself before stays so")]
 pub(crate) struct Resume {
     /// What is paused
-    election: ElectionName,
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    election: Option<ElectionName>,
+    /// Everything that was paused at once
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    alone: AloneBecause,
+}
+
+/// Where a policy asks for several operators.
+#[derive(Args, Debug)]
+pub(crate) struct Alone {
+    /// Do not wait for the other operators that the policy asks for: with --reason, kept for ever
+    #[arg(long)]
+    break_glass: bool,
+}
+
+impl Alone {
+    /// The reason to act alone, if that is wanted.
+    pub(crate) fn reason<'a>(&self, reason: &'a str) -> Option<&'a str> {
+        self.break_glass.then_some(reason)
+    }
+}
+
+/// The same, of an act that takes no reason otherwise.
+#[derive(Args, Debug)]
+pub(crate) struct AloneBecause {
+    /// Why it cannot wait for the others, with --break-glass
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "break_glass",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
+    #[command(flatten)]
+    alone: Alone,
+}
+
+impl AloneBecause {
+    /// The reason to act alone, if that is wanted.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.alone.reason(&self.reason)
+    }
 }
 
 #[derive(Args, Debug)]
@@ -84,6 +148,8 @@ pub(crate) struct Approve {
     /// The hash of the checkpoint that was looked at, or its first six digits or more [default: the one that waits]
     #[arg(long, value_name = "HASH")]
     checkpoint: Option<HashStart>,
+    #[command(flatten)]
+    alone: AloneBecause,
 }
 
 /// The beginning of a hash, or all of it.
@@ -124,6 +190,8 @@ pub(crate) struct Reject {
     /// Why, for the history
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+    #[command(flatten)]
+    alone: Alone,
 }
 
 impl Appoint {
@@ -134,34 +202,45 @@ impl Appoint {
             force: self.force,
             reason: self.reason.clone(),
         };
-        operate(global, &self.election, act, &format!("{} is kept for {}", self.election, self.agent)).await
+        let text = format!("{} is kept for {}", self.election, self.agent);
+        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
     }
 }
 
 impl Depose {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let act = Act::Depose { force: self.force, reason: self.reason.clone() };
-        operate(global, &self.election, act, &format!("the leader of {} is deposed", self.election)).await
+        let text = format!("the leader of {} is deposed", self.election);
+        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
     }
 }
 
 impl Pause {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let alone = self.alone.reason(&self.reason);
+        let Some(election) = &self.election else {
+            return everything::pause(global, &self.reason, alone).await;
+        };
         let act = Act::Pause { reason: self.reason.clone() };
-        operate(global, &self.election, act, &format!("{} is paused", self.election)).await
+        let text = format!("{election} is paused");
+        operate(global, election, act, &text, alone).await
     }
 }
 
 impl Resume {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        operate(global, &self.election, Act::Resume, &format!("{} goes on", self.election)).await
+        let alone = self.alone.reason();
+        let Some(election) = &self.election else { return everything::resume(global, alone).await };
+        let text = format!("{election} goes on");
+        operate(global, election, Act::Resume, &text, alone).await
     }
 }
 
 impl Reject {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let act = Act::Reject { reason: self.reason.clone() };
-        operate(global, &self.election, act, &format!("the leader of {} is rejected", self.election)).await
+        let text = format!("the leader of {} is rejected", self.election);
+        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
     }
 }
 
@@ -188,32 +267,60 @@ impl Approve {
         if let Some(shown) = document.and_then(|document| document.checkpoint.as_ref())
             && checkpoint == Some(shown.hash)
         {
-            context.output.talk(&format!(
-                "checkpoint {} by {}: {}",
-                shown.seq,
-                shown.by,
-                clean(&shown.summary)
-            ));
+            context.output.talk(&in_words(shown));
         }
         let text = format!("the leader of {} may go on", self.election);
-        operate(global, &self.election, Act::Approve { checkpoint }, &text).await
+        let alone = self.alone.reason();
+        // Some stores are open once at a time.
+        drop(context);
+        operate(global, &self.election, Act::Approve { checkpoint }, &text, alone).await
     }
 }
 
+/// What is approved: its hash, its summary, and its state as far as a person reads it.
+fn in_words(checkpoint: &Checkpoint) -> String {
+    let Checkpoint { seq, by, hash, summary, .. } = checkpoint;
+    let mut text = format!("checkpoint {seq} by {by}, {hash:.12}: {}", clean(summary));
+    if checkpoint.state != "null" {
+        let state = clean(&checkpoint.state);
+        let shown: String = state.chars().take(MAX_STATE).collect();
+        let rest = state.chars().count() - shown.chars().count();
+        let more = match rest {
+            0 => String::new(),
+            rest => format!("… and {rest} characters more: baton handover --look"),
+        };
+        text.push_str(&format!("\nstate: {shown}{more}"));
+    }
+    if let Some(reference) = &checkpoint.reference {
+        text.push_str(&format!("\nat {} (sha256 {})", clean(&reference.location), reference.sha256));
+    }
+    text
+}
+
 /// Signs an act and carries it out.
-pub(crate) async fn operate(global: &Global, election: &ElectionName, act: Act, text: &str) -> Outcome {
+pub(crate) async fn operate(
+    global: &Global,
+    election: &ElectionName,
+    act: Act,
+    text: &str,
+    alone: Option<&str>,
+) -> Outcome {
     let key = keys::load()?;
     let context = Context::open(global, Access::Write).await?;
     let known = context.coordinator.view(election).await.is_ok_and(|view| view.document.is_some());
-    let done = context.coordinator.operate(election, &key, &act).await;
+    let done = context.coordinator.operate_urgently(election, &key, &act, alone).await;
     context.remember();
     match done.map_err(|error| failure(&error, &key))? {
+        Answer::Signed { epoch, have, need } => waiting(&context, election, act.name(), epoch, (have, need)),
         Answer::Done { epoch, ended, waits } => {
             let data = json!({
                 "outcome": act.name(), "election": election, "epoch": epoch, "ended": ended,
                 "waits_ms": waits.as_millis(), "made": !known,
             });
             let mut text = text.to_string();
+            if matches!(act, Act::Approve { .. }) {
+                text.push_str(&format!(" with token {epoch}"));
+            }
             if let Some(agent) = &ended {
                 text.push_str(&format!("; the token of {agent} is refused from now on"));
             }
@@ -221,13 +328,30 @@ pub(crate) async fn operate(global: &Global, election: &ElectionName, act: Act, 
                 text.push_str("; no election had this name, so it was made");
             }
             if waits > Span::ZERO {
-                text.push_str(&format!("; its lease may last {waits} more"));
+                let whose = if ended.is_some() { "its lease" } else { "the lease of who led last" };
+                text.push_str(&format!("; {whose} may last {waits} more"));
             }
             context.output.say(&data, &text)?;
             Ok(Exit::Done)
         }
         other => unreachable!("an act is answered as one, not with {other:?}"),
     }
+}
+
+/// Tells that an act waits for more operators.
+pub(crate) fn waiting(
+    context: &Context,
+    election: &ElectionName,
+    act: &str,
+    epoch: Epoch,
+    (have, need): (u64, u64),
+) -> Outcome {
+    let data = json!({
+        "outcome": "signed", "act": act, "election": election, "epoch": epoch, "have": have, "need": need,
+    });
+    context.output.say(&data, &format!("{act} of {election}: {have} of {need} operators have signed"))?;
+    context.output.talk(&format!("it is not done yet; another operator runs: baton cosign {election}"));
+    Ok(Exit::Operator)
 }
 
 /// Why an operator's act was refused. Whose key is not known here learns how it gets known.

@@ -6,6 +6,7 @@ use baton::{Error, Spread};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::everything::partly;
 use super::operator::failure;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
@@ -91,17 +92,17 @@ fn tell(
     context.remember();
     let spread = done.map_err(|error| failure(&error, own))?;
     let changed = spread.elections;
-    let left: Vec<_> = spread.failed.iter().map(|(election, _)| election).collect();
-    let data = json!({"outcome": outcome, "operator": key, "elections": changed});
-    if let Some((election, error)) = spread.failed.first() {
-        let mut failure = failure(error, own);
-        let others = if left.len() > 1 { format!(" (and {} more)", left.len() - 1) } else { String::new() };
-        failure.message = format!("{outcome}, but not in `{election}`{others}: {}", failure.message);
-        failure.facts.insert("failed".to_string(), json!(left));
+    let data = json!({"outcome": outcome, "operator": key, "elections": changed, "waiting": spread.waiting});
+    if let Some(failure) = partly(&spread, own, &format!("{outcome}, but not in")) {
         return Err(failure);
     }
     let elections = if changed == 1 { "election" } else { "elections" };
     context.output.say(&data, &format!("{key} {words}; {changed} {elections} changed"))?;
+    if !spread.waiting.is_empty() {
+        let names: Vec<String> = spread.waiting.iter().map(ToString::to_string).collect();
+        context.output.talk(&format!("other operators must sign it in: {}", names.join(", ")));
+        return Ok(Exit::Operator);
+    }
     Ok(Exit::Done)
 }
 

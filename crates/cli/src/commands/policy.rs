@@ -1,14 +1,17 @@
 //! `baton policy`: see the rules of an election; as the operator, set them.
 
+use baton::election::handover::HandoverRule;
 use baton::election::operator::Act;
 use baton::election::policy::{self, ApprovalMode, Select};
+use baton::election::quorum::ActKind;
 use baton::election::time::Span;
+use baton::election::usefulness::{Breakers, Performance};
 use baton::election::{AgentName, ElectionName};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use super::operator::operate;
+use super::operator::{AloneBecause, operate};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
@@ -21,12 +24,19 @@ Examples:
   baton policy refactor-auth --select capable --need rust           only who can do rust
   baton policy refactor-auth --approval checkpoints                 a person approves every checkpoint
   baton policy refactor-auth --stall 10m --budget-tokens 2000000    useful or out
+  baton policy refactor-auth --handover acknowledge                 no writes before the hand-over is read
+  baton policy refactor-auth --performance 3/5 --watcher reviewer   three bad verdicts of the last five
+  baton policy refactor-auth --depends db                           whose db fails may not lead
+  baton policy refactor-auth --breaker 3/5m                         who fails at three tasks rests
+  baton policy refactor-auth --select vote --nomination 1m          operators vote on the candidates
+  baton policy fleet --regions yes                                  led by a region's leader only
+  baton policy refactor-auth --quorum 2 --quorum-act approve        two operators must approve
 
 What is not named stays as it is; `none` takes a limit away. It may be set before anybody has led.")]
 pub(crate) struct Policy {
     /// Which election
     election: ElectionName,
-    /// first, priority, capable, available, round-robin, random or designated
+    /// first, priority, capable, available, round-robin, random, designated or vote
     #[arg(long, value_name = "HOW")]
     select: Option<Select>,
     /// How long a lease lasts, 1s to 7d
@@ -62,9 +72,50 @@ pub(crate) struct Policy {
     /// Time without progress
     #[arg(long, value_name = "DURATION|none")]
     stall: Option<Limit<Span>>,
+    /// So many bad verdicts of the last so many end a leadership, such as 3/5 [default: the first one does]
+    #[arg(long, value_name = "BAD/OF|none")]
+    performance: Option<Limit<Verdicts>>,
+    /// How long after a bad performance its agent is barred from a free election, and the next leader cannot be ended so
+    /// [default: 10m]
+    #[arg(long, value_name = "DURATION")]
+    cool_off: Option<Span>,
+    /// After so many failed tasks in a row an agent is told to do no more of their kind for so long, such as 3/5m
+    #[arg(long, value_name = "FAILURES/DURATION|none")]
+    breaker: Option<Limit<Failures>>,
+    /// How many more are tried after that [default: 1]
+    #[arg(long, value_name = "N")]
+    breaker_probes: Option<u8>,
+    /// What a leader must not have failing (again for more; `none` for nothing)
+    #[arg(long = "depends", value_name = "NAME")]
+    depends: Vec<String>,
     /// An agent whose reports can end a leadership (again for more)
     #[arg(long = "watcher", value_name = "AGENT")]
     watchers: Vec<AgentName>,
+    /// Before a leader has acknowledged what was left: open (all goes on) or acknowledge (guards refuse its token)
+    #[arg(long, value_name = "RULE")]
+    handover: Option<HandoverRule>,
+    /// Whether only who leads a region, an election right below, may lead it
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    regions: Option<bool>,
+    /// How many operators must sign the same act
+    #[arg(long, value_name = "N")]
+    quorum: Option<u8>,
+    /// An act that takes so many (again for more) [default: all]; changes of the policy and of the operators always do
+    #[arg(long = "quorum-act", value_name = "ACT")]
+    quorum_acts: Vec<ActKind>,
+    /// Whether one operator may act alone with --break-glass and a reason
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    allow_break_glass: Option<bool>,
+    #[command(flatten)]
+    alone: AloneBecause,
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("write yes or no".to_string()),
+    }
 }
 
 /// A limit, or none.
@@ -78,13 +129,51 @@ impl<T: std::str::FromStr> std::str::FromStr for Limit<T> {
     }
 }
 
+/// So many of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Verdicts {
+    bad: u8,
+    of: u8,
+}
+
+impl std::str::FromStr for Verdicts {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Verdicts, String> {
+        let numbers = text.split_once('/').and_then(|(bad, of)| Some((bad.parse().ok()?, of.parse().ok()?)));
+        numbers
+            .map(|(bad, of)| Verdicts { bad, of })
+            .ok_or_else(|| "write how many bad ones of how many: 3/5".to_string())
+    }
+}
+
+/// So many in so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Failures {
+    failures: u8,
+    cool_off: Span,
+}
+
+impl std::str::FromStr for Failures {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Failures, String> {
+        let parts =
+            text.split_once('/').and_then(|(count, span)| Some((count.parse().ok()?, span.parse().ok()?)));
+        parts
+            .map(|(failures, cool_off)| Failures { failures, cool_off })
+            .ok_or_else(|| "write after how many failures, and for how long: 3/5m".to_string())
+    }
+}
+
+/// How long a cool-off is if nobody says.
+const COOL_OFF: Span = Span::secs(600);
+
 impl Policy {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let context = Context::open(global, Access::Read).await?;
         let view = context.coordinator.view(&self.election).await;
         let view = view.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
         let current = view.document.map(|document| (*document.policy).clone());
-        let wanted = self.changed(current.clone().unwrap_or_default());
+        let wanted = self.changed(current.clone().unwrap_or_default())?;
         if Some(&wanted) == current.as_ref() || wanted == policy::Policy::default() && current.is_none() {
             let data = json!({"election": self.election, "policy": wanted});
             let text = serde_json::to_string_pretty(&wanted).unwrap_or_default();
@@ -92,10 +181,13 @@ impl Policy {
             return Ok(Exit::Done);
         }
         let text = format!("the policy of {} is set", self.election);
-        operate(global, &self.election, Act::SetPolicy { policy: wanted }, &text).await
+        let alone = self.alone.reason();
+        // Some stores are open once at a time.
+        drop(context);
+        operate(global, &self.election, Act::SetPolicy { policy: wanted }, &text, alone).await
     }
 
-    fn changed(&self, mut policy: policy::Policy) -> policy::Policy {
+    fn changed(&self, mut policy: policy::Policy) -> Result<policy::Policy, Failure> {
         fn set<T: Clone>(target: &mut T, wanted: Option<&T>) {
             if let Some(wanted) = wanted {
                 *target = wanted.clone();
@@ -114,6 +206,59 @@ impl Policy {
         set(&mut policy.designated, self.designated.as_ref().map(|agent| Some(agent.clone())).as_ref());
         set(&mut policy.needs, (!self.needs.is_empty()).then_some(&self.needs));
         set(&mut policy.watchers, (!self.watchers.is_empty()).then_some(&self.watchers));
-        policy
+        set(&mut policy.handover, self.handover.as_ref());
+        set(&mut policy.regions, self.regions.as_ref());
+        set(&mut policy.operators.quorum, self.quorum.as_ref());
+        set(&mut policy.operators.acts, (!self.quorum_acts.is_empty()).then_some(&self.quorum_acts));
+        set(&mut policy.operators.break_glass, self.allow_break_glass.as_ref());
+        if !self.depends.is_empty() {
+            policy.depends = self.depends.iter().filter(|name| *name != "none").cloned().collect();
+        }
+        self.judge(&mut policy)?;
+        self.bar(&mut policy)?;
+        Ok(policy)
+    }
+
+    /// When agents that fail are told to do no more.
+    fn bar(&self, policy: &mut policy::Policy) -> Result<(), Failure> {
+        let before = policy.breakers.clone();
+        let probes = self.breaker_probes.or(before.as_ref().map(|before| before.probes)).unwrap_or(1);
+        let generation = before.as_ref().map_or(0, |before| before.generation);
+        match (self.breaker, before) {
+            (Some(Limit(Some(Failures { failures, cool_off }))), _) => {
+                policy.breakers = Some(Breakers { failures, cool_off, probes, generation });
+            }
+            (Some(Limit(None)), _) => policy.breakers = None,
+            (None, Some(before)) => policy.breakers = Some(Breakers { probes, ..before }),
+            (None, None) if self.breaker_probes.is_some() => {
+                return Err(Failure::usage(
+                    "probes of what? The policy has no circuit breakers",
+                    "say after how many failures one opens, and for how long: --breaker 3/5m",
+                ));
+            }
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// What verdicts on a leader's output come to.
+    fn judge(&self, policy: &mut policy::Policy) -> Result<(), Failure> {
+        let before = policy.performance.clone();
+        let cool_off = self.cool_off.or(before.as_ref().map(|before| before.cool_off)).unwrap_or(COOL_OFF);
+        match (self.performance, before) {
+            (Some(Limit(Some(Verdicts { bad, of }))), _) => {
+                policy.performance = Some(Performance { bad, of, cool_off });
+            }
+            (Some(Limit(None)), _) => policy.performance = None,
+            (None, Some(before)) => policy.performance = Some(Performance { cool_off, ..before }),
+            (None, None) if self.cool_off.is_some() => {
+                return Err(Failure::usage(
+                    "a cool-off of what? The policy counts no verdicts",
+                    "say how many bad ones end a leadership: --performance 3/5",
+                ));
+            }
+            (None, None) => {}
+        }
+        Ok(())
     }
 }

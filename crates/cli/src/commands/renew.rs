@@ -1,21 +1,26 @@
 //! `baton renew`: stay the leader.
 
 use baton::Renewal;
+use baton::election::document::Phase;
 use baton::election::time::Span;
 use baton::election::{Answer, ElectionName, Epoch};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use crate::context::{Context, Global, Held, Who, usable_for};
+use crate::context::{Context, Global, Held, Who, usable_under};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
+use crate::region;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   baton renew refactor-auth --as agent-a                     exits 4 if the leadership is lost
-  baton renew refactor-auth --as agent-a --spent 120000      tell what was used of the budget")]
+  baton renew refactor-auth --as agent-a --spent 120000      tell what was used of the budget
+  baton renew refactor-auth --as agent-a --phase draining    the work is being stopped, to hand over
+
+A leader serves only once it has taken on what its predecessor left (baton handover): until then it stays synchronising, whatever it says.")]
 pub(crate) struct Renew {
     /// What is led
     election: ElectionName,
@@ -27,6 +32,18 @@ pub(crate) struct Renew {
     /// There was no progress since the last renewal
     #[arg(long)]
     no_progress: bool,
+    /// How far the leader is: synchronising, serving or draining
+    #[arg(long, value_name = "PHASE", value_parser = phase)]
+    phase: Option<Phase>,
+}
+
+fn phase(text: &str) -> Result<Phase, String> {
+    match text {
+        "synchronising" => Ok(Phase::Synchronising),
+        "serving" => Ok(Phase::Serving),
+        "draining" => Ok(Phase::Draining),
+        _ => Err("a leader is synchronising, serving or draining".to_string()),
+    }
 }
 
 impl Renew {
@@ -36,6 +53,7 @@ impl Renew {
         let renewal = Renewal {
             progress: !self.no_progress,
             spent_tokens: self.spent,
+            phase: self.phase,
             ..Renewal::new(held.epoch, held.credential)
         };
         let renewed = renew(&context, &self.election, &held, &renewal).await?;
@@ -76,7 +94,15 @@ pub(crate) async fn renew(
     held: &Held,
     renewal: &Renewal,
 ) -> Result<Renewed, Failure> {
-    let outcome = held.while_it_lasts(context.coordinator.renew(election, renewal)).await;
+    let region = region::of_held(context, election, held).await?;
+    let asked = async {
+        let shown = match &region {
+            Some(region) => Some(region.shown_to(&context.coordinator).await?),
+            None => None,
+        };
+        context.coordinator.renew(election, &Renewal { region: shown, ..renewal.clone() }).await
+    };
+    let outcome = held.while_it_lasts(asked).await;
     context.remember();
     // A renewal that is answered later is worth nothing.
     let outcome = outcome.ok_or_else(|| lost_unanswered(context, held))?;
@@ -89,7 +115,7 @@ pub(crate) async fn renew(
                 Some(kept) => {
                     let ttl = ttl.unwrap_or(Span::millis(kept.ttl_ms));
                     context.keep(election, held, epoch, asked_at, ttl)?;
-                    Some(usable_for(asked_at, ttl))
+                    Some(usable_under(region.as_ref(), asked_at, ttl))
                 }
             };
             Ok(Renewed { epoch, awaiting_approval, approval_wanted, left })

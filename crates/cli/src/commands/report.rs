@@ -14,6 +14,10 @@ use crate::output::{Failure, Outcome};
 enum What {
     /// Its output failed validation
     Validation,
+    /// Its output passed validation
+    Sound,
+    /// Something failed that it depends on
+    Dependency,
     /// It used up what it was given
     Budget,
     /// It makes no progress
@@ -26,7 +30,8 @@ Example:
   baton report refactor-auth validation --as reviewer --detail 'the tests do not pass'
 
 Accepted from the leader itself, and from agents that the policy names as watchers \
-(baton policy ELECTION --watcher AGENT). The leadership ends at once.")]
+(baton policy ELECTION --watcher AGENT). The leadership ends at once; where the policy counts verdicts (--performance), by as \
+many bad ones as it says. `sound` ends nothing. `baton judge` does it for every checkpoint.")]
 pub(crate) struct Report {
     /// What is led
     election: ElectionName,
@@ -57,6 +62,8 @@ impl Report {
         };
         let finding = match self.finding {
             What::Validation => Finding::Validation,
+            What::Sound => Finding::Sound,
+            What::Dependency => Finding::Dependency,
             What::Budget => Finding::Budget,
             What::Stall => Finding::Stall,
         };
@@ -72,8 +79,11 @@ impl Report {
                     "outcome": "reported", "election": self.election, "epoch": epoch,
                     "ended": ended, "waits_ms": waits.as_millis(),
                 });
-                let who = ended.map_or("nobody".to_string(), |agent| agent.to_string());
-                context.output.say(&data, &format!("the leadership of {who} has ended"))?;
+                let text = match ended {
+                    Some(agent) => format!("the leadership of {agent} has ended"),
+                    None => "taken down; the leadership goes on".to_string(),
+                };
+                context.output.say(&data, &text)?;
                 Ok(Exit::Done)
             }
             other => unreachable!("a report is answered as one, not with {other:?}"),

@@ -18,15 +18,16 @@ use crate::output::{Failure, Outcome, Output};
 Example:
   baton restore baton.redb.snapshots/2026-11-16T03-00-00.redb --store embedded:baton.redb
 
-The server must not run. Every election is ended as if from outside: tokens go on far above all that can have been
-given, and nobody is granted a lease before any that may be running has ended. What is there is kept under another name.")]
+The server must not run. Its file is that of --store embedded:FILE [default: embedded:baton.redb, in this folder], and is made if \
+it is not there; $BATON_STORE is for clients. Every election is ended as if from outside: tokens go on far above all that can have \
+been given, and nobody is granted a lease before any that may be running has ended. What is there is kept under another name.")]
 pub(crate) struct Restore {
     /// The snapshot
     snapshot: PathBuf,
     /// A token that was surely given since, if one is known: from a log, a fence, an agent
     #[arg(long, value_name = "TOKEN", default_value_t = Epoch(0))]
     above: Epoch,
-    /// The longest lease that may be running [default: the longest that the snapshot knows of]
+    /// The longest lease that may be running, if it is longer than all that the snapshot and the former store know of
     #[arg(long, value_name = "DURATION")]
     leases: Option<Span>,
 }
@@ -42,6 +43,7 @@ impl Restore {
                 "name its file: --store embedded:FILE",
             ));
         };
+        let to = std::path::absolute(&to)?;
         let place = to.display().to_string();
         if !self.snapshot.is_file() {
             let message = format!("there is no snapshot {}", self.snapshot.display());
@@ -60,13 +62,18 @@ impl Restore {
             "outcome": "restored", "store": format!("embedded:{place}"), "elections": restored.elections, "floor": restored.floor,
             "waits_ms": restored.leases.as_millis(), "kept": kept,
         });
+        let elections = match restored.elections {
+            1 => "1 election".to_string(),
+            many => format!("{many} elections"),
+        };
         let mut text = format!(
-            "restored {} elections into {place}; tokens go on above {}; nobody is granted a lease in the first {} of the server",
-            restored.elections, restored.floor, restored.leases
+            "restored {elections} into {place}; tokens go on above {}; nobody is granted a lease in the first {} of the server",
+            restored.floor, restored.leases
         );
-        if let Some(kept) = kept {
-            text.push_str(&format!("\nwhat was there is kept as {kept}"));
-        }
+        text.push_str(&match kept {
+            Some(kept) => format!("\nwhat was there is kept as {kept}"),
+            None => "\nthere was no store at that place: it was made".to_string(),
+        });
         output.say(&data, &text)?;
         Ok(Exit::Done)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use baton::election::time::Span;
 use baton::embedded::EmbeddedStore;
-use baton::store::{Access, Store, boot};
+use baton::store::{Access, Store};
 use baton_server::{Options, Server, StartError, Tell};
 use clap::Args;
 use serde_json::json;
@@ -16,10 +16,13 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use super::address;
 use super::certificate;
 use super::doors::{self, Doors};
 use super::hooks::Hooks;
 use super::several::Several;
+use super::snapshots;
+use super::thresholds::Watching;
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, Output};
@@ -31,8 +34,6 @@ pub(super) const STORE: &str = "embedded:baton.redb";
 const CLOSING: Duration = Duration::from_secs(10);
 /// How long webhooks that are still to be delivered are waited for at the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How many snapshots are kept.
-const SNAPSHOTS: usize = 24;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -50,13 +51,16 @@ pub(crate) struct Serve {
     /// Write the address that it listens at into this file, once it does
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
-    /// How often to write a snapshot into FILE.snapshots, of which the last 24 are kept; 0s for never
-    #[arg(long, value_name = "DURATION", default_value = "1h")]
-    snapshot_every: Span,
+    /// How often to write a snapshot of FILE into FILE.snapshots, where the newest 12 are kept, and the last of each of 12 hours before
+    /// them; 0s for never [default: 1h]
+    #[arg(long, value_name = "DURATION")]
+    snapshot_every: Option<Span>,
     #[command(flatten)]
     several: Several,
     #[command(flatten)]
     hooks: Hooks,
+    #[command(flatten)]
+    watching: Watching,
     // The last: what comes after it would stand under its heading.
     #[command(flatten)]
     doors: Doors,
@@ -65,17 +69,25 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
-        let options = self.doors.options()?;
+        let (warnings, collector) = (self.watching.warnings(), self.watching.collector()?);
+        let options = Options { warnings, collector, ..self.doors.options()? };
         let url = global.store.as_deref().unwrap_or(STORE);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
         let file = baton::embedded_file(url).map_err(fail)?;
         self.several.check(file.is_some())?;
+        let snapshot_every = snapshots::interval(self.snapshot_every)?;
+        if file.is_none() && self.snapshot_every.is_some() {
+            return Err(Failure::usage(
+                "only a file of the server's own is copied into snapshots",
+                "leave out --snapshot-every, and back that store up by its own means; or use --store embedded:FILE",
+            ));
+        }
         let webhooks = self.hooks.receivers()?;
         // Before anything is made: an address that cannot be had leaves nothing behind.
         let listener =
             Server::listen(self.listen, &options).await.map_err(|error| self.failed(error, url))?;
         let mut serving = match file {
-            Some(file) => self.alone(&file, listener, &options, output).await,
+            Some(file) => self.alone(&file, listener, &options, snapshot_every, output).await,
             None => self.several.join(listener, url, &options, output).await,
         }
         .map_err(|stop| match stop {
@@ -95,9 +107,7 @@ impl Serve {
         let address = server.address();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        if let Some(file) = &self.address_file {
-            std::fs::write(file, format!("{address}\n"))?;
-        }
+        address::announce(self.address_file.as_deref(), address)?;
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let text = format!("serving {location} at {scheme}://{address}");
         let data = json!({
@@ -130,6 +140,7 @@ impl Serve {
         file: &Path,
         listener: TcpListener,
         options: &Options,
+        snapshot_every: Option<Span>,
         output: Output,
     ) -> Result<Serving, Stop> {
         let fail = |error: baton::Error| Stop::Failed(Failure::from_error(&error, Speaker::Guard));
@@ -137,10 +148,9 @@ impl Serve {
             return Err(StartError::NoTokens(format!("embedded:{}", file.display())).into());
         }
         let store = EmbeddedStore::open(file, Access::Write).map_err(|error| fail(error.into()))?;
-        let snapshots = (self.snapshot_every > Span::ZERO)
-            .then(|| tokio::spawn(take_snapshots(store.clone(), self.snapshot_every, output)));
         let (location, closed) = (store.location(), Box::pin(store.closed()));
-        let server = Server::start(listener, Arc::new(store), options.clone()).await?;
+        let server = Server::start(listener, Arc::new(store.clone()), options.clone()).await?;
+        let snapshots = snapshot_every.map(|every| tokio::spawn(snapshots::take(store, every, output)));
         Ok(Serving { server, location, contact: None, embedded: Some(Embedded { snapshots, closed }) })
     }
 
@@ -204,39 +214,4 @@ impl Embedded {
             );
         }
     }
-}
-
-/// Writes snapshots for ever. One that fails is told of, and the next is tried at its time.
-async fn take_snapshots(store: EmbeddedStore, every: Span, output: Output) {
-    loop {
-        tokio::time::sleep(Duration::from_millis(every.as_millis())).await;
-        let store = store.clone();
-        let taken = tokio::task::spawn_blocking(move || take_snapshot(&store)).await;
-        if let Ok(Err(error)) = taken {
-            output.talk(&format!("baton: no snapshot was written: {error}"));
-        }
-    }
-}
-
-fn take_snapshot(store: &EmbeddedStore) -> Result<(), baton::Error> {
-    let mut folder = store.path().as_os_str().to_owned();
-    folder.push(".snapshots");
-    let folder = PathBuf::from(folder);
-    std::fs::create_dir_all(&folder)?;
-    let name = boot::wall().to_string().replace(':', "-").replace(['.', 'Z'], "-");
-    store.snapshot(&folder.join(format!("{}.redb", name.trim_end_matches('-'))))?;
-    Ok(forget_oldest(&folder)?)
-}
-
-/// Their names are their times.
-fn forget_oldest(folder: &Path) -> std::io::Result<()> {
-    let mut snapshots: Vec<PathBuf> = std::fs::read_dir(folder)?
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "redb"))
-        .collect();
-    snapshots.sort_unstable();
-    for oldest in snapshots.iter().take(snapshots.len().saturating_sub(SNAPSHOTS)) {
-        std::fs::remove_file(oldest)?;
-    }
-    Ok(())
 }

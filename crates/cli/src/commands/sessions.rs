@@ -43,7 +43,10 @@ impl Sessions {
 }
 
 fn row(session: &SessionView) -> Vec<String> {
-    let ago = |ms: u64| format!("{} ago", Span::secs(ms / 1_000));
+    let ago = |ms: u64| match ms / 1_000 {
+        0 => "under 1s ago".to_string(),
+        seconds => format!("{} ago", Span::secs(seconds)),
+    };
     let mut follows: Vec<String> = session.follows.iter().take(NAMES).map(ToString::to_string).collect();
     if session.follows.len() > NAMES {
         follows.push(format!("and {} more", session.follows.len() - NAMES));

@@ -11,24 +11,32 @@ use super::serve::{Serving, Stop};
 use crate::exit::Speaker;
 use crate::output::{Failure, Output};
 
+/// The servers' own lease if nobody says.
+const SERVER_TTL: Span = Span::secs(3);
+
 /// How one of several servers takes part.
 #[derive(Args, Debug)]
 pub(super) struct Several {
     /// Where others reach this server, if several serve one store [default: where it listens]
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
-    /// The servers' own lease, if several serve one store: how long nobody is active after the active one died
-    #[arg(long, value_name = "DURATION", default_value = "3s")]
-    server_ttl: Span,
+    /// The servers' own lease, if several serve one store: how long nobody is active after the active one died [default: 3s]
+    #[arg(long, value_name = "DURATION")]
+    server_ttl: Option<Span>,
 }
 
 impl Several {
     /// Refuses what makes no sense for one server with a file of its own.
     pub(super) fn check(&self, alone: bool) -> Result<(), Failure> {
-        if alone && self.advertise.is_some() {
+        let odd = match (self.advertise.is_some(), self.server_ttl.is_some()) {
+            (true, _) => "--advertise",
+            (false, true) => "--server-ttl",
+            (false, false) => return Ok(()),
+        };
+        if alone {
             return Err(Failure::usage(
                 "a file has one server, and nobody is sent to it",
-                "leave out --advertise, or give it a store that servers can share: --store etcd://…",
+                format!("leave out {odd}, or give it a store that servers can share: --store etcd://…"),
             ));
         }
         Ok(())
@@ -43,14 +51,15 @@ impl Several {
         output: Output,
     ) -> Result<Serving, Stop> {
         let fail = |error: baton::Error| Stop::Failed(Failure::from_error(&error, Speaker::Guard));
-        policy::check_ttl(self.server_ttl).map_err(|refusal| fail(refusal.into()))?;
+        let ttl = self.server_ttl.unwrap_or(SERVER_TTL);
+        policy::check_ttl(ttl).map_err(|refusal| fail(refusal.into()))?;
         let contact = self.contact(&listener, options.tls.is_some()).map_err(Stop::Failed)?;
         let store = baton::open_store(url, Access::Write).await.map_err(fail)?;
         if store.strengths().durability == Durability::Process {
             return Err(StartError::NoRecords(store.location()).into());
         }
         let location = store.location();
-        let membership = Membership { contact: contact.clone(), ttl: self.server_ttl };
+        let membership = Membership { contact: contact.clone(), ttl };
         let tell = move |turned: Turned| {
             output.talk(&match turned {
                 Turned::Active(epoch) => format!("active in epoch {epoch} of the servers"),

@@ -1,10 +1,12 @@
 //! An election as it is shown: to programs as one object, to people as a few lines.
 
 use baton::View;
-use baton::election::document::{Document, Leader, Question, State};
+use baton::election::document::{Cause, Document, Leader, Question, State, Transition};
+use baton::election::quorum::Gathering;
 use baton::election::time::Span;
 use serde_json::{Value, json};
 
+use super::audit::act_line;
 use crate::output::clean;
 
 /// An election for programs; null if there is none.
@@ -13,7 +15,9 @@ pub(crate) fn data(view: &View) -> Value {
     let mut data = all(document, view.age);
     if let Some(leader) = data["leader"].as_object_mut() {
         leader.insert("remaining_at_most".to_string(), json!(!view.exact));
-        for unknown in ["phase", "renewals", "spent_tokens", "acquired"].iter().filter(|_| view.native) {
+        for unknown in
+            ["phase", "renewals", "spent_tokens", "verdicts", "acquired"].iter().filter(|_| view.native)
+        {
             leader.remove(*unknown);
         }
     }
@@ -42,11 +46,20 @@ fn all(document: &Document, age: Span) -> Value {
             "hash": checkpoint.hash, "acknowledged_by": checkpoint.acknowledged_by,
         })),
         "departure": document.departure.as_ref().map(|departure| json!({
-            "cause": departure.cause, "agent": departure.agent, "reason": departure.reason, "at": departure.at,
+            "cause": departure.cause, "kind": departure.cause.handover(), "agent": departure.agent, "reason": departure.reason, "at": departure.at,
         })),
-        "last_transition": document.last_transition,
+        "degraded": document.leaderless(age).map(|leaderless| json!({"since": leaderless.since})),
+        "last_transition": document.last_transition.as_deref().map(transition),
         "policy": document.policy,
     })
+}
+
+/// A change of leader, with what can be told from it.
+fn transition(last: &Transition) -> Value {
+    let mut data = json!(last);
+    data["kind"] = json!(last.cause.handover());
+    data["took_ms"] = json!(last.phases.took().map(Span::as_millis));
+    data
 }
 
 fn holder(document: &Document, leader: &Leader, age: Span, live: bool) -> Value {
@@ -56,10 +69,12 @@ fn holder(document: &Document, leader: &Leader, age: Span, live: bool) -> Value 
         "live": live,
         "phase": leader.phase,
         "contact": leader.contact,
+        "region": leader.region,
         "ttl_ms": leader.ttl.as_millis(),
         "remaining_ms": document.lease_remaining(age).as_millis(),
         "renewals": leader.renewals,
         "spent_tokens": leader.spent_tokens,
+        "verdicts": json!({"given": leader.verdicts.given, "bad_of_last_32": leader.verdicts.bad_of(32)}),
         "acquired": leader.acquired,
         "incarnation": leader.incarnation,
     })
@@ -114,6 +129,9 @@ pub(crate) fn text(view: &View) -> String {
     if let Some(contact) = document.leader.as_ref().and_then(|leader| leader.contact.as_ref()) {
         lines.push(format!("  contact     {}", clean(contact)));
     }
+    if let Some(region) = document.leader.as_ref().and_then(|leader| leader.region.as_ref()) {
+        lines.push(format!("  region      {} (epoch {})", region.election, region.epoch));
+    }
     if document.server.is_some() {
         lines.push("  served      by servers, who alone know how old its lease is".to_string());
     }
@@ -127,7 +145,7 @@ pub(crate) fn text(view: &View) -> String {
         } else {
             format!(": {}", clean(&departure.reason))
         };
-        lines.push(format!("  ended       {} ({}){reason}", departure.agent, departure.cause));
+        lines.push(format!("  ended       {} ({}){reason}", departure.agent, why(departure.cause)));
     }
     if let Some(kept) = &document.reserved_for {
         lines.push(format!("  kept for    {}", kept.agent));
@@ -135,7 +153,7 @@ pub(crate) fn text(view: &View) -> String {
     match &document.approval.question {
         Some(Question::Checkpoint { hash }) => {
             lines.push(format!(
-                "  approval    wanted for checkpoint {hash:.12}: baton approve {}",
+                "  approval    wanted for checkpoint {hash:.12}: baton approve {} --checkpoint {hash:.12}",
                 document.election
             ));
         }
@@ -156,14 +174,41 @@ pub(crate) fn text(view: &View) -> String {
             clean(&checkpoint.summary)
         ));
     }
+    lines.extend(signatures(document));
     if let Some(last) = &document.last_transition {
         let from = last.from.as_ref().map_or(String::new(), |from| format!("{from} → "));
-        lines.push(format!("  last change {from}{} ({}): {}", last.to, last.cause, clean(&last.reason)));
+        lines.push(format!("  last change {from}{} ({}): {}", last.to, why(last.cause), clean(&last.reason)));
+        lines.extend(took(last));
     }
     if !view.native {
         lines.push(format!("  policy      {}", policy_line(document)));
     }
     lines.join("\n")
+}
+
+/// A cause, and its kind where that says more.
+fn why(cause: Cause) -> String {
+    let (kind, cause) = (cause.handover().to_string(), cause.to_string());
+    if kind == cause { cause } else { format!("{kind}: {cause}") }
+}
+
+/// How long a change of leader took, and which phases of it were measured.
+fn took(last: &Transition) -> Option<String> {
+    let measured = last.phases.named().into_iter();
+    let measured: Vec<String> =
+        measured.filter_map(|(name, span)| span.map(|span| format!("{name} {span}"))).collect();
+    let took = last.phases.took().map_or(String::new(), |took| format!("{took}: "));
+    (!measured.is_empty()).then(|| format!("  took        {took}{}", measured.join(", ")))
+}
+
+/// What waits for more operators.
+fn signatures(document: &Document) -> Vec<String> {
+    let one = |gathering: &Gathering| {
+        let (have, need) = (gathering.signed.len(), gathering.needed(document));
+        let (act, name) = (act_line(&gathering.order.act), &document.election);
+        format!("  signatures  {have} of {need} operators: {act} (baton cosign {name})")
+    };
+    document.gathering.iter().flat_map(|all| all.iter()).map(one).collect()
 }
 
 fn headline(document: &Document, view: &View) -> String {
@@ -184,7 +229,12 @@ fn headline(document: &Document, view: &View) -> String {
         (State::Paused, _) => {
             let reason = document.paused.as_ref().map_or("", |pause| pause.reason.as_str());
             let reason = if reason.is_empty() { String::new() } else { format!(": {}", clean(reason)) };
-            format!("{name}: paused by an operator{reason}")
+            let with = if document.paused.as_ref().is_some_and(|pause| pause.halted) {
+                ", with everything"
+            } else {
+                ""
+            };
+            format!("{name}: paused by an operator{with}{reason}")
         }
         (State::Vacant | State::Held, _) => format!("{name}: nobody leads (epoch {})", document.epoch),
     }
@@ -198,6 +248,13 @@ fn policy_line(document: &Document) -> String {
     parts.extend((policy.nomination > Span::ZERO).then(|| format!("nomination {}", policy.nomination)));
     if policy.approval != baton::election::policy::ApprovalMode::None {
         parts.push(format!("approval by {} ({})", policy.approval, policy.approval_ttl));
+    }
+    parts.extend((!policy.handover.is_usual()).then(|| format!("hand-over {}", policy.handover)));
+    if policy.regions {
+        parts.push("led from its regions only".to_string());
+    }
+    if policy.operators.quorum > 1 {
+        parts.push(format!("quorum of {} operators", policy.operators.quorum));
     }
     parts.join(", ")
 }

@@ -1,16 +1,20 @@
 //! `baton status`: see who leads what.
 
+use baton::election::document::State;
+use baton::election::time::WallTime;
 use baton::election::{ElectionName, Refusal};
 use baton::store::{Access, NativeLeader};
+use baton::toolbox::Counts;
 use baton::{Error, View};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::everything::named;
 use super::line::{self, Standing};
 use super::show;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, table};
+use crate::output::{Failure, Outcome, clean, table};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -43,32 +47,54 @@ impl Status {
             return Err(fail(Refusal::UnknownElection { election: election.to_string() }.into()));
         };
         let (text, native) = (show::text(&seen.view), line::native_lines(&seen.native));
-        let lines = [vec![text], line::lines(&seen.line), native].concat();
-        context.output.say(&seen.data(), &lines.join("\n"))?;
+        let degraded = Degraded::of(context, &seen.view).await;
+        let degraded_line = degraded.as_ref().map(Degraded::line).into_iter().collect();
+        let lines = [vec![text], degraded_line, line::lines(&seen.line), native].concat();
+        let mut data = seen.data();
+        if let Some(board) = degraded.and_then(|degraded| degraded.board) {
+            data["degraded"]["queued"] = json!(board.unled);
+            data["degraded"]["most_queued"] = json!(board.most_unled);
+            data["degraded"]["under_way"] = json!(board.assigned + board.working);
+        }
+        context.output.say(&data, &lines.join("\n"))?;
         Ok(Exit::Done)
     }
 
     async fn all(&self, context: &Context) -> Outcome {
         let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let mut rows = Vec::new();
+        let (mut rows, mut led) = (Vec::new(), Vec::new());
         let mut broken: Vec<Failure> = Vec::new();
         for election in context.coordinator.elections().await.map_err(fail)? {
             match Seen::of(context, &election).await {
                 Ok(None) => {}
                 Ok(Some(seen)) if context.output.json => context.output.line(&seen.data().to_string())?,
-                Ok(Some(seen)) => rows.push(show::row(&seen.view)),
+                Ok(Some(seen)) => {
+                    led.extend(goes_on(&seen.view, &election).then(|| election.clone()));
+                    rows.push(show::row(&seen.view));
+                }
                 // What is wrong with one record says nothing of the others.
                 Err(Error::Store(error)) if !error.is_passing() => {
                     let cells = [election.as_str(), error.code(), "-", "-", "-", ""];
                     rows.push(cells.map(str::to_string).to_vec());
-                    broken.push(of_election(&election, error.into()));
+                    broken.push(of_election(election.as_str(), &error.into()));
                 }
                 Err(error) => return Err(fail(error)),
             }
         }
         if !context.output.json {
+            if let Some(pause) = context.coordinator.info().await.ok().and_then(|info| info.paused.clone()) {
+                let reason = if pause.reason.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", clean(&pause.reason))
+                };
+                let but = if led.is_empty() { String::new() } else { format!(", but not {}", named(&led)) };
+                context
+                    .output
+                    .talk(&format!("everything is paused by an operator since {}{but}{reason}", pause.at));
+            }
             if rows.is_empty() {
-                context.output.talk(&format!("no elections in {}", context.coordinator.store().location()));
+                context.output.talk(&context.no_elections().await);
             } else {
                 context.output.line(&table(&show::HEAD, &rows))?;
             }
@@ -78,6 +104,48 @@ impl Status {
             context.output.fail(failure);
         }
         Err(last)
+    }
+}
+
+/// Whether somebody leads there, also while everything is paused. The servers do, so that somebody can end the pause.
+fn goes_on(view: &View, election: &ElectionName) -> bool {
+    election.as_str() != baton::SERVERS && view.leader().is_some()
+}
+
+/// How many tasks are read at most to say how many of them wait: where more stand on a board, `baton task board` counts them.
+const COUNTED: usize = 5_000;
+
+/// That nobody leads what somebody led, and what waits for the next leader.
+struct Degraded {
+    /// Its leader waits for an operator.
+    awaits: bool,
+    since: Option<WallTime>,
+    /// How the board stands, where that can be said.
+    board: Option<Counts>,
+}
+
+impl Degraded {
+    /// None if somebody leads, or nobody ever has.
+    async fn of(context: &Context, view: &View) -> Option<Degraded> {
+        let document = view.document.as_ref().filter(|_| !view.native)?;
+        let since = view.leaderless()?.since;
+        let toolbox = context.coordinator.toolbox(&document.election);
+        // Whatever ails the board, the election is shown.
+        let board = toolbox.counts_within(COUNTED).await.ok().flatten();
+        Some(Degraded { awaits: document.state == State::AwaitingApproval, since, board })
+    }
+
+    fn line(&self) -> String {
+        let since = self.since.map_or(String::new(), |since| format!(" since {since}"));
+        let board = self.board.as_ref().map_or(String::new(), |board| {
+            let under_way = board.assigned + board.working;
+            format!(
+                "; {under_way} tasks under way go on, {} of {} new ones wait",
+                board.unled, board.most_unled
+            )
+        });
+        let why = if self.awaits { "no token is accepted before an approval" } else { "nobody leads" };
+        format!("  degraded    {why}{since}{board}")
     }
 }
 
@@ -108,8 +176,8 @@ impl Seen {
 }
 
 /// A failure that concerns one election among others.
-fn of_election(election: &ElectionName, error: Error) -> Failure {
-    let mut failure = Failure::from_error(&error, Speaker::Guard);
+pub(super) fn of_election(election: &str, error: &Error) -> Failure {
+    let mut failure = Failure::from_error(error, Speaker::Guard);
     failure.message = format!("`{election}`: {}", failure.message);
     failure.facts.insert("election".to_string(), json!(election));
     failure

@@ -1,5 +1,7 @@
 //! `baton watch`: see every change as it happens.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use baton::election::time::{Moment, Span, WallTime};
@@ -13,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::describe::Source;
 use super::show;
 use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
@@ -32,7 +35,7 @@ Examples:
   baton watch refactor-auth --json | while read -r change; do …; done
 
 While the store cannot be reached, what was known last stands, marked stale, and its lease runs down. That is told, but is \
-no change.")]
+no change. A store that refuses, as a server after the token was revoked, ends it (exit 7).")]
 pub(crate) struct Watch {
     /// Which one
     election: ElectionName,
@@ -42,6 +45,9 @@ pub(crate) struct Watch {
     /// Follow with a session, so that who releases can wait until this knows; needs a server and --as
     #[arg(long)]
     acknowledge: bool,
+    /// A file in which the agent describes itself as JSON, looked at every second; needs --acknowledge
+    #[arg(long, value_name = "FILE", requires = "acknowledge")]
+    describe: Option<PathBuf>,
     #[command(flatten)]
     who: Who,
 }
@@ -132,7 +138,10 @@ impl Watch {
                         return Ok(Exit::Done);
                     }
                 }
-                (Err(error), None) => return Err(Failure::from_error(&error, Speaker::Guard)),
+                // Who is refused will be, however long it waits: its token was revoked, its user may not read.
+                (Err(error @ Error::Store(StoreError::Refused { .. })), _) | (Err(error), None) => {
+                    return Err(Failure::from_error(&error, Speaker::Guard));
+                }
                 (Err(error), Some(known)) => {
                     let aged = known.aged();
                     let ran_out = look(&aged) != known.look;
@@ -158,8 +167,16 @@ impl Watch {
         let (mut terminate, mut interrupt) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let (done, is_done) = oneshot::channel::<()>();
+        let source = Source {
+            file: self.describe.clone(),
+            measures: false,
+            capabilities: BTreeSet::new(),
+            output: context.output,
+        };
         let ends = tokio::spawn(async move {
             let code = tokio::select! {
+                // It was checked.
+                never = source.keep_looking(|description| drop(session.describe(description))) => match never {},
                 _ = terminate.recv() => Some(143),
                 _ = interrupt.recv() => Some(130),
                 _ = is_done => None,

@@ -10,6 +10,7 @@ use baton::store::boot;
 pub(crate) struct Led {
     pub(crate) token: u64,
     from: u64,
+    /// The last moment at which it surely led; none yet is before everything.
     to: u64,
 }
 
@@ -29,16 +30,18 @@ impl Book {
         let now = boot::now().as_nanos();
         let mut led = self.led();
         let all = led.entry(election.to_string()).or_default();
-        all.push(Led { token, from: now, to: now });
+        all.push(Led { token, from: now, to: 0 });
         all.len() - 1
     }
 
-    /// It still leads, by its own clock.
-    pub(crate) fn still(&self, election: &str, place: usize) {
+    /// Whether it still leads, by its own clock. The moment is taken before it is asked: who says yes later led then.
+    pub(crate) fn still(&self, election: &str, place: usize, leads: impl FnOnce() -> bool) -> bool {
         let now = boot::now().as_nanos();
-        if let Some(mine) = self.led().get_mut(election).and_then(|all| all.get_mut(place)) {
+        let leads = leads();
+        if leads && let Some(mine) = self.led().get_mut(election).and_then(|all| all.get_mut(place)) {
             mine.to = now;
         }
+        leads
     }
 
     /// The highest token of an election.

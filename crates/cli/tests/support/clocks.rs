@@ -69,7 +69,14 @@ pub(crate) fn starts(log: &Path) -> Vec<Start> {
         let (token, clock) = (words[0].parse().unwrap(), words[2].parse().unwrap());
         Start { token, agent: words[1].to_string(), clock }
     };
-    std::fs::read_to_string(log).unwrap().lines().map(parse).collect()
+    // Before the first of them there is no log.
+    std::fs::read_to_string(log).unwrap_or_default().lines().map(parse).collect()
+}
+
+/// Whether somebody with a clock of each kind has led, of so many agents.
+pub(crate) fn each_kind_has_led(starts: &[Start], agents: usize) -> bool {
+    let led = |number: &usize| starts.iter().any(|start| start.agent == format!("agent-{number}"));
+    kinds(agents).iter().all(|kind| kind.iter().any(led))
 }
 
 /// Fails unless leaders had clocks an hour late, right and early, each as it was told.

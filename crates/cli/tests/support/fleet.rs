@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use super::random::Random;
 use super::watcher::{Findings, Watcher};
-use super::{World, exit_code, happens, processes, until};
+use super::{HANG, World, exit_code, happens, processes, until};
 
 /// What everybody wants to lead.
 pub(crate) const ELECTION: &str = "fleet/chaos";
@@ -61,6 +62,33 @@ pub(crate) struct Fleet<'a> {
     pub(crate) kills: u32,
     pub(crate) stops: u32,
     pub(crate) stale_writes: u32,
+    /// What one who was let lead at once, and gave it back, took at most while the others suffered.
+    slowest: Duration,
+}
+
+/// How often the machine is measured.
+const MEASURED_EVERY: Duration = Duration::from_millis(500);
+
+/// Says when it goes, by whatever way, that it is enough.
+struct Enough<'a>(&'a AtomicBool);
+
+impl Drop for Enough<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// What a grant, and giving it back, takes at most on this machine and this store, until it is enough.
+fn slowest_grant(world: &World, enough: &AtomicBool) -> Duration {
+    let mut slowest = Duration::ZERO;
+    while !enough.load(Ordering::Acquire) {
+        let begun = Instant::now();
+        world.ok(&["acquire", "gauge", "--as", "gauge"]);
+        world.ok(&["release", "gauge", "--as", "gauge"]);
+        slowest = slowest.max(begun.elapsed());
+        std::thread::sleep(MEASURED_EVERY);
+    }
+    slowest
 }
 
 impl<'a> Fleet<'a> {
@@ -77,7 +105,8 @@ impl<'a> Fleet<'a> {
             next: None,
         };
         let members = (1..=count).map(member).collect();
-        let mut fleet = Fleet { world, members, kills: 0, stops: 0, stale_writes: 0 };
+        let mut fleet =
+            Fleet { world, members, kills: 0, stops: 0, stale_writes: 0, slowest: Duration::ZERO };
         for place in 0..count {
             fleet.spawn(place);
         }
@@ -97,8 +126,26 @@ impl<'a> Fleet<'a> {
         member.next = None;
     }
 
-    /// Kills and stops at random, until the time is over.
+    /// Kills and stops at random, until the time is over. Beside it the machine is measured.
     pub(crate) fn suffer(&mut self, watcher: &Watcher, random: &mut Random, duration: Duration) {
+        let (world, enough) = (self.world, AtomicBool::new(false));
+        let slowest = std::thread::scope(|scope| {
+            let measured = scope.spawn(|| slowest_grant(world, &enough));
+            let over = Enough(&enough);
+            self.strike(watcher, random, duration);
+            drop(over);
+            measured.join().unwrap()
+        });
+        self.slowest = self.slowest.max(slowest);
+    }
+
+    /// How long nobody may lead: a lease and a second, and what two grants took that nobody held up. A machine or a disk that stood still
+    /// for that long kept the candidates waiting as well.
+    pub(crate) fn longest_vacancy(&self) -> Duration {
+        TTL + Duration::from_secs(1) + 2 * self.slowest
+    }
+
+    fn strike(&mut self, watcher: &Watcher, random: &mut Random, duration: Duration) {
         let end = Instant::now() + duration;
         while Instant::now() < end {
             std::thread::sleep(Duration::from_millis(random.between(20, 300)));
@@ -192,7 +239,7 @@ impl<'a> Fleet<'a> {
             exit_code(member.child.as_mut().unwrap());
         }
         let mut left = Vec::new();
-        let gone = happens(Duration::from_secs(20), || {
+        let gone = happens(HANG, || {
             left = processes::of_world(self.world.mark());
             left.is_empty()
         });

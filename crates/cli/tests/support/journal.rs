@@ -31,7 +31,11 @@ pub(crate) fn terms(path: &Path) -> Vec<Term> {
         let [kind, who, at] = words[..] else { continue };
         let at: u64 = at.parse().unwrap();
         match kind {
-            "start" => open.push(Term { start: at, stop: u64::MAX, who: who.to_string() }),
+            "start" => {
+                // Who starts again was ended before it could write that down.
+                open.retain(|term| term.who != who);
+                open.push(Term { start: at, stop: u64::MAX, who: who.to_string() });
+            }
             "stop" => {
                 let place = open.iter().position(|term| term.who == who).expect("who stops has started");
                 ended.push(Term { stop: at, ..open.remove(place) });

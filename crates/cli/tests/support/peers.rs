@@ -46,6 +46,7 @@ pub(crate) struct Peers<'a> {
     running: BTreeMap<u16, Child>,
     /// The list is a file.
     pub(crate) file: Option<PathBuf>,
+    pub(crate) rhythm: [&'static str; 4],
 }
 
 /// A loopback address that no other test has: each has a net of its own in 127.0.0.0/8.
@@ -65,6 +66,7 @@ impl<'a> Peers<'a> {
             members: BTreeMap::new(),
             running: BTreeMap::new(),
             file: None,
+            rhythm: RHYTHM,
         };
         for id in 1..=count {
             peers.know(id, &format!("{net}.{id}:7001"));
@@ -120,7 +122,7 @@ impl<'a> Peers<'a> {
             }
         }
         words.extend(["--data".to_string(), self.data(id).display().to_string()]);
-        words.extend(RHYTHM.map(str::to_string));
+        words.extend(self.rhythm.map(str::to_string));
         words.extend(member.extra.clone());
         if member.witness {
             words.push("--witness".to_string());
@@ -192,6 +194,38 @@ impl<'a> Peers<'a> {
         let data = self.data(id).display().to_string();
         let done = self.world.call(&["peer", "status", "--json", "--data", &data]);
         (done.code == 0).then(|| done.json())
+    }
+
+    /// What a running member says of itself, once it answers.
+    #[track_caller]
+    pub(crate) fn told(&self, id: u16) -> Value {
+        let mut told = None;
+        until(&format!("member {id} answers; {}", self.log(id)), || {
+            told = self.status(id);
+            told.is_some()
+        });
+        told.unwrap()
+    }
+
+    /// Waits until a member knows who leads: whoever that is, since a machine that stands still costs any leader its lease.
+    #[track_caller]
+    pub(crate) fn belongs(&self, id: u16) {
+        until(&format!("member {id} knows who leads; {}", self.logs()), || {
+            self.status(id).is_some_and(|status| !status["leader"].is_null() && status["read_only"] == false)
+        });
+    }
+
+    /// Waits until one of these, which leads above this token, takes an order; gives who, and its token. One that has just lost its
+    /// lease does not take it.
+    #[track_caller]
+    pub(crate) fn ordered(&self, order: &str, ids: &[u16], above: u64) -> (u16, u64) {
+        let mut leader = (0, 0);
+        until(&format!("a leader takes the order to {order}; {}", self.logs()), || {
+            leader = self.leader_among(ids, above);
+            let data = self.data(leader.0).display().to_string();
+            self.world.call(&["peer", order, "--data", &data]).code == 0
+        });
+        leader
     }
 
     /// Waits until a CMD runs of a leadership that is none of the first `seen`; gives who, and its token.

@@ -61,12 +61,19 @@ pub(crate) fn of_commands(mark: &str) -> Vec<Process> {
     of_world(mark).into_iter().filter(|process| process.command.is_some()).collect()
 }
 
+/// The processes of a world that are no wardens.
+pub(crate) fn of_no_warden(mark: &str) -> Vec<Process> {
+    of_world(mark).into_iter().filter(|process| !is_warden(process.pid)).collect()
+}
+
 /// The warden of a `baton run`.
 pub(crate) fn warden(run: u32) -> Option<u32> {
-    pids().find(|pid| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        parent(*pid) == Some(run) && line.split(|byte| *byte == 0).nth(1) == Some(b"__warden")
-    })
+    pids().find(|pid| parent(*pid) == Some(run) && is_warden(*pid))
+}
+
+fn is_warden(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).nth(1) == Some(b"__warden")
 }
 
 /// Kills a `baton run` and its warden, as if at once: the warden must not find time to release.

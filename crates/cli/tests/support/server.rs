@@ -66,13 +66,17 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(std::fs::File::options().create(true).append(true).open(said(database)).unwrap());
-        let child = command.spawn().unwrap();
+        let mut child = command.spawn().unwrap();
         let scheme = if more.contains(&"--tls-cert") { "https" } else { "http" };
         let begun = Instant::now();
         let address = loop {
             match std::fs::read_to_string(&announced) {
                 Ok(text) if text.ends_with('\n') => break text.trim().to_string(),
                 Ok(_) | Err(_) => assert!(begun.elapsed() < HANG, "the server does not start"),
+            }
+            // Who comes back to its port may find it lent out, to somebody's connection, for a moment.
+            if !address.ends_with(":0") && child.try_wait().unwrap().is_some() {
+                child = command.spawn().unwrap();
             }
             std::thread::sleep(Duration::from_millis(5));
         };

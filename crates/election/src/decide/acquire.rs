@@ -2,13 +2,16 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 
 use super::moves;
 use crate::command::{Acquire, Answer, Decision, Evidence, MAX_CAPABILITIES, check_contact};
 use crate::document::{Cause, Document, Leader, State};
 use crate::policy::{Policy, Select, check_capability, check_ttl};
 use crate::refusal::Refusal;
+use crate::region::{self, Flaw, Region};
 use crate::time::Span;
+use crate::usefulness::check_dependency;
 
 pub(super) fn decide(
     document: Option<&Document>,
@@ -27,7 +30,8 @@ pub(super) fn decide(
         }
         let fresh =
             Document::new(evidence.election.clone(), evidence.store, evidence.floor, evidence.operator_keys);
-        return Ok(granted(fresh, acquire, evidence));
+        let region = region_of(&fresh, acquire)?;
+        return Ok(granted(fresh, acquire, region, evidence));
     };
     match (document.state, &document.leader) {
         (State::Paused, _) => {
@@ -47,7 +51,8 @@ pub(super) fn decide(
             only_once(document, acquire)?;
             wait_for_lease(document, evidence)?;
             eligible(document, acquire, evidence)?;
-            Ok(granted(document.clone(), acquire, evidence))
+            let region = region_of(document, acquire)?;
+            Ok(granted(document.clone(), acquire, region, evidence))
         }
     }
 }
@@ -68,6 +73,13 @@ fn check(acquire: &Acquire) -> Result<(), Refusal> {
             "name the ones that matter",
         ));
     }
+    if acquire.failing.len() > MAX_CAPABILITIES {
+        return Err(Refusal::invalid(
+            format!("an agent tells of at most {MAX_CAPABILITIES} failing dependencies"),
+            "name the ones that matter",
+        ));
+    }
+    acquire.failing.iter().try_for_each(|name| check_dependency(name))?;
     acquire.capabilities.iter().try_for_each(|capability| check_capability(capability))
 }
 
@@ -159,12 +171,12 @@ fn eligible(document: &Document, acquire: &Acquire, evidence: &Evidence<'_>) -> 
     let reserved_for_it = document.reserved_for.as_ref().is_some_and(|kept| kept.agent == acquire.agent);
     if document.passed_over.as_ref() == Some(&acquire.agent)
         && !reserved_for_it
-        && free_for < document.policy.ttl
+        && free_for < document.others_first()
     {
         let cause = document.departure.as_ref().map_or_else(String::new, |d| format!(" ({})", d.cause));
         return not_eligible(
             format!("its leadership was ended{cause}; others go first"),
-            Some(document.policy.ttl.minus(free_for)),
+            Some(document.others_first().minus(free_for)),
         );
     }
     if document.reserved_for.as_ref().is_some_and(|kept| reserved_for_it && kept.by_operator) {
@@ -176,6 +188,9 @@ fn eligible(document: &Document, acquire: &Acquire, evidence: &Evidence<'_>) -> 
 /// What the policy demands of the agent itself; its place among others is not decided here.
 fn obeys(policy: &Policy, acquire: &Acquire) -> Result<(), Refusal> {
     let refused = |why| Err(Refusal::NotEligible { why, retry_in: None });
+    if let Some(failing) = policy.depends.iter().find(|name| acquire.failing.contains(*name)) {
+        return refused(format!("its dependency `{failing}` is failing"));
+    }
     match policy.select {
         Select::Designated if policy.designated.as_ref() != Some(&acquire.agent) => {
             let designated = policy.designated.as_ref().map_or("nobody", |agent| agent.as_str());
@@ -190,12 +205,33 @@ fn obeys(policy: &Policy, acquire: &Acquire) -> Result<(), Refusal> {
         | Select::Available
         | Select::RoundRobin
         | Select::Random
+        | Select::Vote
         | Select::Designated => Ok(()),
     }
 }
 
-fn granted(mut document: Document, acquire: &Acquire, evidence: &Evidence<'_>) -> Decision {
+/// The region from which it would lead. One that is shown binds also where the policy asks for none.
+fn region_of(document: &Document, acquire: &Acquire) -> Result<Option<Region>, Refusal> {
+    let Some(proof) = &acquire.region else {
+        return if document.policy.regions { Err(region::none_shown(&document.election)) } else { Ok(None) };
+    };
+    match region::check(&document.election, &acquire.agent, proof) {
+        Ok(region) => Ok(Some(region)),
+        Err(Flaw::Refused(refusal)) => Err(refusal),
+        Err(Flaw::Over(why)) => Err(region::over(&why)),
+    }
+}
+
+fn granted(
+    mut document: Document,
+    acquire: &Acquire,
+    region: Option<Region>,
+    evidence: &Evidence<'_>,
+) -> Decision {
     let cause = moves::grant(&mut document, acquire, evidence);
+    if let Some(leader) = &mut document.leader {
+        leader.region = region.map(Arc::new);
+    }
     let ttl = document.leader.as_ref().map_or(Span::ZERO, |leader| leader.ttl);
     let answer = Answer::Granted { epoch: document.epoch, ttl, cause, offer: acquire.offer, repeated: false };
     Decision { next: Some(document), answer }

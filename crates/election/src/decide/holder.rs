@@ -11,13 +11,16 @@ use crate::command::{
     Acknowledge, Answer, Decision, Evidence, MAX_CHECKPOINT_BYTES, MAX_CHECKPOINT_DEPTH, Pass, Release,
     Renew, WriteCheckpoint,
 };
+use crate::covers::Covers;
 use crate::document::{
-    Approval, Cause, Checkpoint, Departure, Document, Leader, Phase, Question, Reservation, State,
+    Approval, Cause, Checkpoint, Departure, Document, Leader, Phase, Question, Reservation, State, Transition,
 };
+use crate::handover::HandoverRule;
 use crate::id::Epoch;
 use crate::name::AgentName;
 use crate::policy::ApprovalMode;
 use crate::refusal::Refusal;
+use crate::region::{self, Flaw, Region};
 use crate::time::Span;
 
 pub(super) fn renew(
@@ -29,27 +32,84 @@ pub(super) fn renew(
         Role::Outgoing(_) => Err(ended(document, renew.epoch)),
         Role::Leader(leader) => {
             running(document, leader, renew.epoch, evidence)?;
+            let region = region_of(document, leader, renew)?;
             let mut next = document.clone();
             count(&mut next, evidence, renew.progress, renew.spent_tokens);
+            let region = match region {
+                Under::Leads(region) => region,
+                Under::Lost(why) => {
+                    let (cause, reason) = (Cause::Region, format!("it lost its region: {why}"));
+                    let _ = moves::end(&mut next, cause, &reason, false, evidence);
+                    return Ok(Decision { next: Some(next), answer: Answer::Ended { cause, reason } });
+                }
+            };
+            if let Some(leader) = &mut next.leader {
+                leader.region = region;
+            }
             if let Some((cause, reason)) = exhausted(&next) {
                 let _ = moves::end(&mut next, cause, &reason, false, evidence);
                 return Ok(Decision { next: Some(next), answer: Answer::Ended { cause, reason } });
             }
-            if let (Some(leader), Some(phase)) = (&mut next.leader, renew.phase) {
-                leader.phase = phase;
-            }
-            if let (Some(promotion), Some(last)) = (renew.promotion, &mut next.last_transition) {
-                Arc::make_mut(last).phases.promotion = Some(promotion.whole_millis());
+            enter(&mut next, renew.phase);
+            if let (Some(promotion), Some(last)) = (renew.promotion, grants_entry(&mut next)) {
+                last.phases.promotion = Some(promotion.whole_millis());
             }
             Ok(Decision { answer: renewed(&next), next: Some(next) })
         }
     }
 }
 
+/// The entry of the change of leader by which this one began: an approval begins a new epoch, and has an entry of its own.
+fn grants_entry(next: &mut Document) -> Option<&mut Transition> {
+    let granted = next.leader.as_ref()?.granted;
+    next.last_transition.as_mut().filter(|last| last.epoch == granted).map(Arc::make_mut)
+}
+
+/// The leader says how far it is. That it serves counts only once it has taken on what was left.
+fn enter(next: &mut Document, phase: Option<Phase>) {
+    let unread = next.leader.as_ref().is_some_and(|leader| next.is_unread_by(leader));
+    if let (Some(leader), Some(phase)) = (&mut next.leader, phase) {
+        leader.phase = if phase == Phase::Serving && unread { Phase::Synchronising } else { phase };
+    }
+}
+
+/// How the region of a leader stands.
+enum Under {
+    /// It leads that one, or needs none.
+    Leads(Option<Arc<Region>>),
+    /// It does not lead it any more; why.
+    Lost(String),
+}
+
+/// The region from which this leader goes on.
+fn region_of(document: &Document, leader: &Leader, renew: &Renew) -> Result<Under, Refusal> {
+    let Some(from) = &leader.region else { return Ok(Under::Leads(None)) };
+    let shown = renew.region.as_ref().filter(|proof| proof.election == from.election);
+    let Some(proof) = shown else {
+        return Err(Refusal::invalid(
+            format!(
+                "{} leads `{}` from `{}`, and does not show that it leads that",
+                leader.agent, document.election, from.election
+            ),
+            "renew with the region's lease at hand: under its `baton run`, or by the user that acquired it",
+        ));
+    };
+    match region::check(&document.election, &leader.agent, proof) {
+        Ok(region) if region.store != from.store => {
+            Ok(Under::Lost(format!("`{}` is in another store", from.election)))
+        }
+        Ok(region) if region == **from => Ok(Under::Leads(Some(Arc::clone(from)))),
+        Ok(region) => Ok(Under::Leads(Some(Arc::new(region)))),
+        Err(Flaw::Over(why)) => Ok(Under::Lost(why)),
+        Err(Flaw::Refused(refusal)) => Err(refusal),
+    }
+}
+
 /// Adds up what this renewal shows: time, renewals, progress, tokens, approval. Restarts the clock.
 fn count(next: &mut Document, evidence: &Evidence<'_>, progress: bool, spent_tokens: Option<u64>) {
     let awaiting = next.state == State::AwaitingApproval;
-    let (mode, approval_ttl) = (next.policy.approval, next.policy.approval_ttl);
+    let approval_ttl = next.policy.approval_ttl;
+    let runs_out = next.approval_runs_out();
     let Some(leader) = &mut next.leader else { return };
     leader.renewals += 1;
     leader.offered = false;
@@ -58,7 +118,7 @@ fn count(next: &mut Document, evidence: &Evidence<'_>, progress: bool, spent_tok
     leader.spent_tokens = leader.spent_tokens.max(spent_tokens.unwrap_or(0));
     leader.expires = evidence.wall + leader.ttl;
     moves::beat(next);
-    if mode == ApprovalMode::Time && !awaiting {
+    if runs_out {
         next.approval.used = next.approval.used.plus(evidence.age);
         if next.approval.used >= approval_ttl.scaled(1, 2) {
             next.approval.question = Some(Question::MoreTime);
@@ -207,8 +267,15 @@ pub(super) fn checkpoint(
         Role::Outgoing(leader) => (leader, false),
     };
     running(document, leader, write.epoch, evidence)?;
+    if document.policy.handover == HandoverRule::Acknowledge && document.is_unread_by(leader) {
+        return Err(Refusal::out_of_turn(
+            "what the predecessor left would be overwritten before it was taken on",
+            "acknowledge it first: baton handover",
+        ));
+    }
     let state = check_checkpoint(write)?;
-    let hash = moves::checkpoint_hash(&write.summary, &state, write.reference.as_ref());
+    let hash =
+        moves::checkpoint_hash(&write.summary, &state, write.reference.as_ref(), write.covers.as_ref());
     let last = document.checkpoint.as_ref();
     if let Some(last) = last.filter(|last| last.seq == write.seq && last.hash == hash) {
         let awaiting_approval = document.state == State::AwaitingApproval;
@@ -241,11 +308,16 @@ pub(super) fn checkpoint(
         summary: write.summary.clone(),
         state,
         reference: write.reference.clone(),
+        covers: write.covers.clone(),
         hash,
         acknowledged_by: None,
     }));
     if leads {
         count(&mut next, evidence, true, None);
+        if let Some(leader) = next.leader.as_mut().filter(|leader| leader.phase == Phase::Synchronising) {
+            // What stands there is its own: nothing of a predecessor is left to be acknowledged.
+            leader.phase = Phase::Serving;
+        }
         if let Some((cause, reason)) = exhausted(&next) {
             let _ = moves::end(&mut next, cause, &reason, false, evidence);
         } else if next.policy.approval == ApprovalMode::Checkpoints {
@@ -266,7 +338,11 @@ fn check_checkpoint(write: &WriteCheckpoint) -> Result<String, Refusal> {
     if let Some(reference) = &write.reference {
         moves::check_text("location", &reference.location)?;
     }
-    check_size(write.state.len())?;
+    if let Some(covers) = &write.covers {
+        covers.check()?;
+    }
+    let covered = write.covers.as_ref().map_or(0, Covers::inline_bytes);
+    check_size(write.state.len().saturating_add(covered))?;
     let refused = |why: &dyn core::fmt::Display| {
         Refusal::invalid(
             format!("the checkpoint's state is not JSON: {why}"),
@@ -278,7 +354,7 @@ fn check_checkpoint(write: &WriteCheckpoint) -> Result<String, Refusal> {
         return Err(refused(&format!("it is nested more than {MAX_CHECKPOINT_DEPTH} deep")));
     }
     let text = value.to_string();
-    check_size(text.len())?;
+    check_size(text.len().saturating_add(covered))?;
     let again = serde_json::from_str::<Value>(&text).map(|again| again.to_string());
     if again.is_ok_and(|again| again == text) {
         Ok(text)
@@ -335,8 +411,8 @@ pub(super) fn acknowledge(
     if let Some(checkpoint) = &mut next.checkpoint {
         Arc::make_mut(checkpoint).acknowledged_by = Some(leader.agent.clone());
     }
-    if let Some(last) = &mut next.last_transition {
-        Arc::make_mut(last).phases.synchronisation = since_grant;
+    if let Some(last) = grants_entry(&mut next) {
+        last.phases.synchronisation = since_grant;
     }
     if let Some(leader) = next.leader.as_mut().filter(|leader| leader.phase == Phase::Synchronising) {
         leader.phase = Phase::Serving;

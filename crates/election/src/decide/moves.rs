@@ -5,14 +5,17 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use crate::command::{Acquire, Evidence, MAX_TEXT_BYTES};
+use crate::covers::Covers;
 use crate::document::{
     Approval, Cause, Departure, Document, Leader, Phase, PhaseTimes, Reference, State, Transition,
 };
 use crate::id::ContentHash;
 use crate::lease::MIN_TTL;
 use crate::policy::{ApprovalMode, Limits, Policy};
+use crate::quorum;
 use crate::refusal::Refusal;
 use crate::time::Span;
+use crate::usefulness::Verdicts;
 
 /// Restarts the document's clock: a grant, a renewal, the beginning of a vacancy.
 pub(super) fn beat(document: &mut Document) {
@@ -41,6 +44,7 @@ pub(super) fn check_text(what: &str, text: &str) -> Result<(), Refusal> {
 /// Begins a new epoch, above all that were ever given.
 pub(super) fn raise_epoch(document: &mut Document, evidence: &Evidence<'_>) {
     document.epoch = document.epoch.max(evidence.floor).next();
+    document.gathering = quorum::in_a_new_epoch(document.gathering.take());
 }
 
 /// Makes `acquire`'s agent the leader, in a new epoch. The caller has made sure that no lease is running.
@@ -75,11 +79,13 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
         renewals: 0,
         offered: acquire.offer,
         contact: acquire.contact.as_deref().map(Arc::from),
+        region: None,
         phase: if must_synchronise { Phase::Synchronising } else { Phase::Serving },
         limits,
         held: Span::ZERO,
         idle: Span::ZERO,
         spent_tokens: 0,
+        verdicts: Verdicts::default(),
         acquired: evidence.wall,
         expires: evidence.wall + ttl,
     });
@@ -99,11 +105,13 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
     if let Some(task) = &acquire.task {
         document.task = Some(Arc::from(task.as_str()));
     }
+    document.gathering = quorum::under(document.gathering.take(), &acquire.agent);
     document.state = State::Held;
     document.outgoing = None;
     document.reserved_for = None;
     document.passed_over = None;
     document.departure = None;
+    document.votes = None;
     document.approval = Approval::default();
     beat(document);
     cause
@@ -141,10 +149,19 @@ pub(super) fn end(
         at: evidence.wall,
     }));
     document.passed_over = match cause {
-        Cause::Depose | Cause::Budget | Cause::Stall | Cause::Validation | Cause::Approval => {
-            Some(leader.agent.clone())
-        }
-        Cause::First | Cause::Release | Cause::Pass | Cause::Failover | Cause::Appoint | Cause::Pause => None,
+        Cause::Depose
+        | Cause::Budget
+        | Cause::Stall
+        | Cause::Validation
+        | Cause::Dependency
+        | Cause::Approval => Some(leader.agent.clone()),
+        Cause::First
+        | Cause::Release
+        | Cause::Pass
+        | Cause::Failover
+        | Cause::Appoint
+        | Cause::Pause
+        | Cause::Region => None,
     };
     let waits = leader.lease().minus(evidence.age);
     if force || waits == Span::ZERO {
@@ -155,8 +172,13 @@ pub(super) fn end(
     waits
 }
 
-/// What a checkpoint's hash covers.
-pub fn checkpoint_hash(summary: &str, state: &str, reference: Option<&Reference>) -> ContentHash {
+/// What a checkpoint's hash covers. Without a manifest it is what it was before there were any.
+pub fn checkpoint_hash(
+    summary: &str,
+    state: &str,
+    reference: Option<&Reference>,
+    covers: Option<&Covers>,
+) -> ContentHash {
     let reference = reference.map_or(String::new(), |r| format!("{}\n{}", r.location, r.sha256));
     let text = format!(
         "baton checkpoint 1\n{}\n{summary}\n{}\n{state}\n{}\n{reference}",
@@ -164,5 +186,9 @@ pub fn checkpoint_hash(summary: &str, state: &str, reference: Option<&Reference>
         state.len(),
         reference.len()
     );
-    ContentHash::of(text.as_bytes())
+    let covers = covers.map_or(String::new(), |covers| {
+        let place = covers.location.as_deref().unwrap_or_default();
+        format!("\n{}\n{}\n{}\n{place}", covers.sha256, covers.paths, covers.bytes)
+    });
+    ContentHash::of((text + &covers).as_bytes())
 }

@@ -1,7 +1,9 @@
 //! An operator's acts: the last word.
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::moves;
 use crate::command::{Answer, Decision, Evidence};
@@ -11,8 +13,11 @@ use crate::document::{
 use crate::id::ContentHash;
 use crate::name::AgentName;
 use crate::operator::{Act, MAX_OPERATORS, PublicKey, SignedAct};
-use crate::policy::{ApprovalMode, Policy};
+use crate::policy::{ApprovalMode, Policy, Select};
+use crate::quorum::{self, Gathered, Gathering, check_enough, gather};
 use crate::refusal::Refusal;
+use crate::region;
+use crate::select::Vote;
 use crate::time::Span;
 
 pub(super) fn decide(
@@ -41,12 +46,80 @@ pub(super) fn decide(
     }
     signed.verify(document)?;
     let mut next = document.clone();
+    // Tried first: what makes no sense is not gathered either.
     apply(&mut next, signed, evidence)?;
+    let with = match together(document, signed)? {
+        Gathered::Enough(with) => with,
+        Gathered::Waits(gathering, have) => return Ok(waits(document, signed, gathering, have)),
+    };
+    if !with.is_empty()
+        && next.last_transition != document.last_transition
+        && let Some(last) = &mut next.last_transition
+    {
+        Arc::make_mut(last).reason = format!("approved by {} operators", with.len() + 1);
+    }
+    if let Some(why) = &signed.order.break_glass {
+        mark_broken_glass(document, &mut next, why);
+    }
     let ended = document.leader.as_ref().filter(|_| next.leader.is_none());
+    let outcome = (ended.map(|leader| leader.agent.clone()), next.epoch);
     next.acts += 1;
-    next.last_act =
-        Some(Arc::new(signed.remembered(ended.map(|leader| leader.agent.clone()), evidence.wall)));
+    next.gathering = quorum::after(next.gathering.take(), signed, &with);
+    next.last_act = Some(Arc::new(signed.remembered(document, outcome, with, evidence.wall)));
     Ok(Decision { answer: answer(&next, evidence), next: Some(next) })
+}
+
+/// Whether enough operators have signed, with this one; or one of them, for a reason that is kept.
+fn together(document: &Document, signed: &SignedAct) -> Result<Gathered, Refusal> {
+    let rules = &document.policy.operators;
+    // The first operator of an election is nobody's colleague.
+    let need = if document.operator_keys.is_empty() { 1 } else { rules.needed(&signed.order.act) };
+    match &signed.order.break_glass {
+        Some(why) => {
+            moves::check_text("reason", why)?;
+            if why.trim().is_empty() {
+                return Err(Refusal::invalid("to break the glass takes a reason", "say why: --reason TEXT"));
+            }
+            if need > 1 && !rules.break_glass {
+                return Err(Refusal::invalid(
+                    format!("the policy asks for {need} operators, and does not let one act alone"),
+                    "let others sign the same act: baton cosign",
+                ));
+            }
+            Ok(Gathered::Enough(Vec::new()))
+        }
+        None if need > 1 => Ok(gather(document, signed, need)),
+        None => Ok(Gathered::Enough(Vec::new())),
+    }
+}
+
+/// The act is not carried out: more operators must sign it.
+fn waits(
+    document: &Document,
+    signed: &SignedAct,
+    gathering: Option<Vec<Gathering>>,
+    have: usize,
+) -> Decision {
+    let need = document.policy.operators.needed(&signed.order.act);
+    let next =
+        gathering.map(|gathering| Document { gathering: Some(Arc::new(gathering)), ..document.clone() });
+    Decision { next, answer: Answer::Signed { epoch: document.epoch, have: have as u64, need: need as u64 } }
+}
+
+/// Whoever reads the history learns that one operator did this alone.
+fn mark_broken_glass(before: &Document, next: &mut Document, why: &str) {
+    if next.departure != before.departure
+        && let Some(departure) = &mut next.departure
+    {
+        let departure = Arc::make_mut(departure);
+        departure.reason = format!("break-glass ({why}): {}", departure.reason);
+    }
+    if next.last_transition != before.last_transition
+        && let Some(last) = &mut next.last_transition
+    {
+        let last = Arc::make_mut(last);
+        last.reason = format!("break-glass ({why}): {}", last.reason);
+    }
 }
 
 /// An operator may prepare an election that nobody has led; the other acts need one.
@@ -59,6 +132,9 @@ fn begin(act: &Act, evidence: &Evidence<'_>) -> Result<Document, Refusal> {
             evidence.operator_keys,
         )),
         Act::Depose { .. }
+        | Act::Halt { .. }
+        | Act::Note { .. }
+        | Act::Vote { .. }
         | Act::Resume
         | Act::Approve { .. }
         | Act::Reject { .. }
@@ -89,7 +165,15 @@ fn apply(next: &mut Document, signed: &SignedAct, evidence: &Evidence<'_>) -> Re
         }
         Act::Pause { reason } => {
             moves::check_text("reason", reason)?;
-            pause(next, signed.by, reason, evidence);
+            pause(next, signed.operator(), reason, false, evidence);
+            Ok(())
+        }
+        Act::Halt { reason } => {
+            moves::check_text("reason", reason)?;
+            if next.state == State::Paused {
+                return Err(Refusal::invalid("the election is paused already", "see `baton status`"));
+            }
+            pause(next, signed.operator(), reason, true, evidence);
             Ok(())
         }
         Act::Resume => resume(next, evidence),
@@ -101,7 +185,41 @@ fn apply(next: &mut Document, signed: &SignedAct, evidence: &Evidence<'_>) -> Re
         Act::SetPolicy { policy } => set_policy(next, policy),
         Act::Enrol { key } => enrol(next, *key),
         Act::Dismiss { key } => dismiss(next, *key),
+        Act::Note { text } => {
+            moves::check_text("note", text)?;
+            if text.trim().is_empty() {
+                return Err(Refusal::invalid("the note is empty", "write what is to be remembered"));
+            }
+            Ok(())
+        }
+        Act::Vote { agent } => vote(next, signed.operator(), agent, evidence),
     }
+}
+
+fn vote(
+    next: &mut Document,
+    by: PublicKey,
+    agent: &AgentName,
+    evidence: &Evidence<'_>,
+) -> Result<(), Refusal> {
+    if next.policy.select != Select::Vote {
+        return Err(Refusal::invalid(
+            format!("the policy selects `{}`, and asks nobody to vote", next.policy.select),
+            "an operator can change that: baton policy ELECTION --select vote --nomination 1m",
+        ));
+    }
+    let leader = next.leader.as_ref().filter(|_| next.lease_remaining(evidence.age) > Span::ZERO);
+    if let Some(leader) = leader {
+        return Err(Refusal::invalid(
+            format!("{} leads; operators vote while nobody does", leader.agent),
+            "`baton depose` ends a leadership, and `baton appoint` names a successor at once",
+        ));
+    }
+    let mut votes = next.votes.as_deref().cloned().unwrap_or_default();
+    votes.retain(|vote| vote.by != by && next.operator_keys.contains(&vote.by));
+    votes.push(Vote { by, agent: agent.clone(), at: evidence.wall });
+    next.votes = Some(Arc::new(votes));
+    Ok(())
 }
 
 fn appoint(
@@ -142,11 +260,11 @@ fn depose(next: &mut Document, force: bool, reason: &str, evidence: &Evidence<'_
     Err(Refusal::invalid("nobody leads, so nobody can be deposed", "see `baton status`"))
 }
 
-fn pause(next: &mut Document, by: PublicKey, reason: &str, evidence: &Evidence<'_>) {
+fn pause(next: &mut Document, by: PublicKey, reason: &str, halted: bool, evidence: &Evidence<'_>) {
     let _ = moves::end(next, Cause::Pause, reason, false, evidence);
     next.state = State::Paused;
     next.approval = Approval::default();
-    next.paused = Some(Pause { by, reason: reason.to_string(), at: evidence.wall });
+    next.paused = Some(Pause { by, reason: reason.to_string(), at: evidence.wall, halted });
 }
 
 fn resume(next: &mut Document, evidence: &Evidence<'_>) -> Result<(), Refusal> {
@@ -222,6 +340,10 @@ fn reject(next: &mut Document, reason: &str, evidence: &Evidence<'_>) -> Result<
 
 fn set_policy(next: &mut Document, policy: &Policy) -> Result<(), Refusal> {
     policy.check()?;
+    if policy.regions {
+        region::check_fleet(&next.election)?;
+    }
+    check_enough(&policy.operators, next.operator_keys.len())?;
     if next.state == State::Held && policy.approval != ApprovalMode::Time {
         next.approval = Approval::default();
     }
@@ -234,6 +356,12 @@ fn enrol(next: &mut Document, key: PublicKey) -> Result<(), Refusal> {
     if keys.contains(&key) {
         return Ok(());
     }
+    if !key.is_usable() {
+        return Err(Refusal::invalid(
+            "nobody can sign for that key",
+            "copy what `baton operator key` prints",
+        ));
+    }
     if keys.len() >= MAX_OPERATORS {
         return Err(Refusal::invalid("the election has 16 operators, the most", "dismiss one first"));
     }
@@ -245,6 +373,15 @@ fn dismiss(next: &mut Document, key: PublicKey) -> Result<(), Refusal> {
     let keys = Arc::make_mut(&mut next.operator_keys);
     if keys.iter().all(|known| *known == key) {
         return Err(Refusal::invalid("the last operator cannot be dismissed", "enrol another first"));
+    }
+    if keys.contains(&key) && keys.len() <= usize::from(next.policy.operators.quorum) {
+        return Err(Refusal::invalid(
+            format!(
+                "the policy asks for {} operators; one fewer could not act",
+                next.policy.operators.quorum
+            ),
+            "enrol another first, or lower the quorum",
+        ));
     }
     keys.retain(|known| *known != key);
     Ok(())

@@ -4,9 +4,11 @@ use alloc::format;
 use alloc::string::ToString;
 
 use super::{Role, moves, role};
-use crate::command::{Answer, Decision, Evidence, Report};
-use crate::document::{Document, State};
+use crate::command::{Answer, Decision, Evidence, Finding, Report};
+use crate::document::{Cause, Document, Leader, State};
 use crate::refusal::Refusal;
+use crate::time::Span;
+use crate::usefulness;
 
 pub(super) fn decide(
     document: &Document,
@@ -35,10 +37,64 @@ pub(super) fn decide(
             retry_in: None,
         });
     }
-    let ended = Some(leader.agent.clone());
+    if report.finding == Finding::Dependency && document.policy.depends.is_empty() {
+        return Err(Refusal::invalid(
+            "the policy names nothing that a leader depends on",
+            "an operator can name it: baton policy ELECTION --depends NAME",
+        ));
+    }
+    if let (Some(bad), true) = (report.finding.verdict(), document.policy.performance.is_some()) {
+        return verdict(document, leader, bad, report, evidence);
+    }
+    match report.finding.cause() {
+        Some(cause) => Ok(end(document.clone(), cause, report, evidence)),
+        // Who has nothing against the leader changes nothing.
+        None => Ok(Decision { next: None, answer: nothing_ended(document) }),
+    }
+}
+
+/// Counts a verdict, and ends the leadership if that is one bad one too many.
+fn verdict(
+    document: &Document,
+    leader: &Leader,
+    bad: bool,
+    report: &Report,
+    evidence: &Evidence<'_>,
+) -> Result<Decision, Refusal> {
+    let due = leader.verdicts.given + 1;
+    match report.number {
+        Some(number) if number + 1 == due => {
+            return Ok(Decision { next: None, answer: nothing_ended(document) });
+        }
+        Some(number) if number != due => {
+            return Err(Refusal::invalid(
+                format!("verdict {due} is due, not {number}"),
+                "look at the election again, and number it one above those that were given",
+            ));
+        }
+        Some(_) | None => {}
+    }
     let mut next = document.clone();
-    let reason = format!("{} reports: {}", report.by, report.detail);
-    let waits = moves::end(&mut next, report.finding.cause(), &reason, false, evidence);
-    let answer = Answer::Done { epoch: next.epoch, ended, waits };
+    let verdicts = leader.verdicts.and(bad);
+    if let Some(leader) = &mut next.leader {
+        leader.verdicts = verdicts;
+    }
+    let judged = next.leader.as_ref().is_some_and(|leader| usefulness::judged(&next, leader, evidence.age));
+    if bad && judged {
+        return Ok(end(next, Cause::Validation, report, evidence));
+    }
+    let answer = nothing_ended(&next);
     Ok(Decision { next: Some(next), answer })
+}
+
+fn end(mut next: Document, cause: Cause, report: &Report, evidence: &Evidence<'_>) -> Decision {
+    let ended = next.leader.as_ref().map(|leader| leader.agent.clone());
+    let reason = format!("{} reports: {}", report.by, report.detail);
+    let waits = moves::end(&mut next, cause, &reason, false, evidence);
+    let answer = Answer::Done { epoch: next.epoch, ended, waits };
+    Decision { next: Some(next), answer }
+}
+
+fn nothing_ended(document: &Document) -> Answer {
+    Answer::Done { epoch: document.epoch, ended: None, waits: Span::ZERO }
 }

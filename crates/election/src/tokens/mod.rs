@@ -8,14 +8,17 @@
 mod pattern;
 mod secret;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::audit::{Entry, Ordered};
 use crate::id::{ContentHash, StoreId, TokenId};
 use crate::operator::{OperatorKey, PublicKey};
 use crate::order::{Order, Signed};
@@ -72,7 +75,7 @@ impl FromStr for Role {
 }
 
 /// What is kept of a token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
@@ -157,6 +160,9 @@ pub struct Tokens {
     pub last: Option<ContentHash>,
     /// Those that were created and not revoked.
     pub tokens: Vec<TokenEntry>,
+    /// The last order, as the audit log will have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_order: Option<Arc<Entry>>,
 }
 
 impl Tokens {
@@ -164,12 +170,12 @@ impl Tokens {
     #[must_use]
     pub fn shown(&self) -> Tokens {
         let tokens = self.tokens.iter().map(|entry| TokenEntry { hash: None, ..entry.clone() });
-        Tokens { orders: self.orders, last: None, tokens: tokens.collect() }
+        Tokens { orders: self.orders, tokens: tokens.collect(), ..Tokens::default() }
     }
 }
 
 /// What an operator can do about tokens.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "change")]
 pub enum TokenChange {
@@ -187,7 +193,7 @@ pub enum TokenChange {
 }
 
 /// A change of a store's tokens. It is signed for its number, so that it is not played again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TokenOrder {
@@ -215,7 +221,7 @@ impl OperatorKey {
 
 impl SignedTokenOrder {
     /// The tokens after it; the same if it was the last that was carried out.
-    pub fn carry_out(&self, tokens: &Tokens, info: &StoreInfo) -> Result<Tokens, Refusal> {
+    pub fn carry_out(&self, tokens: &Tokens, info: &StoreInfo, at: WallTime) -> Result<Tokens, Refusal> {
         let TokenOrder { store, number, change } = &self.order;
         self.check_store(*store, info)?;
         self.check_operator(info)?;
@@ -227,7 +233,17 @@ impl SignedTokenOrder {
         if *number != tokens.orders + 1 {
             return Err(Refusal::invalid("the tokens changed since the order was signed", "try again"));
         }
-        let mut next = Tokens { orders: *number, last: Some(signature), tokens: tokens.tokens.clone() };
+        let previous = tokens.last_order.as_ref().map(|last| last.hash);
+        // A restore leaves a gap between the numbers of orders; those of the log have none.
+        let place = tokens.last_order.as_ref().map_or(*number, |last| last.number + 1);
+        let ordered = Ordered::Tokens(Box::new(self.clone()));
+        let entry = Entry::new(place, at, ordered, (None, None), Vec::new(), previous);
+        let mut next = Tokens {
+            orders: *number,
+            last: Some(signature),
+            tokens: tokens.tokens.clone(),
+            last_order: Some(Arc::new(entry)),
+        };
         match change {
             TokenChange::Create { token } => self.create(&mut next.tokens, token)?,
             TokenChange::Revoke { id } => {
@@ -272,10 +288,8 @@ mod tests {
 
     fn info(keys: &[&OperatorKey]) -> StoreInfo {
         StoreInfo {
-            id: StoreId([1; 8]),
-            created: WallTime::from_unix_millis(0),
             operator_keys: keys.iter().map(|key| key.public()).collect(),
-            orders: 0,
+            ..StoreInfo::new(StoreId([1; 8]), WallTime::from_unix_millis(0))
         }
     }
 
@@ -300,25 +314,38 @@ mod tests {
         let (info, none) = (info(&[&one]), Tokens::default());
         let create = |number, by: &OperatorKey| TokenChange::Create { token: entry(number, by) };
         let order = one.sign_tokens(info.id, &none, create(1, &one));
-        let first = order.carry_out(&none, &info).unwrap();
+        let first = order.carry_out(&none, &info, WallTime::default()).unwrap();
         assert_eq!((first.orders, first.tokens.len()), (1, 1));
-        assert_eq!(order.carry_out(&first, &info), Ok(first.clone()), "it may be repeated");
+        assert_eq!(
+            order.carry_out(&first, &info, WallTime::default()),
+            Ok(first.clone()),
+            "it may be repeated"
+        );
         let foreign = stranger.sign_tokens(info.id, &none, create(1, &stranger));
-        assert!(matches!(foreign.carry_out(&none, &info), Err(Refusal::WrongKey { .. })));
+        assert!(matches!(
+            foreign.carry_out(&none, &info, WallTime::default()),
+            Err(Refusal::WrongKey { .. })
+        ));
         let mut forged = order.clone();
         forged.order.change = create(3, &one);
-        assert!(matches!(forged.carry_out(&none, &info), Err(Refusal::WrongKey { .. })));
+        assert!(matches!(forged.carry_out(&none, &info, WallTime::default()), Err(Refusal::WrongKey { .. })));
         let elsewhere = StoreInfo { id: StoreId([2; 8]), ..info.clone() };
-        assert!(matches!(order.carry_out(&none, &elsewhere), Err(Refusal::WrongKey { .. })));
+        assert!(matches!(
+            order.carry_out(&none, &elsewhere, WallTime::default()),
+            Err(Refusal::WrongKey { .. })
+        ));
         let revoke = one.sign_tokens(info.id, &first, TokenChange::Revoke { id: TokenId([1; 6]) });
-        let second = revoke.carry_out(&first, &info).unwrap();
+        let second = revoke.carry_out(&first, &info, WallTime::default()).unwrap();
         assert!(second.tokens.is_empty());
         assert!(
-            matches!(order.carry_out(&second, &info), Err(Refusal::Invalid { .. })),
+            matches!(order.carry_out(&second, &info, WallTime::default()), Err(Refusal::Invalid { .. })),
             "it does not come again"
         );
         let nothing = one.sign_tokens(info.id, &second, TokenChange::Revoke { id: TokenId([1; 6]) });
-        assert!(matches!(nothing.carry_out(&second, &info), Err(Refusal::Invalid { .. })));
+        assert!(matches!(
+            nothing.carry_out(&second, &info, WallTime::default()),
+            Err(Refusal::Invalid { .. })
+        ));
     }
 
     #[test]
@@ -327,7 +354,7 @@ mod tests {
         let (info, none) = (info(&[&one]), Tokens::default());
         let refused = |tokens: &Tokens, token: TokenEntry| {
             let order = one.sign_tokens(info.id, tokens, TokenChange::Create { token });
-            matches!(order.carry_out(tokens, &info), Err(Refusal::Invalid { .. }))
+            matches!(order.carry_out(tokens, &info, WallTime::default()), Err(Refusal::Invalid { .. }))
         };
         assert!(refused(&none, TokenEntry { hash: None, ..entry(1, &one) }));
         assert!(refused(&none, TokenEntry { note: "x".repeat(201), ..entry(1, &one) }));
@@ -347,7 +374,7 @@ mod tests {
         let kept = entry(1, &one);
         let hash = kept.hash.unwrap();
         assert!(kept.opens(&hash) && !kept.opens(&ContentHash([0; 32])));
-        let tokens = Tokens { orders: 3, last: Some(hash), tokens: vec![kept.clone()] };
+        let tokens = Tokens { orders: 3, last: Some(hash), tokens: vec![kept.clone()], last_order: None };
         let shown = serde_json::to_string(&tokens.shown()).unwrap();
         assert!(!shown.contains(&hash.to_string()), "{shown}");
         assert!(!tokens.shown().tokens[0].opens(&hash));

@@ -53,12 +53,13 @@ fn checkpoint_survives(state: &str) {
         summary: String::new(),
         state: state.to_string(),
         reference: None,
+        covers: None,
     };
     let decided = ask(Some(&document), &Command::Checkpoint(write), WallTime::default());
     if let Some(read) = survives(decided) {
         let checkpoint = read.checkpoint.expect("the checkpoint");
         assert_eq!(
-            checkpoint_hash(&checkpoint.summary, &checkpoint.state, None),
+            checkpoint_hash(&checkpoint.summary, &checkpoint.state, None, None),
             checkpoint.hash,
             "its hash fits"
         );

@@ -28,6 +28,8 @@ impl World {
             noticed: words.value("noticed"),
             offer: words.flag("offer"),
             contact: words.option("contact"),
+            region: None,
+            failing: words.list("failing").into_iter().collect(),
         })
     }
 
@@ -46,6 +48,7 @@ impl World {
                 other => panic!("no phase: {other}"),
             }),
             promotion: words.value("promotion"),
+            region: None,
         })
     }
 
@@ -87,6 +90,7 @@ impl World {
             reference: words
                 .option("reference")
                 .map(|location| Reference { sha256: ContentHash::of(location.as_bytes()), location }),
+            covers: None,
         })
     }
 
@@ -95,8 +99,9 @@ impl World {
         let name = words.next();
         let another = words.flag("another");
         let last = self.document.as_ref().and_then(|document| document.checkpoint.as_ref());
-        let hash =
-            last.filter(|_| !another).map_or_else(|| checkpoint_hash("another", "{}", None), |c| c.hash);
+        let hash = last
+            .filter(|_| !another)
+            .map_or_else(|| checkpoint_hash("another", "{}", None, None), |c| c.hash);
         Command::Acknowledge(Acknowledge {
             epoch: self.token(&name, words),
             credential: self.credential(&name, words),
@@ -104,10 +109,12 @@ impl World {
         })
     }
 
-    /// `report validation|budget|stall AGENT [as-leader detail= token= key=wrong]`
+    /// `report validation|sound|dependency|budget|stall AGENT [as-leader detail= number= token= key=wrong]`
     pub(super) fn report(&mut self, words: &mut Words) -> Command {
         let finding = match words.next().as_str() {
             "validation" => Finding::Validation,
+            "sound" => Finding::Sound,
+            "dependency" => Finding::Dependency,
             "budget" => Finding::Budget,
             "stall" => Finding::Stall,
             other => panic!("no finding: {other}"),
@@ -122,6 +129,7 @@ impl World {
             detail: words.option("detail").unwrap_or_else(|| "tests fail".to_string()),
             by: cast::agent(&name),
             credential: as_leader.then(|| self.credential(&name, words)),
+            number: words.value("number"),
         })
     }
 

@@ -4,6 +4,8 @@ use baton_election::Policy;
 use baton_election::command::Command;
 use baton_election::document::Question;
 use baton_election::operator::Act;
+use baton_election::quorum::Quorum;
+use baton_election::usefulness::Performance;
 
 use super::World;
 use super::agents::limits;
@@ -29,10 +31,14 @@ impl World {
             "set-policy" => Act::SetPolicy { policy: policy(words) },
             "enrol" => Act::Enrol { key: cast::operator(&words.next()).public() },
             "dismiss" => Act::Dismiss { key: cast::operator(&words.next()).public() },
+            "halt" => Act::Halt { reason: reason(words, "fire") },
+            "note" => Act::Note { text: words.next() },
+            "vote" => Act::Vote { agent: cast::agent(&words.next()) },
             other => panic!("no command: {other}"),
         };
         let unwritten = cast::unwritten(self.floor);
-        Command::Operate(by.sign(self.document.as_ref().unwrap_or(&unwritten), act))
+        let document = self.document.as_ref().unwrap_or(&unwritten);
+        Command::Operate(by.sign_urgently(document, act, words.option("glass")))
     }
 
     /// The checkpoint that the operator looked at: the one that is asked about, or with `unseen` none.
@@ -64,5 +70,19 @@ fn policy(words: &mut Words) -> Policy {
         needs: words.list("needs"),
         limits: limits(words),
         watchers: words.list("watchers").iter().map(|name| cast::agent(name)).collect(),
+        handover: words.value("handover").unwrap_or(base.handover),
+        regions: words.flag("regions"),
+        performance: words.value("bad").map(|bad| Performance {
+            bad,
+            of: words.value("of").expect("of how many"),
+            cool_off: words.value("cool-off").expect("how long"),
+        }),
+        depends: words.list("depends"),
+        breakers: None,
+        operators: Quorum {
+            quorum: words.value("quorum").unwrap_or(1),
+            acts: words.list("acts").iter().map(|name| name.parse().expect("an act")).collect(),
+            break_glass: words.flag("break-glass"),
+        },
     }
 }

@@ -28,6 +28,7 @@ pub(super) fn answer(answer: &Answer) -> String {
             format!("checkpoint {seq} stands{awaiting}")
         }
         Answer::Acknowledged { seq } => format!("checkpoint {seq} acknowledged"),
+        Answer::Signed { epoch, have, need } => format!("signed by {have} of {need}, epoch {epoch}"),
         Answer::Done { epoch, ended, waits } => {
             let ended = ended.as_ref().map_or(String::new(), |agent| format!(", ended {agent}"));
             let waits = if *waits == Span::ZERO { String::new() } else { format!(", {waits} to wait") };
@@ -40,7 +41,10 @@ pub(super) fn answer(answer: &Answer) -> String {
 pub(super) fn refusal(refusal: &Refusal) -> String {
     let facts = match refusal {
         Refusal::Held { remaining, .. } => format!(" [{remaining} left]"),
-        Refusal::NotEligible { retry_in: Some(span), .. } => format!(" [in {span}]"),
+        Refusal::NotEligible { retry_in: Some(span), .. }
+        | Refusal::Exhausted { retry_in: Some(span), .. } => {
+            format!(" [in {span}]")
+        }
         Refusal::Stale { leader: Some(leader), .. } => format!(" [{leader} leads]"),
         Refusal::NotEligible { retry_in: None, .. }
         | Refusal::Stale { leader: None, .. }
@@ -48,6 +52,9 @@ pub(super) fn refusal(refusal: &Refusal) -> String {
         | Refusal::AwaitingApproval { .. }
         | Refusal::WrongKey { .. }
         | Refusal::UnknownElection { .. }
+        | Refusal::NoSuchItem { .. }
+        | Refusal::OutOfTurn { .. }
+        | Refusal::Exhausted { retry_in: None, .. }
         | Refusal::Invalid { .. } => String::new(),
     };
     format!("refused {}: {refusal}{facts}\n  hint: {}", refusal.code(), refusal.hint())
@@ -85,6 +92,13 @@ impl World {
             Some(Question::MoreTime) => line("asks to approve more time".to_string()),
             None => {}
         }
+        for gathering in document.gathering.iter().flat_map(|all| all.iter()) {
+            let (name, have) = (gathering.order.act.name(), gathering.signed.len());
+            line(format!("{name} is signed by {have} of {}", gathering.needed(document)));
+        }
+        for vote in document.votes.iter().flat_map(|all| all.iter()) {
+            line(format!("a vote for {}", vote.agent));
+        }
         if let Some(checkpoint) = &document.checkpoint {
             let by = &checkpoint.acknowledged_by;
             let by = by.as_ref().map_or(String::new(), |agent| format!(", acknowledged by {agent}"));
@@ -113,12 +127,5 @@ impl World {
 }
 
 fn phases(phases: &PhaseTimes) -> String {
-    let named = [
-        ("detection", phases.detection),
-        ("election", phases.election),
-        ("promotion", phases.promotion),
-        ("synchronisation", phases.synchronisation),
-        ("notification", phases.notification),
-    ];
-    named.iter().filter_map(|(name, span)| span.map(|span| format!(", {name} {span}"))).collect()
+    phases.named().iter().filter_map(|(name, span)| span.map(|span| format!(", {name} {span}"))).collect()
 }

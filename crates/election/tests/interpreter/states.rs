@@ -29,7 +29,7 @@ pub(crate) const STATES: [(&str, &[&str]); 15] = [
 ];
 
 /// The commands that every state is tried with.
-pub(crate) const COMMANDS: [&str; 18] = [
+pub(crate) const COMMANDS: [&str; 23] = [
     "acquire",
     "renew",
     "release",
@@ -37,6 +37,8 @@ pub(crate) const COMMANDS: [&str; 18] = [
     "checkpoint",
     "acknowledge",
     "report validation",
+    "report sound",
+    "report dependency",
     "report budget",
     "report stall",
     "appoint",
@@ -48,6 +50,9 @@ pub(crate) const COMMANDS: [&str; 18] = [
     "set-policy",
     "enrol",
     "dismiss",
+    "halt",
+    "note",
+    "vote",
 ];
 
 /// Which of the states this is, told from the document alone.
@@ -83,6 +88,8 @@ pub(crate) fn name_of(command: &Command) -> &'static str {
         Command::Acknowledge(_) => "acknowledge",
         Command::Report(report) => match report.finding {
             Finding::Validation => "report validation",
+            Finding::Sound => "report sound",
+            Finding::Dependency => "report dependency",
             Finding::Budget => "report budget",
             Finding::Stall => "report stall",
         },

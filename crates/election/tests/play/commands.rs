@@ -1,9 +1,10 @@
 //! From what shall happen to the command that is sent.
 
 use baton_election::command::{Acknowledge, Acquire, Finding, Pass, Release, Renew, Report, WriteCheckpoint};
-use baton_election::document::{Leader, Question};
+use baton_election::document::{Leader, Phase, Question};
 use baton_election::operator::Act;
 use baton_election::policy::{ApprovalMode, Limits};
+use baton_election::usefulness::Performance;
 use baton_election::{Command, ContentHash, Credential, Epoch, Incarnation, Policy, Span};
 
 use super::steps::{What, Who};
@@ -21,7 +22,9 @@ impl Play {
             What::Renew { who, idle, spent } => {
                 let (by, epoch, credential) = self.holder(who);
                 let (progress, spent_tokens) = (!idle, spent);
-                let renew = Renew { epoch, credential, progress, spent_tokens, phase: None, promotion: None };
+                // Whatever it says of itself, it serves only once it has acknowledged.
+                let phase = spent_tokens.map(|_| Phase::Serving);
+                let renew = Renew { progress, spent_tokens, phase, ..Renew::new(epoch, credential) };
                 (Some(by), Command::Renew(renew))
             }
             What::Release { who, orphaned } => {
@@ -78,6 +81,8 @@ impl Play {
             noticed: None,
             offer,
             contact: None,
+            region: None,
+            failing: Default::default(),
         };
         (Some(by), Command::Acquire(acquire))
     }
@@ -87,7 +92,7 @@ impl Play {
         let last = self.document.as_ref().and_then(|document| document.checkpoint.as_ref());
         let seq = last.map_or(1, |last| last.seq + 1) + u64::from(seq_off);
         let (summary, state) = (format!("at {}", self.now_ms), "{\"done\":[1,2]}".to_string());
-        let write = WriteCheckpoint { epoch, credential, seq, summary, state, reference: None };
+        let write = WriteCheckpoint { epoch, credential, seq, summary, state, reference: None, covers: None };
         (Some(by), Command::Checkpoint(write))
     }
 
@@ -95,10 +100,17 @@ impl Play {
         let (by, epoch, credential) = self.holder(Who::Leader);
         let report = Report {
             epoch: self.document.as_ref().map_or(epoch, |document| document.epoch),
-            finding: [Finding::Validation, Finding::Budget, Finding::Stall][self.sent.len() % 3],
+            finding: [
+                Finding::Validation,
+                Finding::Budget,
+                Finding::Stall,
+                Finding::Sound,
+                Finding::Dependency,
+            ][self.sent.len() % 5],
             detail: "red".to_string(),
             by: if itself { name(by.0) } else { cast::agent("watcher") },
             credential: itself.then_some(credential),
+            number: None,
         };
         (itself.then_some(by), Command::Report(report))
     }
@@ -182,6 +194,11 @@ fn policy(which: u8) -> Policy {
             ..base
         },
         4 => Policy { limits: Limits { stall: Some(Span::secs(6)), ..Limits::default() }, ..base },
+        5 => Policy {
+            performance: Some(Performance { bad: 2, of: 3, cool_off: Span::secs(20) }),
+            depends: vec!["db".to_string()],
+            ..base
+        },
         _ => Policy { ttl: Span::secs(3), ..base },
     }
 }

@@ -217,6 +217,7 @@ impl Play {
             Answer::Released { .. } => self.count("released"),
             Answer::Checkpointed { .. } => self.count("checkpointed"),
             Answer::Acknowledged { .. } => self.count("acknowledged"),
+            Answer::Signed { .. } => self.count("signed"),
             Answer::Done { .. } => self.count("done"),
         }
     }
@@ -253,6 +254,7 @@ impl Play {
             Answer::Released { .. }
             | Answer::Checkpointed { .. }
             | Answer::Acknowledged { .. }
+            | Answer::Signed { .. }
             | Answer::Done { .. } => {}
         }
     }

@@ -108,6 +108,10 @@ impl Play {
     /// The document does not contradict itself and survives being written and read.
     fn check_paper(&self, next: &Document) -> Result<(), Broken> {
         must(next.contradiction().is_none(), || format!("contradiction: {:?}", next.contradiction()))?;
+        let serves = next.leader.as_ref().filter(|leader| leader.phase == Phase::Serving);
+        must(serves.is_none_or(|leader| !next.is_unread_by(leader)), || {
+            "a leader serves that has not acknowledged what was left".to_string()
+        })?;
         if !next.beat.is_multiple_of(4) {
             return Ok(());
         }
@@ -144,6 +148,7 @@ impl Play {
             spent_tokens: None,
             phase: None,
             promotion: None,
+            region: None,
         };
         let evidence = Evidence {
             election: &election,
@@ -297,14 +302,19 @@ fn ends_by(command: &Command, answer: &Answer) -> Cause {
         Command::Release(release) if release.orphaned => Cause::Failover,
         Command::Release(_) => Cause::Release,
         Command::Pass(_) => Cause::Pass,
-        Command::Report(report) => report.finding.cause(),
+        Command::Report(report) => report.finding.cause().unwrap_or(Cause::First),
         Command::Operate(signed) => match &signed.order.act {
             Act::Appoint { .. } => Cause::Appoint,
             Act::Depose { .. } => Cause::Depose,
-            Act::Pause { .. } => Cause::Pause,
+            Act::Pause { .. } | Act::Halt { .. } => Cause::Pause,
             Act::Approve { .. } => Cause::Failover,
             Act::Reject { .. } => Cause::Approval,
-            Act::Resume | Act::SetPolicy { .. } | Act::Enrol { .. } | Act::Dismiss { .. } => Cause::First,
+            Act::Resume
+            | Act::SetPolicy { .. }
+            | Act::Enrol { .. }
+            | Act::Dismiss { .. }
+            | Act::Note { .. }
+            | Act::Vote { .. } => Cause::First,
         },
     }
 }

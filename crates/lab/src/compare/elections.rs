@@ -3,7 +3,7 @@
 use baton_election::Span;
 use baton_peer::Timing;
 
-use crate::{Algorithm, DiskFate, Fault, Network, Planned, Setup, Statistics, Whom, run};
+use crate::{Algorithm, DiskFate, Fault, Network, Planned, Setup, Whom, run};
 
 use super::Plan;
 
@@ -19,7 +19,7 @@ pub struct Cost {
     pub algorithm: Algorithm,
     /// How many members, the dead one included.
     pub nodes: u8,
-    /// Messages, or requests to the store and their answers, of the election alone.
+    /// Messages of the election alone, until the new leader may act; on a store requests, answers, and what it tells those who watch.
     pub messages: f64,
 }
 
@@ -52,18 +52,8 @@ fn of_one(algorithm: Algorithm, nodes: u8, seed: u64) -> f64 {
     let at = timing.timeout_max.scaled(5, 2);
     let costs = |whom: Whom| {
         let fault = Fault::Crash { whom, disk: DiskFate::Kept, reboot: true, down: quiet.chaos };
-        elective(&run(&Setup { plan: vec![Planned { at, fault }], ..quiet.clone() }).statistics)
+        let setup = Setup { plan: vec![Planned { at, fault }], ..quiet.clone() };
+        super::count(run(&setup).statistics.elective)
     };
     costs(Whom::Leader(0)) - costs(Whom::Follower(0))
-}
-
-/// All messages but the routine ones, which are sent while nothing happens.
-fn elective(statistics: &Statistics) -> f64 {
-    let kinds = statistics.kinds.iter().filter(|(kind, _)| !is_routine(kind));
-    kinds.map(|(_, &number)| super::count(number)).sum()
-}
-
-/// Heartbeats and their answers.
-fn is_routine(kind: &str) -> bool {
-    ["HEARTBEAT", "AppendEntries", "AppendAnswer", "accept", "accepted"].contains(&kind)
 }

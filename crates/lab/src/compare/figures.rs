@@ -108,8 +108,9 @@ pub(super) fn growth(costs: &[Cost]) -> Option<f64> {
 }
 
 fn caption(bully: &[Cost], ring: &[Cost]) -> String {
-    let mut caption = "Heartbeats are not counted, and of a lease the requests to the store; both axes grow by factors, so that a power is a straight line. Raft and \
-         Paxos lie on each other.".to_string();
+    let mut caption = "All messages until the new leader may act: the last rounds of Raft and Paxos look like heartbeats and decide the election. Of a lease the requests \
+         to the store, its answers, and what it tells those who watch. Heartbeats and renewals of who leads are not counted. Both axes grow by \
+         factors, so that a power is a straight line.".to_string();
     if let (Some(bully), Some(ring)) = (growth(bully), growth(ring)) {
         caption.push_str(&format!(
             " At the right end Bully grows as n to the {bully:.1}, Ring as n to the {ring:.1}: who notices the death in Bully asks all above it, \

@@ -101,9 +101,14 @@ impl Cell {
         seconds(self.statistics.simulated) / 3_600.0
     }
 
-    /// Seconds with two leaders or more, in each hour.
+    /// Seconds with two leaders or more that act, in each hour.
     pub fn two_leaders(&self) -> f64 {
         self.per_hour(seconds(self.statistics.two_leaders))
+    }
+
+    /// Seconds in which one leads beside others that stand still and were replaced, in each hour.
+    pub fn beside_still(&self) -> f64 {
+        self.per_hour(seconds(self.statistics.beside_still))
     }
 
     /// Seconds with none, in each hour.
@@ -143,8 +148,7 @@ pub fn setup(algorithm: Algorithm, scenario: Scenario, nodes: u8, seed: u64) -> 
     let drift = |random: &mut Random| i32::try_from(random.below(width + 1)).unwrap_or(0) - drift_ppm;
     setup.drift_ppm = (0..=nodes).map(|_| drift(random)).collect();
     // A plan for a lease has one end more, the store, which groups do not notice: so all meet the same plan to the letter.
-    let frame =
-        Frame { algorithm: Algorithm::Lease, members: nodes, places: nodes, round, chaos: CHAOS, drift_ppm };
+    let frame = Frame { algorithm: Algorithm::Lease, places: nodes, round, chaos: CHAOS, drift_ppm };
     setup.plan = scenario.plan(&frame, &mut Random::seeded(seed));
     setup
 }

@@ -1,6 +1,6 @@
 //! A comparison as a table and as a page.
 
-use crate::plot::{Axis, Page, Section, Table, Unit};
+use crate::plot::{Axis, Page, Section, Table, Unit, digits};
 
 use super::figures::{bars, messages, name, time};
 use super::{Cell, Comparison};
@@ -12,16 +12,17 @@ impl Comparison {
             "scenario",
             "algorithm",
             "two leaders s/h",
+            "beside one still s/h",
             "no leader s/h",
-            "fail-over p50",
-            "fail-over p99",
+            "fail-over p50 s",
+            "fail-over p99 s",
             "writes refused /h",
             "writes mixed /h",
             "elections",
             "promises broken",
         ];
         Table {
-            caption: "Per hour of simulated time; fail-over in seconds".to_string(),
+            caption: "Per hour of simulated time. A dash: no leader itself was struck".to_string(),
             head: head.map(str::to_string).to_vec(),
             rows: self.cells.iter().map(row).collect(),
         }
@@ -53,11 +54,11 @@ impl Comparison {
         let plan = &self.plan;
         let text = format!(
             "{} members (agents, on a store), with the rhythm for agents: heartbeats every 5 s, patience of 15 to 20 s, leases of 20 s. Seeds {} to {}; for each \
-             scenario and seed all algorithms meet the same plan of faults and the same weather. {:.0} hours were simulated, with the machines that ship.",
+             scenario and seed all algorithms meet the same plan of faults and the same weather. {} hours were simulated, with the machines that ship.",
             plan.nodes,
             plan.from,
             plan.from + plan.seeds.saturating_sub(1),
-            self.hours()
+            digits(self.hours())
         );
         let axis = |what: &str| Axis::linear(what, Unit::Plain);
         let safety = Section {
@@ -110,24 +111,29 @@ impl Comparison {
     }
 
     fn two_leaders_caption(&self) -> String {
-        let exclusive: f64 =
-            self.cells.iter().filter(|cell| cell.algorithm.is_exclusive()).map(Cell::two_leaders).sum();
-        let others = self.cells.iter().filter(|cell| !cell.algorithm.is_exclusive());
-        let worst = others.max_by(|one, other| one.two_leaders().total_cmp(&other.two_leaders()));
-        let mut caption = if exclusive == 0.0 {
-            "Raft, Paxos and leases: none, in any run.".to_string()
-        } else {
-            "An algorithm that promises one leader had two: that is a bug.".to_string()
+        let (exclusive, others): (Vec<&Cell>, Vec<&Cell>) =
+            self.cells.iter().partition(|cell| cell.algorithm.is_exclusive());
+        let named = |exclusive: bool| {
+            let algorithms = self.plan.algorithms.iter().filter(|one| one.is_exclusive() == exclusive);
+            algorithms.map(|&algorithm| name(algorithm)).collect::<Vec<&str>>().join(", ")
         };
+        let mut sentences = Vec::new();
+        if exclusive.iter().any(|cell| cell.two_leaders() > 0.0) {
+            sentences.push("An algorithm that promises one leader had two: that is a bug.".to_string());
+        } else if !exclusive.is_empty() {
+            sentences.push(format!("{}: none, in any run.", named(true)));
+        }
+        let worst = others.into_iter().max_by(|one, other| one.two_leaders().total_cmp(&other.two_leaders()));
         if let Some(worst) = worst.filter(|worst| worst.two_leaders() > 0.0) {
-            caption.push_str(&format!(
-                " Bully and Ring: both parts of a split network elect, as they must, since they take silence for death. The most: {} under {}, {} seconds in each hour.",
+            sentences.push(format!(
+                "{}: both parts of a split network elect, as they must, since they take silence for death. The most: {} under {}, {} seconds in each hour.",
+                named(false),
                 name(worst.algorithm),
                 worst.scenario,
                 worst.two_leaders().round()
             ));
         }
-        caption
+        sentences.join(" ")
     }
 }
 
@@ -137,6 +143,7 @@ fn row(cell: &Cell) -> Vec<String> {
         cell.scenario.name().to_string(),
         name(cell.algorithm).to_string(),
         number(cell.two_leaders()),
+        number(cell.beside_still()),
         number(cell.no_leader()),
         span(cell.failover_p50),
         span(cell.failover_p99),

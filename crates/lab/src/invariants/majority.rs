@@ -1,6 +1,6 @@
 //! A minority never elects: who leads has heard a majority of its group since its term began.
 
-use super::{Fact, Invariant};
+use super::{Backing, Fact, Invariant};
 
 /// Needs no memory: the world counts who was heard.
 #[derive(Debug, Default)]
@@ -11,10 +11,12 @@ impl Invariant for Majority {
 
     fn see(&mut self, _now: u64, fact: &Fact<'_>) -> Result<(), String> {
         match *fact {
-            Fact::Leads { place, term, heard, majority } if heard < majority => Err(format!(
-                "member {} leads in term {term} and has heard {heard} since it began, itself included; a majority is {majority}",
-                place + 1
-            )),
+            Fact::Leads { place, term, backing: Backing { heard, majority, .. } } if heard < majority => {
+                Err(format!(
+                    "member {} leads in term {term} and has heard {heard} since it began, itself included; a majority is {majority}",
+                    place + 1
+                ))
+            }
             Fact::Leads { .. }
             | Fact::Extended { .. }
             | Fact::Instant(_)

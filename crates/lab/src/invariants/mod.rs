@@ -4,6 +4,7 @@ mod agreement;
 mod guarded_writes;
 mod liveness;
 mod majority;
+mod no_witness;
 mod one_actor;
 mod one_leader_per_term;
 mod one_lease;
@@ -34,6 +35,24 @@ pub(crate) struct Acting {
     pub(crate) number: u64,
     /// When its own clock tells it to stop, in true time.
     pub(crate) until: u64,
+    /// Its process stands still, and its work with it. It may go on at any instant.
+    pub(crate) still: bool,
+}
+
+/// What a leadership rests on, as the world saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Backing {
+    /// How many of the members, itself included, it has heard since that term began there.
+    pub(crate) heard: usize,
+    /// How many are a majority.
+    pub(crate) majority: usize,
+    /// Whether it is a member that may lead.
+    pub(crate) may_lead: bool,
+}
+
+impl Backing {
+    /// A store asks nobody.
+    pub(crate) const BY_A_STORE: Backing = Backing { heard: 1, majority: 1, may_lead: true };
 }
 
 /// Something that happened, as far as a promise is about it.
@@ -45,10 +64,8 @@ pub(crate) enum Fact<'a> {
         place: u8,
         /// Under which term or epoch.
         term: u64,
-        /// How many of the group, itself included, it has heard since that term began there.
-        heard: usize,
-        /// How many are a majority.
-        majority: usize,
+        /// On what.
+        backing: Backing,
     },
     /// A machine says that a leadership is longer.
     Extended {
@@ -117,6 +134,7 @@ pub(crate) struct Invariants {
     one_actor: one_actor::OneActor,
     rising_tokens: rising_tokens::RisingTokens,
     majority: majority::Majority,
+    no_witness: no_witness::NoWitness,
     guarded_writes: guarded_writes::GuardedWrites,
     one_lease: one_lease::OneLease,
     stays_lost: stays_lost::StaysLost,
@@ -132,6 +150,7 @@ impl Invariants {
             one_actor: Default::default(),
             rising_tokens: Default::default(),
             majority: Default::default(),
+            no_witness: Default::default(),
             guarded_writes: Default::default(),
             one_lease: Default::default(),
             stays_lost: Default::default(),
@@ -142,6 +161,7 @@ impl Invariants {
 
     /// Shows a fact to every promise that is demanded. The first that is broken is returned.
     pub(crate) fn see(&mut self, now: u64, fact: &Fact<'_>) -> Result<(), Broken> {
+        ask(&mut self.no_witness, now, fact)?;
         if self.demands.safety {
             ask(&mut self.one_leader_per_term, now, fact)?;
             ask(&mut self.one_actor, now, fact)?;

@@ -8,7 +8,7 @@ use baton_peer::Random;
 
 use super::names::credential;
 use super::store::Swap;
-use crate::clock::Clock;
+use crate::place::Place;
 use crate::setup::Setup;
 
 /// The most answers that wait for a process that stands still.
@@ -38,6 +38,8 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) wish: Wish,
+    /// Whether it belongs to an election: the lease was over when it was sent, or has changed hands.
+    pub(super) elective: bool,
     /// Before its first attempt.
     pub(super) asked_at: Moment,
     /// Before its present attempt's question.
@@ -77,10 +79,7 @@ pub(super) struct Own {
 #[derive(Debug)]
 pub(super) struct Agent {
     pub(super) up: bool,
-    pub(super) life: u32,
-    pub(super) paused: bool,
-    pub(super) pause: u32,
-    pub(super) clock: Clock,
+    pub(super) place: Place,
     /// Counts its incarnations.
     pub(super) incarnation: u32,
     pub(super) credential: Credential,
@@ -89,6 +88,8 @@ pub(super) struct Agent {
     /// It gives back what it held, and does nothing else meanwhile.
     pub(super) leaving: Option<Epoch>,
     pub(super) request: Option<Request>,
+    /// The lease has changed hands since it looked last.
+    pub(super) is_told: bool,
     /// When to begin the next request.
     pub(super) next_at: Moment,
     /// When this credential first asked without being refused since.
@@ -97,37 +98,28 @@ pub(super) struct Agent {
     pub(super) failures: u32,
     pub(super) own: Option<Own>,
     pub(super) waiting: VecDeque<(u64, Reply)>,
-    /// When it wants to be woken, in true time.
-    pub(super) alarm_at: u64,
     /// Who leads, as far as it has seen.
     pub(super) believed: Option<u8>,
-    /// Work of a process that died, which its own clock has yet to stop: its number and its end.
-    pub(super) orphan: Option<(u64, Moment)>,
 }
 
 impl Agent {
     pub(super) fn new(setup: &Setup, place: usize, random: &mut Random) -> Agent {
-        let drift = setup.drift_ppm.get(place).copied().unwrap_or(0);
         Agent {
             up: false,
-            life: 0,
-            paused: false,
-            pause: 0,
-            clock: Clock::new(0, random.between(1, 1 << 50), drift),
+            place: Place::new(setup, place, random),
             incarnation: 0,
             credential: credential(place, 0),
             observer: Observer::default(),
             lead: None,
             leaving: None,
             request: None,
+            is_told: false,
             next_at: Moment::default(),
             line_asked_at: None,
             failures: 0,
             own: None,
             waiting: VecDeque::new(),
-            alarm_at: u64::MAX,
             believed: None,
-            orphan: None,
         }
     }
 

@@ -14,14 +14,14 @@ use super::{Event, LeaseWorld, small};
 /// How often a candidate looks even if nobody tells it of a change.
 pub(super) const LOOK_AGAIN: Span = Span::secs(10);
 /// How long one question may take.
-const PATIENCE: Span = Span::secs(5);
+pub(super) const PATIENCE: Span = Span::secs(5);
 /// How often an attempt of a request that is no renewal is repeated.
-const RETRIES: u32 = 8;
+pub(super) const RETRIES: u32 = 8;
 
 impl LeaseWorld<'_> {
     /// An agent is woken: its lease has ended, its patience has, or it is time for its next request.
     pub(super) fn alarm(&mut self, place: usize) {
-        let now = self.agents[place].clock.at(self.now);
+        let now = self.agents[place].place.clock.at(self.now);
         if self.agents[place].lead.as_ref().is_some_and(|lead| now >= lead.tenure.deadline()) {
             self.lose(place, "its lease has run out");
         }
@@ -38,7 +38,7 @@ impl LeaseWorld<'_> {
     /// Begins the request that is due.
     fn begin(&mut self, place: usize) {
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         let wish = match (&agent.lead, agent.leaving) {
             (Some(_), _) => Wish::Renew,
             (None, Some(_)) => Wish::Leave(None),
@@ -49,8 +49,14 @@ impl LeaseWorld<'_> {
 
     /// Begins a request. A renewal begins with what the agent itself wrote last, if that is known; everything else with a look.
     pub(super) fn ask(&mut self, place: usize, wish: Wish, now: Moment) {
+        let elective = match wish {
+            Wish::Look => std::mem::take(&mut self.agents[place].is_told),
+            Wish::Acquire | Wish::Leave(_) => true,
+            Wish::Renew => false,
+        };
         self.agents[place].request = Some(Request {
             wish,
+            elective,
             asked_at: now,
             tried_at: now,
             number: 0,
@@ -75,15 +81,17 @@ impl LeaseWorld<'_> {
     /// Sends the question of an attempt.
     fn look(&mut self, place: usize) {
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         self.be_patient(place, now);
         let number = self.next_number();
         let agent = &mut self.agents[place];
-        let life = agent.life;
+        let life = agent.place.life;
+        let mut elective = false;
         if let Some(request) = &mut agent.request {
             (request.tried_at, request.number, request.sent) = (now, number, None);
+            elective = request.elective;
         }
-        self.ledger.sent("read");
+        self.ledger.sent("read", elective);
         self.send(place, Event::Read { from: small(place), life, number });
     }
 
@@ -113,10 +121,10 @@ impl LeaseWorld<'_> {
     /// The store's answer arrives.
     pub(super) fn answered(&mut self, place: usize, life: u32, number: u64, reply: Reply) {
         let agent = &mut self.agents[place];
-        if !agent.up || agent.life != life {
+        if !agent.up || agent.place.life != life {
             return;
         }
-        if agent.paused {
+        if agent.place.paused {
             if agent.waiting.len() < MAX_WAITING {
                 agent.waiting.push_back((number, reply));
             }
@@ -128,8 +136,9 @@ impl LeaseWorld<'_> {
 
     pub(super) fn take_in(&mut self, place: usize, number: u64, reply: Reply) {
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         let Some(request) = agent.request.as_mut().filter(|request| request.number == number) else { return };
+        self.ledger.sent("answer", request.elective);
         match reply {
             Reply::Read { document, version, age } => {
                 let age = match (&document, age) {
@@ -162,12 +171,17 @@ impl LeaseWorld<'_> {
     /// What a candidate does after a look: it waits, or asks, with what it has just read.
     fn judge(&mut self, place: usize, document: Option<&Arc<Document>>, version: u64, age: Span) {
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
-        let Some(request) = agent.request.take() else { return };
+        let now = agent.place.clock.at(self.now);
+        let Some(mut request) = agent.request.take() else { return };
         agent.failures = 0;
         let mine = agent.credential.incarnation;
         let holder = document.and_then(|document| document.lease_holder());
         let remaining = document.map_or(Span::ZERO, |document| document.lease_remaining(age));
+        // A look that found the lease over, or about to be when it was answered, was the first step of an election, with its answer.
+        if !request.elective && remaining <= now.since(request.tried_at) {
+            request.elective = true;
+            self.ledger.statistics.elective += 2;
+        }
         let own = document
             .and_then(|document| document.leader.as_ref())
             .is_some_and(|leader| leader.incarnation == mine);
@@ -190,7 +204,7 @@ impl LeaseWorld<'_> {
         age: Span,
         read: bool,
     ) -> bool {
-        let wall = self.agents[place].clock.wall(self.now);
+        let wall = self.agents[place].place.clock.wall(self.now);
         let Some(request) = &self.agents[place].request else { return false };
         let command = self.command(place, request.wish);
         self.ledger.statistics.steps += 1;
@@ -235,8 +249,9 @@ impl LeaseWorld<'_> {
         let Some(request) = &mut agent.request else { return };
         request.number = number;
         request.sent = Some((swap.clone(), answer));
-        let (from, life) = (small(place), agent.life);
-        self.ledger.sent("swap");
+        let elective = request.elective;
+        let (from, life) = (small(place), agent.place.life);
+        self.ledger.sent("swap", elective);
         let (longest, permille) = self.setup.stumble;
         if !self.healed && permille > 0 && self.random.below(1_000) < 10 * u64::from(permille) {
             let held_up = self.random.below(longest.as_nanos());
@@ -257,7 +272,7 @@ impl LeaseWorld<'_> {
     /// Nobody answers: whether a swap was done is not known.
     fn unanswered(&mut self, place: usize) {
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         let Some(request) = &mut agent.request else { return };
         request.failed += 1;
         request.unknown = request.sent.take().or(request.unknown.take());
@@ -290,7 +305,7 @@ impl LeaseWorld<'_> {
     /// A request is done: what it was answered, and what it wrote if it wrote anything.
     fn concluded(&mut self, place: usize, wrote: Option<(&Swap, u64)>, answer: Answer) {
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         agent.failures = 0;
         agent.own = wrote.filter(|(swap, _)| swap.restarts).map(|(swap, version)| Own {
             document: Arc::clone(&swap.next),
@@ -312,6 +327,7 @@ impl LeaseWorld<'_> {
             Answer::Ended { .. }
             | Answer::Checkpointed { .. }
             | Answer::Acknowledged { .. }
+            | Answer::Signed { .. }
             | Answer::Done { .. } => unreachable!("no agent asks for that: {answer:?}"),
         }
     }
@@ -319,7 +335,7 @@ impl LeaseWorld<'_> {
     fn refused(&mut self, place: usize, refusal: &Refusal) {
         let wait_longer = Span::nanos(self.random.below(1_000_000_000));
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         let Some(request) = agent.request.take() else { return };
         match request.wish {
             Wish::Look | Wish::Acquire => {
@@ -336,6 +352,9 @@ impl LeaseWorld<'_> {
                     | Refusal::AwaitingApproval { .. }
                     | Refusal::WrongKey { .. }
                     | Refusal::UnknownElection { .. }
+                    | Refusal::NoSuchItem { .. }
+                    | Refusal::OutOfTurn { .. }
+                    | Refusal::Exhausted { .. }
                     | Refusal::Invalid { .. } => LOOK_AGAIN,
                 };
                 agent.next_at = now + wait.min(LOOK_AGAIN.plus(wait_longer)).max(Span::millis(1));
@@ -346,19 +365,20 @@ impl LeaseWorld<'_> {
     }
 
     /// An agent hears that something changed: a candidate looks at once.
-    pub(super) fn told(&mut self, place: usize, life: u32) {
+    pub(super) fn told(&mut self, place: usize, life: u32, elective: bool) {
         let agent = &mut self.agents[place];
-        let idle = agent.up && agent.life == life && !agent.paused && agent.request.is_none();
+        let idle = agent.up && agent.place.life == life && !agent.place.paused && agent.request.is_none();
         if idle && agent.lead.is_none() && agent.leaving.is_none() {
-            agent.next_at = agent.clock.at(self.now);
+            agent.next_at = agent.place.clock.at(self.now);
+            agent.is_told |= elective;
             self.set_alarm(place);
         }
     }
 
     pub(super) fn set_alarm(&mut self, place: usize) {
         let agent = &mut self.agents[place];
-        agent.alarm_at = if agent.up && !agent.paused {
-            agent.clock.when(agent.wakes_at()).max(self.now)
+        agent.place.alarm_at = if agent.up && !agent.place.paused {
+            agent.place.clock.when(agent.wakes_at()).max(self.now)
         } else {
             u64::MAX
         };

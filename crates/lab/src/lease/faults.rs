@@ -5,11 +5,12 @@ use baton_election::{Command, Credential, Epoch, Observer, Span, WallTime, decid
 
 use std::sync::Arc;
 
+use super::ask::{PATIENCE, RETRIES};
 use super::store::Swap;
 use super::{Event, LeaseWorld, small};
-use crate::clock::Clock;
 use crate::fault::{Fault, Whom};
 use crate::network::Links;
+use crate::place::Orphan;
 use crate::timeline::What;
 
 impl LeaseWorld<'_> {
@@ -18,69 +19,81 @@ impl LeaseWorld<'_> {
         self.ledger.note(None, || What::Fault(fault.to_string()));
         match fault {
             Fault::Cut(links) => self.set_links(links.clone()),
-            Fault::Isolate { whom, outbound, inbound } => {
-                let place = self.find(*whom);
-                self.ledger.strike(small(place));
-                let mut links = self.links.clone();
-                links.isolate(place, *outbound, *inbound);
-                self.set_links(links);
-            }
             Fault::Mend => self.set_links(Links::whole(self.agents.len() + 1)),
             Fault::Weather(network) => self.network = *network,
+            Fault::Rate { whom: Whom::Place(place), drift_ppm }
+                if usize::from(*place) == self.agents.len() =>
+            {
+                self.store.clock.set_rate(self.now, *drift_ppm);
+            }
+            Fault::Isolate { whom, outbound, inbound } => {
+                self.befall(*whom, |world, place| world.isolate(place, *outbound, *inbound));
+            }
             // An agent's disk holds nothing that counts.
             Fault::Crash { whom, disk: _, reboot, down } => {
-                let place = self.find(*whom);
-                self.crash(place, *reboot, *down);
+                self.befall(*whom, |world, place| world.crash(place, *reboot, *down));
             }
-            Fault::Pause { whom, span } => {
-                let place = self.find(*whom);
-                self.pause(place, *span);
+            Fault::Pause { whom, span } => self.befall(*whom, |world, place| world.pause(place, *span)),
+            Fault::Rate { whom, drift_ppm } => {
+                self.befall(*whom, |world, place| world.set_rate(place, *drift_ppm));
             }
-            Fault::Rate { whom, drift_ppm } => self.set_rate(*whom, *drift_ppm),
             Fault::WallJump { whom, by_ms } => {
-                let place = self.find(*whom);
-                self.agents[place].clock.jump_wall(*by_ms);
+                self.befall(*whom, |world, place| world.agents[place].place.clock.jump_wall(*by_ms));
             }
             Fault::HandOver { to } => self.hand_over(*to),
             Fault::Depose => self.depose(),
             Fault::StoreDown { span } => self.store.down_until = self.now + span.as_nanos(),
             Fault::StoreRestart => self.store.restart(self.now),
             // The store's disk is a matter of the store's own tests, and the agents are no group.
-            Fault::SlowDisk { .. } | Fault::Members { .. } => {}
+            Fault::SlowDisk { .. } | Fault::Waits { .. } | Fault::Members { .. } | Fault::Alter { .. } => {}
         }
+    }
+
+    /// Something goes wrong at a place, if there is such a one.
+    fn befall(&mut self, whom: Whom, blow: impl FnOnce(&mut Self, usize)) {
+        if let Some(place) = whom.among(self.agents.len(), self.leader()) {
+            blow(self, place);
+        }
+    }
+
+    fn isolate(&mut self, place: usize, outbound: bool, inbound: bool) {
+        self.strike_leader(place);
+        let mut links = self.links.clone();
+        links.isolate(place, outbound, inbound);
+        self.set_links(links);
+    }
+
+    /// Who leads in a process that is up.
+    fn leader(&self) -> Option<u8> {
+        let works = |place: usize, number| {
+            let lead = self.agents.get(place).and_then(|agent| agent.lead.as_ref());
+            lead.is_some_and(|lead| lead.number == number)
+        };
+        self.ledger.leader_that(works)
+    }
+
+    /// If that one leads, a fail-over is measured from here on.
+    fn strike_leader(&mut self, place: usize) {
+        let clock = &self.agents[place].place.clock;
+        let full = clock.when(self.setup.timing.margins.deadline(clock.at(self.now), self.setup.ttl));
+        self.ledger.strike(small(place), full);
     }
 
     fn set_links(&mut self, links: Links) {
-        let whole = links == Links::whole(self.agents.len() + 1);
-        if whole != (self.links == Links::whole(self.agents.len() + 1)) {
-            self.ledger.note(None, || What::Links { whole });
-        }
+        self.ledger.relinked(&self.links, &links);
         self.links = links;
-    }
-
-    fn find(&self, whom: Whom) -> usize {
-        let places = self.agents.len();
-        match whom {
-            Whom::Place(place) => usize::from(place) % places,
-            Whom::Leader(otherwise) => usize::from(self.ledger.leader().unwrap_or(otherwise)) % places,
-            Whom::Follower(first) => {
-                let leader = self.ledger.leader().map(usize::from);
-                let first = usize::from(first) % places;
-                if Some(first) == leader { (first + 1) % places } else { first }
-            }
-        }
     }
 
     /// A process starts.
     pub(super) fn start(&mut self, place: usize, life: u32) {
         let agent = &mut self.agents[place];
-        if agent.up || agent.life != life {
+        if agent.up || agent.place.life != life {
             return;
         }
-        agent.life += 1;
-        (agent.up, agent.paused) = (true, false);
+        agent.place.life += 1;
+        (agent.up, agent.place.paused) = (true, false);
         agent.observer = Observer::default();
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         agent.begin_anew(place, now);
         self.ledger.note(Some(small(place)), || What::Started("a new incarnation"));
         self.set_alarm(place);
@@ -88,43 +101,53 @@ impl LeaseWorld<'_> {
 
     /// A process dies. Its work goes on until its own clock stops it, or whoever keeps it ends it and gives the lease back.
     fn crash(&mut self, place: usize, reboot: bool, down: Span) {
-        self.ledger.strike(small(place));
-        let kept_by_another = self.random.below(2) == 0;
-        let agent = &mut self.agents[place];
-        if !agent.up {
+        if !self.agents[place].up {
             return;
         }
-        (agent.up, agent.paused, agent.believed) = (false, false, None);
+        self.strike_leader(place);
+        let kept_by_another = self.random.below(2) == 0;
+        let agent = &mut self.agents[place];
+        (agent.up, agent.place.paused, agent.believed) = (false, false, None);
         agent.request = None;
         agent.waiting.clear();
-        let (lead, life, credential) = (agent.lead.take(), agent.life, agent.credential);
+        let (lead, life, credential) = (agent.lead.take(), agent.place.life, agent.credential);
         if let Some(lead) = lead {
             if reboot || kept_by_another {
                 self.ledger.ended(lead.number);
             } else {
-                agent.orphan = Some((lead.number, lead.tenure.deadline()));
+                let until = lead.tenure.deadline();
+                agent.place.orphan = Some(Orphan { number: lead.number, until });
+                self.ledger.stands_still(lead.number, false);
             }
             if kept_by_another && !reboot {
                 let delay = self.network.delay(&mut self.random).as_nanos();
-                let orphaned = Event::Orphaned { credential, epoch: lead.epoch };
-                self.queue.put(self.now + delay, orphaned);
+                let (place, epoch) = (small(place), lead.epoch);
+                self.queue.put(self.now + delay, Event::Orphaned { place, credential, epoch, failed: 0 });
             }
         }
-        if reboot {
-            let (boot, drift) = (self.random.between(1, 1 << 40), self.setup.drift_ppm.get(place));
-            let agent = &mut self.agents[place];
-            if let Some((orphan, _)) = agent.orphan.take() {
-                self.ledger.ended(orphan);
-            }
-            agent.clock = Clock::new(self.now, boot, drift.copied().unwrap_or(0));
+        if reboot && let Some(orphan) = self.agents[place].place.reboot(self.now, &mut self.random) {
+            self.ledger.ended(orphan.number);
         }
         self.set_alarm(place);
         self.ledger.note(Some(small(place)), || What::Crashed);
         self.queue.put(self.now + down.as_nanos(), Event::Restarts { place: small(place), life });
     }
 
-    /// The lease of a leader that is gone is given back, if the store can be reached.
-    pub(super) fn release_orphaned(&mut self, credential: Credential, epoch: Epoch) {
+    /// The lease of a leader that is gone is given back, if the store can be reached from there; otherwise it is tried again, like every
+    /// request.
+    pub(super) fn release_orphaned(&mut self, place: u8, credential: Credential, epoch: Epoch, failed: u32) {
+        let (here, store) = (usize::from(place), self.agents.len());
+        let reached = self.links.open(here, store)
+            && self.links.open(store, here)
+            && self.now >= self.store.down_until
+            && self.network.travel(&mut self.random).is_some();
+        if !reached {
+            if failed < RETRIES {
+                let again = self.now + PATIENCE.min(self.setup.ttl).as_nanos();
+                self.queue.put(again, Event::Orphaned { place, credential, epoch, failed: failed + 1 });
+            }
+            return;
+        }
         let command = Command::Release(Release { epoch, credential, reason: None, orphaned: true });
         self.decide_there(&command);
     }
@@ -153,14 +176,16 @@ impl LeaseWorld<'_> {
     }
 
     fn pause(&mut self, place: usize, span: Span) {
-        self.ledger.strike(small(place));
-        let agent = &mut self.agents[place];
-        if !agent.up || agent.paused {
+        let agent = &self.agents[place];
+        if !agent.up || agent.place.paused {
             return;
         }
-        agent.paused = true;
-        agent.pause += 1;
-        let pause = agent.pause;
+        self.strike_leader(place);
+        let agent = &mut self.agents[place];
+        let pause = agent.place.stand_still();
+        if let Some(lead) = &agent.lead {
+            self.ledger.stands_still(lead.number, true);
+        }
         self.set_alarm(place);
         self.ledger.note(Some(small(place)), || What::Paused);
         self.queue.put(self.now + span.as_nanos(), Event::Resumes { place: small(place), pause });
@@ -169,10 +194,12 @@ impl LeaseWorld<'_> {
     /// A pause ends: what waits is taken in, before or after a look at the clock.
     pub(super) fn resume(&mut self, place: usize, pause: u32) {
         let agent = &mut self.agents[place];
-        if !agent.paused || agent.pause != pause {
+        if !agent.place.go_on(pause) {
             return;
         }
-        agent.paused = false;
+        if let Some(lead) = &agent.lead {
+            self.ledger.stands_still(lead.number, false);
+        }
         self.ledger.note(Some(small(place)), || What::Resumed);
         if self.random.below(2) == 0 {
             self.alarm(place);
@@ -183,17 +210,13 @@ impl LeaseWorld<'_> {
         self.set_alarm(place);
     }
 
-    fn set_rate(&mut self, whom: Whom, drift_ppm: i32) {
-        if whom == Whom::Place(small(self.agents.len())) {
-            self.store.clock.set_rate(self.now, drift_ppm);
-            return;
-        }
-        let place = self.find(whom);
+    fn set_rate(&mut self, place: usize, drift_ppm: i32) {
         let agent = &mut self.agents[place];
-        agent.clock.set_rate(self.now, drift_ppm);
+        agent.place.clock.set_rate(self.now, drift_ppm);
         let work = agent.lead.as_ref().map(|lead| (lead.number, lead.tenure.deadline()));
-        for (number, deadline) in [work, agent.orphan].into_iter().flatten() {
-            self.ledger.moved(number, agent.clock.when(deadline));
+        let orphan = agent.place.orphan.map(|orphan| (orphan.number, orphan.until));
+        for (number, until) in [work, orphan].into_iter().flatten() {
+            self.ledger.moved(number, agent.place.clock.when(until));
         }
         self.set_alarm(place);
     }
@@ -205,8 +228,10 @@ impl LeaseWorld<'_> {
         self.network = self.setup.calm;
         self.store.down_until = self.now;
         for place in 0..self.agents.len() {
-            let (pause, life) = (self.agents[place].pause, self.agents[place].life);
-            self.resume(place, pause);
+            let (pause, life) = (self.agents[place].place.pause(), self.agents[place].place.life);
+            if let Some(pause) = pause {
+                self.resume(place, pause);
+            }
             if life > 0 {
                 self.start(place, life);
             }

@@ -4,7 +4,7 @@ use baton_election::{Epoch, Moment, Span, Standing, Tenure};
 
 use super::agent::{Lead, Wish};
 use super::{Event, LeaseWorld, small};
-use crate::invariants::Fact;
+use crate::invariants::{Backing, Fact};
 use crate::timeline::What;
 
 impl LeaseWorld<'_> {
@@ -12,7 +12,7 @@ impl LeaseWorld<'_> {
     pub(super) fn granted(&mut self, place: usize, epoch: Epoch, ttl: Span, asked_at: Moment) {
         let margins = self.setup.timing.margins;
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         let mut tenure = Tenure::granted(asked_at, ttl, margins);
         agent.line_asked_at = None;
         if tenure.standing(now) == Standing::Lost {
@@ -23,8 +23,8 @@ impl LeaseWorld<'_> {
         }
         agent.believed = Some(small(place));
         agent.next_at = tenure.renew_at();
-        let until = agent.clock.when(tenure.deadline());
-        let number = self.ledger.leads(small(place), epoch.0, until, 1, 1);
+        let until = agent.place.clock.when(tenure.deadline());
+        let number = self.ledger.leads(small(place), epoch.0, until, Backing::BY_A_STORE);
         self.agents[place].lead = Some(Lead { tenure, epoch, number, leaving: false });
         self.queue.put(self.now, Event::Works { place: small(place), number });
     }
@@ -32,7 +32,7 @@ impl LeaseWorld<'_> {
     /// A renewal was answered.
     pub(super) fn renewed(&mut self, place: usize, epoch: Epoch, asked_at: Moment) {
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         let Some(lead) = &mut agent.lead else { return };
         let ended = now >= lead.tenure.deadline();
         let standing = lead.tenure.renewed(asked_at, now);
@@ -41,7 +41,7 @@ impl LeaseWorld<'_> {
         }
         lead.epoch = epoch;
         agent.next_at = lead.tenure.renew_at().max(now);
-        let (number, until) = (lead.number, agent.clock.when(lead.tenure.deadline()));
+        let (number, until) = (lead.number, agent.place.clock.when(lead.tenure.deadline()));
         self.ledger.see(&Fact::Extended { place: small(place), term: epoch.0, ended });
         self.ledger.extended(number, until);
     }
@@ -49,7 +49,7 @@ impl LeaseWorld<'_> {
     /// It is over: the work stops, and the agent stands again under a new name.
     pub(super) fn lose(&mut self, place: usize, why: &'static str) {
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         let Some(mut lead) = agent.lead.take() else { return };
         lead.tenure.end();
         agent.begin_anew(place, now);
@@ -60,12 +60,12 @@ impl LeaseWorld<'_> {
     /// A leader writes, and will again.
     pub(super) fn work(&mut self, place: usize, number: u64) {
         let agent = &self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         let Some(lead) = agent.lead.as_ref().filter(|lead| lead.number == number) else { return };
         if !self.ledger.acts(number) || lead.leaving {
             return;
         }
-        if !agent.paused && lead.tenure.ensures(now, Span::ZERO) {
+        if !agent.place.paused && lead.tenure.ensures(now, Span::ZERO) {
             // The check is made, then the write is under way for as long as the network likes.
             let token = lead.epoch;
             let delay = self.network.delay(&mut self.random).as_nanos();
@@ -88,13 +88,13 @@ impl LeaseWorld<'_> {
     /// Its work has stopped: it gives the lease back.
     pub(super) fn stopped(&mut self, place: usize, number: u64, to: Option<u8>) {
         let agent = &mut self.agents[place];
-        let now = agent.clock.at(self.now);
+        let now = agent.place.clock.at(self.now);
         let Some(lead) = agent.lead.take_if(|lead| lead.number == number) else { return };
         self.ledger.ended(number);
         agent.leaving = Some(lead.epoch);
         agent.request = None;
         let to = to.filter(|to| usize::from(*to) < self.agents.len() && usize::from(*to) != place);
-        if self.agents[place].paused {
+        if self.agents[place].place.paused {
             self.agents[place].next_at = now;
         } else {
             self.ask(place, Wish::Leave(to), now);

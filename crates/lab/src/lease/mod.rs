@@ -20,9 +20,10 @@ use baton_election::{Credential, Document, Epoch};
 use baton_peer::Random;
 
 use crate::fault::Fault;
-use crate::invariants::{Demands, Fact};
+use crate::invariants::Demands;
 use crate::ledger::Ledger;
 use crate::network::{Links, Network};
+use crate::place::next_alarm;
 use crate::queue::Queue;
 use crate::setup::{Outcome, Setup};
 use crate::stage::{Stage, play};
@@ -45,7 +46,7 @@ enum Event {
     /// An answer reaches its agent.
     Answers { to: u8, life: u32, number: u64, reply: Reply },
     /// An agent hears that something changed.
-    Told { to: u8, life: u32 },
+    Told { to: u8, life: u32, elective: bool },
     /// A pause ends.
     Resumes { place: u8, pause: u32 },
     /// A process starts again.
@@ -64,8 +65,8 @@ enum Event {
         document: Option<Arc<Document>>,
         age: baton_election::Span,
     },
-    /// Whoever ended a dead leader's work gives its lease back.
-    Orphaned { credential: Credential, epoch: Epoch },
+    /// Whoever ended a dead leader's work gives its lease back, for so many times in vain.
+    Orphaned { place: u8, credential: Credential, epoch: Epoch, failed: u32 },
 }
 
 /// Agents, their store, and the time.
@@ -120,15 +121,8 @@ impl<'s> LeaseWorld<'s> {
         world
     }
 
-    /// Who wants to be woken next, and when.
     fn next_alarm(&self) -> (u64, usize) {
-        let mut first = (u64::MAX, 0);
-        for (place, agent) in self.agents.iter().enumerate() {
-            if agent.alarm_at < first.0 {
-                first = (agent.alarm_at, place);
-            }
-        }
-        first
+        next_alarm(self.agents.iter().map(|agent| &agent.place))
     }
 }
 
@@ -152,7 +146,7 @@ impl Stage for LeaseWorld<'_> {
             Event::Swap { from, life, number, swap } => self.store_swaps(from, life, number, swap),
             Event::Sends { from, life, number, swap } => self.send_swap(from, life, number, swap),
             Event::Answers { to, life, number, reply } => self.answered(usize::from(to), life, number, reply),
-            Event::Told { to, life } => self.told(usize::from(to), life),
+            Event::Told { to, life, elective } => self.told(usize::from(to), life, elective),
             Event::Resumes { place, pause } => self.resume(usize::from(place), pause),
             Event::Restarts { place, life } => self.start(usize::from(place), life),
             Event::Works { place, number } => self.work(usize::from(place), number),
@@ -161,7 +155,9 @@ impl Stage for LeaseWorld<'_> {
             Event::Admits { place, token, number, document, age } => {
                 self.fence_decides(place, token, number, document.as_deref(), age);
             }
-            Event::Orphaned { credential, epoch } => self.release_orphaned(credential, epoch),
+            Event::Orphaned { place, credential, epoch, failed } => {
+                self.release_orphaned(place, credential, epoch, failed);
+            }
         }
     }
 
@@ -173,10 +169,14 @@ impl Stage for LeaseWorld<'_> {
         self.mend_all();
     }
 
-    fn conclude(&mut self) {
+    fn astray(&self) -> (usize, usize) {
         let leader = self.ledger.leader();
         let astray = self.agents.iter().filter(|agent| leader.is_none() || agent.believed != leader).count();
-        self.ledger.see(&Fact::Over { astray, all: self.agents.len() });
+        (astray, self.agents.len())
+    }
+
+    fn has_preferences(&self) -> bool {
+        false
     }
 
     fn demands_a_leader(&self) -> bool {

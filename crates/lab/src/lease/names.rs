@@ -69,6 +69,8 @@ impl Names {
             noticed: None,
             offer: false,
             contact: None,
+            region: None,
+            failing: Default::default(),
         })
     }
 
@@ -80,6 +82,7 @@ impl Names {
             detail: "drill".to_string(),
             by: self.watcher.clone(),
             credential: None,
+            number: None,
         })
     }
 }

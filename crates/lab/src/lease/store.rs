@@ -124,6 +124,10 @@ impl LeaseWorld<'_> {
 
     /// Swaps, shows it to all promises, and tells who watches.
     pub(super) fn apply(&mut self, swap: &Swap) -> bool {
+        let holder = |document: Option<&Document>| {
+            document.and_then(Document::lease_holder).map(|holder| holder.incarnation)
+        };
+        let elective = holder(self.store.document.as_deref()) != holder(Some(&swap.next));
         let Some(fact) = self.store.swap(self.now, swap) else { return false };
         self.ledger.statistics.kept += 1;
         self.ledger.see(&fact);
@@ -136,11 +140,12 @@ impl LeaseWorld<'_> {
                 .note(None, || What::Kept(format!("epoch {epoch}, beat {beat}, the lease is {holder}'s")));
         }
         for to in 0..self.agents.len() {
+            self.ledger.sent("told", elective);
             // A watch is a convenience: some changes are not told of.
             if self.links.open(self.agents.len(), to)
                 && let Some(delay) = self.network.travel(&mut self.random)
             {
-                let told = Event::Told { to: small(to), life: self.agents[to].life };
+                let told = Event::Told { to: small(to), life: self.agents[to].place.life, elective };
                 self.queue.put(self.now + delay.as_nanos(), told);
             }
         }

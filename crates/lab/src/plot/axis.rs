@@ -33,6 +33,12 @@ impl Axis {
         Axis { label: label.to_string(), unit, scale: Scale::Log }
     }
 
+    /// About so many round numbers from zero to this one, as they are written beside the axis.
+    pub(crate) fn ticks_until(&self, high: f64, wanted: u32) -> Vec<(f64, String)> {
+        let (ticks, _) = self.linear_ticks(0.0, high, wanted);
+        ticks.into_iter().filter(|tick| *tick <= high).map(|tick| (tick, self.unit.tick(tick))).collect()
+    }
+
     /// Whether the number has a place on this axis.
     pub(super) fn holds(&self, value: f64) -> bool {
         value.is_finite() && (self.scale == Scale::Linear || value > 0.0)

@@ -39,7 +39,7 @@ fn polygon(corners: &[(f64, f64)]) -> String {
 }
 
 /// How wide a text of 12 pixels is at most, as fonts go.
-pub(super) fn width(text: &str) -> f64 {
+pub(crate) fn width(text: &str) -> f64 {
     let width = |c: char| match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '(' | ')' | '[' | ']' | ' ' | 't'
         | 'f' | 'r' => 4.6,

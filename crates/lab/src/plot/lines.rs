@@ -192,10 +192,14 @@ fn closing(shape: &str) -> String {
 fn draw_marks(canvas: &mut Canvas, plot: &LinePlot, frame: &Frame) {
     let marks: Vec<&Mark> = plot.marks.iter().filter(|mark| plot.held(mark.at)).collect();
     let ((left, right), (bottom, top)) = (frame.x.pixels, frame.y.pixels);
-    // Above its ring, and above those that come after it, so that few curves run through a label.
+    let fits = |mark: &Mark| frame.x.at(mark.at.0) + 12.0 + legend::width(&mark.label) <= right;
+    // On the right above its ring, and above those that come after it; on the left below it: curves fall, and few run through a label there.
     let lift = |place: usize| u32::try_from(marks.len() - place).map_or(0.0, f64::from) * 15.0;
-    let wishes: Vec<f64> =
-        marks.iter().enumerate().map(|(place, mark)| frame.y.at(mark.at.1) - 6.0 - lift(place)).collect();
+    let wish = |(place, mark): (usize, &&Mark)| {
+        let shift = if fits(mark) { -6.0 - lift(place) } else { 14.0 };
+        frame.y.at(mark.at.1) + shift
+    };
+    let wishes: Vec<f64> = marks.iter().enumerate().map(wish).collect();
     let places = legend::spread(&wishes, 15.0, (top + 12.0, bottom - 4.0));
     for (mark, &label_y) in marks.iter().zip(&places) {
         let (x, y) = (frame.x.at(mark.at.0), frame.y.at(mark.at.1));
@@ -207,10 +211,9 @@ fn draw_marks(canvas: &mut Canvas, plot: &LinePlot, frame: &Frame) {
             mark.at.0,
             mark.at.1
         ));
-        let fits = x + 12.0 + legend::width(&mark.label) <= right;
         let (label_x, anchor) =
-            if fits { (x + 12.0, Anchor::Start) } else { ((x - 12.0).max(left), Anchor::End) };
-        canvas.text((label_x, label_y + 4.0), anchor, &format!("f{index}"), &mark.label);
+            if fits(mark) { (x + 12.0, Anchor::Start) } else { ((x - 12.0).max(left), Anchor::End) };
+        canvas.text((label_x, label_y + 4.0), anchor, &format!("f{index} halo"), &mark.label);
     }
 }
 

@@ -21,3 +21,6 @@ pub use lines::{LinePlot, Mark, Series, Stroke};
 pub use page::{Figure, Page, Plot, Section, Table};
 pub use svg::{Setting, escape};
 pub use unit::Unit;
+
+pub(crate) use legend::width;
+pub(crate) use unit::digits;

@@ -85,6 +85,8 @@ pub struct Table {
 /// Only what stands in the page itself is used, and of that only the style.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
+/// The heads of columns are broken into lines, so that no column is wider than its numbers; where a table is wider than the window all the same, a shadow
+/// at its edge says that there is more.
 const STYLE: &str = "\
 :root{color-scheme:light dark}*{box-sizing:border-box}\
 body{margin:0 auto;padding:1rem;max-width:72rem;background:#f6f8fa;color:#24292f;line-height:1.5;\
@@ -94,12 +96,17 @@ code{font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-s
 .figures{display:grid;gap:1rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));align-items:start}\
 figure{margin:0;padding:.75rem;background:#fff;border:1px solid #d8dee4;border-radius:8px}\
 figure svg{display:block;width:100%;height:auto}figcaption{margin-top:.5rem;font-size:.9rem;color:#57606a}\
-.table{overflow-x:auto;margin:1rem 0;background:#fff;border:1px solid #d8dee4;border-radius:8px;padding:.5rem .75rem}\
+.table{overflow-x:auto;margin:1rem 0;border:1px solid #d8dee4;border-radius:8px;padding:.5rem .75rem;--paper:#fff;--edge:#57606a66;\
+background:linear-gradient(90deg,var(--paper) 30%,transparent) 0 0/2.5rem 100% no-repeat local,\
+linear-gradient(270deg,var(--paper) 30%,transparent) 100% 0/2.5rem 100% no-repeat local,\
+linear-gradient(90deg,var(--edge),transparent) 0 0/.9rem 100% no-repeat scroll,\
+linear-gradient(270deg,var(--edge),transparent) 100% 0/.9rem 100% no-repeat scroll,var(--paper)}\
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums;width:100%}\
-caption{text-align:left;color:#57606a;padding:.25rem 0}th,td{text-align:right;padding:.2rem .6rem;white-space:nowrap;\
-border-bottom:1px solid #d8dee4}th:first-child,td:first-child,th.word,td.word{text-align:left}tr:last-child td{border-bottom:0}\
+caption{text-align:left;color:#57606a;padding:.25rem 0}th,td{text-align:right;padding:.2rem .6rem;\
+border-bottom:1px solid #d8dee4}td{white-space:nowrap}th{vertical-align:bottom}th:first-child,td:first-child,th.word,td.word{text-align:left}tr:last-child td{border-bottom:0}\
 footer{margin-top:2rem;font-size:.85rem;color:#57606a}\
-@media (prefers-color-scheme:dark){body{background:#010409;color:#e6edf3}figure,.table{background:#0d1117;border-color:#2b323b}\
+@media (prefers-color-scheme:dark){body{background:#010409;color:#e6edf3}figure{background:#0d1117}figure,.table{border-color:#2b323b}\
+.table{--paper:#0d1117;--edge:#9da7b366}\
 figcaption,caption,footer{color:#9da7b3}th,td{border-color:#2b323b}}";
 
 impl Page {
@@ -165,8 +172,11 @@ impl Table {
             self.rows.iter().filter_map(|row| row.get(column)).all(begins)
         };
         let class = |column: usize| if numeric(column) { "" } else { " class=\"word\"" };
-        let _ =
-            write!(html, "<div class=\"table\"><table>\n<caption>{}</caption>\n<tr>", escape(&self.caption));
+        let _ = write!(
+            html,
+            "<div class=\"table\" tabindex=\"0\"><table>\n<caption>{}</caption>\n<tr>",
+            escape(&self.caption)
+        );
         for (column, name) in self.head.iter().enumerate() {
             let _ = write!(html, "<th{} scope=\"col\">{}</th>", class(column), escape(name));
         }

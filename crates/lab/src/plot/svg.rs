@@ -28,14 +28,15 @@ pub(super) fn style() -> String {
     let mut css = String::from(
         ".plot{max-width:100%;height:auto;font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:12px}\
          .plot text{fill:#24292f}.plot .quiet{fill:#57606a}.plot .title{font-weight:600;font-size:14px}\
-         .plot .paper{fill:#fff}.plot .grid{stroke:#d8dee4}.plot .axis{stroke:#57606a}.plot path,.plot .key{fill:none}",
+         .plot .paper{fill:#fff}.plot .grid{stroke:#d8dee4}.plot .axis{stroke:#57606a}.plot path,.plot .key{fill:none}\
+         .plot .halo{paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}",
     );
     for (number, (light, _)) in INKS.iter().enumerate() {
         let _ = write!(css, ".plot .s{number}{{stroke:{light}}}.plot .f{number}{{fill:{light}}}");
     }
     css.push_str(
         "@media (prefers-color-scheme:dark){.plot text{fill:#e6edf3}.plot .quiet{fill:#9da7b3}.plot .paper{fill:#0d1117}\
-         .plot .grid{stroke:#2b323b}.plot .axis{stroke:#9da7b3}",
+         .plot .grid{stroke:#2b323b}.plot .axis{stroke:#9da7b3}.plot .halo{stroke:#0d1117}",
     );
     for (number, (_, dark)) in INKS.iter().enumerate() {
         let _ = write!(css, ".plot .s{number}{{stroke:{dark}}}.plot .f{number}{{fill:{dark}}}");

@@ -127,6 +127,8 @@ impl Elections {
             noticed: None,
             offer: false,
             contact: None,
+            region: None,
+            failing: Default::default(),
         });
         match self.decide(scope, &command, now)? {
             Err(Refusal::Held { remaining, .. }) => {

@@ -101,6 +101,8 @@ pub struct Load {
     pub store_operations: f64,
     /// What the store refused, since it had too much to do.
     pub store_refusals: f64,
+    /// What the store was asked, refused or not.
+    pub store_asked: f64,
     /// What the busiest process received.
     pub busiest_process: f64,
     /// Reports that no leader took, since it had too much to do.

@@ -20,7 +20,8 @@ pub fn table(outcomes: &[Outcome]) -> Table {
         "fail-over",
         "99% know",
         "all know",
-        "lost in peace",
+        "in peace: reports lost/s",
+        "leaderships lost",
     ];
     Table {
         caption: "A fleet in peace, and after the death of its leader (the busiest second)".to_string(),
@@ -44,6 +45,7 @@ fn row(outcome: &Outcome) -> Vec<String> {
         time(outcome.failover_s),
         time(outcome.most_know_s),
         time(outcome.all_know_s),
+        count(outcome.steady.reports_lost),
         outcome.lost_in_peace.to_string(),
     ]
 }
@@ -54,11 +56,11 @@ pub fn page(outcomes: &[Outcome], command: &str) -> Page {
         outcomes,
         (
             "scale-store",
-            "The store in the busiest second after a leader's death",
-            "store operations a second",
+            "What the store is asked in the busiest second after a leader's death",
+            "asked a second, refused or not",
         ),
         Unit::Count,
-        |outcome| Some(outcome.worst.store_operations + outcome.worst.store_refusals),
+        |outcome| Some(outcome.worst.store_asked),
         "Flat: every agent looks into the store and then bids, so that the rush grows with the fleet. Regional: only the dead leader's region and \
          the regions' leaders do.",
     );

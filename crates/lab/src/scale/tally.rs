@@ -80,6 +80,7 @@ impl Tally {
             messages: sum(|second| second.messages),
             store_operations: sum(|second| second.operations),
             store_refusals: sum(|second| second.refusals),
+            store_asked: sum(|second| second.operations + second.refusals),
             busiest_process: highest(seconds, |second| second.busiest),
             reports_lost: sum(|second| second.lost),
         }
@@ -92,6 +93,7 @@ impl Tally {
             messages: highest(seconds, |second| second.messages),
             store_operations: highest(seconds, |second| second.operations),
             store_refusals: highest(seconds, |second| second.refusals),
+            store_asked: highest(seconds, |second| second.operations + second.refusals),
             busiest_process: highest(seconds, |second| second.busiest),
             reports_lost: highest(seconds, |second| second.lost),
         }
@@ -109,4 +111,20 @@ fn highest(seconds: &[Second], of: fn(&Second) -> u64) -> f64 {
 
 fn number(count: u64) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_second_is_one_second() {
+        let mut tally = Tally::new(1);
+        let second = |number: u64| number * 1_000_000;
+        (0..5).for_each(|_| tally.operation(second(1)));
+        (0..7).for_each(|_| tally.refusal(second(2)));
+        tally.operation(second(2));
+        let worst = tally.worst(second(0), second(3));
+        assert_eq!((worst.store_operations, worst.store_refusals, worst.store_asked), (5.0, 7.0, 8.0));
+    }
 }

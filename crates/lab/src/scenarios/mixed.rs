@@ -34,8 +34,14 @@ fn strike(draw: &mut Draw<'_>, at: Span) {
             draw.add(at, Fault::Weather(network));
         }
         12 => {
-            let place = draw.place();
-            draw.add(at, Fault::Members { place });
+            // Several in a row: each must wait until a majority has the one before.
+            let times = 1 + draw.below(4);
+            let mut at = at;
+            for _ in 0..times {
+                let fault = change(draw);
+                draw.add(at, fault);
+                at = at.plus(draw.rounds(0, 20));
+            }
         }
         _ => {
             let span = draw.rounds(5, 200);
@@ -46,5 +52,15 @@ fn strike(draw: &mut Draw<'_>, at: Span) {
             };
             draw.add(at, fault);
         }
+    }
+}
+
+/// The list of members changes in one place.
+fn change(draw: &mut Draw<'_>) -> Fault {
+    let place = draw.place();
+    match draw.below(6) {
+        0 => Fault::Alter { place, priority: None },
+        1 => Fault::Alter { place, priority: Some(u8::try_from(draw.below(4)).unwrap_or(0)) },
+        _ => Fault::Members { place },
     }
 }

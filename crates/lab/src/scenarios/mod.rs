@@ -117,8 +117,6 @@ impl FromStr for Scenario {
 pub struct Frame {
     /// What elects.
     pub algorithm: Algorithm,
-    /// How many members begin.
-    pub members: u8,
     /// How many places there are for members.
     pub places: u8,
     /// The unit of time: the longest patience, or the lease.
@@ -201,7 +199,6 @@ mod tests {
         for algorithm in Algorithm::ALL {
             let frame = Frame {
                 algorithm,
-                members: 5,
                 places: 6,
                 round: Span::secs(20),
                 chaos: Span::secs(400),

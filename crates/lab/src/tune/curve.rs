@@ -7,7 +7,8 @@ const POINTS: u32 = 25;
 /// From the shortest fail-over that can be had to several times the wished one.
 pub(super) fn over(wish: &Wish) -> Vec<Tradeoff> {
     let (network, wished) = (&wish.network, seconds(wish.failover));
-    let shortest = lease::shortest(network).min(group::shortest(network, wish.nodes)).min(wished);
+    let group = group::shortest(network, wish.nodes).unwrap_or(f64::INFINITY);
+    let shortest = lease::shortest(network).min(group).min(wished);
     let longest = (wished * 6.0).max(shortest * 10.0);
     let step = (longest / shortest).powf(1.0 / f64::from(POINTS - 1));
     (0..POINTS)

@@ -7,8 +7,10 @@ use baton_peer::Timing;
 use super::network::{Network, Transport, seconds};
 use super::{Fails, FalseAlarms, span, tidy_down};
 
-/// Pre-vote, vote, and the first round of heartbeats.
-const ROUNDS_TO_ELECT: f64 = 3.0;
+/// Of Paxos: sounded, prepared, the last value accepted, and its own. Raft needs one fewer: pre-vote, vote, and the first round of heartbeats.
+const ROUNDS_TO_ELECT: f64 = 4.0;
+/// Of fewer members nobody is elected once the leader is dead: those that are left are no majority.
+pub(super) const FEWEST_TO_FAIL_OVER: usize = 3;
 /// Raft, §5.6: a timeout is an order of magnitude longer than a round trip.
 const TIMEOUT_ROUND_TRIPS: f64 = 10.0;
 /// As many heartbeats as a timeout may have.
@@ -31,10 +33,13 @@ pub struct GroupAdvice {
     pub false_alarms: FalseAlarms,
 }
 
-/// The shortest fail-over that a group allows.
-pub(crate) fn shortest(network: &Network, nodes: usize) -> f64 {
+/// The shortest fail-over that a group allows; none if there is never one.
+pub(crate) fn shortest(network: &Network, nodes: usize) -> Option<f64> {
+    if nodes < FEWEST_TO_FAIL_OVER {
+        return None;
+    }
     let longest_timeout = seconds(shortest_timeout(network)) * 1.25;
-    (candidacies(network, nodes) * longest_timeout + rounds(network)) * 1.1
+    Some((candidacies(network, nodes) * longest_timeout + rounds(network)) * 1.1)
 }
 
 fn shortest_timeout(network: &Network) -> Span {
@@ -67,6 +72,9 @@ fn candidacies(network: &Network, nodes: usize) -> f64 {
 
 /// The longest timeouts that still fail over in time, and the fewest heartbeats that serve them; none if it cannot be.
 pub(crate) fn advise(network: &Network, nodes: usize, failover: f64) -> Option<GroupAdvice> {
+    if nodes < FEWEST_TO_FAIL_OVER {
+        return None;
+    }
     let longest = (failover - rounds(network)) / candidacies(network, nodes);
     let timeout_max = tidy_down(span(longest));
     // Members that lose patience within the same round trip split the votes.
@@ -191,5 +199,19 @@ mod tests {
         assert!((at_least(4, 2, 0.5) - 11.0 / 16.0).abs() < 1e-12);
         assert!((at_least(3, 0, 0.1) - 1.0).abs() < 1e-12);
         assert!((choose(4, 3) - 4.0).abs() < 1e-12 && (choose(3, 0) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_fail_over_leaves_time_for_the_four_rounds_of_paxos() {
+        let network = Network {
+            rtt: Span::millis(40),
+            jitter: Span::millis(10),
+            loss: "1%".parse().unwrap(),
+            pauses: None,
+            transport: Transport::Tcp,
+        };
+        let worst = seconds(expect(&network, 3, Timing::AGENTS).failover.worst);
+        let rounds = 4.0 * network.answered_at(0.997);
+        assert!(worst >= seconds(Timing::AGENTS.timeout_max) + rounds - 1e-6, "{worst}");
     }
 }

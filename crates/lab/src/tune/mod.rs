@@ -164,7 +164,8 @@ pub fn advise(wish: Wish) -> Result<Advice, InvalidWish> {
     let lease = lease::advise(network, failover);
     let group = group::advise(network, wish.nodes, failover);
     if lease.is_none() && group.is_none() {
-        let shortest = tidy_up(span(lease::shortest(network).min(group::shortest(network, wish.nodes))));
+        let group = group::shortest(network, wish.nodes).unwrap_or(f64::INFINITY);
+        let shortest = tidy_up(span(lease::shortest(network).min(group)));
         return Err(InvalidWish::TooShort { wished: wish.failover, shortest });
     }
     Ok(Advice { wish, lease, group, curve: curve::over(&wish) })

@@ -82,7 +82,10 @@ impl Advice {
             )
         };
         let lease = self.lease.is_none().then(|| says("A lease in a store", lease::shortest(network)));
-        let group = self.group.is_none().then(|| says("A group", group::shortest(network, self.wish.nodes)));
+        let group = self.group.is_none().then(|| match group::shortest(network, self.wish.nodes) {
+            Some(shortest) => says("A group", shortest),
+            None => "A group of two never fails over: the one that is left is no majority. Add a third member, which may be a witness.".to_string(),
+        });
         [lease, group].into_iter().flatten().collect()
     }
 
@@ -107,7 +110,7 @@ impl Advice {
                 (GROUP, label, g.failover, g.false_alarms)
             }),
         ];
-        let marks = marks.into_iter().flatten().filter(|(.., alarms)| alarms.per_day() >= NEVER);
+        let marks = marks.into_iter().flatten();
         let plot = LinePlot {
             title: "Fast detection costs false alarms".to_string(),
             x: Axis::log("fail-over, in 99 of 100 cases at most", Unit::Seconds),
@@ -118,9 +121,10 @@ impl Advice {
             ],
             marks: marks
                 .map(|(ink, label, failover, alarms)| Mark {
-                    label,
+                    // At the lower edge what is rarer than anything that is drawn.
+                    label: if alarms.per_day() < NEVER { format!("{label}: rarer") } else { label },
                     ink,
-                    at: (seconds(failover.worst), alarms.per_day()),
+                    at: (seconds(failover.worst), alarms.per_day().max(NEVER)),
                 })
                 .collect(),
         };
@@ -129,6 +133,13 @@ impl Advice {
 
     fn caption(&self) -> String {
         let mut caption = "The longer a fail-over may take, the rarer a leader is given up although it lives. Rings: what is recommended.".to_string();
+        let recommended =
+            [self.lease.as_ref().map(|l| l.false_alarms), self.group.as_ref().map(|g| g.false_alarms)];
+        if recommended.into_iter().flatten().any(|alarms| alarms.per_day() < NEVER) {
+            caption.push_str(
+                " A ring at the lower edge: rarer than one in a million years, which is not drawn.",
+            );
+        }
         if self.wish.network.pauses.is_some() {
             caption.push_str(
                 " The steep part on the left is the network: a few lost packets suffice. The slow fall on the right is the pauses, whose \
@@ -162,7 +173,7 @@ impl Advice {
 
 fn written(failover: &Fails) -> String {
     let (typical, worst) = (seconds(failover.typical), seconds(failover.worst));
-    format!("about {}, at most {}", Unit::Seconds.write(typical), Unit::Seconds.write(worst))
+    format!("about {}, 99% within {}", Unit::Seconds.write(typical), Unit::Seconds.write(worst))
 }
 
 /// How rare something is.

@@ -4,11 +4,11 @@ use baton_election::Span;
 use baton_peer::rollcall::needed;
 use baton_peer::{Input, Machine};
 
-use super::member::{Work, booted};
-use super::{Event, World, node, small};
-use crate::clock::Clock;
+use super::member::Work;
+use super::{Event, World, listed, node, place_of, small};
 use crate::fault::{DiskFate, Fault, Whom};
 use crate::network::Links;
+use crate::place::Orphan;
 use crate::timeline::What;
 
 impl<M: Machine> World<'_, M> {
@@ -17,68 +17,87 @@ impl<M: Machine> World<'_, M> {
         self.ledger.note(None, || What::Fault(fault.to_string()));
         match fault {
             Fault::Cut(links) => self.set_links(links.clone()),
-            Fault::Isolate { whom, outbound, inbound } => {
-                let place = self.find(*whom);
-                self.ledger.strike(small(place));
-                let mut links = self.links.clone();
-                links.isolate(place, *outbound, *inbound);
-                self.set_links(links);
-            }
-            Fault::Mend => self.set_links(Links::whole(self.members.len())),
+            Fault::Mend => self.mend_links(),
             Fault::Weather(network) => self.network = *network,
+            Fault::Isolate { whom, outbound, inbound } => {
+                self.befall(*whom, |world, place| world.isolate(place, *outbound, *inbound));
+            }
             Fault::Crash { whom, disk, reboot, down } => {
-                let place = self.find(*whom);
-                self.crash(place, *disk, *reboot, *down);
+                self.befall(*whom, |world, place| world.crash(place, *disk, *reboot, *down));
             }
-            Fault::Pause { whom, span } => {
-                let place = self.find(*whom);
-                self.pause(place, *span);
-            }
+            Fault::Pause { whom, span } => self.befall(*whom, |world, place| world.pause(place, *span)),
             Fault::Rate { whom, drift_ppm } => {
-                let place = self.find(*whom);
-                self.set_rate(place, *drift_ppm);
+                self.befall(*whom, |world, place| world.set_rate(place, *drift_ppm));
             }
             Fault::WallJump { whom, by_ms } => {
-                let place = self.find(*whom);
-                self.members[place].clock.jump_wall(*by_ms);
+                self.befall(*whom, |world, place| world.members[place].place.clock.jump_wall(*by_ms));
             }
-            Fault::SlowDisk { whom, span, each } => {
-                let place = self.find(*whom);
-                self.members[place].slow_disk = (self.now + span.as_nanos(), *each);
-            }
+            Fault::SlowDisk { whom, span, each } => self.befall(*whom, |world, place| {
+                world.members[place].slow_disk = (world.now + span.as_nanos(), *each);
+            }),
             Fault::HandOver { to } => self.hand_over(*to),
             // Bully and Ring assume that all have the same list, and change it only where they are told.
             Fault::Members { place } if M::TERMS_ARE_TOKENS => self.change_members(usize::from(*place)),
-            Fault::Members { .. } => {}
+            Fault::Alter { place, priority } if M::TERMS_ARE_TOKENS => {
+                self.alter(usize::from(*place), *priority)
+            }
+            Fault::Waits { place } if M::TERMS_ARE_TOKENS => self.first_start(usize::from(*place)),
+            Fault::Waits { .. } | Fault::Members { .. } | Fault::Alter { .. } => {}
             // There is no store here.
             Fault::Depose | Fault::StoreDown { .. } | Fault::StoreRestart => {}
         }
     }
 
-    fn set_links(&mut self, links: Links) {
-        let whole = links == Links::whole(self.members.len());
-        if whole != (self.links == Links::whole(self.members.len())) {
-            self.ledger.note(None, || What::Links { whole });
+    /// Something goes wrong at a place, if there is such a one.
+    fn befall(&mut self, whom: Whom, blow: impl FnOnce(&mut Self, usize)) {
+        if let Some(place) = whom.among(self.members.len(), self.leader()) {
+            blow(self, place);
         }
+    }
+
+    fn isolate(&mut self, place: usize, outbound: bool, inbound: bool) {
+        self.strike_leader(place);
+        let mut links = self.links.clone();
+        links.isolate(place, outbound, inbound);
+        self.set_links(links);
+    }
+
+    /// Who leads in a process that is up.
+    fn leader(&self) -> Option<u8> {
+        let works = |place: usize, number| {
+            let work = self.members.get(place).and_then(|member| member.work);
+            work.is_some_and(|work| work.number == number)
+        };
+        self.ledger.leader_that(works)
+    }
+
+    /// If that one leads, a fail-over is measured from here on.
+    fn strike_leader(&mut self, place: usize) {
+        let clock = &self.members[place].place.clock;
+        let full = clock.when(self.setup.timing.lease_until(clock.at(self.now)));
+        self.ledger.strike(small(place), full);
+    }
+
+    fn set_links(&mut self, links: Links) {
+        self.ledger.relinked(&self.links, &links);
         self.links = links;
     }
 
-    fn find(&self, whom: Whom) -> usize {
-        let places = self.members.len();
-        match whom {
-            Whom::Place(place) => usize::from(place) % places,
-            Whom::Leader(otherwise) => usize::from(self.ledger.leader().unwrap_or(otherwise)) % places,
-            Whom::Follower(first) => {
-                let leader = self.ledger.leader().map(usize::from);
-                let first = usize::from(first) % places;
-                if Some(first) == leader { (first + 1) % places } else { first }
+    fn mend_links(&mut self) {
+        self.set_links(Links::whole(self.members.len()));
+        for (place, member) in self.members.iter().enumerate() {
+            if !member.place.paused {
+                self.ledger.recovers(small(place));
             }
         }
     }
 
     /// A process dies. What its disk was just writing is there or not.
     pub(super) fn crash(&mut self, place: usize, disk: DiskFate, reboot: bool, down: Span) {
-        self.ledger.strike(small(place));
+        if self.members[place].machine.is_none() {
+            return;
+        }
+        self.strike_leader(place);
         let may_lose = disk == DiskFate::Lost && self.may_lose_disk(place);
         let written = self.random.below(2) == 0;
         let member = &mut self.members[place];
@@ -95,24 +114,21 @@ impl<M: Machine> World<'_, M> {
             member.lost = Some(member.last_group.clone());
         }
         member.waiting.clear();
-        member.paused = false;
-        member.tick_at = u64::MAX;
-        let life = member.life;
+        member.place.paused = false;
+        member.place.alarm_at = u64::MAX;
+        let life = member.place.life;
         let work = member.work.take();
         // Work whose process died goes on until its own clock stops it: only a lease ends it. Without one, or with its machine, it dies.
-        let dies = |work: &Work| reboot || work.until.is_none();
-        if let Some(work) = work.filter(dies) {
-            self.ledger.ended(work.number);
-        } else if work.is_some() {
-            self.members[place].orphan = work;
-        }
-        if reboot {
-            if let Some(orphan) = self.members[place].orphan.take() {
-                self.ledger.ended(orphan.number);
+        match work {
+            Some(Work { number, until: Some(until), .. }) if !reboot => {
+                member.place.orphan = Some(Orphan { number, until });
+                self.ledger.stands_still(number, false);
             }
-            let boot = booted(&mut self.random);
-            let drift = self.setup.drift_ppm.get(place).copied().unwrap_or(0);
-            self.members[place].clock = Clock::new(self.now, boot, drift);
+            Some(work) => self.ledger.ended(work.number),
+            None => {}
+        }
+        if reboot && let Some(orphan) = self.members[place].place.reboot(self.now, &mut self.random) {
+            self.ledger.ended(orphan.number);
         }
         self.ledger.note(Some(small(place)), || What::Crashed);
         let back = Event::Restarts { place: small(place), life };
@@ -122,23 +138,35 @@ impl<M: Machine> World<'_, M> {
     /// Who has forgotten needs enough others that have not. More losses at once than that leave a group without a leader for good.
     fn may_lose_disk(&self, place: usize) -> bool {
         if self.group().member(node(place)).is_none() {
-            return false;
+            return self.setup.outsiders_may_forget;
         }
         let group = self.group();
+        if self.setup.outsiders_may_forget && !self.setup.any_disk_may_go {
+            // Where lists change all the time, who has the same members need not have the same list.
+            let knows = |place: usize| {
+                let member = &self.members[place];
+                (member.saved.is_some() || member.founds) && member.group().stamp() == group.stamp()
+            };
+            let others = group.others(node(place)).filter(|id| knows(place_of(*id))).count();
+            return others >= needed(group).max(1);
+        }
         let at_least = if self.setup.any_disk_may_go { 1 } else { needed(group).max(1) };
-        let (forgotten, remember) = self.memories();
+        // What is about to be remembered may yet be lost.
+        let (forgotten, remember) = self.memories(|_| false);
         remember > at_least && forgotten + 1 + at_least <= group.size()
     }
 
     fn pause(&mut self, place: usize, span: Span) {
-        self.ledger.strike(small(place));
-        let member = &mut self.members[place];
-        if member.machine.is_none() || member.paused {
+        let member = &self.members[place];
+        if member.machine.is_none() || member.place.paused {
             return;
         }
-        member.paused = true;
-        member.pause += 1;
-        let pause = member.pause;
+        self.strike_leader(place);
+        let member = &mut self.members[place];
+        let pause = member.place.stand_still();
+        if let Some(work) = member.work {
+            self.ledger.stands_still(work.number, true);
+        }
         self.set_alarm(place);
         self.ledger.note(Some(small(place)), || What::Paused);
         self.queue.put(self.now + span.as_nanos(), Event::Resumes { place: small(place), pause });
@@ -147,32 +175,37 @@ impl<M: Machine> World<'_, M> {
     /// A pause ends: what it was about to do is done, then what waits.
     pub(super) fn resume(&mut self, place: usize, pause: u32) {
         let member = &mut self.members[place];
-        if !member.paused || member.pause != pause {
+        if !member.place.go_on(pause) {
             return;
         }
-        member.paused = false;
+        if let Some(work) = member.work {
+            self.ledger.stands_still(work.number, false);
+        }
         self.ledger.note(Some(small(place)), || What::Resumed);
         let member = &self.members[place];
         if member.busy.as_ref().is_some_and(|pending| pending.done) {
-            self.kept(place, self.members[place].life);
+            self.kept(place, self.members[place].place.life);
         } else {
             self.catch_up(place);
+        }
+        if self.links.is_whole() {
+            self.ledger.recovers(small(place));
         }
     }
 
     fn set_rate(&mut self, place: usize, drift_ppm: i32) {
         let member = &mut self.members[place];
-        member.clock.set_rate(self.now, drift_ppm);
-        for work in [member.work, member.orphan].into_iter().flatten() {
-            if let Some(until) = work.until {
-                self.ledger.moved(work.number, member.clock.when(until));
-            }
+        member.place.clock.set_rate(self.now, drift_ppm);
+        let work = member.work.and_then(|work| work.until.map(|until| (work.number, until)));
+        let orphan = member.place.orphan.map(|orphan| (orphan.number, orphan.until));
+        for (number, until) in [work, orphan].into_iter().flatten() {
+            self.ledger.moved(number, member.place.clock.when(until));
         }
         self.set_alarm(place);
     }
 
     fn hand_over(&mut self, to: Option<u8>) {
-        let Some(place) = self.ledger.leader().map(usize::from) else { return };
+        let Some(place) = self.leader().map(usize::from) else { return };
         if self.members[place].is_free() {
             let to = to.map(|to| node(usize::from(to) % self.members.len())).filter(|to| *to != node(place));
             self.step(place, Input::Transfer { to });
@@ -183,24 +216,51 @@ impl<M: Machine> World<'_, M> {
     /// A spare place joins, or a member leaves, through the leader.
     fn change_members(&mut self, place: usize) {
         let place = place % self.members.len();
-        let Some(leader) = self.ledger.leader().map(usize::from) else { return };
+        let Some(leader) = self.leader().map(usize::from) else { return };
         if !self.members[leader].is_free() {
             return;
         }
         let current = self.members[leader].group().members();
         let mut next = current.to_vec();
         match current.iter().position(|member| member.id == node(place)) {
+            // Of two nobody can forget: who is left is told too little, or remembers alone.
+            Some(_) if self.setup.outsiders_may_forget && current.len() <= 3 => return,
             Some(at) => drop(next.remove(at)),
-            None => next.push(baton_peer::Member::plain(node(place))),
+            None => next.push(listed(self.setup, place)),
         }
-        if next.iter().all(|member| member.witness) {
-            return;
-        }
-        if self.members[place].machine.is_none() && self.members[place].life == 0 {
+        self.first_start(place);
+        self.reconfigure(leader, next);
+    }
+
+    /// A place at which nobody ever was is taken.
+    fn first_start(&mut self, place: usize) {
+        let place = place % self.members.len();
+        if self.members[place].machine.is_none() && self.members[place].place.life == 0 {
             self.start(place, 0);
         }
-        self.step(leader, Input::Reconfigure { members: next });
-        self.set_alarm(leader);
+    }
+
+    /// A member gets another priority, or becomes a witness or none, through the leader.
+    fn alter(&mut self, place: usize, priority: Option<u8>) {
+        let Some(leader) = self.leader().map(usize::from) else { return };
+        if !self.members[leader].is_free() {
+            return;
+        }
+        let mut next = self.members[leader].group().members().to_vec();
+        let Some(member) = next.iter_mut().find(|member| member.id == node(place)) else { return };
+        match priority {
+            Some(priority) => member.priority = priority,
+            None => member.witness = !member.witness,
+        }
+        self.reconfigure(leader, next);
+    }
+
+    /// The leader is given another list, unless nobody could lead by it.
+    fn reconfigure(&mut self, leader: usize, members: Vec<baton_peer::Member>) {
+        if !members.iter().all(|member| member.witness) {
+            self.step(leader, Input::Reconfigure { members });
+            self.set_alarm(leader);
+        }
     }
 
     /// All faults end at once.
@@ -211,8 +271,8 @@ impl<M: Machine> World<'_, M> {
         for place in 0..self.members.len() {
             let member = &mut self.members[place];
             member.slow_disk = (0, Span::ZERO);
-            let (pause, life, paused) = (member.pause, member.life, member.paused);
-            if paused {
+            let (pause, life) = (member.place.pause(), member.place.life);
+            if let Some(pause) = pause {
                 self.resume(place, pause);
             }
             if life > 0 && self.members[place].machine.is_none() {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use baton_election::{Moment, Span};
 use baton_peer::{Effects, Group, Machine, Random, Term};
 
-use crate::clock::Clock;
+use crate::place::Place;
 use crate::setup::Setup;
 
 /// The most messages that wait for a process that stands still; what comes then is lost, as a full socket loses it.
@@ -16,6 +16,8 @@ pub(super) const MAX_WAITING: usize = 1_024;
 pub(super) struct Letter<Message> {
     pub(super) from: u8,
     pub(super) sent: u64,
+    /// Whether an election sent it.
+    pub(super) elective: bool,
     pub(super) message: Message,
 }
 
@@ -23,6 +25,8 @@ pub(super) struct Letter<Message> {
 #[derive(Debug)]
 pub(super) struct Pending<M: Machine> {
     pub(super) effects: Effects<M::Saved, M::Message>,
+    /// Whether what they answer is no heartbeat of who leads.
+    pub(super) elective: bool,
     /// The disk is done; only a pause holds them up.
     pub(super) done: bool,
 }
@@ -55,22 +59,13 @@ pub(super) struct Member<M: Machine> {
     pub(super) founds: bool,
     /// Its disk was lost, and this was the list of members then.
     pub(super) lost: Option<Group>,
-    /// Counts its starts.
-    pub(super) life: u32,
-    pub(super) clock: Clock,
-    /// Whether it stands still, and the number of the pause.
-    pub(super) paused: bool,
-    pub(super) pause: u32,
+    pub(super) place: Place,
     pub(super) busy: Option<Pending<M>>,
     pub(super) waiting: VecDeque<Letter<M::Message>>,
-    /// When it wants to be woken, in true time; never while it cannot be.
-    pub(super) tick_at: u64,
     pub(super) heard: Heard,
     /// Until when its disk is slow, and how slow.
     pub(super) slow_disk: (u64, Span),
     pub(super) work: Option<Work>,
-    /// Work of a process that died, which its own clock has yet to stop.
-    pub(super) orphan: Option<Work>,
     /// The list of members that counted there when its process died last.
     pub(super) last_group: Group,
     /// The end that the machine announced last, and its term.
@@ -79,23 +74,17 @@ pub(super) struct Member<M: Machine> {
 
 impl<M: Machine> Member<M> {
     pub(super) fn new(setup: &Setup, place: usize, group: Group, random: &mut Random) -> Member<M> {
-        let drift = setup.drift_ppm.get(place).copied().unwrap_or(0);
         Member {
             machine: None,
             saved: None,
             founds: setup.founded && place < usize::from(setup.members),
             lost: None,
-            life: 0,
-            clock: Clock::new(0, booted(random), drift),
-            paused: false,
-            pause: 0,
+            place: Place::new(setup, place, random),
             busy: None,
             waiting: VecDeque::new(),
-            tick_at: u64::MAX,
             heard: Heard::default(),
             slow_disk: (0, Span::ZERO),
             work: None,
-            orphan: None,
             last_group: group,
             announced: None,
         }
@@ -108,12 +97,6 @@ impl<M: Machine> Member<M> {
 
     /// Whether it can take a step at once.
     pub(super) fn is_free(&self) -> bool {
-        self.machine.is_some() && !self.paused && self.busy.is_none()
+        self.machine.is_some() && !self.place.paused && self.busy.is_none()
     }
-}
-
-/// What a boot clock shows: a machine has been up for seconds or for weeks.
-pub(super) fn booted(random: &mut Random) -> u64 {
-    let longest = [20, 3_600, 2_000_000][usize::try_from(random.below(3)).unwrap_or(0)];
-    random.between(1, longest * 1_000_000_000)
 }

@@ -9,19 +9,20 @@ mod member;
 mod steps;
 mod work;
 
-use baton_peer::rollcall::needed;
+use baton_peer::rollcall::{RollCall, needed};
 use baton_peer::{Config, Group, GroupStamp, Machine, Member as Listed, NodeId, Random};
 
 use crate::fault::Fault;
-use crate::invariants::{Demands, Fact};
+use crate::invariants::Demands;
 use crate::ledger::{Ledger, Resource};
 use crate::network::{Links, Network};
+use crate::place::next_alarm;
 use crate::queue::Queue;
 use crate::setup::{Outcome, Setup};
 use crate::stage::{Stage, play};
 use crate::timeline::Timeline;
 
-use member::Member;
+use member::{Letter, Member};
 
 /// The most steps of one machine at one instant: one that wants more has a deadline that never moves on.
 const MAX_STEPS_AT_ONCE: u32 = 10_000;
@@ -30,7 +31,7 @@ const MAX_STEPS_AT_ONCE: u32 = 10_000;
 #[derive(Debug)]
 enum Event<Message> {
     /// A message arrives.
-    Arrives { from: u8, to: u8, sent: u64, message: Message },
+    Arrives { to: u8, letter: Letter<Message> },
     /// A disk is done, or a process that was held up goes on.
     Kept { place: u8, life: u32 },
     /// A pause ends.
@@ -107,30 +108,38 @@ impl<'s, M: Machine> World<'s, M> {
     }
 
     /// How many of the group remember nothing, and how many remember and have its list. The others never kept anything and do not know
-    /// why, or lost their disks, or have an older list.
-    fn memories(&self) -> (usize, usize) {
+    /// why, or lost their disks, or have an older list. `soon` says of whom it counts what it is about to remember.
+    fn memories(&self, soon: impl Fn(NodeId) -> bool) -> (usize, usize) {
         let group = self.group();
         let (mut forgotten, mut remember) = (0, 0);
         for listed in group.members() {
             let Some(member) = self.members.get(place_of(listed.id)) else { continue };
-            if member.saved.is_none() && !member.founds {
+            if member.saved.is_none() && !member.founds && !soon(listed.id) {
                 forgotten += 1;
-            } else if member.group().members() == group.members() {
+            } else if is_same_list(member.group(), group) {
                 remember += 1;
             }
         }
         (forgotten, remember)
     }
 
-    /// Who wants to be woken next, and when. The first of several.
+    /// Whether that one will remember although its disk is empty: what it learnt is being written, or a founding that somebody has kept, or is writing, names
+    /// it in its present life.
+    fn is_about_to_remember(&self, id: NodeId) -> bool {
+        let Some(member) = self.members.get(place_of(id)) else { return false };
+        let Some(life) = member.machine.as_ref().and_then(M::roll_call).map(RollCall::life) else {
+            return member.busy.as_ref().is_some_and(|pending| pending.effects.persist.is_some());
+        };
+        let written = |member: &Member<M>| {
+            let pending = member.busy.as_ref().and_then(|pending| pending.effects.persist.as_ref());
+            let mut kept = [member.saved.as_ref(), pending].into_iter().flatten().filter_map(M::founding);
+            kept.any(|founding| founding.names(id, life))
+        };
+        self.members.iter().any(written)
+    }
+
     fn next_tick(&self) -> (u64, usize) {
-        let mut first = (u64::MAX, 0);
-        for (place, member) in self.members.iter().enumerate() {
-            if member.tick_at < first.0 {
-                first = (member.tick_at, place);
-            }
-        }
-        first
+        next_alarm(self.members.iter().map(|member| &member.place))
     }
 }
 
@@ -150,7 +159,7 @@ impl<M: Machine> Stage for World<'_, M> {
         }
         let Some((_, event)) = self.queue.take() else { return };
         match event {
-            Event::Arrives { from, to, sent, message } => self.arrive(from, to, sent, message),
+            Event::Arrives { to, letter } => self.arrive(usize::from(to), letter),
             Event::Kept { place, life } => self.kept(usize::from(place), life),
             Event::Resumes { place, pause } => self.resume(usize::from(place), pause),
             Event::Restarts { place, life } => self.start(usize::from(place), life),
@@ -170,23 +179,31 @@ impl<M: Machine> Stage for World<'_, M> {
         self.mend_all();
     }
 
-    fn conclude(&mut self) {
+    fn astray(&self) -> (usize, usize) {
         let leader = self.ledger.leader();
         let group = self.group();
         let listed = |place: usize| group.member(node(place)).is_some();
         let places: Vec<usize> = (0..self.members.len()).filter(|place| listed(*place)).collect();
         let knows = |place: &&usize| {
             let member = &self.members[**place];
-            let view = member.machine.as_ref().map(|machine| machine.view(member.clock.at(self.now)));
+            let view = member.machine.as_ref().map(|machine| machine.view(member.place.clock.at(self.now)));
             view.and_then(|view| view.leader) == leader.map(|leader| node(usize::from(leader)))
         };
         let known = places.iter().filter(knows).count();
-        let all = places.len();
-        self.ledger.see(&Fact::Over { astray: all - known, all });
+        (places.len() - known, places.len())
+    }
+
+    fn has_preferences(&self) -> bool {
+        let members = self.group().members();
+        members.iter().any(|member| Some(member.priority) != members.first().map(|first| first.priority))
     }
 
     fn demands_a_leader(&self) -> bool {
-        let (forgotten, remember) = self.memories();
+        // Bully and Ring call no roll: whoever is there elects.
+        if !M::TERMS_ARE_TOKENS {
+            return true;
+        }
+        let (forgotten, remember) = self.memories(|id| self.is_about_to_remember(id));
         let group = self.group();
         // All can found a group that nobody has led; some can learn from enough others.
         let is_new = group.stamp() == GroupStamp::default();
@@ -198,13 +215,26 @@ impl<M: Machine> Stage for World<'_, M> {
     }
 }
 
+/// Whether two lists are one, perhaps taken over by a later leader. Equal members are not enough: somebody may have left and come back, and who
+/// has only the first of these lists remembers nothing of what was in between.
+fn is_same_list(one: &Group, other: &Group) -> bool {
+    one.stamp().version == other.stamp().version && one.members() == other.members()
+}
+
+/// A place as it stands in a list that it is put into: the last of the first members may be witnesses.
+fn listed(setup: &Setup, place: usize) -> Listed {
+    let members = usize::from(setup.members);
+    let plain = members.saturating_sub(usize::from(setup.witnesses));
+    Listed {
+        witness: (plain..members).contains(&place),
+        priority: setup.priorities.get(place).copied().unwrap_or(0),
+        ..Listed::plain(node(place))
+    }
+}
+
 /// The group of the first members.
 fn founding_group(setup: &Setup) -> Group {
-    let plain = setup.members.saturating_sub(setup.witnesses);
-    let listed = (0..setup.members).map(|place| {
-        let member = Listed::plain(node(usize::from(place)));
-        Listed { witness: place >= plain, ..member }
-    });
+    let listed = (0..usize::from(setup.members)).map(|place| listed(setup, place));
     Group::founded(listed.collect()).unwrap_or_else(|error| panic!("a setup without a group: {error}"))
 }
 

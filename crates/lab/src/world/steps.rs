@@ -1,30 +1,33 @@
 //! The shell of a machine: a step, then what it asks for, in the order of the fields.
 
 use baton_election::Span;
-use baton_peer::{Effects, Group, Input, Machine, Member as Listed, Notice, Start};
+use baton_peer::{Effects, Group, Input, Machine, Notice, Start};
 
 use super::member::{Heard, Letter, MAX_WAITING, Pending};
-use super::{Event, MAX_STEPS_AT_ONCE, World, config, founding_group, node, place_of, small};
+use super::{Event, MAX_STEPS_AT_ONCE, World, config, founding_group, listed, node, place_of, small};
 use crate::invariants::{Broken, Fact};
 use crate::timeline::What;
+
+/// The rounds of all algorithms that go on while somebody leads, and the answers to them.
+const HEARTBEATS: [&str; 5] = ["HEARTBEAT", "AppendEntries", "AppendAnswer", "accept", "accepted"];
 
 impl<M: Machine> World<'_, M> {
     /// A process starts.
     pub(super) fn start(&mut self, place: usize, life: u32) {
         let group = self.written_list(place);
         let member = &mut self.members[place];
-        if member.life != life || member.machine.is_some() {
+        if member.place.life != life || member.machine.is_some() {
             return;
         }
-        member.life += 1;
+        member.place.life += 1;
         let (start, how) = match &member.saved {
             Some(saved) => (Start::Restarted(saved.clone()), "with what it kept"),
             None if member.founds => (Start::Founded, "founded"),
             None => (Start::Forgotten, "forgotten"),
         };
-        let now = member.clock.at(self.now);
+        let now = member.place.clock.at(self.now);
         member.machine = Some(M::start(config(self.setup, place, group, life), start, now));
-        member.paused = false;
+        member.place.paused = false;
         member.heard = Heard { since: self.now, ..Heard::default() };
         member.announced = None;
         self.ledger.note(Some(small(place)), || What::Started(how));
@@ -39,39 +42,41 @@ impl<M: Machine> World<'_, M> {
         let list = match &member.lost {
             None if founder => return founding_group(self.setup),
             None => self.group(),
+            Some(_) if self.setup.outsiders_may_forget && self.group().member(node(place)).is_none() => {
+                self.group()
+            }
             Some(list) => list,
         };
         let mut members = list.members().to_vec();
         if list.member(node(place)).is_none() {
-            members.push(Listed::plain(node(place)));
+            members.push(listed(self.setup, place));
         }
         Group::founded(members).unwrap_or_else(|error| panic!("a list that is none: {error}"))
     }
 
     /// A message arrives at a place.
-    pub(super) fn arrive(&mut self, from: u8, to: u8, sent: u64, message: M::Message) {
-        let place = usize::from(to);
+    pub(super) fn arrive(&mut self, place: usize, letter: Letter<M::Message>) {
         let member = &mut self.members[place];
         if member.machine.is_none() {
             return;
         }
         if member.is_free() {
-            self.receive(place, Letter { from, sent, message });
+            self.receive(place, letter);
             self.set_alarm(place);
         } else if member.waiting.len() < MAX_WAITING {
-            member.waiting.push_back(Letter { from, sent, message });
+            member.waiting.push_back(letter);
         }
     }
 
     fn receive(&mut self, place: usize, letter: Letter<M::Message>) {
-        let Letter { from, sent, message } = letter;
+        let Letter { from, sent, elective, message } = letter;
         let heard = &mut self.members[place].heard;
         if sent >= heard.since {
             heard.places |= 1 << from;
         }
         let kind = M::kind(&message);
         self.ledger.note(Some(small(place)), || What::Received { from, kind });
-        self.step(place, Input::Received { from: node(usize::from(from)), message });
+        self.step_after(place, Input::Received { from: node(usize::from(from)), message }, elective);
     }
 
     /// A machine is woken.
@@ -92,8 +97,13 @@ impl<M: Machine> World<'_, M> {
 
     /// One step of a machine that is free.
     pub(super) fn step(&mut self, place: usize, input: Input<M::Message>) {
+        self.step_after(place, input, true);
+    }
+
+    /// The same; what it answers may be a heartbeat of who leads, which is not elective.
+    fn step_after(&mut self, place: usize, input: Input<M::Message>, elective: bool) {
         let member = &mut self.members[place];
-        let now = member.clock.at(self.now);
+        let now = member.place.clock.at(self.now);
         let Some(machine) = &mut member.machine else { return };
         let effects = machine.step(now, input);
         self.ledger.statistics.steps += 1;
@@ -105,11 +115,11 @@ impl<M: Machine> World<'_, M> {
         self.look_at_announcements(place, &effects);
         let takes = self.takes(place, effects.persist.is_some());
         if takes == Span::ZERO {
-            self.carry_out(place, effects);
+            self.carry_out(place, effects, elective);
         } else {
             let member = &mut self.members[place];
-            member.busy = Some(Pending { effects, done: false });
-            let kept = Event::Kept { place: small(place), life: member.life };
+            member.busy = Some(Pending { effects, elective, done: false });
+            let kept = Event::Kept { place: small(place), life: member.place.life };
             self.queue.put(self.now + takes.as_nanos(), kept);
         }
     }
@@ -117,7 +127,7 @@ impl<M: Machine> World<'_, M> {
     /// A machine must not say that a leadership goes on whose end it has let pass on its own clock.
     fn look_at_announcements(&mut self, place: usize, effects: &Effects<M::Saved, M::Message>) {
         let member = &mut self.members[place];
-        let now = member.clock.at(self.now);
+        let now = member.place.clock.at(self.now);
         for notice in &effects.notify {
             match notice {
                 Notice::Leads { term, until } => member.announced = until.map(|until| (*term, until)),
@@ -154,17 +164,17 @@ impl<M: Machine> World<'_, M> {
     /// The disk is done.
     pub(super) fn kept(&mut self, place: usize, life: u32) {
         let member = &mut self.members[place];
-        if member.life != life {
+        if member.place.life != life {
             return;
         }
-        if member.paused {
+        if member.place.paused {
             if let Some(pending) = &mut member.busy {
                 pending.done = true;
             }
             return;
         }
         if let Some(pending) = member.busy.take() {
-            self.carry_out(place, pending.effects);
+            self.carry_out(place, pending.effects, pending.elective);
         }
         self.catch_up(place);
     }
@@ -183,7 +193,7 @@ impl<M: Machine> World<'_, M> {
     }
 
     /// Carries out what a step asked for.
-    fn carry_out(&mut self, place: usize, effects: Effects<M::Saved, M::Message>) {
+    fn carry_out(&mut self, place: usize, effects: Effects<M::Saved, M::Message>, elective: bool) {
         let Effects { persist, send, notify } = effects;
         if let Some(saved) = persist {
             self.ledger.statistics.kept += 1;
@@ -191,16 +201,19 @@ impl<M: Machine> World<'_, M> {
             self.members[place].saved = Some(saved);
         }
         for envelope in send {
-            self.send(place, place_of(envelope.to), envelope.message);
+            self.send(place, place_of(envelope.to), envelope.message, elective);
         }
         for notice in notify {
             self.tell(place, notice);
         }
     }
 
-    fn send(&mut self, from: usize, to: usize, message: M::Message) {
+    fn send(&mut self, from: usize, to: usize, message: M::Message, elective: bool) {
         let kind = M::kind(&message);
-        self.ledger.sent(kind);
+        // The rounds before a leader may act decide the election.
+        let leads = self.members[from].work.is_some();
+        let elective = !HEARTBEATS.contains(&kind) || (elective && !leads);
+        self.ledger.sent(kind, elective);
         let reaches = to < self.members.len() && from != to && self.links.open(from, to);
         let travel = if reaches { self.network.travel(&mut self.random) } else { None };
         if self.ledger.is_watched() {
@@ -212,17 +225,18 @@ impl<M: Machine> World<'_, M> {
         let (from, to, sent) = (small(from), small(to), self.now);
         if self.network.doubles(&mut self.random) {
             let again = self.network.delay(&mut self.random);
-            let copy = Event::Arrives { from, to, sent, message: message.clone() };
-            self.queue.put(self.now + again.as_nanos(), copy);
+            let letter = Letter { from, sent, elective, message: message.clone() };
+            self.queue.put(self.now + again.as_nanos(), Event::Arrives { to, letter });
         }
-        self.queue.put(self.now + span.as_nanos(), Event::Arrives { from, to, sent, message });
+        let letter = Letter { from, sent, elective, message };
+        self.queue.put(self.now + span.as_nanos(), Event::Arrives { to, letter });
     }
 
     /// Finds out when a machine wants to be woken.
     pub(super) fn set_alarm(&mut self, place: usize) {
         let member = &mut self.members[place];
-        member.tick_at = match &member.machine {
-            Some(machine) if member.is_free() => member.clock.when(machine.deadline()).max(self.now),
+        member.place.alarm_at = match &member.machine {
+            Some(machine) if member.is_free() => member.place.clock.when(machine.deadline()).max(self.now),
             Some(_) | None => u64::MAX,
         };
     }

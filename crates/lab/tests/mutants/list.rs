@@ -26,6 +26,7 @@ const ONE_LEASE: &str = "one valid lease per store instant";
 const WRITES: &str = "guarded writes never go back";
 const AGREEMENT: &str = "agreement after healing";
 const TIME: &str = "time goes on";
+const NO_WITNESS: &str = "a witness never leads";
 const STAYS_LOST: &str = "once lost, always lost";
 
 const fn mutant(
@@ -43,6 +44,7 @@ const RAFT_LEAD: &str = "crates/peer/src/raft/lead.rs";
 const RAFT: &str = "crates/peer/src/raft/mod.rs";
 const GROUP: &str = "crates/peer/src/group.rs";
 const TIMING: &str = "crates/peer/src/timing.rs";
+const ROUNDS: &str = "crates/peer/src/rounds.rs";
 const ROLLCALL: &str = "crates/peer/src/rollcall.rs";
 const MEMBERS: &str = "crates/peer/src/members.rs";
 const ACCEPTOR: &str = "crates/peer/src/paxos/acceptor.rs";
@@ -138,6 +140,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         &[MINORITY, ONE_LEADER, VIEW_FIRST, RISE],
     ),
     mutant(
+        "a witness may lead",
+        (GROUP, "raft", "mixed"),
+        "self.member(id).is_some_and(|member| !member.witness)",
+        "self.member(id).is_some()",
+        &[NO_WITNESS],
+    ),
+    mutant(
         "half of a group is a majority",
         (GROUP, "paxos", "mixed"),
         "self.members.len() / 2 + 1",
@@ -216,9 +225,9 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "Paxos: whatever round is answered, all count as answered",
-        (PAXOS_LEADER, "paxos", "mixed"),
-        "self.beats.iter_mut().filter(|beat| beat.number <= number)",
-        "self.beats.iter_mut().filter(|beat| beat.number > 0 && number > 0)",
+        (ROUNDS, "paxos", "mixed"),
+        "self.open.iter_mut().filter(|round| round.number <= number)",
+        "self.open.iter_mut().filter(|round| round.number > 0 && number > 0)",
         &[VIEW_FIRST],
     ),
     mutant(

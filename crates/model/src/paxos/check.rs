@@ -1,9 +1,8 @@
 //! What must never happen, what must happen in some run, and the search.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::collections::BTreeSet;
 
-use stateright::{Checker, CheckerBuilder, Expectation, HasDiscoveries, Model, Path, Property};
+use stateright::{Checker, CheckerBuilder, HasDiscoveries, Path, Property};
 
 use super::catalogue::{Clocks, Scene};
 use super::world::{Event, Group, World};
@@ -71,33 +70,7 @@ pub fn find_violation(scene: Scene, promise: &'static str) -> Exploration {
 }
 
 fn explore<C: Checker<Group>>(scene: Scene, search: impl FnOnce(CheckerBuilder<Group>) -> C) -> Exploration {
-    let (name, began) = (scene.name, Instant::now());
-    let group = Group::new(scene.clone());
-    let properties: Vec<_> = group.properties().iter().map(|p| (p.name, p.expectation.clone())).collect();
-    let checker = search(group.checker());
-    let (mut happened, mut broken) = (BTreeMap::new(), BTreeMap::new());
-    let teller = Group::new(scene);
-    for (name, expectation) in properties {
-        let found = checker.discovery(name);
-        match expectation {
-            Expectation::Sometimes => {
-                happened.insert(name, found.is_some());
-            }
-            Expectation::Always | Expectation::Eventually => {
-                if let Some(path) = found {
-                    broken.insert(name, retell(&teller, path));
-                }
-            }
-        }
-    }
-    Exploration {
-        name,
-        states: checker.unique_state_count(),
-        depth: checker.max_depth(),
-        time: began.elapsed(),
-        happened,
-        broken,
-    }
+    crate::explore::explore(scene.name, Group::new(scene), search, retell)
 }
 
 fn retell(group: &Group, path: Path<World, super::Step>) -> Vec<String> {

@@ -17,6 +17,6 @@ mod explore;
 mod properties;
 mod world;
 
-pub use explore::{Found, exhaust, find};
+pub use explore::{exhaust, find};
 pub use properties::promise;
 pub use world::{Action, Answerer, Clocks, Explored, Fault, Quorum, Small, World};

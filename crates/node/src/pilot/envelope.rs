@@ -3,12 +3,14 @@
 //!
 //! The skill has three: `election` with `candidate`, `priority` and `term`; `leader` with `leader` and `term`; `heartbeat` with `leader`
 //! and `term`. They are kept, on the topic `election:GROUP`. Ids are the numbers of Pilot nodes. Its times (`elected_at`, `timestamp`)
-//! are left out: nothing may be decided by the clock of somebody else. What counts is [`Spoken::bytes`]; the rest is for people and
-//! other programs.
+//! are left out: nothing may be decided by the clock of somebody else. What counts is [`Spoken`]; the rest is for people and
+//! other programs. With a shared secret the whole message is sealed, with its place in what its sender says ([`Stamp`]) and where its sender is.
 
 use baton_peer::NodeId;
 use serde::{Deserialize, Serialize};
 
+use super::PilotAddress;
+use super::fresh::Stamp;
 use crate::tcp::{Secret, Side, Terms};
 use crate::transport::Outgoing;
 
@@ -16,7 +18,7 @@ use crate::transport::Outgoing;
 pub(super) const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
 
 /// The version of these shapes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The skill's word for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,13 +65,17 @@ struct Written {
     leader: Option<String>,
     priority: u8,
     term: u64,
-    /// From here on ours: the version of the shape, the two members, the algorithm and its rhythm, the algorithm's own word,
-    /// its message in hexadecimal, and the seal.
+    /// From here on ours: the version of the shape, the two members, the algorithm and its rhythm, the algorithm's own word, where the sender is, the place
+    /// of the message, the algorithm's message in hexadecimal, and the seal of all the rest.
     baton: u32,
     from: NodeId,
     to: NodeId,
     terms: Terms,
     kind: String,
+    /// Where the sender is.
+    at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stamp: Option<Stamp>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,10 +106,22 @@ pub(super) struct Speech {
     pub(super) secret: Option<Secret>,
 }
 
+/// Where this member is, and the place of what it says among all that it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) at: PilotAddress,
+    /// None without a secret: there is no seal that would make it worth anything.
+    pub(super) stamp: Option<Stamp>,
+}
+
 /// A message that was understood; whether its sender is who it says is not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spoken {
     pub(super) from: NodeId,
+    /// Where its sender says to be; sealed where there is a secret.
+    pub(super) at: PilotAddress,
+    /// Its place; sealed. None without a secret.
+    pub(super) stamp: Option<Stamp>,
     /// None in a sign of life.
     pub(super) bytes: Option<Vec<u8>>,
 }
@@ -126,11 +144,11 @@ impl Speech {
         format!("election:{}", self.group)
     }
 
-    /// A message of the machine, from the node with that number, which leads or does not.
-    pub(super) fn message(&self, node: u32, leads: bool, out: &Outgoing) -> Vec<u8> {
+    /// A message of the machine, of a member that leads or does not.
+    pub(super) fn message(&self, place: Place, leads: bool, out: &Outgoing) -> Vec<u8> {
         let (what, claim) = Type::of(out.kind);
-        let own = Some(node.to_string());
-        let mut written = self.written(what, out.to, out.term.0);
+        let own = Some(place.at.node().to_string());
+        let mut written = self.written(place, what, out.to, out.term.0);
         match claim {
             Claim::Candidate => written.candidate = own,
             Claim::Leader if leads => written.leader = own,
@@ -138,15 +156,15 @@ impl Speech {
         }
         written.kind = out.kind.to_string();
         written.message = hexadecimal(&out.bytes);
-        self.sealed(written, &out.bytes)
+        self.sealed(written)
     }
 
     /// A sign of life.
-    pub(super) fn ping(&self, to: NodeId) -> Vec<u8> {
-        self.sealed(self.written(Type::Ping, to, 0), &[])
+    pub(super) fn ping(&self, place: Place, to: NodeId) -> Vec<u8> {
+        self.sealed(self.written(place, Type::Ping, to, 0))
     }
 
-    fn written(&self, what: Type, to: NodeId, term: u64) -> Written {
+    fn written(&self, place: Place, what: Type, to: NodeId, term: u64) -> Written {
         Written {
             what,
             topic: self.topic(),
@@ -159,32 +177,24 @@ impl Speech {
             to,
             terms: self.terms.clone(),
             kind: String::new(),
+            at: place.at.to_string(),
+            stamp: place.stamp,
             message: String::new(),
             seal: None,
         }
     }
 
-    fn sealed(&self, mut written: Written, bytes: &[u8]) -> Vec<u8> {
-        let said = self.said(written.from, written.to, bytes);
-        written.seal = self.secret.as_ref().map(|secret| hexadecimal(&secret.proof(Side::Dials, &said)));
+    fn sealed(&self, mut written: Written) -> Vec<u8> {
+        if let Some(secret) = &self.secret {
+            written.seal = Some(hexadecimal(&secret.proof(Side::Dials, &said(&written))));
+        }
         // Nothing in it can fail to be written.
         serde_json::to_vec(&written).unwrap_or_default()
     }
 
-    /// What the seal is of. Every part has a fixed length but the group, which ends where a byte stands that no name has.
-    fn said(&self, from: NodeId, to: NodeId, bytes: &[u8]) -> Vec<u8> {
-        let mut said = b"pilot;".to_vec();
-        said.extend(from.number().to_be_bytes());
-        said.extend(to.number().to_be_bytes());
-        said.extend(self.group.as_bytes());
-        said.push(0);
-        said.extend(bytes);
-        said
-    }
-
     /// What somebody says.
     pub(super) fn read(&self, data: &[u8]) -> Result<Spoken, Unheard> {
-        let written: Written = serde_json::from_slice(data).map_err(|_| Unheard::Nonsense)?;
+        let mut written: Written = serde_json::from_slice(data).map_err(|_| Unheard::Nonsense)?;
         if written.baton != VERSION {
             return Err(Unheard::Nonsense);
         }
@@ -192,16 +202,18 @@ impl Speech {
             return Err(Unheard::NotForUs);
         }
         let bytes = bytes_of(&written.message).ok_or(Unheard::Nonsense)?;
+        let at = written.at.parse().map_err(|_| Unheard::Nonsense)?;
         if let Some(secret) = &self.secret {
-            let seal = written.seal.as_deref().and_then(bytes_of).ok_or(Unheard::Unsealed)?;
-            if !secret.proves(Side::Dials, &self.said(written.from, written.to, &bytes), &seal) {
+            let seal = written.seal.take().as_deref().and_then(bytes_of).ok_or(Unheard::Unsealed)?;
+            if written.stamp.is_none() || !secret.proves(Side::Dials, &said(&written), &seal) {
                 return Err(Unheard::Unsealed);
             }
         }
         if written.terms != self.terms {
             return Err(Unheard::OtherTerms(written.terms));
         }
-        Ok(Spoken { from: written.from, bytes: (written.what != Type::Ping).then_some(bytes) })
+        let (from, stamp) = (written.from, written.stamp.filter(|_| self.secret.is_some()));
+        Ok(Spoken { from, at, stamp, bytes: (written.what != Type::Ping).then_some(bytes) })
     }
 
     /// What the topic's listeners are told: a candidacy, a new leader, or that it still leads.
@@ -226,6 +238,14 @@ impl Speech {
         event.extend(payload);
         event
     }
+}
+
+/// What the seal is of: all that is read of a message but the seal, as we would write it. What else stands there is not read.
+fn said(written: &Written) -> Vec<u8> {
+    let mut said = b"pilot;".to_vec();
+    // Nothing in it can fail to be written.
+    said.extend(serde_json::to_vec(written).unwrap_or_default());
+    said
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

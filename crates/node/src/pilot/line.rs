@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use baton_peer::NodeId;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use super::envelope::{Speech, Unheard};
+use super::envelope::{Place, Speech, Spoken, Unheard};
 use super::frame::{Reply, Request};
+use super::fresh::{Age, Stamp};
 use super::{PEERS_MAX, PilotAddress, PilotError, Shared, Topic, Way};
-use crate::tally::{count, lock};
+use crate::tally::{Source, count, lock};
 use crate::transport::Received;
 
 /// For the daemon's answers when the line is opened, and for it to take one frame.
@@ -116,12 +118,14 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Line) {
                 let began = Instant::now();
                 let error = run(&shared, line).await;
                 shared.lost();
-                shared.complaints.tell(format!("the Pilot daemon has gone: {error}"));
+                shared.complaints.tell(Source::Own, format!("the Pilot daemon has gone: {error}"));
                 if began.elapsed() > RETRY_MOST {
                     wait = RETRY_FIRST;
                 }
             }
-            Err(error) => shared.complaints.tell(format!("the Pilot daemon has not come back: {error}")),
+            Err(error) => {
+                shared.complaints.tell(Source::Own, format!("the Pilot daemon has not come back: {error}"))
+            }
         }
         sleep(wait).await;
         wait = (wait * 2).min(RETRY_MOST);
@@ -192,7 +196,7 @@ impl Shared {
         *lock(&self.own) = own;
         *lock(&self.topic) = Topic::Closed { until: Instant::now() };
         count(&self.tally.connections);
-        self.complaints.forgive("the Pilot daemon");
+        self.complaints.forgive(&Source::Own);
         self.up.store(true, Ordering::Release);
     }
 
@@ -204,11 +208,19 @@ impl Shared {
     }
 
     fn ping(&self) {
-        let peers: Vec<_> = lock(&self.peers).iter().map(|(id, way)| (*id, way.address)).collect();
+        let peers: Vec<_> = {
+            let mut peers = lock(&self.peers);
+            peers.retain(|_, way| !way.is_gone(Instant::now()));
+            peers.iter().map(|(id, way)| (*id, way.address)).collect()
+        };
         for (id, to) in peers {
-            let data = self.speech.ping(id);
-            self.outbox.push(Some(id), Request::SendTo { to, port: self.port, data: &data }.encode());
+            self.ping_at(self.place(id), id, to);
         }
+    }
+
+    fn ping_at(&self, place: Place, id: NodeId, to: PilotAddress) {
+        let data = self.speech.ping(place, id);
+        self.outbox.push(Some(id), Request::SendTo { to, port: self.port, data: &data }.encode());
     }
 
     fn open_topic(&self) {
@@ -243,14 +255,14 @@ impl Shared {
                 if *topic == Topic::Dialled {
                     *topic = Topic::Closed { until: Instant::now() + TOPIC_RETRY };
                 }
-                self.complaints.tell(format!("the Pilot daemon says: {text}"));
+                self.complaints.tell(Source::Own, format!("the Pilot daemon says: {text}"));
             }
             Reply::Bound | Reply::Info(_) | Reply::Unknown => {}
         }
     }
 
     fn hear(&self, from: PilotAddress, data: &[u8]) {
-        let mut peers = lock(&self.peers);
+        let peers = lock(&self.peers);
         let known = peers.iter().find(|(_, way)| way.address == from).map(|(id, _)| *id);
         let spoken = match self.speech.read(data) {
             Ok(spoken) => spoken,
@@ -263,35 +275,69 @@ impl Shared {
                 count(counter);
                 // What strangers say is counted and not worth a word: anybody on the network can say anything.
                 if let Some(id) = known {
-                    self.complaints
-                        .tell(format!("member {id} is not heard: {}", reason(&unheard, &self.speech)));
+                    let text = format!("member {id} is not heard: {}", reason(&unheard, &self.speech));
+                    self.complaints.tell(Source::Member(id), text);
                 }
                 return;
             }
         };
+        let listed = peers.get(&spoken.from).copied();
         // Whoever knows the secret may tell where it is, also anew; what our own user says counts more.
-        let way = Way { address: from, learned: true };
-        if self.speech.secret.is_some()
-            && peers.get(&spoken.from).map_or(peers.len() < PEERS_MAX, |way| way.learned)
-        {
-            peers.insert(spoken.from, way);
-        }
-        let listed = peers.get(&spoken.from).map(|way| way.address);
+        let may_learn = self.speech.secret.is_some()
+            && listed.map_or(peers.len() < PEERS_MAX, |way| way.learned.is_some());
         drop(peers);
-        if listed != Some(from) {
-            count(&self.tally.refused);
-            if let Some(listed) = listed {
-                let id = spoken.from;
-                self.complaints
-                    .tell(format!("somebody at {from} says to be member {id}, which is at {listed}"));
-            }
+        let is_elsewhere = self.speech.secret.is_some() && spoken.at != from;
+        if is_elsewhere || (!may_learn && listed.is_none_or(|way| way.address != from)) {
+            return self.refuse(&spoken, from, listed.map(|way| way.address));
+        }
+        if let Some(stamp) = &spoken.stamp
+            && !self.is_fresh(stamp, spoken.from, from)
+        {
             return;
+        }
+        if may_learn {
+            lock(&self.peers).insert(spoken.from, Way { address: from, learned: Some(Instant::now()) });
         }
         lock(&self.heard).insert(spoken.from, Instant::now());
         if let Some(bytes) = spoken.bytes {
             match self.inbox.try_send(Received { from: spoken.from, bytes }) {
                 Ok(()) => count(&self.tally.received),
                 Err(_) => count(&self.tally.dropped),
+            }
+        }
+    }
+
+    /// Somebody speaks from elsewhere than where the member is that it says to be.
+    fn refuse(&self, spoken: &Spoken, from: PilotAddress, listed: Option<PilotAddress>) {
+        count(&self.tally.refused);
+        let id = spoken.from;
+        // Without a secret nobody knows where it is.
+        if let Some(at) = listed.or(self.speech.secret.as_ref().map(|_| spoken.at)) {
+            let text = format!("somebody at {from} says to be member {id}, which is at {at}");
+            self.complaints.tell(Source::Stranger(from.to_string()), text);
+        }
+    }
+
+    /// Whether a sealed message is heard for the first time. Who is not known yet is answered, so that it can show that it is there.
+    fn is_fresh(&self, stamp: &Stamp, id: NodeId, from: PilotAddress) -> bool {
+        let age = lock(&self.fresh).hear(Instant::now(), id, stamp);
+        let at = *lock(&self.own);
+        match age {
+            Age::Fresh => true,
+            Age::First => {
+                self.ping_at(self.place(id), id, from);
+                true
+            }
+            Age::Stale => {
+                count(&self.tally.refused);
+                false
+            }
+            Age::Unknown(answer) => {
+                count(&self.tally.dropped);
+                if let Some(stamp) = answer {
+                    self.ping_at(Place { at, stamp: Some(stamp) }, id, from);
+                }
+                false
             }
         }
     }

@@ -6,7 +6,7 @@
 //! decided by those.
 //!
 //! **Assumes** that the daemon tells truly which node a datagram is from: Pilot's tunnels are bound to the nodes' keys. With a shared secret
-//! each message is also sealed for its sender, receiver and group. **Guarantees** what [`Transport`] asks for; that a message is
+//! each message is also sealed, whole, and heard once ([`fresh`]). **Guarantees** what [`Transport`] asks for; that a message is
 //! passed on only if it comes from the address that the list has for its sender, or that a sender which the list does not have has told under
 //! the secret's seal; and if its sender runs the same algorithm in the same rhythm; that a
 //! daemon that goes and comes back is found again; and a bound on everything that is kept. **Does not** guarantee that anything arrives:
@@ -15,6 +15,7 @@
 mod address;
 mod envelope;
 mod frame;
+mod fresh;
 mod line;
 mod outbox;
 
@@ -31,11 +32,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::tally::{Complaints, Tally, count, lock};
-use crate::tcp::{Secret, Terms};
+use crate::tally::{Complaints, Source, Tally, count, lock};
+use crate::tcp::{Secret, Terms, seed};
 use crate::transport::{Counters, Outgoing, Peer, Received, Transport};
-use envelope::{Claim, MAX_PAYLOAD_BYTES, Speech, Type};
+use envelope::{Claim, MAX_PAYLOAD_BYTES, Place, Speech, Type};
 use frame::Request;
+use fresh::Freshness;
 use line::{Line, PING};
 use outbox::Outbox;
 
@@ -45,6 +47,8 @@ pub use address::{InvalidPilotAddress, PilotAddress};
 const INBOX_LENGTH: usize = 1_024;
 /// Those who can be reached: more than a group can have, since some may come while others go.
 const PEERS_MAX: usize = 256;
+/// A member that told where it is and was not heard for so long is not sent to any more.
+const FORGET_AFTER: Duration = Duration::from_secs(3_600);
 /// Heartbeats are announced at most so often.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
 
@@ -119,6 +123,7 @@ struct Shared {
     inbox: mpsc::Sender<Received>,
     peers: Mutex<BTreeMap<NodeId, Way>>,
     heard: Mutex<BTreeMap<NodeId, Instant>>,
+    fresh: Mutex<Freshness>,
     topic: Mutex<Topic>,
     tally: Tally,
     complaints: Complaints,
@@ -129,8 +134,15 @@ struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Way {
     address: PilotAddress,
-    /// It was told by the member itself, and gives way to what this member is told by its own user.
-    learned: bool,
+    /// It was told by the member itself, which was heard last then, and gives way to what this member is told by its own user.
+    learned: Option<Instant>,
+}
+
+impl Way {
+    /// Whether it told where it is and then went, as it seems for good. It can tell it again.
+    fn is_gone(&self, now: Instant) -> bool {
+        self.learned.is_some_and(|heard| now - heard >= FORGET_AFTER)
+    }
 }
 
 /// The stream on which the topic's events are published.
@@ -171,6 +183,7 @@ impl Pilot {
             inbox: sender,
             peers: Mutex::default(),
             heard: Mutex::default(),
+            fresh: Mutex::new(Freshness::new(seed())),
             topic: Mutex::new(Topic::Closed { until: Instant::now() }),
             tally: Tally::default(),
             complaints: Complaints::default(),
@@ -236,7 +249,7 @@ impl Transport for Pilot {
             return count(&tally.dropped);
         };
         let leads = self.leads == Some(message.term);
-        let data = self.shared.speech.message(self.local().node(), leads, &message);
+        let data = self.shared.speech.message(self.shared.place(message.to), leads, &message);
         let frame = Request::SendTo { to: way.address, port: self.shared.port, data: &data }.encode();
         if self.shared.outbox.push(Some(message.to), frame) {
             count(&tally.dropped);
@@ -250,13 +263,16 @@ impl Transport for Pilot {
 
     fn reach(&mut self, peers: &[Peer]) {
         let mut ways = lock(&self.shared.peers);
-        ways.retain(|_, way| way.learned);
+        ways.retain(|_, way| way.learned.is_some());
         for peer in peers.iter().filter(|peer| peer.id != self.shared.speech.id).take(PEERS_MAX) {
             match peer.address.parse() {
                 Ok(address) => {
-                    ways.insert(peer.id, Way { address, learned: false });
+                    ways.insert(peer.id, Way { address, learned: None });
                 }
-                Err(error) => self.shared.complaints.tell(format!("member {}: {error}", peer.id)),
+                Err(error) => {
+                    let text = format!("member {}: {error}", peer.id);
+                    self.shared.complaints.tell(Source::Member(peer.id), text);
+                }
             }
         }
         lock(&self.shared.heard).retain(|id, _| ways.contains_key(id));
@@ -296,9 +312,29 @@ impl Transport for Pilot {
 }
 
 impl Shared {
+    /// The place of the next message to a member.
+    fn place(&self, to: NodeId) -> Place {
+        let stamp = self.speech.secret.is_some().then(|| lock(&self.fresh).stamp(to));
+        Place { at: *lock(&self.own), stamp }
+    }
+
     fn wake_flusher(&self) {
         if let Some(waker) = lock(&self.flushing).take() {
             waker.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_told_where_it_is_and_went_is_forgotten_and_who_is_listed_is_not() {
+        let (address, heard) = ("0:0000.0000.0002".parse().unwrap(), Instant::now());
+        let way = |learned| Way { address, learned };
+        assert!(!way(Some(heard)).is_gone(heard + FORGET_AFTER / 2));
+        assert!(way(Some(heard)).is_gone(heard + FORGET_AFTER));
+        assert!(!way(None).is_gone(heard + 2 * FORGET_AFTER));
     }
 }

@@ -9,7 +9,10 @@
 //! in time while this process stands still: [`Office::until`] is what counts.
 
 mod asked;
+mod ears;
 mod farewell;
+mod joining;
+mod trouble;
 
 use std::time::Duration;
 
@@ -23,16 +26,20 @@ use crate::control::{self, Door, MachineCounters, Question};
 use crate::members::Listed;
 use crate::node::{Desk, Event, NodeError, NodeOptions, Office, Word, word};
 use crate::state::Keeper;
-use crate::transport::{MAX_MESSAGE_BYTES, Outgoing, Transport, flush, receive};
+use crate::transport::{MAX_MESSAGE_BYTES, Outgoing, Received, Transport, flush, receive, waiting};
 use crate::wishes;
 
 /// The longest that a member which leaves waits for its leadership to be handed over, and for its last words to be sent.
 const FAREWELL_MAX: Span = Span::secs(2);
 const LAST_WORDS_MAX: Duration = Duration::from_millis(500);
+/// Messages that the machine is given at once, before what it asks for is carried out.
+const BATCH_MAX: usize = 64;
 /// A machine whose deadline is past after a tick is not asked again before this.
 const BREATHER: Span = Span::millis(1);
 
+use ears::Ears;
 use farewell::Resigning;
+use joining::Arrivals;
 
 /// The task that owns the machine.
 pub(crate) struct Shell<M: Machine> {
@@ -42,6 +49,8 @@ pub(crate) struct Shell<M: Machine> {
     group: Group,
     born: Moment,
     start_word: &'static str,
+    /// It was told that the group is new.
+    founded: bool,
     keeper: Keeper<M::Saved>,
     /// What it kept last, to begin anew from.
     kept: Option<M::Saved>,
@@ -56,12 +65,19 @@ pub(crate) struct Shell<M: Machine> {
     wanted: Option<Vec<Listed>>,
     /// When the next step towards it may be tried.
     try_at: Moment,
+    /// Who is no member and was heard.
+    arrivals: Arrivals,
     /// How often in a row the machine has refused to go towards the wanted list.
     refusals: u32,
     /// Until when it may take to leave, once it does.
     leaving: Option<Moment>,
     /// The leadership is being given up, since its work has stopped.
     resigning: Option<Resigning>,
+    /// Somebody asked to hand over, to that one or to the best, and nothing has come of it yet.
+    handing: Option<Option<NodeId>>,
+    /// The file of members could not be used when it was last read.
+    unusable: bool,
+    ears: Ears,
 }
 
 impl<M> Shell<M>
@@ -79,7 +95,7 @@ where
         events: mpsc::Sender<Event>,
     ) -> Shell<M> {
         let now = boot::now();
-        let start_word = word(&start);
+        let (start_word, founded) = (word(&start), trouble::is_founded(&start));
         let kept = match &start {
             Start::Restarted(kept) => Some(kept.clone()),
             Start::Founded | Start::Forgotten => None,
@@ -90,6 +106,7 @@ where
             machine,
             born: now,
             start_word,
+            founded,
             keeper,
             kept,
             transport,
@@ -100,9 +117,13 @@ where
             refused: None,
             wanted: None,
             try_at: now,
+            arrivals: Arrivals::default(),
             refusals: 0,
             leaving: None,
             resigning: None,
+            handing: None,
+            unusable: false,
+            ears: Ears::default(),
             options,
         }
     }
@@ -118,14 +139,13 @@ where
         let control = control::serve(&folder, door);
         tokio::pin!(control);
         let mut wishes = wishes::watch(self.options.members_file.clone());
+        self.tell_of_another_list();
         loop {
-            let now = boot::now();
-            if now >= self.machine.deadline() {
-                self.step(Input::Tick).await?;
-            }
+            self.tick_if_due().await?;
             self.go_on_resigning().await?;
             self.pursue_wish().await?;
             self.pass_on_complaints();
+            self.mind_trouble();
             if self.has_left() {
                 let _ = tokio::time::timeout(LAST_WORDS_MAX, flush(&mut *self.transport)).await;
                 return Ok(());
@@ -133,8 +153,7 @@ where
             let wake = self.wake_at(boot::now());
             tokio::select! {
                 received = receive(&mut *self.transport) => {
-                    let received = received.ok_or(NodeError::Network)?;
-                    self.hear(received.from, &received.bytes).await?;
+                    self.hear(received.ok_or(NodeError::Network)?).await?;
                 }
                 Some((ask, answer)) = questions.recv() => {
                     let said = self.answer(ask).await?;
@@ -161,6 +180,29 @@ where
             wake = wake.min(leaving);
         }
         wake.max(now + BREATHER)
+    }
+
+    /// Lets the machine do what is due. Who does not lead hears first what waits: if this process stood still, or waited for its disk, the leader may
+    /// have spoken meanwhile, and its silence is only on this side.
+    async fn tick_if_due(&mut self) -> Result<(), NodeError> {
+        if boot::now() < self.machine.deadline() {
+            return Ok(());
+        }
+        if self.desk.borrow().office.is_none() {
+            // Those who read from the network have stood still too.
+            tokio::task::yield_now().await;
+            if let Some(received) = waiting(&mut *self.transport).await {
+                self.hear(received.ok_or(NodeError::Network)?).await?;
+            }
+        }
+        match boot::now() < self.machine.deadline() {
+            true => Ok(()),
+            false => {
+                self.step(Input::Tick).await?;
+                self.mind_hand_over();
+                Ok(())
+            }
+        }
     }
 
     /// One step of the machine, with all that it asks for.
@@ -229,6 +271,7 @@ where
                 }
             }),
             Notice::Stop { term } => {
+                self.handing = None;
                 self.desk.send_modify(|desk| {
                     if let Some(office) = desk.office.as_mut().filter(|office| office.term == term) {
                         office.stop = true;
@@ -237,7 +280,7 @@ where
                 return self.leaving.is_some() || self.resigning.is_some() || self.options.never_leads;
             }
             Notice::Lost { term, why } => {
-                self.resigning = None;
+                (self.resigning, self.handing) = (None, None);
                 self.transport.leads(None);
                 self.desk.send_modify(|desk| {
                     if let Some(office) = desk.office.filter(|office| office.term == term) {
@@ -272,17 +315,43 @@ where
         }
     }
 
-    /// A message came.
-    async fn hear(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), NodeError> {
-        match codec::decode(bytes) {
-            Some(message) => {
-                self.counters.received += 1;
-                self.step(Input::Received { from, message }).await
+    /// A message came, and perhaps others behind it: the machine hears them all, and then what it asks for is carried out, with one write for all. So a slow
+    /// disk makes the answers late, and not each later than the one before.
+    async fn hear(&mut self, first: Received) -> Result<(), NodeError> {
+        let (mut all, mut next) = (Effects::none(), Some(Some(first)));
+        for left in (0..BATCH_MAX).rev() {
+            let Some(Some(received)) = &next else { break };
+            if let Some(effects) = self.step_on(received) {
+                // What is kept is all of it, so the last counts.
+                all.persist = effects.persist.or(all.persist);
+                all.send.extend(effects.send);
+                all.notify.extend(effects.notify);
             }
-            None => {
-                self.counters.malformed += 1;
-                Ok(())
-            }
+            next = if left > 0 { waiting(&mut *self.transport).await } else { None };
         }
+        self.refused = None;
+        let stopped = self.carry_out(all).await?;
+        self.mind_hand_over();
+        if stopped {
+            self.step(Input::Stopped).await?;
+        }
+        // The network has failed for good behind what came.
+        if matches!(next, Some(None)) { Err(NodeError::Network) } else { Ok(()) }
+    }
+
+    fn step_on(&mut self, received: &Received) -> Option<Effects<M::Saved, M::Message>> {
+        let from = received.from;
+        let Some(message) = codec::decode(&received.bytes) else {
+            self.counters.malformed += 1;
+            return None;
+        };
+        self.counters.received += 1;
+        self.counters.steps += 1;
+        let now = boot::now();
+        if self.group.member(from).is_none() {
+            self.arrivals.note(now, from);
+        }
+        self.ears.note(now, &self.group, from, M::roll_word(&message));
+        Some(self.machine.step(now, Input::Received { from, message }))
     }
 }

@@ -9,22 +9,27 @@ use std::time::Duration;
 use baton_peer::NodeId;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::dial::BUFFER_BYTES;
 use super::frame::FrameError;
 use super::greeting::{self, Caller, GreetError, Guest};
 use super::line::{LineError, Reader};
 use super::{Line, Shared, ask, count, lock};
+use crate::tally::Source;
 use crate::transport::Received;
 
-/// Those who have not shown yet who they are. Whoever comes then takes the place of the one who has taken longest: a member
-/// shows it at once, and a crowd that says nothing keeps nobody out.
+/// Those who have not shown yet who they are. Whoever comes then takes the place of the one who has taken longest, of those at the address from
+/// which most have come: a member shows it at once, and a crowd that says nothing keeps nobody out, least of all whoever is elsewhere.
 const STRANGERS_MAX: usize = 64;
+/// Of those, from one address.
+const STRANGERS_AT_ONE: usize = 16;
 /// How long a stranger may take, however slowly it speaks.
 const GREETING_MAX: Duration = Duration::from_secs(5);
 /// So many times a process that was cut off may come back as another, before it is said that there are two.
 const CLASHES: u32 = 3;
+/// Two that run disturb each other at least so often; what lasts longer was no clash.
+const CLASH_WITHIN: Duration = Duration::from_secs(60);
 /// After a failure to take a connection, for instance without descriptors.
 const BREATHER: Duration = Duration::from_millis(50);
 
@@ -39,17 +44,13 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Lets everybody in whom it believes, for ever.
 pub(super) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
-    let mut strangers: VecDeque<AbortHandle> = VecDeque::new();
+    let mut strangers = Strangers::default();
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
             continue;
         };
-        strangers.retain(|stranger| !stranger.is_finished());
-        if strangers.len() >= STRANGERS_MAX
-            && let Some(slowest) = strangers.pop_front()
-        {
-            slowest.abort();
+        if strangers.make_room(&Source::at(from.ip())) {
             count(&shared.tally.refused);
         }
         let shared = Arc::clone(&shared);
@@ -65,8 +66,43 @@ pub(super) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
                 Err(error) => shared.heed(&error, from),
             }
         });
-        strangers.push_back(greeting.abort_handle());
+        strangers.0.push_back((Source::at(from.ip()), greeting.abort_handle()));
     }
+}
+
+/// Those who have not shown yet who they are, who came first at the front.
+#[derive(Default)]
+struct Strangers(VecDeque<(Source, AbortHandle)>);
+
+impl Strangers {
+    /// Makes room for one more from there; says whether another had to go.
+    fn make_room(&mut self, from: &Source) -> bool {
+        self.0.retain(|(_, stranger)| !stranger.is_finished());
+        let there = |place: &Source| self.0.iter().filter(|(source, _)| source == place).count();
+        let crowded = if there(from) >= STRANGERS_AT_ONE {
+            Some(from.clone())
+        } else if self.0.len() >= STRANGERS_MAX {
+            // Of two that are alike, the one whose first came first.
+            let places = self.0.iter().rev().map(|(source, _)| source);
+            places.max_by_key(|place| there(place)).cloned()
+        } else {
+            None
+        };
+        let slowest = crowded.and_then(|place| self.0.iter().position(|(source, _)| *source == place));
+        match slowest.and_then(|at| self.0.remove(at)) {
+            Some((_, slowest)) => {
+                slowest.abort();
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// How often two processes have come between each other, once another connection takes the place of this one.
+fn clashes_after(before: u32, is_clash: bool, stood: Duration) -> u32 {
+    let before = if stood < CLASH_WITHIN { before } else { 0 };
+    before.saturating_add(u32::from(is_clash))
 }
 
 async fn greet(
@@ -86,17 +122,17 @@ impl Shared {
         }
         let task = tokio::spawn(Arc::clone(self).listen_to(id, reader)).abort_handle();
         let mut callers = lock(&self.callers);
-        let mut line = Line { life: guest.life, clashes: 0, task };
+        let mut line = Line { life: guest.life, clashes: 0, since: Instant::now(), task };
         if let Some(older) = callers.get(&id) {
             // A process that ended closed its connection; one that was cut off left it open, once.
-            let clash = older.life != guest.life && !older.task.is_finished();
-            line.clashes = older.clashes + u32::from(clash);
+            let is_clash = older.life != guest.life && !older.task.is_finished();
+            line.clashes = clashes_after(older.clashes, is_clash, older.since.elapsed());
             older.task.abort();
         }
-        if line.clashes == CLASHES {
-            self.complaints.tell(format!(
-                "two processes say that they are member {id}: only one may run, or both may vote"
-            ));
+        if line.clashes >= CLASHES {
+            let text = "only one may run, or both may vote";
+            self.complaints
+                .tell(Source::Member(id), format!("two processes say that they are member {id}: {text}"));
         }
         callers.insert(id, line);
     }
@@ -121,6 +157,7 @@ impl Shared {
 
     fn heed(&self, error: &GreetError, from: SocketAddr) {
         let who = format!("somebody at {}", from.ip());
+        let tell = |text| self.complaints.tell(Source::at(from.ip()), text);
         match error {
             // It went away, or said nothing: a look at the port does that too.
             GreetError::Frame(FrameError::Io(_)) | GreetError::NoChance => {}
@@ -128,15 +165,15 @@ impl Shared {
             GreetError::Frame(FrameError::Foreign) | GreetError::Nonsense => count(&self.tally.malformed),
             GreetError::Frame(FrameError::Version(_)) => {
                 count(&self.tally.malformed);
-                self.complaints.tell(format!("{who}: {error}"));
+                tell(format!("{who}: {error}"));
             }
             GreetError::Tls(_) | GreetError::Unproven | GreetError::Refused(_) => {
                 count(&self.tally.refused);
-                self.complaints.tell(format!("{who} was not let in: {error}"));
+                tell(format!("{who} was not let in: {error}"));
             }
             GreetError::Mismatch(_) => {
                 count(&self.tally.refused);
-                self.complaints.tell(format!("{who} was not let in, although it is known: {error}"));
+                tell(format!("{who} was not let in, although it is known: {error}"));
             }
         }
     }
@@ -164,6 +201,37 @@ pub(crate) fn is_host_and_port(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_comes_back_now_and_then_is_not_two() {
+        let (soon, late) = (Duration::from_secs(2), Duration::from_secs(3_600));
+        let after = |stood| (0..10).fold(0, |before, _| clashes_after(before, true, stood));
+        assert!(after(soon) >= CLASHES, "each comes between the other");
+        assert_eq!(after(late), 1, "cut off now and then");
+        assert_eq!(clashes_after(2, false, soon), 2);
+        assert_eq!(clashes_after(2, false, late), 0, "it has stood");
+    }
+
+    #[tokio::test]
+    async fn a_crowd_at_one_address_makes_room_itself() {
+        let waits = || tokio::spawn(std::future::pending::<()>()).abort_handle();
+        let at = |last: u8| Source::at([10, 0, 0, last].into());
+        let mut strangers = Strangers::default();
+        strangers.0.push_back((at(1), waits()));
+        for _ in 0..200 {
+            strangers.make_room(&at(66));
+            strangers.0.push_back((at(66), waits()));
+        }
+        assert_eq!(strangers.0.len(), 1 + STRANGERS_AT_ONE);
+        assert!(strangers.0[0].0 == at(1), "who is elsewhere was not disturbed");
+        for last in 100..162 {
+            strangers.make_room(&at(last));
+            strangers.0.push_back((at(last), waits()));
+        }
+        assert_eq!(strangers.0.len(), STRANGERS_MAX);
+        let left = strangers.0.iter().filter(|(source, _)| *source == at(66)).count();
+        assert!(left == 1 && strangers.0[0].0 == at(1), "the crowded place gives way first: {left}");
+    }
 
     #[test]
     fn an_address_without_a_host_is_where_it_dialled_from() {

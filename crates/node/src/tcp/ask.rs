@@ -10,12 +10,15 @@ use tokio::time::timeout;
 
 use super::Shared;
 use super::count;
-use super::greeting::{self, Caller, GreetError, Greeter, Terms, Trust};
+use super::frame::FrameError;
+use super::greeting::{self, Caller, GreetError, Greeter, Refusal, Terms, Trust};
 use super::line::{LineError, Reader, Writer};
 use crate::control::{Answer, Ask};
 
 /// For a whole exchange.
 const EXCHANGE_MAX: Duration = Duration::from_secs(10);
+/// The same for who only asks how things are.
+const STATUS_MAX: Duration = Duration::from_secs(5);
 
 /// A member elsewhere, to be asked.
 #[derive(Clone, Debug)]
@@ -36,6 +39,15 @@ pub enum AskError {
     /// Nobody is there, or the answer is lost.
     #[error("cannot reach it: {0}")]
     Unreachable(#[source] io::Error),
+    /// It closed the connection before it said a word. Nothing was done.
+    #[error("it closed the connection without a word")]
+    HungUp,
+    /// There is another member of the group. Nothing was done.
+    #[error("it is member {0}")]
+    Other(NodeId),
+    /// It wants a secret or a certificate, and was shown none. Nothing was done.
+    #[error("it wants to be shown a secret or a certificate, and we have none")]
+    Unshown,
     /// One of the two does not believe the other, or they are of different groups or versions. Nothing was done.
     #[error("{0}")]
     Stranger(String),
@@ -48,7 +60,11 @@ impl Remote {
     /// Asks, and waits for the answer.
     pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
         let late = |_| AskError::Unreachable(io::Error::from(io::ErrorKind::TimedOut));
-        timeout(EXCHANGE_MAX, self.exchange(ask)).await.map_err(late)?
+        let patience = match ask {
+            Ask::Status => STATUS_MAX,
+            Ask::Transfer { .. } | Ask::Members { .. } => EXCHANGE_MAX,
+        };
+        timeout(patience, self.exchange(ask)).await.map_err(late)?
     }
 
     async fn exchange(&self, ask: &Ask) -> Result<Answer, AskError> {
@@ -67,18 +83,39 @@ impl Remote {
             life: 0,
             trust: self.trust.clone(),
         };
-        let (mut reader, mut writer) =
-            greeting::dial(Box::new(stream), &me, self.id).await.map_err(|error| match error {
-                GreetError::Frame(super::frame::FrameError::Io(error)) => AskError::Unreachable(error),
-                other => AskError::Stranger(other.to_string()),
-            })?;
+        let greeted = greeting::dial(Box::new(stream), &me, self.id).await;
+        let (mut reader, mut writer) = greeted.map_err(|error| self.ungreeted(error))?;
         let question = serde_json::to_vec(ask).map_err(|_| AskError::Nonsense)?;
         writer.send(&question).await.map_err(AskError::Unreachable)?;
         let answer = reader.receive().await.map_err(|error| match error {
-            LineError::Frame(super::frame::FrameError::Io(error)) => AskError::Unreachable(error),
+            LineError::Frame(FrameError::Io(error)) => AskError::Unreachable(error),
             LineError::Frame(_) | LineError::Unsealed => AskError::Nonsense,
         })?;
         serde_json::from_slice(&answer).map_err(|_| AskError::Nonsense)
+    }
+
+    /// Why the two did not come together.
+    fn ungreeted(&self, error: GreetError) -> AskError {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        match error {
+            GreetError::Frame(FrameError::Io(error))
+                if matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe) =>
+            {
+                AskError::HungUp
+            }
+            GreetError::Frame(FrameError::Io(error)) => AskError::Unreachable(error),
+            GreetError::Refused(Refusal::Id(id)) => AskError::Other(id),
+            GreetError::Refused(Refusal::Unproven) if matches!(self.trust, Trust::Loopback) => {
+                AskError::Unshown
+            }
+            GreetError::Refused(refusal) => AskError::Stranger(refusal.to_string()),
+            other @ (GreetError::Frame(_)
+            | GreetError::Tls(_)
+            | GreetError::Nonsense
+            | GreetError::Unproven
+            | GreetError::Mismatch(_)
+            | GreetError::NoChance) => AskError::Stranger(other.to_string()),
+        }
     }
 }
 
@@ -92,7 +129,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, may_change: bool, mut reader: R
         let answer = match ask {
             Ask::Transfer { .. } | Ask::Members { .. } if !may_change => {
                 count(&shared.tally.refused);
-                Answer::Refused("this certificate may only ask how things are".to_string())
+                Answer::NotAllowed
             }
             Ask::Status | Ask::Transfer { .. } | Ask::Members { .. } => shared.door.ask(ask).await,
         };

@@ -1,13 +1,14 @@
 //! The way out to one member: dials, greets, sends what waits, and begins again when it fails.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use baton_peer::{NodeId, Random};
-use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::frame::FrameError;
@@ -15,6 +16,7 @@ use super::greeting::{self, GreetError, Trust};
 use super::line::{Reader, Writer};
 use super::{Shared, count};
 use crate::queue::Queue;
+use crate::tally::Source;
 
 /// What the kernel holds of a connection: small, so that a member that stood still is not told old stories for long.
 pub(super) const BUFFER_BYTES: u32 = 128 * 1024;
@@ -27,6 +29,8 @@ pub(super) struct Way {
     pub(super) address: String,
     pub(super) queue: Arc<Queue>,
     pub(super) connected: Arc<AtomicBool>,
+    /// As [`super::Link::lookup`].
+    pub(super) lookup: Arc<Semaphore>,
 }
 
 impl Way {
@@ -35,18 +39,23 @@ impl Way {
         let patience = self.shared.patience;
         let mut random = Random::seeded(seed());
         let mut wait = patience.retry_first;
+        let mut reached = Instant::now();
         loop {
             match self.connect().await {
                 Ok((mut reader, mut writer)) => {
                     wait = patience.retry_first;
                     count(&self.shared.tally.connections);
-                    self.shared.complaints.forgive(&self.named());
+                    self.shared.complaints.forgive(&Source::Member(self.to));
                     self.connected.store(true, Ordering::Release);
                     self.send(&mut reader, &mut writer).await;
                     self.connected.store(false, Ordering::Release);
                     self.shared.wake_flusher();
+                    reached = Instant::now();
                 }
                 Err(error) => self.heed(&error),
+            }
+            if reached.elapsed() >= patience.forget {
+                self.shared.forget(self.to, &self.address);
             }
             // Between half of it and all of it, so that not everybody dials at once after an outage.
             let most = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
@@ -65,7 +74,7 @@ impl Way {
 
     async fn open(&self) -> io::Result<TcpStream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in lookup_host(&self.address).await?.take(8) {
+        for address in self.addresses().await? {
             if matches!(self.shared.me.trust, Trust::Loopback) && !address.ip().is_loopback() {
                 last = io::Error::new(io::ErrorKind::PermissionDenied, "it is not a loopback address");
                 continue;
@@ -76,6 +85,22 @@ impl Way {
             }
         }
         Err(last)
+    }
+
+    /// Where the name leads. A lookup cannot be called off: what it was given is given back only when it ends.
+    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = self.address.parse() {
+            return Ok(vec![address]);
+        }
+        let closed = |_| io::Error::other("the transport is closed");
+        let own = Arc::clone(&self.lookup).acquire_owned().await.map_err(closed)?;
+        let shared = Arc::clone(&self.shared.lookups).acquire_owned().await.map_err(closed)?;
+        let name = self.address.clone();
+        let found = tokio::task::spawn_blocking(move || {
+            let _held = (own, shared);
+            name.to_socket_addrs().map(|found| found.take(8).collect())
+        });
+        found.await.map_err(io::Error::other)?
     }
 
     async fn open_at(&self, address: SocketAddr) -> io::Result<TcpStream> {
@@ -125,7 +150,7 @@ impl Way {
                 if failed.kind() == io::ErrorKind::PermissionDenied {
                     count(&tally.refused);
                     let hint = "give all members a --secret-file, or certificates";
-                    self.shared.complaints.tell(format!("{}: {error}; {hint}", self.named()));
+                    self.tell(format!("{}: {error}; {hint}", self.named()));
                 }
                 return;
             }
@@ -138,12 +163,16 @@ impl Way {
             }
             GreetError::NoChance => {}
         }
-        self.shared.complaints.tell(format!("{}: {error}", self.named()));
+        self.tell(format!("{}: {error}", self.named()));
+    }
+
+    fn tell(&self, text: String) {
+        self.shared.complaints.tell(Source::Member(self.to), text);
     }
 }
 
 /// Different every time; no secret.
-pub(super) fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let mut bytes = [0; 8];
     let _ = getrandom::fill(&mut bytes);
     u64::from_ne_bytes(bytes)

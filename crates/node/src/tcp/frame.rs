@@ -13,7 +13,7 @@ use crate::transport::MAX_MESSAGE_BYTES;
 /// What stands first on every connection.
 pub(crate) const MAGIC: [u8; 8] = *b"BATONPR\n";
 /// What is spoken. Another version is another protocol.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 /// The largest content of a frame: a message, or an answer of the control.
 pub(crate) const MAX_FRAME_BYTES: usize = MAX_MESSAGE_BYTES;
 

@@ -23,6 +23,7 @@ pub use secret::Secret;
 pub use tls::{CertificateError, CertificateFiles, Certificates};
 
 pub(crate) use accept::is_host_and_port;
+pub(crate) use dial::seed;
 pub(crate) use secret::Side;
 
 use std::collections::BTreeMap;
@@ -34,8 +35,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use baton_peer::{NodeId, Timing};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::control::Door;
 use crate::queue::Queue;
@@ -45,6 +47,8 @@ use greeting::{Caller, Greeter, MAX_ADDRESS_BYTES};
 
 /// Messages that came and wait to be taken; what comes while so many wait is dropped.
 const INBOX_LENGTH: usize = 1_024;
+/// Names that are looked up at once. Who looks up waits on a thread, of those that everything in this process shares: the warden's work must find one.
+const LOOKUPS_MAX: usize = 32;
 /// Those who can be dialled: more than a group can have, since some may come while others go.
 const PEERS_MAX: usize = 256;
 
@@ -100,6 +104,7 @@ pub(crate) struct Shared {
     links: Mutex<BTreeMap<NodeId, Link>>,
     callers: Mutex<BTreeMap<NodeId, Line>>,
     complaints: Complaints,
+    lookups: Arc<Semaphore>,
     flushing: Mutex<Option<Waker>>,
 }
 
@@ -109,6 +114,8 @@ struct Line {
     life: u64,
     /// How often a connection of another process took the place of one that still worked.
     clashes: u32,
+    /// Since when.
+    since: Instant,
     task: tokio::task::AbortHandle,
 }
 
@@ -119,6 +126,8 @@ struct Link {
     learned: bool,
     queue: Arc<Queue>,
     connected: Arc<AtomicBool>,
+    /// One lookup of its name at a time, however long the last one takes.
+    lookup: Arc<Semaphore>,
     task: JoinHandle<()>,
 }
 
@@ -141,6 +150,8 @@ struct Patience {
     ping: Duration,
     /// After so much silence a connection that others made is closed.
     silence: Duration,
+    /// A member that told its address itself and was out of reach for so long is not dialled any more; it can tell it again.
+    forget: Duration,
 }
 
 impl Patience {
@@ -153,6 +164,7 @@ impl Patience {
             connect: longest.clamp(Duration::from_millis(500), Duration::from_secs(5)),
             ping: Duration::from_secs(10),
             silence: Duration::from_secs(45),
+            forget: (20 * longest).clamp(Duration::from_secs(5), Duration::from_secs(3_600)),
         }
     }
 }
@@ -190,6 +202,7 @@ impl Tcp {
             links: Mutex::default(),
             callers: Mutex::default(),
             complaints: Complaints::default(),
+            lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
             flushing: Mutex::default(),
         });
         let listener = tokio::spawn(accept::serve(Arc::clone(&shared), listener));
@@ -280,15 +293,28 @@ impl Shared {
             return count(&self.tally.malformed);
         }
         let (queue, connected) = (Arc::new(Queue::default()), Arc::new(AtomicBool::new(false)));
+        // A name that is still being looked up is not looked up once more under another address.
+        let lookup =
+            links.get(&id).map_or_else(|| Arc::new(Semaphore::new(1)), |link| Arc::clone(&link.lookup));
         let way = dial::Way {
             shared: Arc::clone(self),
             to: id,
             address: address.to_string(),
             queue: Arc::clone(&queue),
             connected: Arc::clone(&connected),
+            lookup: Arc::clone(&lookup),
         };
         let task = tokio::spawn(way.keep());
-        links.insert(id, Link { address: address.to_string(), learned, queue, connected, task });
+        links.insert(id, Link { address: address.to_string(), learned, queue, connected, lookup, task });
+    }
+
+    /// Forgets an address that the member told itself, if it is not heard either: it may have left for good.
+    fn forget(&self, id: NodeId, address: &str) {
+        let is_heard = lock(&self.callers).get(&id).is_some_and(|line| !line.task.is_finished());
+        let mut links = lock(&self.links);
+        if !is_heard && links.get(&id).is_some_and(|link| link.learned && link.address == address) {
+            links.remove(&id);
+        }
     }
 
     fn wake_flusher(&self) {

@@ -19,6 +19,8 @@ pub(crate) struct Network(Arc<Mutex<State>>);
 struct State {
     ports: HashMap<(u32, u16), Frames>,
     published: Vec<(u32, String)>,
+    /// All datagrams: from, to, and what they say.
+    delivered: Vec<(u32, u32, Vec<u8>)>,
 }
 
 /// One daemon. Dropped, it is gone with all its connections.
@@ -62,7 +64,15 @@ impl Network {
         self.deliver(from, to, port, data);
     }
 
+    /// All that one node has sent to another so far.
+    pub(crate) fn delivered(&self, from: u32, to: u32) -> Vec<Vec<u8>> {
+        let state = self.0.lock().unwrap();
+        let between = state.delivered.iter().filter(|(a, b, _)| (*a, *b) == (from, to));
+        between.map(|(_, _, data)| data.clone()).collect()
+    }
+
     fn deliver(&self, from: u32, to: u32, port: u16, data: &[u8]) {
+        self.0.lock().unwrap().delivered.push((from, to, data.to_vec()));
         let mut frame = vec![0x0c, 0, 0];
         frame.extend(from.to_be_bytes());
         frame.extend([0xc0, 0]);

@@ -1,9 +1,12 @@
-//! A machine that counts: it keeps each number before it says it, and leads from three on.
+//! A machine that counts: it keeps each number before it says it, and leads from three on. A number from [`ECHO`] on it keeps and says again.
 
 use std::path::Path;
 
 use baton_election::{Moment, Span};
 use baton_peer::{Config, Effects, Envelope, Group, Input, Machine, NodeId, Notice, Role, Start, Term, View};
+
+/// From here on numbers are answered.
+pub(crate) const ECHO: u64 = 1_000_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Toy {
@@ -30,6 +33,13 @@ impl Machine for Toy {
 
     fn step(&mut self, now: Moment, input: Input<u64>) -> Effects<u64, u64> {
         let mut effects = Effects::none();
+        if let Input::Received { from, message } = input
+            && message >= ECHO
+        {
+            effects.persist = Some(message);
+            effects.send.push(Envelope { to: from, message });
+            return effects;
+        }
         if input == Input::Tick && now >= self.due {
             self.number += 1;
             self.due = now + Span::millis(5);

@@ -20,7 +20,7 @@ impl Wires {
     pub(crate) fn end(&self, id: NodeId) -> End {
         let (sender, inbox) = mpsc::unbounded_channel();
         self.0.lock().unwrap().insert(id, sender);
-        End { id, wires: self.clone(), inbox }
+        End { id, wires: self.clone(), inbox, places: Vec::new() }
     }
 }
 
@@ -28,6 +28,8 @@ pub(crate) struct End {
     id: NodeId,
     wires: Wires,
     inbox: mpsc::UnboundedReceiver<Received>,
+    /// Where it was last told that the others are.
+    places: Vec<Peer>,
 }
 
 impl End {
@@ -63,7 +65,9 @@ impl Transport for End {
         self.inbox.poll_recv(context)
     }
 
-    fn reach(&mut self, _: &[Peer]) {}
+    fn reach(&mut self, peers: &[Peer]) {
+        self.places = peers.to_vec();
+    }
 
     fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
@@ -74,11 +78,13 @@ impl Transport for End {
     }
 
     fn connected(&self) -> Vec<NodeId> {
-        Vec::new()
+        let wires = self.wires.0.lock().unwrap();
+        let others = wires.iter().filter(|(id, sender)| **id != self.id && !sender.is_closed());
+        others.map(|(id, _)| *id).collect()
     }
 
     fn addresses(&self) -> Vec<Peer> {
-        Vec::new()
+        self.places.clone()
     }
 
     fn complaints(&mut self) -> Vec<String> {

@@ -33,7 +33,7 @@ pub enum Message {
         /// The highest term that the sender has seen.
         term: Term,
     },
-    /// The sender led and gives up; the receiver is the next in rank and shall hold an election.
+    /// The sender led and gives up; the receiver shall hold an election.
     Resign {
         /// The term that ends.
         term: Term,

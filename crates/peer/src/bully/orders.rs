@@ -1,23 +1,22 @@
-//! What the shell asks of a member: to hand over, and to take another list of members.
-
-use alloc::vec::Vec;
+//! What the shell asks of a member: to hand over.
 
 use baton_election::Moment;
 
-use super::{Bully, Message, Office, Out};
+use super::{Bully, HandOver, Message, Office, Out};
 use crate::{Envelope, Member, NodeId, Notice, Why, told};
 
 impl Bully {
     pub(super) fn transfer(&mut self, to: Option<NodeId>, out: &mut Out) {
-        let next = self.next_in_rank();
-        let refusal = match self.office {
-            Office::Leading { stopping: true } => Some("it hands over already"),
-            Office::Leading { stopping: false } if next.is_none() => Some("nobody else may lead"),
-            Office::Leading { stopping: false } if to.is_some() && to != next => {
-                Some("Bully elects by rank: only the next in rank can take over")
+        let refusal = match self.post.office {
+            Office::Leading { hand_over: Some(_) } => Some("it hands over already"),
+            Office::Leading { hand_over: None } if self.heirs(None).next().is_none() => {
+                Some("nobody else may lead")
             }
-            Office::Leading { stopping: false } => None,
-            Office::Arriving | Office::Idle | Office::Following(_) | Office::Asking | Office::Answered => {
+            Office::Leading { hand_over: None } if to.is_some_and(|to| !self.may_succeed(to)) => {
+                Some("Bully elects by rank: only the next in rank, or one of a higher rank, can take over")
+            }
+            Office::Leading { hand_over: None } => None,
+            Office::Arriving | Office::Idle | Office::Following(_) | Office::Standing(_) => {
                 Some("only the leader can hand over")
             }
         };
@@ -25,54 +24,33 @@ impl Bully {
             out.notify.push(Notice::Refused(refusal));
             return;
         }
-        self.office = Office::Leading { stopping: true };
-        out.notify.push(Notice::Stop { term: self.term });
+        self.post.office = Office::Leading { hand_over: Some(HandOver { to }) };
+        out.notify.push(Notice::Stop { term: self.post.term });
     }
 
-    /// The work has stopped: only then may somebody else be asked to lead.
+    /// The work has stopped: only then may somebody else be asked to lead. Who is there is not known, so all that may lead are asked: the
+    /// highest of those that are there wins, as in any election.
     pub(super) fn stopped(&mut self, now: Moment, out: &mut Out) {
-        if self.office != (Office::Leading { stopping: true }) {
-            return;
-        }
-        let message = Message::Resign { term: self.term };
-        out.send.extend(self.next_in_rank().map(|to| Envelope { to, message }));
-        self.lose(Why::HandedOver, out);
+        let Office::Leading { hand_over: Some(HandOver { to }) } = self.post.office else { return };
+        let message = Message::Resign { term: self.post.term };
+        out.send.extend(self.heirs(to).map(|member| Envelope { to: member.id, message }));
+        self.post.lose(Why::HandedOver, out);
         self.aside = true;
-        self.idle(now);
+        self.post.idle(now);
     }
 
-    pub(super) fn reconfigure(&mut self, now: Moment, members: Vec<Member>, out: &mut Out) {
-        match told::next_list(&self.group, self.term, members) {
-            Ok(group) => self.group = group,
-            Err(refusal) => {
-                out.notify.push(Notice::Refused(refusal));
-                return;
-            }
-        }
-        self.keep(out);
-        out.notify.push(Notice::Members(self.group.clone()));
-        let may_lead = self.group.may_lead(self.id);
-        match self.office {
-            Office::Leading { .. } if !may_lead => {
-                self.lose(Why::Removed, out);
-                self.idle(now);
-            }
-            Office::Asking | Office::Answered if !may_lead => self.idle(now),
-            Office::Following(leader) if !self.group.may_lead(leader) => {
-                self.forget_leader(out);
-                self.idle(now);
-            }
-            Office::Arriving
-            | Office::Idle
-            | Office::Following(_)
-            | Office::Asking
-            | Office::Answered
-            | Office::Leading { .. } => {}
-        }
+    /// Whether that one can lead next: the best of those below, or one above that let this member lead.
+    fn may_succeed(&self, to: NodeId) -> bool {
+        let below = self.heirs(None).filter(|member| self.post.group.outranks(self.post.id, member.id));
+        self.is_outranked_by(to) || told::best(below).is_some_and(|best| best.id == to)
     }
 
-    /// Who would lead if this member were not there.
-    fn next_in_rank(&self) -> Option<NodeId> {
-        told::best(self.group.members().iter().filter(|member| member.id != self.id)).map(|member| member.id)
+    /// Those that are asked to lead next: whoever is named and all below it; if nobody is named, everybody else.
+    fn heirs(&self, named: Option<NodeId>) -> impl Iterator<Item = &Member> {
+        let is_passed_over =
+            move |member: &Member| named.is_some_and(|to| self.post.group.outranks(member.id, to));
+        let others =
+            self.post.group.members().iter().filter(|member| member.id != self.post.id && !member.witness);
+        others.filter(move |member| !is_passed_over(member))
     }
 }

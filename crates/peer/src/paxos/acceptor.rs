@@ -167,13 +167,14 @@ impl Paxos {
         is_near && is_granted && ballot::owner(vote.ballot).is_some()
     }
 
-    /// Refuses whoever has an outdated list, and tells it the newer one; does not answer strangers otherwise.
+    /// Refuses whoever has an outdated list, and tells it the newer one; does not answer strangers whose list is no newer.
     fn turns_away(&self, from: NodeId, ballot: Term, stamp: GroupStamp, out: &mut Out) -> bool {
         if is_outdated(stamp, self.saved.group.stamp()) {
             self.refuse(from, ballot, Some(self.saved.group.clone()), out);
             return true;
         }
-        !self.saved.group.may_lead(from)
+        // Who has a newer list stands only if it may lead by that, and counts only the promises of its members.
+        !is_outdated(self.saved.group.stamp(), stamp) && !self.saved.group.may_lead(from)
     }
 
     fn refuse(&self, from: NodeId, ballot: Term, group: Option<Group>, out: &mut Out) {

@@ -9,9 +9,6 @@ use crate::{NodeId, Term};
 /// Ids fill the lower bits of a ballot.
 const IDS: u64 = NodeId::MAX as u64 + 1;
 
-/// The last round; there are more than a group could ever use.
-pub const LAST_ROUND: u64 = u64::MAX / IDS;
-
 /// How many rounds ahead of all that is known a ballot may be. At one round in a millisecond these are seven weeks.
 pub const LONGEST_JUMP: u64 = 1 << 32;
 
@@ -67,7 +64,7 @@ mod tests {
             assert_eq!(owner(next), Some(id(1)));
         }
         assert_eq!(above(Term(u64::MAX), id(1)), None);
-        assert_eq!(of(LAST_ROUND, id(1_023)), Some(Term(u64::MAX)));
+        assert_eq!(of(u64::MAX / IDS, id(1_023)), Some(Term(u64::MAX)));
     }
 
     #[test]

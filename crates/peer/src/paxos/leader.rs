@@ -2,14 +2,14 @@
 //!
 //! *Paxos Made Simple* §3: phase 1 is done once for all instances, and each command costs one round of phase 2. Here the command is "the lease goes on".
 
-use alloc::vec::Vec;
-
 use baton_election::{Moment, Span};
 
 use super::proposer::{Canvass, send_prepares};
 use super::saved::Vote;
 use super::{Message, Out, Paxos, Phase, say};
+use crate::lobby::Lobby;
 use crate::members::{self, Spread};
+use crate::rounds::Rounds;
 use crate::{Group, GroupStamp, NodeId, Notice, Tally, Term, Timing, Why};
 
 /// Phase 2, from the first instance until the leadership ends.
@@ -29,31 +29,22 @@ pub(super) struct Leadership {
     /// Who had accepted the instance before.
     before: Tally,
     pub(super) spread: Spread,
+    /// Who asks and is no member.
+    pub(super) lobby: Lobby,
     /// An instance was chosen since the list of members was written, so that it may be changed.
     pub(super) is_settled: bool,
     /// Somebody has promised a higher ballot.
     is_outbid: bool,
-    /// The last rounds of requests, the latest at the end, at most [`MOST_BEATS`].
-    pub(super) beats: Vec<Beat>,
-    /// The number of the latest.
-    beat: u64,
+    /// The rounds of requests, which the lease is counted from.
+    pub(super) rounds: Rounds,
+    /// When the latest of them was sent that a majority of the present list has answered.
+    pub(super) confirmed: Option<Moment>,
     beat_at: Moment,
     /// The end of the lease; none before the first.
     pub(super) until: Option<Moment>,
     pub(super) ending: Option<Ending>,
     pub(super) raise: Option<Canvass>,
 }
-
-/// A round of requests. A lease counts from when it was sent, once a majority has answered it or a later one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Beat {
-    number: u64,
-    sent: Moment,
-    answered: Tally,
-}
-
-/// So many rounds may be under way; an answer to an older one is too late to make a lease longer.
-const MOST_BEATS: usize = 8;
 
 /// The work is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -78,32 +69,13 @@ impl Leadership {
     }
 
     /// A new round of requests, also to those that have accepted: each answer makes the lease longer.
-    fn send(&mut self, now: Moment, me: NodeId, group: &Group, out: &mut Out) {
-        let mut answered = Tally::NONE;
-        answered.add(group, me);
-        if self.beats.len() == MOST_BEATS {
-            self.beats.remove(0);
-        }
-        self.beat += 1;
-        self.beats.push(Beat { number: self.beat, sent: now, answered });
+    fn send(&mut self, now: Moment, me: NodeId, timing: &Timing, group: &Group, out: &mut Out) {
+        let beat = self.rounds.begin(now, timing, group, me);
         for other in group.others(me) {
             let list = (!self.spread.has(group, other)).then(|| group.clone());
-            let (vote, token, beat) = (self.vote, self.token, self.beat);
+            let (vote, token) = (self.vote, self.token);
             say(other, Message::Accept { vote, token, beat, group: list }, out);
         }
-    }
-
-    /// Who answers a round has answered all before it.
-    fn count_beat(&mut self, group: &Group, from: NodeId, number: u64) {
-        if number <= self.beat {
-            let before = self.beats.iter_mut().filter(|beat| beat.number <= number);
-            before.for_each(|beat| beat.answered.add(group, from));
-        }
-    }
-
-    /// When the latest round was sent that a majority has answered.
-    fn answered(&self, group: &Group) -> Option<Moment> {
-        self.beats.iter().rev().find(|beat| beat.answered.is_majority(group)).map(|beat| beat.sent)
     }
 
     pub(super) fn has_answered_lately(&self, group: &Group, id: NodeId) -> bool {
@@ -127,10 +99,11 @@ impl Paxos {
             refused: Tally::NONE,
             before: Tally::NONE,
             spread: Spread::begun(&self.saved.group, self.id),
+            lobby: Lobby::default(),
             is_settled: false,
             is_outbid: false,
-            beats: Vec::new(),
-            beat: 0,
+            rounds: Rounds::NONE,
+            confirmed: None,
             beat_at: now,
             until: None,
             ending: None,
@@ -149,7 +122,7 @@ impl Paxos {
         lead.refused = Tally::NONE;
         lead.accepted.add(&self.saved.group, self.id);
         lead.beat_at = now + self.timing.heartbeat;
-        lead.send(now, self.id, &self.saved.group, out);
+        lead.send(now, self.id, &self.timing, &self.saved.group, out);
         let token = lead.token;
         self.accept(now, vote, token);
         self.conclude(now, out);
@@ -191,7 +164,12 @@ impl Paxos {
     /// Counts the lease from the latest round that a majority has answered.
     fn extend(&mut self, now: Moment, out: &mut Out) {
         let Phase::Proposing(lead) = &mut self.phase else { return };
-        let Some(sent) = lead.answered(&self.saved.group).filter(|_| lead.is_granted) else { return };
+        // What was answered before the leadership was granted counts once it is.
+        if !lead.is_granted {
+            return;
+        }
+        let Some(sent) = lead.rounds.take_answered(&self.saved.group) else { return };
+        lead.confirmed = Some(sent);
         let (term, until) = (lead.token, self.timing.lease_until(sent));
         if until <= now || Some(until) <= lead.until {
             return;
@@ -218,7 +196,7 @@ impl Paxos {
             return self.open_next(now, out);
         }
         lead.beat_at = now + self.timing.heartbeat;
-        lead.send(now, self.id, &self.saved.group, out);
+        lead.send(now, self.id, &self.timing, &self.saved.group, out);
     }
 
     pub(super) fn hear_accepted(
@@ -234,7 +212,7 @@ impl Paxos {
             return;
         }
         lead.spread.note(&self.saved.group, from, stamp);
-        lead.count_beat(&self.saved.group, from, beat);
+        lead.rounds.count(&self.saved.group, from, beat);
         // Who raises its ballot has promised to accept nothing more under the old one, so it begins nothing.
         if instance == lead.vote.instance && lead.raise.is_none() {
             lead.accepted.add(&self.saved.group, from);
@@ -290,7 +268,7 @@ impl Paxos {
         }
         let last = raise.last;
         lead.raise = None;
-        lead.beats.clear();
+        lead.rounds.forget();
         let own = lead.vote;
         match last {
             Some(last) if last != own => self.end_phase(now, Why::HigherTerm(last.ballot), out),

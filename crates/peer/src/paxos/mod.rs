@@ -47,9 +47,11 @@ use baton_election::Moment;
 pub use message::Message;
 pub use saved::{Saved, Vote};
 
+use crate::lobby::Admitted;
 use crate::rollcall::{Founding, Life, RollCall};
 use crate::{
-    Config, Effects, Envelope, Group, Input, Machine, NodeId, Random, Role, Start, Term, Timing, View, Why,
+    Config, Effects, Envelope, Group, Input, Machine, NodeId, Random, Role, RollWord, Start, Term, Timing,
+    View, Why,
 };
 use acceptor::Patience;
 use leader::Leadership;
@@ -85,6 +87,10 @@ pub struct Paxos {
 
 /// What a member is about, beside being an acceptor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a member has one phase, and most of the time the largest or none"
+)]
 enum Phase {
     Idle,
     Asking(Asking),
@@ -113,7 +119,8 @@ impl Machine for Paxos {
 
     fn start(config: Config, start: Start<Saved>, now: Moment) -> Paxos {
         let Config { id, group, timing, seed } = config;
-        let blank = |group| Saved { promised: Term::ZERO, vote: None, group, founding: Founding::default() };
+        let (founding, admitted) = (Founding::default(), Admitted::default());
+        let blank = |group| Saved { promised: Term::ZERO, vote: None, group, founding, admitted };
         let waits_until = now + timing.quarantine();
         let (saved, unsaved, recall) = match start {
             Start::Founded => (blank(group), true, None),
@@ -209,6 +216,29 @@ impl Machine for Paxos {
     fn kind(message: &Message) -> &'static str {
         message.kind()
     }
+
+    fn roll_call(&self) -> Option<&RollCall> {
+        self.recall.as_ref().map(|recall| &recall.call)
+    }
+
+    fn roll_word(message: &Message) -> RollWord {
+        match message {
+            Message::Ask(_) => RollWord::Asks,
+            Message::Told { .. } => RollWord::Answers,
+            Message::Query { .. }
+            | Message::Open { .. }
+            | Message::Prepare { .. }
+            | Message::Promise { .. }
+            | Message::Accept { .. }
+            | Message::Accepted { .. }
+            | Message::Refused { .. }
+            | Message::HandOver { .. } => RollWord::Apart,
+        }
+    }
+
+    fn founding(saved: &Saved) -> Option<&Founding> {
+        Some(&saved.founding)
+    }
 }
 
 impl Paxos {
@@ -249,7 +279,7 @@ impl Paxos {
                 self.hear_accept(now, from, vote, (token, beat, group), out);
             }
             Message::HandOver { released } => self.hear_hand_over(now, from, released, out),
-            Message::Ask(ask) => self.hear_ask(from, &ask, out),
+            Message::Ask(ask) => self.hear_ask(now, from, &ask, out),
             Message::Open { ballot, promised } if is_member => {
                 self.hear_open(now, from, ballot, promised, out);
             }

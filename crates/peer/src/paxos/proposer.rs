@@ -7,7 +7,7 @@ use baton_election::{Moment, Span};
 
 use super::saved::Vote;
 use super::{Message, Out, Paxos, Phase, ballot, say};
-use crate::{Group, NodeId, Notice, Tally, Term};
+use crate::{Group, NodeId, Notice, Tally, Term, rollcall};
 
 /// After so many lost duels the wait does not grow any more.
 const MOST_DUELS: u8 = 3;
@@ -53,8 +53,10 @@ impl Canvass {
 impl Paxos {
     /// The leader was silent for as long as this member bears it.
     pub(super) fn lose_patience(&mut self, now: Moment, out: &mut Out) {
-        if self.follows.take().is_some() {
-            out.notify.push(Notice::Leaderless { term: self.saved.promised });
+        self.miss_leader(out);
+        for other in rollcall::told_by_a_witness(self.id, &self.saved.group) {
+            let answer = rollcall::list(&self.saved.group);
+            say(other, Message::Told { answer, vote: None }, out);
         }
         if !self.saved.group.may_lead(self.id) || self.is_patient(now) {
             return self.stand_later(now);
@@ -182,11 +184,19 @@ impl Paxos {
         }
     }
 
+    /// Nobody is known to lead.
+    fn miss_leader(&mut self, out: &mut Out) {
+        if self.follows.take().is_some() {
+            out.notify.push(Notice::Leaderless { term: self.saved.promised });
+        }
+    }
+
     /// The leader has stopped its work, and wants this member to stand.
     pub(super) fn hear_hand_over(&mut self, now: Moment, from: NodeId, released: Term, out: &mut Out) {
         let is_release = ballot::owner(released) == Some(from) && self.waits_for() == Some(released);
         let is_free = matches!(self.phase, Phase::Idle | Phase::Asking(_));
         if is_release && is_free && self.takes_part(now) && self.saved.group.may_lead(self.id) {
+            self.miss_leader(out);
             self.prepare(now, Some(released), out);
         }
     }

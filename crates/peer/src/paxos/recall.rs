@@ -6,7 +6,7 @@
 use baton_election::Moment;
 
 use super::saved::Vote;
-use super::{Message, Out, Paxos, ballot, say};
+use super::{Message, Out, Paxos, Phase, ballot, say};
 use crate::rollcall::{self, Answer, Ask, Founding, RollCall, Verdict};
 use crate::{Group, NodeId, Notice, Term};
 
@@ -38,11 +38,17 @@ impl Paxos {
     }
 
     /// Tells what it knows.
-    pub(super) fn hear_ask(&self, from: NodeId, ask: &Ask, out: &mut Out) {
+    pub(super) fn hear_ask(&mut self, now: Moment, from: NodeId, ask: &Ask, out: &mut Out) {
+        if let Phase::Proposing(lead) = &mut self.phase {
+            lead.lobby.note(now, &self.saved.group, from, ask);
+        }
         let saved = &self.saved;
         let (answer, vote) = match &self.recall {
             Some(recall) => (recall.call.tell(ask, &saved.group), None),
-            None => (rollcall::tell(from, ask, saved.promised, &saved.group, &saved.founding), saved.vote),
+            None => {
+                let past = (&saved.founding, &saved.admitted);
+                (rollcall::tell(from, ask, saved.promised, &saved.group, past), saved.vote)
+            }
         };
         say(from, Message::Told { answer, vote }, out);
     }
@@ -56,11 +62,15 @@ impl Paxos {
         vote: Option<Vote>,
         out: &mut Out,
     ) {
-        if self.recall.is_none() {
-            return;
-        }
-        if let Some(group) = answer.group.take().filter(|group| self.is_newer_list(group)) {
+        // Who remembers asked nothing: somebody that calls the roll puts it right.
+        let is_told_a_list = self.recall.is_some() || self.saved.group.member(from).is_some();
+        if let Some(group) = answer.group.take().filter(|group| is_told_a_list && self.is_newer_list(group)) {
             self.take_over_list(now, group, out);
+        }
+        if let Some(recall) = &self.recall
+            && let Some(answer) = recall.call.put_right(&answer, &self.saved.group)
+        {
+            say(from, Message::Told { answer, vote: None }, out);
         }
         let is_sound = vote.is_none_or(|vote| self.is_sound(&vote));
         let Some(recall) = self.recall.as_mut().filter(|_| is_sound) else { return };

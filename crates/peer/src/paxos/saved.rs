@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::lobby::Admitted;
 use crate::rollcall::Founding;
 use crate::{Group, Term};
 
@@ -37,4 +38,6 @@ pub struct Saved {
     pub group: Group,
     /// How the member came to take part.
     pub founding: Founding,
+    /// Whom it has taken in as the leader.
+    pub admitted: Admitted,
 }

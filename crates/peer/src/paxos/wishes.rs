@@ -6,6 +6,7 @@ use baton_election::Moment;
 
 use super::leader::{Ending, Leadership};
 use super::{Message, Out, Paxos, Phase, say};
+use crate::lobby::{self, Ready};
 use crate::members::{self, Spread};
 use crate::{Member, NodeId, Notice, Tally, Why};
 
@@ -81,7 +82,8 @@ impl Paxos {
 
     /// Changes the list of members by one.
     pub(super) fn reconfigure(&mut self, now: Moment, list: Vec<Member>, out: &mut Out) {
-        let next = self.led().and_then(|lead| {
+        let lately = self.timing.timeout_min;
+        let changed = self.led().and_then(|lead| {
             if lead.ending.is_some() {
                 return Err("the leadership is being handed over; ask the next leader");
             }
@@ -91,14 +93,24 @@ impl Paxos {
             let spread = if is_ready { &lead.spread } else { &unsettled };
             let group = &self.saved.group;
             let next = members::changed(group, spread, lead.token, list)?;
-            let is_heard = |id| id == self.id || lead.has_answered_lately(group, id);
+            let joins = next.members().iter().find(|member| group.member(member.id).is_none());
+            let ready = joins.map(|member| lead.lobby.ready(now, member.id, lately, lead.confirmed));
+            let guest = match ready {
+                Some(Ready::Yes(guest)) => joins.map(|member| (member.id, guest)),
+                Some(Ready::Unheard) | None => None,
+                Some(Ready::Early) => return Err(lobby::EARLY),
+            };
+            let is_heard = |id| {
+                let is_guest = guest.is_some_and(|(guest, _)| guest == id);
+                id == self.id || is_guest || lead.has_answered_lately(group, id)
+            };
             if !members::keeps_majority(group, &next, is_heard) {
                 return Err("too few of these members were heard lately; take out first who is gone");
             }
-            Ok(next)
+            Ok((next, guest))
         });
-        let next = match next {
-            Ok(next) => next,
+        let (next, guest) = match changed {
+            Ok(changed) => changed,
             Err(why) => return out.notify.push(Notice::Refused(why)),
         };
         out.notify.push(Notice::Members(next.clone()));
@@ -107,9 +119,16 @@ impl Paxos {
         let Phase::Proposing(lead) = &mut self.phase else { return };
         // Places in the list have moved, so nothing that was counted before means anything.
         lead.accepted = Tally::NONE;
-        lead.beats.clear();
+        lead.rounds.forget();
+        lead.confirmed = None;
         lead.spread = Spread::begun(&self.saved.group, self.id);
         lead.is_settled = false;
+        if let Some((id, guest)) = guest {
+            // It need not ask once more: the new list may need its answer soon.
+            self.saved.admitted.add(&guest);
+            self.hear_ask(now, id, &guest.ask, out);
+        }
+        let Phase::Proposing(lead) = &self.phase else { return };
         match (lead.is_chosen, lead.vote) {
             (true, _) => self.open_next(now, out),
             (false, vote) => self.open(now, vote, out),

@@ -6,38 +6,31 @@ use baton_election::{Moment, Span};
 
 use super::hand_over::HandOver;
 use super::{Message, Out, Promise, Raft, State, Vote};
+use crate::lobby::{self, Lobby, Ready};
 use crate::members::{self, Spread};
-use crate::{Group, GroupStamp, Member, NodeId, Notice, Tally, Term, Why};
-
-/// How many rounds wait for a majority at once; of older ones the lease would be over.
-const MAX_OPEN_ROUNDS: usize = 16;
+use crate::rounds::Rounds;
+use crate::{GroupStamp, Member, NodeId, Notice, Term, Why};
 
 /// A leadership, from the election on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Leadership {
-    /// The number of the last round of heartbeats.
-    round: u64,
-    /// Those that no majority has answered yet, the oldest first.
-    open: Vec<Round>,
+    /// The rounds of heartbeats, which the lease is counted from.
+    rounds: Rounds,
     beat_at: Moment,
     /// When the lease ends. Before the first round is answered by a majority: when it would have ended.
     pub(super) until: Moment,
     /// A majority has answered a round: the work may run.
     pub(super) is_begun: bool,
     spread: Spread,
+    /// When the latest round was sent that a majority has answered.
+    confirmed: Option<Moment>,
+    /// Who asks and is no member.
+    pub(super) lobby: Lobby,
     /// One for each member, in the order of the list.
     pub(super) peers: Vec<Peer>,
     pub(super) hand_over: Option<HandOver>,
     /// Not before then does it hand over to a member with a higher priority.
     pub(super) offer_at: Moment,
-}
-
-/// A round of heartbeats.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Round {
-    number: u64,
-    sent: Moment,
-    answered: Tally,
 }
 
 /// What the leader knows of a member.
@@ -84,16 +77,6 @@ impl Leadership {
     pub(super) fn offers_to(&self, member: NodeId) -> bool {
         self.hand_over.as_ref().is_some_and(|hand_over| hand_over.is_offered_to(member))
     }
-
-    /// Counts an answer, and returns when the newest round was sent that a majority has answered.
-    fn count(&mut self, group: &Group, from: NodeId, round: u64) -> Option<Moment> {
-        // Who has heard a later round keeps its promise for longer than the earlier one asks for.
-        for open in self.open.iter_mut().filter(|open| open.number <= round) {
-            open.answered.add(group, from);
-        }
-        let newest = self.open.iter().rposition(|open| open.answered.is_majority(group))?;
-        self.open.drain(..=newest).next_back().map(|open| open.sent)
-    }
 }
 
 impl Raft {
@@ -102,12 +85,13 @@ impl Raft {
         out.keep = true;
         self.led_by = Some(self.id);
         self.state = State::Leader(Leadership {
-            round: 0,
-            open: Vec::with_capacity(MAX_OPEN_ROUNDS),
+            rounds: Rounds::NONE,
             beat_at: now,
             until: self.timing.lease_until(now),
             is_begun: false,
             spread: Spread::begun(&self.group, self.id),
+            confirmed: None,
+            lobby: Lobby::default(),
             peers: self.group.members().iter().map(|_| Peer::unheard(now)).collect(),
             hand_over: None,
             offer_at: now + self.cool_off(),
@@ -130,12 +114,7 @@ impl Raft {
     fn beat(&mut self, now: Moment, out: &mut Out) {
         let State::Leader(leadership) = &mut self.state else { return };
         leadership.beat_at = now + self.timing.heartbeat;
-        leadership.round += 1;
-        if leadership.open.len() >= MAX_OPEN_ROUNDS {
-            leadership.open.remove(0);
-        }
-        let round = leadership.round;
-        leadership.open.push(Round { number: round, sent: now, answered: Tally::NONE });
+        let round = leadership.rounds.begin(now, &self.timing, &self.group, self.id);
         out.effects.send.reserve(self.group.size());
         for (member, peer) in self.group.members().iter().zip(&leadership.peers) {
             if member.id != self.id {
@@ -144,14 +123,14 @@ impl Raft {
                 out.send(member.id, Message::AppendEntries { term, round, stamp, group });
             }
         }
-        let sent = leadership.count(&self.group, self.id, round);
+        let sent = leadership.rounds.take_answered(&self.group);
         self.extend(now, sent, out);
     }
 
     pub(super) fn append_answer(&mut self, now: Moment, from: NodeId, answer: Answer, out: &mut Out) {
         let State::Leader(leadership) = &mut self.state else { return };
         let Some(index) = self.group.index(from) else { return };
-        if answer.round > leadership.round {
+        if answer.round > leadership.rounds.latest() {
             return;
         }
         if answer.term > self.term {
@@ -169,7 +148,8 @@ impl Raft {
         peer.heard = Some(now);
         leadership.spread.note(&self.group, from, answer.stamp);
         let is_settled = leadership.spread.is_settled(&self.group);
-        let sent = leadership.count(&self.group, from, answer.round);
+        leadership.rounds.count(&self.group, from, answer.round);
+        let sent = leadership.rounds.take_answered(&self.group);
         self.extend(now, sent, out);
         // §6: a leader that is not in the list steps down once the list counts.
         if is_settled && !self.group.may_lead(self.id) {
@@ -180,6 +160,7 @@ impl Raft {
     /// A majority has answered the round that was sent then.
     fn extend(&mut self, now: Moment, sent: Option<Moment>, out: &mut Out) {
         let State::Leader(leadership) = &mut self.state else { return };
+        leadership.confirmed = leadership.confirmed.max(sent);
         let Some(until) = sent.map(|sent| self.timing.lease_until(sent)) else { return };
         if until <= now {
             return;
@@ -241,9 +222,22 @@ impl Raft {
                 return;
             }
         };
+        let lately = self.timing.timeout_min;
+        let joins = next.members().iter().find(|member| self.group.member(member.id).is_none());
+        let ready = joins.map(|member| leadership.lobby.ready(now, member.id, lately, leadership.confirmed));
+        let guest = match ready {
+            Some(Ready::Yes(guest)) => Some(guest),
+            Some(Ready::Unheard) | None => None,
+            Some(Ready::Early) => {
+                out.notify(Notice::Refused(lobby::EARLY));
+                return;
+            }
+        };
         let known = |id| self.group.index(id).and_then(|index| leadership.peers.get(index));
-        let is_heard =
-            |id| id == self.id || known(id).is_some_and(|peer| peer.is_there(now, self.timing.timeout_min));
+        let is_heard = |id| {
+            let is_guest = guest.is_some() && self.group.member(id).is_none();
+            id == self.id || is_guest || known(id).is_some_and(|peer| peer.is_there(now, lately))
+        };
         if !members::keeps_majority(&self.group, &next, is_heard) {
             out.notify(Notice::Refused(
                 "too few of these members were heard lately; take out first who is gone",
@@ -255,8 +249,14 @@ impl Raft {
             next.members().iter().map(|member| Peer { is_behind: true, ..as_before(member) }).collect();
         leadership.spread = Spread::begun(&next, self.id);
         // Those who answered were counted by the older list.
-        leadership.open.clear();
+        leadership.rounds.forget();
         leadership.beat_at = now;
+        let joins = joins.map(|member| member.id);
         self.adopt(next, out);
+        if let (Some(id), Some(guest)) = (joins, guest) {
+            // It need not ask once more: the new list may need its answer soon.
+            self.admitted.add(&guest);
+            self.answer(now, id, &guest.ask, out);
+        }
     }
 }

@@ -32,9 +32,11 @@ use baton_election::{Moment, Span};
 pub use message::Message;
 pub use saved::{Saved, Vote};
 
+use crate::lobby::Admitted;
 use crate::rollcall::{Founding, Life, RollCall};
 use crate::{
-    Config, Effects, Envelope, Group, Input, Machine, NodeId, Notice, Random, Role, Start, Term, Timing, View,
+    Config, Effects, Envelope, Group, Input, Machine, NodeId, Notice, Random, Role, RollWord, Start, Term,
+    Timing, View,
 };
 use lead::Leadership;
 use stand::{Poll, Standing};
@@ -58,6 +60,7 @@ pub struct Raft {
     vote: Vote,
     group: Group,
     founding: Founding,
+    admitted: Admitted,
 
     /// Until then it neither votes nor stands.
     quarantined_until: Moment,
@@ -135,7 +138,8 @@ impl Machine for Raft {
     fn start(config: Config, start: Start<Saved>, now: Moment) -> Raft {
         let Config { id, group, timing, seed } = config;
         let quarantined_until = now + timing.quarantine();
-        let blank = Saved { term: Term::ZERO, vote: Vote::Free, group, founding: Founding::default() };
+        let (founding, admitted) = (Founding::default(), Admitted::default());
+        let blank = Saved { term: Term::ZERO, vote: Vote::Free, group, founding, admitted };
         let (saved, forgotten) = match start {
             Start::Founded => (blank, None),
             Start::Restarted(mut saved) => {
@@ -159,6 +163,7 @@ impl Machine for Raft {
             vote: saved.vote,
             group: saved.group,
             founding: saved.founding,
+            admitted: saved.admitted,
             quarantined_until,
             forgotten,
             promise: None,
@@ -232,6 +237,30 @@ impl Machine for Raft {
     fn kind(message: &Message) -> &'static str {
         message.kind()
     }
+
+    fn roll_call(&self) -> Option<&RollCall> {
+        self.forgotten.as_ref().map(|forgotten| &forgotten.call)
+    }
+
+    fn roll_word(message: &Message) -> RollWord {
+        match message {
+            Message::Ask(_) => RollWord::Asks,
+            Message::Answer(_) => RollWord::Answers,
+            Message::AppendEntries { .. }
+            | Message::AppendAnswer { .. }
+            | Message::PreVote { .. }
+            | Message::PreVoteAnswer { .. }
+            | Message::RequestVote { .. }
+            | Message::VoteAnswer { .. }
+            | Message::Offer { .. }
+            | Message::Ready { .. }
+            | Message::TimeoutNow { .. } => RollWord::Apart,
+        }
+    }
+
+    fn founding(saved: &Saved) -> Option<&Founding> {
+        Some(&saved.founding)
+    }
 }
 
 impl Raft {
@@ -253,7 +282,7 @@ impl Raft {
             return;
         }
         match (&self.forgotten, message) {
-            (_, Message::Ask(ask)) => self.answer(from, &ask, out),
+            (_, Message::Ask(ask)) => self.answer(now, from, &ask, out),
             (Some(_), Message::Answer(answer)) => self.hear_answer(now, from, answer, out),
             (None, Message::AppendEntries { term, round, stamp, group }) => {
                 self.append(now, from, follow::Heartbeat { term, round, stamp }, group, out);
@@ -277,7 +306,7 @@ impl Raft {
             (None, Message::Offer { term }) => self.offered(now, from, term, out),
             (None, Message::Ready { term }) => self.ready(from, term, out),
             (None, Message::TimeoutNow { term }) => self.timeout_now(now, from, term, out),
-            (None, Message::Answer(_)) => {}
+            (None, Message::Answer(answer)) => self.be_put_right(from, answer, out),
             // Who has forgotten must neither vote nor follow: it might have voted in a later term already.
             (
                 Some(_),
@@ -308,7 +337,8 @@ impl Raft {
     }
 
     fn saved(&self) -> Saved {
-        Saved { term: self.term, vote: self.vote, group: self.group.clone(), founding: self.founding.clone() }
+        let (founding, admitted) = (self.founding.clone(), self.admitted.clone());
+        Saved { term: self.term, vote: self.vote, group: self.group.clone(), founding, admitted }
     }
 
     /// Goes to a higher term, as a follower of nobody.

@@ -2,16 +2,19 @@
 
 use baton_election::Moment;
 
-use super::{Message, Out, Raft, Vote};
+use super::{Message, Out, Raft, State, Vote};
 use crate::rollcall::{self, Answer, Ask, Founding, Verdict};
 use crate::{NodeId, Term};
 
 impl Raft {
     /// Anybody is answered: an asker that is no member finds out from the list.
-    pub(super) fn answer(&self, from: NodeId, ask: &Ask, out: &mut Out) {
+    pub(super) fn answer(&mut self, now: Moment, from: NodeId, ask: &Ask, out: &mut Out) {
+        if let State::Leader(leadership) = &mut self.state {
+            leadership.lobby.note(now, &self.group, from, ask);
+        }
         let answer = match &self.forgotten {
             Some(forgotten) => forgotten.call.tell(ask, &self.group),
-            None => rollcall::tell(from, ask, self.term, &self.group, &self.founding),
+            None => rollcall::tell(from, ask, self.term, &self.group, (&self.founding, &self.admitted)),
         };
         out.send(from, Message::Answer(answer));
     }
@@ -38,11 +41,22 @@ impl Raft {
             self.adopt(group, out);
         }
         let Some(forgotten) = &mut self.forgotten else { return };
+        if let Some(list) = forgotten.call.put_right(&answer, &self.group) {
+            out.send(from, Message::Answer(list));
+        }
         match forgotten.call.hear(self.id, &self.group, from, &answer) {
             Verdict::Unknown => {}
             Verdict::AskAgain => forgotten.ask_at = now,
             Verdict::Above(term) => self.remember(now, term, out),
             Verdict::Founded(founding) => self.found(now, founding, out),
+        }
+    }
+
+    /// Somebody that calls the roll has a newer list. A leader has the newest, or is about to hear that it does not lead.
+    pub(super) fn be_put_right(&mut self, from: NodeId, answer: Answer, out: &mut Out) {
+        let is_free = matches!(self.state, State::Follower(_)) && self.group.member(from).is_some();
+        if let Some(group) = answer.group.filter(|group| is_free && group.stamp() > self.group.stamp()) {
+            self.adopt(group, out);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::lobby::Admitted;
 use crate::rollcall::Founding;
 use crate::{Group, NodeId, Term};
 
@@ -16,6 +17,8 @@ pub struct Saved {
     pub group: Group,
     /// How the group was founded, for members that have forgotten.
     pub founding: Founding,
+    /// Whom it has taken in as the leader.
+    pub admitted: Admitted,
 }
 
 /// What became of the one vote of a term.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use baton_election::Moment;
 
 use super::{MAX_TERM, Message, Out, Raft, State, Vote};
-use crate::{Group, NodeId, Tally, Term};
+use crate::{Group, NodeId, Tally, Term, rollcall};
 
 /// More shares of the timeouts than this would be too narrow for chance to keep candidates apart.
 const MAX_SLOTS: usize = 4;
@@ -61,6 +61,9 @@ impl Raft {
             let poll = self.poll(None, out);
             self.state = State::PreCandidate(poll);
             self.count_poll(now, out);
+        }
+        for other in rollcall::told_by_a_witness(self.id, &self.group) {
+            out.send(other, Message::Answer(rollcall::list(&self.group)));
         }
     }
 

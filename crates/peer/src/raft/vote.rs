@@ -74,8 +74,10 @@ impl Raft {
         is_free && now >= self.quarantined_until && self.is_electable(candidate, stamp)
     }
 
+    /// §6: who is not in the voter's list may be elected too, if its own is newer. It stands only if it may lead by that, and counts only votes of its members.
     fn is_electable(&self, candidate: NodeId, stamp: GroupStamp) -> bool {
-        self.group.may_lead(candidate) && !is_outdated(stamp, self.group.stamp())
+        let own = self.group.stamp();
+        is_outdated(own, stamp) || (!is_outdated(stamp, own) && self.group.may_lead(candidate))
     }
 
     /// This member's list, for one whose list is older: so a removed member finds out that it is none.

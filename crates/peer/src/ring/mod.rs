@@ -6,10 +6,12 @@
 //! to its successor, and to the next one if that is dead. Everybody adds its id and passes it on. When it is back, the
 //! highest rank of the list leads, and a COORDINATOR goes round once to tell. n living members: n + n messages.
 //!
-//! **Assumes** that a message and its answer take less than [`Timing::heartbeat`] together, always: a successor that
+//! **Assumes** that a message and its answer take less than [`heartbeat`](crate::Timing::heartbeat) together, always: a successor that
 //! answers later is skipped. Assumes that all members have the same list.
 //!
-//! **Guarantees**, while that holds: at most one leader, also when one crashes and comes back, and that everybody learns of it.
+//! **Guarantees**, while that holds, nobody comes back, and no two lose patience within one lap: at most one leader, and that everybody learns of
+//! it. Of three members with plain ranks one may also crash and come back; with priorities, or with four, two elections at once, of which one overtakes
+//! the other, may name two until the next heartbeat.
 //!
 //! **Does not guarantee** that there is one leader at a time. *A split network has a leader on each side, and a late or lost message
 //! makes two as well*, since no majority is asked; a leader that was paused goes on leading when it wakes. There is no
@@ -37,51 +39,25 @@ mod saved;
 
 use alloc::vec::Vec;
 
-use baton_election::{Moment, Span};
+use baton_election::Moment;
 
 pub use message::{Lap, Message};
 pub use saved::Saved;
 
 use crate::told;
-use crate::{
-    Config, Effects, Envelope, Group, Input, Machine, NodeId, Notice, Random, Role, Start, Term, Timing,
-    View, Why,
-};
+use crate::{Config, Effects, Envelope, Group, Input, Machine, Member, NodeId, Notice, Start, Term, View};
 use lap::Hop;
 
 /// One member of a ring.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ring {
-    id: NodeId,
-    group: Group,
-    timing: Timing,
-    random: Random,
-    /// The highest seen.
-    term: Term,
-    office: Office,
-    /// When it acts if nothing happens before, apart from `hops`.
-    due: Moment,
+    /// It first listens whether somebody leads. It stands while its ELECTION is on its way, and hands over to a member that was chosen before its work stopped.
+    post: told::Post<(), NodeId>,
     /// What was passed on and not answered yet; at most [`lap::MAX_HOPS`].
     hops: Vec<Hop>,
 }
 
-/// What a member does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Office {
-    /// It has just started and listens whether somebody leads.
-    Arriving,
-    /// It knows of no leader and has no election on its way.
-    Idle,
-    /// It heard of this leader of its term not long ago.
-    Following(NodeId),
-    /// Its ELECTION is on its way.
-    Standing,
-    /// It leads.
-    Leading {
-        /// Its work was asked to stop, so that this one can lead.
-        successor: Option<NodeId>,
-    },
-}
+type Office = told::Office<(), NodeId>;
 
 type Out = Effects<Saved, Message>;
 
@@ -93,19 +69,9 @@ impl Machine for Ring {
     const TERMS_ARE_TOKENS: bool = false;
 
     fn start(config: Config, start: Start<Saved>, now: Moment) -> Ring {
-        let Saved { term, group } = told::at_start(&config, start);
-        let mut random = Random::seeded(config.seed);
-        let due = now + config.timing.patience(&mut random);
-        Ring {
-            id: config.id,
-            group,
-            timing: config.timing,
-            random,
-            term,
-            office: Office::Arriving,
-            due,
-            hops: Vec::new(),
-        }
+        let mut post = told::Post::new(config, start, now);
+        post.be_patient(now);
+        Ring { post, hops: Vec::new() }
     }
 
     fn step(&mut self, now: Moment, input: Input<Message>) -> Out {
@@ -121,22 +87,15 @@ impl Machine for Ring {
     }
 
     fn deadline(&self) -> Moment {
-        self.hops.iter().map(|hop| hop.due).fold(self.due, Moment::min)
+        self.hops.iter().map(|hop| hop.due).fold(self.post.due, Moment::min)
     }
 
     fn view(&self, _now: Moment) -> View {
-        let (role, leader) = match self.office {
-            Office::Arriving => (Role::Waiting, None),
-            Office::Idle => (Role::Follower, None),
-            Office::Following(leader) => (Role::Follower, Some(leader)),
-            Office::Standing => (Role::Candidate, None),
-            Office::Leading { .. } => (Role::Leader, Some(self.id)),
-        };
-        View { role, term: self.term, leader, until: None, read_only: false }
+        self.post.view()
     }
 
     fn group(&self) -> &Group {
-        &self.group
+        &self.post.group
     }
 
     fn kind(message: &Message) -> &'static str {
@@ -147,112 +106,88 @@ impl Machine for Ring {
 impl Ring {
     fn tick(&mut self, now: Moment, out: &mut Out) {
         self.skip_the_silent(now, out);
-        if now < self.due {
+        if now < self.post.due {
             return;
         }
-        match self.office {
-            Office::Arriving | Office::Idle | Office::Following(_) | Office::Standing => self.stand(now, out),
+        match self.post.office {
+            Office::Arriving | Office::Idle | Office::Following(_) | Office::Standing(()) => {
+                self.stand(now, out)
+            }
             Office::Leading { .. } => {
-                let message = Message::Heartbeat { term: self.term };
+                let message = Message::Heartbeat { term: self.post.term };
                 let beat = |to| Envelope { to, message: message.clone() };
-                out.send.extend(self.group.others(self.id).map(beat));
-                self.due = now + self.timing.heartbeat;
+                out.send.extend(self.post.group.others(self.post.id).map(beat));
+                self.post.due = now + self.post.timing.heartbeat;
             }
         }
     }
 
     /// Sends an ELECTION round. A witness, or who is no member, only knows of no leader.
     fn stand(&mut self, now: Moment, out: &mut Out) {
-        self.forget_leader(out);
-        if !self.group.may_lead(self.id) {
-            return self.idle(now);
+        self.post.forget_leader(out);
+        if !self.post.group.may_lead(self.post.id) {
+            return self.post.idle(now);
         }
-        self.office = Office::Standing;
+        self.post.office = Office::Standing(());
         // Twice round, with one dead successor after the other, takes so many answers.
-        let laps = u64::try_from(2 * self.group.size()).unwrap_or(u64::MAX);
-        self.due = now + self.timing.patience(&mut self.random).plus(self.answer_within().scaled(laps, 1));
-        let message = Message::Election { term: self.term, origin: self.id, ids: Vec::from([self.id]) };
+        let laps = u64::try_from(2 * self.post.group.size()).unwrap_or(u64::MAX);
+        self.post.due = now
+            + self
+                .post
+                .timing
+                .patience(&mut self.post.random)
+                .plus(self.post.answer_within().scaled(laps, 1));
+        let message =
+            Message::Election { term: self.post.term, origin: self.post.id, ids: Vec::from([self.post.id]) };
         self.pass_on(now, message, out);
     }
 
     /// An ELECTION has come round: the best of its list leads in a new term, and a COORDINATOR tells so.
     fn conclude(&mut self, now: Moment, ids: &[NodeId], out: &mut Out) {
-        let Some(best) = told::best(ids.iter().filter_map(|&id| self.group.member(id))) else {
+        let Some(best) = told::best(ids.iter().filter_map(|&id| self.post.group.member(id))) else {
             return;
         };
         let leader = best.id;
-        self.raise(told::after(self.term), out);
+        self.raise(told::after(self.post.term), out);
         self.appoint(now, leader, out);
     }
 
     /// Names the leader of the new term.
     fn appoint(&mut self, now: Moment, leader: NodeId, out: &mut Out) {
-        if leader == self.id {
+        if leader == self.post.id {
             self.lead(now, out);
         } else {
-            self.follow(now, leader, out);
+            self.post.follow(now, leader, out);
         }
-        let told = Vec::from([self.id]);
-        self.pass_on(now, Message::Coordinator { term: self.term, origin: self.id, leader, told }, out);
+        let told = Vec::from([self.post.id]);
+        self.pass_on(
+            now,
+            Message::Coordinator { term: self.post.term, origin: self.post.id, leader, told },
+            out,
+        );
     }
 
     fn lead(&mut self, now: Moment, out: &mut Out) {
-        self.office = Office::Leading { successor: None };
-        self.due = now + self.timing.heartbeat;
-        out.notify.push(Notice::Leads { term: self.term, until: None });
-    }
-
-    fn follow(&mut self, now: Moment, leader: NodeId, out: &mut Out) {
-        if self.office != Office::Following(leader) {
-            self.lose(Why::Outranked(leader), out);
-            self.office = Office::Following(leader);
-            // That the one before is forgotten is no news beside who comes after it.
-            out.notify.pop_if(|notice| matches!(notice, Notice::Leaderless { .. }));
-            out.notify.push(Notice::Follows { leader, term: self.term });
-        }
-        self.due = now + self.timing.patience(&mut self.random);
+        self.post.office = Office::Leading { hand_over: None };
+        self.post.due = now + self.post.timing.heartbeat;
+        out.notify.push(Notice::Leads { term: self.post.term, until: None });
     }
 
     /// Takes over a higher term: whatever was the case in the one before is over.
     fn adopt(&mut self, now: Moment, term: Term, out: &mut Out) {
-        self.raise(term, out);
-        self.forget_leader(out);
-        self.idle(now);
+        self.hops.clear();
+        self.post.adopt(now, term, out);
     }
 
     fn raise(&mut self, term: Term, out: &mut Out) {
-        self.lose(Why::HigherTerm(term), out);
-        self.term = term;
         self.hops.clear();
-        self.keep(out);
+        self.post.raise(term, out);
     }
 
-    fn idle(&mut self, now: Moment) {
-        self.office = Office::Idle;
-        self.due = now + self.timing.patience(&mut self.random);
-    }
-
-    /// Ends its own leadership, if there is one.
-    fn lose(&mut self, why: Why, out: &mut Out) {
-        if matches!(self.office, Office::Leading { .. }) {
-            self.office = Office::Idle;
-            out.notify.push(Notice::Lost { term: self.term, why });
+    fn reconfigure(&mut self, now: Moment, members: Vec<Member>, out: &mut Out) {
+        if self.post.reconfigure(now, members, out) {
+            // How many successors were tried counts places on the ring that was.
+            self.hops.clear();
         }
-    }
-
-    fn forget_leader(&mut self, out: &mut Out) {
-        if matches!(self.office, Office::Following(_)) {
-            self.office = Office::Idle;
-            out.notify.push(Notice::Leaderless { term: self.term });
-        }
-    }
-
-    fn keep(&self, out: &mut Out) {
-        out.persist = Some(Saved { term: self.term, group: self.group.clone() });
-    }
-
-    /// How long an answer may take until whoever was sent something counts as dead.
-    fn answer_within(&self) -> Span {
-        self.timing.heartbeat
     }
 }

@@ -50,10 +50,12 @@ pub(crate) struct Net<M: Machine> {
     pub(crate) trace: String,
     /// The most members that led at the same moment.
     pub(crate) most_leaders: usize,
+    /// From the sending of a message to its arrival.
+    pub(crate) delay: Span,
     term_of: fn(&M::Message) -> Term,
 }
 
-/// From the sending of a message to its arrival.
+/// What [`Net::delay`] is if a test does not say otherwise.
 pub(crate) const DELAY: Span = Span::millis(2);
 
 impl<M: Machine> Net<M> {
@@ -76,6 +78,7 @@ impl<M: Machine> Net<M> {
             sent: BTreeMap::new(),
             trace: String::new(),
             most_leaders: 0,
+            delay: DELAY,
             term_of,
         }
     }
@@ -256,7 +259,7 @@ impl<M: Machine> Net<M> {
             if kind != "HEARTBEAT" {
                 self.note(&format!("{from} → {}: {kind}", envelope.to));
             }
-            let at = self.now + DELAY;
+            let at = self.now + self.delay;
             self.wire.push_back(Letter { at, from, to: envelope.to, message: envelope.message });
         }
         self.most_leaders = self.most_leaders.max(self.leaders().len());

@@ -405,8 +405,12 @@ fn chat(from: u16, to: NodeId, message: &Message) -> String {
         Message::Ask(ask) => format!("round {}", ask.round),
         Message::Answer(answer) => match &answer.memory {
             Memory::Forgotten { .. } => "I have forgotten too".to_string(),
-            Memory::Kept { term, founding, .. } => {
-                let also = if founding.is_some() { ", and you were there when we were founded" } else { "" };
+            Memory::Kept { term, founding, admitted, .. } => {
+                let also = match (founding, admitted) {
+                    (Some(_), _) => ", and you were there when we were founded",
+                    (None, true) => ", and I have taken you in",
+                    (None, false) => "",
+                };
                 format!("I am in term {term}{also}")
             }
         },

@@ -46,7 +46,14 @@ impl Proxy {
 
     /// The server is back.
     pub(crate) async fn up(&mut self) {
-        self.serve(TcpListener::bind(&self.address).await.unwrap());
+        // Its port may be lent out, to somebody's connection, for a moment.
+        let listener = loop {
+            match TcpListener::bind(&self.address).await {
+                Ok(listener) => break listener,
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+            }
+        };
+        self.serve(listener);
     }
 
     /// From here on requests arrive, but no answer does.

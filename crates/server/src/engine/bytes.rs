@@ -122,6 +122,8 @@ impl Writer {
             Cause::Stall => 8,
             Cause::Validation => 9,
             Cause::Approval => 10,
+            Cause::Region => 11,
+            Cause::Dependency => 12,
         });
     }
 }
@@ -214,6 +216,8 @@ impl<'a> Reader<'a> {
             8 => Cause::Stall,
             9 => Cause::Validation,
             10 => Cause::Approval,
+            11 => Cause::Region,
+            12 => Cause::Dependency,
             _ => broken(),
         }
     }

@@ -1,6 +1,6 @@
 //! Who is told of changes, with numbers by which one who was cut off can go on where it was.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use baton_election::time::Moment;
@@ -151,6 +151,17 @@ impl Changes {
         let mut state = self.state();
         state.followed = true;
         state.number
+    }
+
+    /// Which elections the events after this one were of; none if some are forgotten, or it is one that has not been.
+    pub(super) fn since(&self, number: u64) -> Option<BTreeSet<ElectionName>> {
+        let state = self.state();
+        let oldest = state.kept.front().map_or(state.number + 1, |event| event.number);
+        if number > state.number || number + 1 < oldest {
+            return None;
+        }
+        let later = state.kept.iter().rev().take_while(|event| event.number > number);
+        Some(later.map(|event| event.election.clone()).collect())
     }
 
     /// The first event that is kept of an election at this beat or a later one. If none is, since only renewals came after, the

@@ -97,6 +97,11 @@ impl Elections {
         self.places.take(place)
     }
 
+    /// All of them, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Known> {
+        self.places.pieces.iter().flatten().flatten()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
@@ -139,6 +144,7 @@ mod tests {
             assert_eq!(elections.get_mut(&name).unwrap().name(), name);
         }
         assert!(elections.get("e").is_none());
+        assert_eq!(elections.iter().count(), elections.len());
     }
 
     #[test]

@@ -60,6 +60,10 @@ impl Line {
         self.waiters.remove(place)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }

@@ -13,13 +13,17 @@ mod elections;
 mod health;
 mod known;
 mod line;
+mod noted;
+mod notified;
 mod offers;
 mod office;
 mod pacemaker;
 mod packed;
+mod regions;
 mod reserved;
 mod soft;
 mod succession;
+mod tally;
 mod tasks;
 mod timers;
 mod told;
@@ -52,10 +56,13 @@ use office::{Fetched, Office};
 use pacemaker::Pacemaker;
 use packed::AllTerms;
 use reserved::is_reserved;
+pub(crate) use tally::Tally;
 use tasks::Task;
 use timers::Timers;
 use turns::Busy;
 use vanished::Vanished;
+
+use crate::metrics::{At, Meters};
 
 /// How many parts the elections are kept in, each behind a lock of its own.
 const SHARDS: usize = 64;
@@ -104,13 +111,16 @@ struct Shared {
     timers: Timers,
     changes: Arc<Changes>,
     health: Health,
+    meters: Arc<Meters>,
     terms: AllTerms,
     /// Its time as the active one of several servers; none if it is alone with its store.
     office: Option<Office>,
     /// What is known of elections whose records are gone.
     vanished: Vanished,
-    /// Keeps the histories, where the store does not.
-    historian: Option<Coordinator>,
+    /// Puts into the logs what falls out of documents.
+    historian: Coordinator,
+    /// Whether the history is one of them, since the store does not keep it by itself.
+    keeps_history: bool,
 }
 
 #[derive(Default)]
@@ -125,6 +135,8 @@ struct Shard {
     doubts: u64,
     /// Who waits in line for an election.
     lines: HashMap<ElectionName, line::Line>,
+    /// Counts the plain renewals.
+    renewed: u64,
 }
 
 impl Shard {
@@ -147,13 +159,14 @@ impl Engine {
 
     async fn begin(store: Arc<dyn Store>, office: Option<Office>) -> Result<Engine, StoreError> {
         let info = Arc::new(found_or_made(&*store).await?);
-        let beside = store.strengths().history == HistoryKept::Beside;
-        let historian = beside.then(|| Coordinator::with_store(Arc::clone(&store), Memory::new()));
+        let keeps_history = store.strengths().history == HistoryKept::Beside;
+        let historian = Coordinator::with_store(Arc::clone(&store), Memory::new());
         let shared = Arc::new(Shared {
             store,
             office,
             vanished: Vanished::default(),
             historian,
+            keeps_history,
             info: RwLock::new(info),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
@@ -161,6 +174,7 @@ impl Engine {
             timers: Timers::default(),
             changes: Arc::default(),
             health: Health::default(),
+            meters: Arc::default(),
             terms: AllTerms::default(),
         });
         let (clock, timers) = (Arc::downgrade(&shared), Arc::downgrade(&shared));
@@ -187,6 +201,11 @@ impl Engine {
             Some(office) => drop(office.over.subscribe().wait_for(|over| *over).await),
             None => std::future::pending().await,
         }
+    }
+
+    /// What is counted here.
+    pub(crate) fn meters(&self) -> &Arc<Meters> {
+        &self.shared.meters
     }
 
     /// What the store knows of itself.
@@ -245,7 +264,13 @@ impl Engine {
         let View { document, age } = self.view(election).await?;
         match &document {
             None => Err(Refusal::UnknownElection { election: election.to_string() }.into()),
-            Some(document) => Ok(fence::check(token, document, age)?),
+            Some(document) => {
+                let checked = fence::check(token, document, age);
+                if let Err(Refusal::Stale { .. }) = &checked {
+                    self.shared.meters.stale(At::Check);
+                }
+                Ok(checked?)
+            }
         }
     }
 
@@ -268,7 +293,9 @@ impl Engine {
         }
         let known = shard.known.get_mut(election)?;
         let age = self.shared.clock.age(known.stamp, now.moment);
-        known.renew(renew, age, now)
+        let renewed = known.renew(renew, age, now)?;
+        shard.renewed += 1;
+        Some(renewed)
     }
 
     /// Tells of changes of an election from here on, or after the event of this number.
@@ -288,34 +315,49 @@ impl Engine {
 
     /// Carries out a command.
     pub async fn execute(&self, election: &ElectionName, command: &Command) -> Outcome {
-        self.shared.execute(election, command).await
+        let outcome = match self.seeing_region(command).await {
+            Ok(command) => self.shared.execute(election, &command).await,
+            Err(error) => Err(error.into()),
+        };
+        self.shared.count(election, command, &outcome);
+        outcome
     }
 
     /// Asks for the lease, and waits in line for it for at most so long.
     ///
-    /// Who is granted it after having waited has an offer, which it must claim with a renewal.
+    /// Who is granted it after having waited has an offer, which it must claim with a renewal. Who shows a region does not wait here: how the
+    /// region stands when its turn comes is not known when it asks.
     pub async fn acquire(&self, election: &ElectionName, acquire: Acquire, wait: Span) -> Outcome {
         let until = self.shared.clock.now() + wait;
         // Whoever waits already goes first.
         self.shared.look_after(election);
-        let refused = self.execute(election, &Command::Acquire(acquire.clone())).await;
-        let Err(Undecided::Refused(refusal @ Refusal::Held { .. })) = refused else { return refused };
-        if wait == Span::ZERO || self.shared.compares(election) {
-            return Err(refusal.into());
+        if acquire.region.is_some() {
+            return Box::pin(self.execute(election, &Command::Acquire(acquire))).await;
         }
-        // Apart: most do not wait.
-        Box::pin(self.wait_in_line(election, acquire, until, refusal)).await
+        let command = Command::Acquire(acquire);
+        let outcome = match self.shared.execute(election, &command).await {
+            Err(Undecided::Refused(refusal @ Refusal::Held { .. }))
+                if wait > Span::ZERO && !self.shared.compares(election) =>
+            {
+                // Apart: most do not wait.
+                Box::pin(self.wait_in_line(election, &command, until, refusal)).await
+            }
+            outcome => outcome,
+        };
+        self.shared.count(election, &command, &outcome);
+        outcome
     }
 
     /// Waits in line until this moment.
     async fn wait_in_line(
         &self,
         election: &ElectionName,
-        acquire: Acquire,
+        command: &Command,
         until: Moment,
         refusal: Refusal,
     ) -> Outcome {
-        let mut place = self.shared.stand_in_line(election, acquire);
+        let Command::Acquire(acquire) = command else { unreachable!("only who wants to lead waits") };
+        let mut place = self.shared.stand_in_line(election, acquire.clone());
         self.shared.look_after(election);
         let settled = tokio::select! {
             settled = place.settled() => Some(settled),
@@ -408,6 +450,7 @@ impl Shared {
         trace: Option<Trace>,
     ) -> Result<Decision, Refusal> {
         let info = Arc::clone(&self.info.read().unwrap_or_else(PoisonError::into_inner));
+        info.allow(command)?;
         // Nobody else takes epochs back or ahead where this engine is alone.
         let seen = self.office.as_ref().map_or(Epoch(0), |_| self.vanished.floor(election));
         let evidence = Evidence {
@@ -420,6 +463,16 @@ impl Shared {
             operator_keys: &info.operator_keys,
         };
         decide(document, command, &evidence)
+    }
+
+    /// Counts what came of a command. Plain renewals are counted where they are made.
+    fn count(&self, election: &ElectionName, command: &Command, outcome: &Outcome) {
+        match (outcome, command) {
+            (Err(Undecided::Refused(refusal)), _) => self.meters.refused(election, command, refusal),
+            (Ok(_), Command::Renew(_)) => self.meters.renewed(true),
+            (Err(Undecided::Store(_)), Command::Renew(_)) => self.meters.renewed(false),
+            (Ok(_) | Err(Undecided::Store(_)), _) => {}
+        }
     }
 
     /// Whether a policy compares candidates, so that they do not wait in the order in which they came.
@@ -475,12 +528,7 @@ async fn found_or_made(store: &dyn Store) -> Result<StoreInfo, StoreError> {
                 hint: "the system's random source failed".to_string(),
             });
         }
-        let info = StoreInfo {
-            id: baton_election::StoreId(id),
-            created: boot::wall(),
-            operator_keys: Vec::new(),
-            orders: 0,
-        };
+        let info = StoreInfo::new(baton_election::StoreId(id), boot::wall());
         let record = Record::Store(info.clone());
         match store.swap(&Key::Store, Expect::Absent, &record, Clock::Restart).await {
             Ok(_) => return Ok(info),

@@ -9,6 +9,7 @@
 use std::sync::{Arc, PoisonError};
 
 use baton_election::document::Transition;
+use baton_election::operator::LastAct;
 use baton_election::time::{Moment, Span};
 use baton_election::{Document, ElectionName, Epoch};
 use baton_store::{Clock, Expect, Key, Reading, Record, StoreError, Trace, Version, boot};
@@ -26,6 +27,22 @@ pub(super) struct Office {
     pub(super) epoch: Epoch,
     /// Becomes true when a document shows that a later server has taken over.
     pub(super) over: watch::Sender<bool>,
+}
+
+/// What a document no longer shows after a change, if nobody else remembers that.
+#[derive(Default)]
+pub(super) struct PushedOut {
+    transition: Option<Arc<Transition>>,
+    act: Option<Arc<LastAct>>,
+}
+
+impl PushedOut {
+    /// What `next` no longer shows of `old`; a transition only where the store does not keep it by itself.
+    pub(super) fn of(old: &Document, next: &Document, transitions: bool) -> Option<PushedOut> {
+        let transition = old.pushes_out(next).filter(|_| transitions).cloned();
+        let act = old.last_act.as_ref().filter(|_| old.pushes_out_act(next).is_some()).cloned();
+        (transition.is_some() || act.is_some()).then_some(PushedOut { transition, act })
+    }
 }
 
 /// An election as it stands in the store, taken over.
@@ -127,21 +144,25 @@ impl Shared {
 }
 
 impl Shared {
-    /// What falls out of a document stands in its history first.
-    pub(super) async fn keep(
-        &self,
-        election: &ElectionName,
-        transition: &Transition,
-    ) -> Result<(), StoreError> {
+    /// What falls out of a document stands in the log beside it first.
+    pub(super) async fn keep(&self, election: &ElectionName, out: &PushedOut) -> Result<(), StoreError> {
         let unavailable = |why: String| StoreError::Unavailable {
             location: self.store.location(),
             why,
             hint: "try again".to_string(),
         };
-        let Some(historian) = &self.historian else { return Ok(()) };
-        match historian.keep_transition(election, transition).await {
+        let keep = async {
+            if let Some(transition) = &out.transition {
+                self.historian.keep_transition(election, transition).await?;
+            }
+            match out.act.as_ref().and_then(|last| last.entry.as_ref()) {
+                Some(act) => self.historian.keep_act(election, act).await,
+                None => Ok(()),
+            }
+        };
+        match keep.await {
             Ok(()) => Ok(()),
-            // The document was not touched, whatever became of the history.
+            // The document was not touched, whatever became of the log.
             Err(baton::Error::Store(error)) if error.is_passing() => Err(unavailable(error.to_string())),
             Err(baton::Error::Store(error)) => Err(error),
             Err(error) => Err(unavailable(error.to_string())),

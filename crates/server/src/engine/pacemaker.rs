@@ -19,13 +19,18 @@ pub(super) struct Pacemaker {
     looked_at: AtomicU64,
     /// No lease is older than this.
     fresh_since: AtomicU64,
+    stalls: AtomicU64,
 }
 
 impl Pacemaker {
     /// A clock that starts now.
     pub(super) fn start() -> Pacemaker {
         let now = boot::now().as_nanos();
-        Pacemaker { looked_at: AtomicU64::new(now), fresh_since: AtomicU64::new(now) }
+        Pacemaker {
+            looked_at: AtomicU64::new(now),
+            fresh_since: AtomicU64::new(now),
+            stalls: AtomicU64::new(0),
+        }
     }
 
     /// The time. Whoever asks for it first after a stall notices.
@@ -44,8 +49,17 @@ impl Pacemaker {
 
     /// Only the task that ticks moves the hand, since others may be served while it is not. What was missed is noted first.
     fn move_to(&self, now: Moment) {
+        let before = Moment::from_nanos(self.looked_at.load(Ordering::Acquire));
+        if now.since(before) > STALL {
+            self.stalls.fetch_add(1, Ordering::Relaxed);
+        }
         self.look(now);
         self.looked_at.fetch_max(now.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// How often the server stood still.
+    pub(super) fn stalls(&self) -> u64 {
+        self.stalls.load(Ordering::Relaxed)
     }
 
     /// A lower bound on the time since a beat that was stamped by this clock.
@@ -77,6 +91,7 @@ mod tests {
         clock.look(late);
         clock.move_to(late);
         assert_eq!(clock.age(start, late), Span::ZERO, "it stood still for 1.1 s");
+        assert_eq!(clock.stalls(), 1);
         assert_eq!(clock.age(start, late + Span::millis(500)), Span::millis(500));
         assert_eq!(clock.age(late + Span::millis(100), late + Span::millis(500)), Span::millis(400));
     }

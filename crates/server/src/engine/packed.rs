@@ -12,7 +12,10 @@ use baton_election::document::{
 };
 use baton_election::operator::{LastAct, PublicKey};
 use baton_election::policy::{Limits, Policy};
-use baton_election::time::Span;
+use baton_election::quorum::Gathering;
+use baton_election::select::Vote;
+use baton_election::time::{Span, WallTime};
+use baton_election::usefulness::Verdicts;
 use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, Running, StoreId};
 
 use super::bytes::{Bytes, Reader, Writer};
@@ -50,13 +53,25 @@ struct Rare {
     paused: Option<Box<Pause>>,
     approval: Option<Box<Approval>>,
     last_act: Option<Arc<LastAct>>,
+    gathering: Option<Arc<Vec<Gathering>>>,
+    votes: Option<Arc<Vec<Vote>>>,
     checkpoint: Option<Arc<Checkpoint>>,
 }
 
 impl Rare {
     fn boxed(self) -> Option<Box<Rare>> {
-        let Rare { leader, outgoing, reserved_for, passed_over, paused, approval, last_act, checkpoint } =
-            &self;
+        let Rare {
+            leader,
+            outgoing,
+            reserved_for,
+            passed_over,
+            paused,
+            approval,
+            last_act,
+            gathering,
+            votes,
+            checkpoint,
+        } = &self;
         let some = leader.is_some()
             || outgoing.is_some()
             || reserved_for.is_some()
@@ -64,6 +79,8 @@ impl Rare {
             || paused.is_some()
             || approval.is_some()
             || last_act.is_some()
+            || gathering.is_some()
+            || votes.is_some()
             || checkpoint.is_some();
         some.then(|| Box::new(self))
     }
@@ -108,6 +125,8 @@ impl Packed {
             operator_keys,
             acts,
             last_act,
+            gathering,
+            votes,
             checkpoint,
             departure,
             last_transition,
@@ -137,6 +156,8 @@ impl Packed {
             paused: paused.map(Box::new),
             approval: (approval != Approval::default()).then(|| Box::new(approval)),
             last_act,
+            gathering,
+            votes,
             checkpoint,
         };
         let terms = all.shared(Terms { store, policy, operator_keys, server });
@@ -146,8 +167,18 @@ impl Packed {
     /// The document as it stands. Who asks has its name at hand.
     pub(super) fn document(&self, election: &ElectionName) -> Document {
         let Terms { store, policy, operator_keys, server } = &*self.terms;
-        let Rare { leader, outgoing, reserved_for, passed_over, paused, approval, last_act, checkpoint } =
-            self.rare.as_deref().cloned().unwrap_or_default();
+        let Rare {
+            leader,
+            outgoing,
+            reserved_for,
+            passed_over,
+            paused,
+            approval,
+            last_act,
+            gathering,
+            votes,
+            checkpoint,
+        } = self.rare.as_deref().cloned().unwrap_or_default();
         let mut bytes = self.after_name();
         let (leader, epoch, beat) = match &self.running {
             Some(running) => (Some(read_leader(&mut bytes, running)), running.epoch, running.beat),
@@ -176,6 +207,8 @@ impl Packed {
             operator_keys: Arc::clone(operator_keys),
             acts,
             last_act,
+            gathering,
+            votes,
             checkpoint,
             departure,
             last_transition,
@@ -188,6 +221,22 @@ impl Packed {
         let running = self.running.as_ref()?;
         let mut bytes = self.after_name();
         Some((bytes.text(), bytes.option(Reader::text), running))
+    }
+
+    /// How long the lease of its leader lasts, if it has one.
+    pub(super) fn lease(&self) -> Option<Span> {
+        let apart = || self.rare.as_ref()?.leader.as_ref().map(|leader| leader.lease());
+        self.running.map(|running| running.ttl).or_else(apart)
+    }
+
+    /// The epoch that its leader was granted, when, and until when its lease lasts.
+    pub(super) fn tenure(&self) -> Option<(Epoch, WallTime, WallTime)> {
+        if let Some(running) = &self.running {
+            let leader = read_leader(&mut self.after_name(), running);
+            return Some((leader.granted, leader.acquired, leader.expires));
+        }
+        let leader = self.rare.as_ref()?.leader.as_ref()?;
+        Some((leader.granted, leader.acquired, leader.expires))
     }
 
     /// The name of the election.
@@ -250,15 +299,19 @@ fn write_leader(bytes: &mut Writer, leader: &Leader) {
         // These are as they must be where a renewal may be plain.
         offered: _,
         limits: _,
+        region: _,
         phase,
         contact,
         spent_tokens,
+        verdicts,
         acquired,
     } = leader;
     bytes.text(agent.as_str());
     bytes.option(contact.as_deref(), Writer::text);
     bytes.phase(*phase);
     bytes.number(*spent_tokens);
+    bytes.number(verdicts.given);
+    bytes.number(u64::from(verdicts.bad));
     bytes.wall(*acquired);
 }
 
@@ -277,9 +330,11 @@ fn read_leader(bytes: &mut Reader<'_>, running: &Running) -> Leader {
         offered: false,
         phase: bytes.phase(),
         limits: Limits::default(),
+        region: None,
         held,
         idle,
         spent_tokens: bytes.number(),
+        verdicts: Verdicts { given: bytes.number(), bad: u32::try_from(bytes.number()).unwrap_or(u32::MAX) },
         acquired: bytes.wall(),
         expires,
     }

@@ -45,6 +45,8 @@ impl Walk {
             noticed: Some(Span::millis(self.roll(50))),
             offer: self.roll(4) == 0,
             contact: (self.roll(3) == 0).then(|| "http://h:1".to_string()),
+            region: None,
+            failing: Default::default(),
         })
     }
 
@@ -98,6 +100,7 @@ impl Walk {
                 summary: "half".to_string(),
                 state: "{\"done\":[1]}".to_string(),
                 reference: None,
+                covers: None,
             }),
             9 => {
                 let hash = last.map_or(baton_election::ContentHash([0; 32]), |last| last.hash);
@@ -109,6 +112,7 @@ impl Walk {
                 detail: "red".to_string(),
                 by: AgentName::new("watcher").unwrap(),
                 credential: None,
+                number: None,
             }),
             _ => self.act(),
         }

@@ -74,6 +74,8 @@ mod tests {
                 noticed: None,
                 offer,
                 contact: None,
+                region: None,
+                failing: Default::default(),
             }),
         )
     }

@@ -1,5 +1,7 @@
 //! What others than those who decide want to know of an engine: its time, and what happened in it.
 
+use std::collections::BTreeSet;
+
 use baton_election::ElectionName;
 use baton_election::time::{Moment, Span};
 use tokio::sync::broadcast;
@@ -20,6 +22,11 @@ impl Engine {
     /// Tells of changes of all elections: their numbers, and which election it was. The first [`Engine::follow`] begins it.
     pub fn changes(&self) -> broadcast::Receiver<(u64, ElectionName)> {
         self.shared.changes.subscribe_to_all()
+    }
+
+    /// The elections that changed after the event of this number; none if that is not known any more.
+    pub fn changed_since(&self, number: u64) -> Option<BTreeSet<ElectionName>> {
+        self.shared.changes.since(number)
     }
 
     /// The number of the last event. Whatever comes after it is told by [`Engine::changes`].

@@ -5,21 +5,24 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
 
-use baton_election::document::Transition;
 use baton_election::time::{Moment, Span};
 use baton_election::{Command, Decision, Document, ElectionName};
-use baton_store::{Clock, Decided, Expect, Key, Record, StoreError, Trace, Undecided, Version};
+use baton_store::{Clock, Decided, Expect, Key, Record, StoreError, Trace, Undecided, Version, boot};
 use tokio::sync::oneshot;
 
 use super::at_work::AtWork;
 use super::known::Known;
 use super::line::Waiter;
+use super::noted::noted;
+use super::notified::Notified;
 use super::offers;
-use super::office::{self, Fetched};
+use super::office::{self, Fetched, PushedOut};
 use super::reserved::is_reserved;
 use super::soft::is_soft;
 use super::{AFTER_A_FAILURE, Outcome, Shard, Shared, TRIES, decided, is_renewal};
+use crate::metrics::Noted;
 
 /// Somebody is at an election.
 #[derive(Default)]
@@ -27,6 +30,8 @@ pub(super) struct Busy {
     /// It is being read: nobody knows yet what there is.
     pub(super) reads: bool,
     queue: VecDeque<Asked>,
+    /// What became known meanwhile, to be put into the document once nobody is at it.
+    pub(super) notified: Option<Notified>,
 }
 
 /// A command whose caller waits.
@@ -88,7 +93,9 @@ struct Write {
     /// That it is a change of leader.
     transition: bool,
     /// What the document no longer shows after it, if nobody else remembers that.
-    pushed_out: Option<Arc<Transition>>,
+    pushed_out: Option<Box<PushedOut>>,
+    /// What it changes about who leads.
+    noted: Option<Box<Noted>>,
     /// Who asked for it, and what is answered once it is durable.
     asked: Vec<(Asker, Decided)>,
 }
@@ -205,7 +212,10 @@ impl Shared {
                 }
             }
         }
-        shard.busy.remove(election);
+        let busy = shard.busy.remove(election);
+        if let Some(notified) = busy.and_then(|busy| busy.notified) {
+            self.put_notified(&mut shard, election, notified);
+        }
     }
 
     /// Begins to write a document. If it is free to take, the first in line takes it in the same step.
@@ -226,35 +236,48 @@ impl Shared {
         next.server = self.office.as_ref().map(|office| office.epoch);
         let (expect, stamp, pushed_out) = match shard.known.get(election.as_str()) {
             Some(known) => {
-                let keeps = known.packed.beat() == next.beat;
-                let old = self.historian.is_some().then(|| known.document(election));
-                let pushed_out = old.and_then(|old| old.pushes_out(&next).cloned());
-                (Expect::Version(known.version()), keeps.then_some(known.stamp), pushed_out)
+                let same_beat = known.packed.beat() == next.beat;
+                let keeps = self.keeps_history || next.last_act.is_some();
+                let old = keeps.then(|| known.document(election));
+                let pushed_out =
+                    old.and_then(|old| PushedOut::of(&old, &next, self.keeps_history)).map(Box::new);
+                (Expect::Version(known.version()), same_beat.then_some(known.stamp), pushed_out)
             }
             None => (Expect::Absent, None, None),
         };
         let before = shard.known.get(election.as_str()).map(|known| known.packed.epoch());
         let transition = next.last_transition.as_ref().map(|last| last.epoch) > before;
+        let noted = noted(shard.known.get(election.as_str()), &next, transition, boot::wall());
         shard.busy.entry(election.clone()).or_default().reads = false;
         drop(shard);
         let clock = if stamp.is_some() { Clock::Keep } else { Clock::Restart };
-        let write =
-            Write { election: election.clone(), expect, next, clock, stamp, transition, pushed_out, asked };
+        let write = Write {
+            election: election.clone(),
+            expect,
+            next,
+            clock,
+            stamp,
+            transition,
+            pushed_out,
+            noted,
+            asked,
+        };
         tokio::spawn(Arc::clone(self).carry_out(write));
     }
 
     /// Writes, tells everybody, and goes on with what is queued.
     async fn carry_out(self: Arc<Self>, write: Write) {
-        let Write { election, expect, mut next, clock, stamp, transition, pushed_out, asked } = write;
+        let Write { election, expect, mut next, clock, stamp, transition, pushed_out, noted, asked } = write;
         let work = AtWork::on(&self, &election);
         let key = Key::Election(election.clone());
         let offered = offers::keep_as_lease(&mut next);
         let record = Record::Election(next);
         let kept = match pushed_out {
             // Seldom, and so apart: there is a task for each write, and it is small without this.
-            Some(transition) => Box::pin(self.keep(&election, &transition)).await,
+            Some(out) => Box::pin(self.keep(&election, &out)).await,
             None => Ok(()),
         };
+        let begun = Instant::now();
         let swapped = match kept {
             Ok(()) => self.store.swap(&key, expect, &record, clock).await,
             Err(error) => Err(error),
@@ -262,9 +285,13 @@ impl Shared {
         let Record::Election(mut next) = record else { unreachable!("it is an election") };
         offers::remember(&mut next, offered);
         self.health.note(swapped.as_ref().err());
+        self.measure(begun, swapped.as_ref().err());
         match swapped {
             Ok(swapped) => {
                 let stamp = stamp.unwrap_or_else(|| self.clock.now());
+                if let Some(noted) = noted {
+                    self.meters.changed(&election, &noted, self.clock.now());
+                }
                 let known = Known::new(*next, &self.terms, swapped.version, stamp);
                 let mut shard = self.shard(&election);
                 // It is told of in the order in which it was made.
@@ -301,6 +328,14 @@ impl Shared {
                 self.go_on(shard, &election);
                 work.done();
             }
+        }
+    }
+
+    /// Counts a write that began at this moment. A conflict is no fault of the store.
+    fn measure(&self, begun: Instant, failed: Option<&StoreError>) {
+        match failed {
+            None | Some(StoreError::Conflict) => self.meters.writes.since(begun),
+            Some(_) => self.meters.writes_failed.one(),
         }
     }
 

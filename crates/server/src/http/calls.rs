@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use baton_election::audit::Book;
 use baton_election::command::Acquire;
+use baton_election::region::Proof;
 use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
 };
 use baton_store::sessions::Notified;
+use baton_store::toolbox::Kind;
 use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
 use http::StatusCode;
@@ -22,7 +25,7 @@ use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer, ok, reply};
 use super::right::Right;
 use super::route::{Ask, decoded};
-use super::{Service, events, limits, openapi};
+use super::{Service, events, identity, limits, openapi};
 use crate::candidates;
 use crate::engine::Leads;
 
@@ -40,6 +43,8 @@ pub(super) struct Call<'a> {
     pub(super) query: Option<&'a str>,
     /// What the client was told last of a stream.
     pub(super) last_event: Option<&'a str>,
+    /// By what name, and at which port, it asks.
+    pub(super) host: &'a str,
     pub(super) body: Bytes,
 }
 
@@ -60,7 +65,7 @@ impl Call<'_> {
         AgentName::new(self.name(1)).map_err(|error| baton::Error::from(error).into())
     }
 
-    fn parameter(&self, wanted: &str) -> Option<String> {
+    pub(super) fn parameter(&self, wanted: &str) -> Option<String> {
         let pairs = self.query?.split('&').filter_map(|pair| pair.split_once('='));
         pairs.filter(|(name, _)| *name == wanted).find_map(|(_, value)| decoded(value))
     }
@@ -71,6 +76,19 @@ impl Call<'_> {
                 .map_err(|_| Problem::invalid(format!("`{name}={text}` is not a number"), "write digits"))
         };
         self.parameter(name).map(parse).transpose()
+    }
+
+    /// How many of a list are asked for: as many as there may be, if nothing is said.
+    pub(super) fn limit(&self, most: usize) -> Result<usize, Problem> {
+        match self.number("limit")?.map(usize::try_from) {
+            None => Ok(most),
+            Some(Ok(limit)) if (1..=most).contains(&limit) => Ok(limit),
+            // Fewer than were asked for would be taken for the last.
+            Some(_) => Err(Problem::invalid(
+                format!("a list has 1 to {most} entries at a time"),
+                "go on after the last name of each: ?after=NAME&limit=N",
+            )),
+        }
     }
 
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
@@ -125,34 +143,41 @@ pub(super) struct Withdrawal {
     credential: Credential,
 }
 
+/// Refuses a region of which who asks may not speak: a refusal would tell how it stands.
+fn allow_region(who: &Who, region: Option<&Proof>) -> Result<(), Problem> {
+    region.map_or(Ok(()), |proof| who.identity.check_election(&proof.election))
+}
+
 impl Service {
     /// What is asked for seldom, or may take much, lies apart: a connection has room for any of them all the time.
+    #[expect(clippy::too_many_lines, reason = "a line for each route, all in one place")]
     pub(super) async fn call(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
         match ask {
-            Ask::Renew => self.execute(&call, Command::Renew(call.json()?)).await,
-            Ask::Acquire => self.acquire(&call).await,
-            Ask::Release => self.leave(&call, Command::Release(call.json()?)).await,
-            Ask::Pass => self.leave(&call, Command::Pass(call.json()?)).await,
-            Ask::Checkpoint => self.execute(&call, Command::Checkpoint(call.json()?)).await,
-            Ask::Acknowledge => self.execute(&call, Command::Acknowledge(call.json()?)).await,
-            Ask::Report => self.execute(&call, Command::Report(call.json()?)).await,
-            Ask::Operate => self.execute(&call, Command::Operate(call.json()?)).await,
+            Ask::Renew => Box::pin(self.execute(&call, Command::Renew(call.json()?))).await,
+            Ask::Acquire => Box::pin(self.acquire(&call)).await,
+            Ask::Release => Box::pin(self.leave(&call, Command::Release(call.json()?))).await,
+            Ask::Pass => Box::pin(self.leave(&call, Command::Pass(call.json()?))).await,
+            Ask::Checkpoint => Box::pin(self.execute(&call, Command::Checkpoint(call.json()?))).await,
+            Ask::Acknowledge => Box::pin(self.execute(&call, Command::Acknowledge(call.json()?))).await,
+            Ask::Report => Box::pin(self.execute(&call, Command::Report(call.json()?))).await,
+            Ask::Operate => Box::pin(self.execute(&call, Command::Operate(call.json()?))).await,
             Ask::Batch => Box::pin(self.batch(&call)).await,
             Ask::Election => Box::pin(self.record(&Key::Election(call.election()?))).await,
             Ask::Leader => self.leader(&call.election()?).await,
             Ask::Watch => Box::pin(events::stream(self, &call.election()?, call.last_event)).await,
             Ask::History => Box::pin(self.history(&call)).await,
+            Ask::Audit => Box::pin(self.audit(&call, Book::Election(call.election()?))).await,
+            Ask::StoreAudit => Box::pin(self.audit(&call, Book::Store)).await,
+            Ask::AuditPart => {
+                let book = Book::Election(call.election()?);
+                Box::pin(self.audit_part(&call, book, 1)).await
+            }
+            Ask::StoreAuditPart => Box::pin(self.audit_part(&call, Book::Store, 0)).await,
+            Ask::TokensAudit => Box::pin(self.tokens_audit(&call)).await,
             Ask::Candidates => Box::pin(self.list(&call, &Prefix::Candidates(call.election()?))).await,
             Ask::Candidate => Box::pin(self.record(&Key::Candidate(call.election()?, call.agent()?))).await,
             Ask::Enlist => Box::pin(self.enlist(&call)).await,
-            Ask::Withdraw => {
-                let Withdrawal { agent, credential } = call.json()?;
-                call.who.identity.check_agent(&agent)?;
-                self.throttle.take(call.who, Says::Agent(&agent))?;
-                let stood =
-                    Box::pin(self.coordinator.withdraw(&call.election()?, &agent, credential)).await?;
-                answer(&Withdrawn { withdrawn: stood })
-            }
+            Ask::Withdraw => Box::pin(self.withdraw(&call)).await,
             Ask::Elections => Box::pin(self.list(&call, &Prefix::Elections)).await,
             Ask::Fences => Box::pin(self.list(&call, &Prefix::Fences)).await,
             Ask::Fence => Box::pin(self.fence(&call)).await,
@@ -160,12 +185,13 @@ impl Service {
             Ask::Admit => Box::pin(self.admit(&call)).await,
             Ask::KeepHold => Box::pin(self.keep_hold(&call)).await,
             Ask::LeaveHold => Box::pin(self.leave_hold(&call)).await,
-            Ask::Store => self.info(),
+            Ask::Store => self.info(&call),
             Ask::Operators => {
                 self.throttle.take(call.who, Says::Nothing)?;
                 Box::pin(self.coordinator.set_operators(&call.json()?)).await?;
                 answer(&Nothing {})
             }
+            Ask::PauseAll => Box::pin(self.pause_all(&call)).await,
             Ask::Tokens => Box::pin(self.tokens()).await,
             Ask::OrderTokens => {
                 self.throttle.take(call.who, Says::Nothing)?;
@@ -177,6 +203,35 @@ impl Service {
             Ask::News => Box::pin(self.news(&call)).await,
             Ask::EndSession => Box::pin(self.end_session(&call)).await,
             Ask::Sessions => self.list_sessions(),
+            Ask::Overview
+            | Ask::Events
+            | Ask::Me
+            | Ask::BeginSignIn
+            | Ask::OpenSignIn
+            | Ask::CloseSignIn
+            | Ask::Draft
+            | Ask::Page
+            | Ask::PageFile => Box::pin(self.for_the_page(ask, call)).await,
+            Ask::Board => Box::pin(self.board(&call)).await,
+            Ask::Tasks => Box::pin(self.page(&call, Kind::Task)).await,
+            Ask::Proposals => Box::pin(self.page(&call, Kind::Proposal)).await,
+            Ask::Quotas => Box::pin(self.page(&call, Kind::Quota)).await,
+            Ask::Values => Box::pin(self.page(&call, Kind::Value)).await,
+            Ask::Breakers => Box::pin(self.page(&call, Kind::Breaker)).await,
+            Ask::Breaker => Box::pin(self.item(&call, Kind::Breaker)).await,
+            Ask::Task => Box::pin(self.item(&call, Kind::Task)).await,
+            Ask::Proposal => Box::pin(self.item(&call, Kind::Proposal)).await,
+            Ask::Quota => Box::pin(self.item(&call, Kind::Quota)).await,
+            Ask::Value => Box::pin(self.item(&call, Kind::Value)).await,
+            Ask::AddTasks
+            | Ask::OrderTask
+            | Ask::Propose
+            | Ask::RuleOn
+            | Ask::SetQuota
+            | Ask::Draw
+            | Ask::PutValue => Box::pin(self.use_tool(ask, &call)).await,
+            Ask::Alerts => self.list_alerts(&call),
+            Ask::Metrics => Box::pin(self.metrics()).await,
             Ask::Health => Ok(ok()),
             Ask::Ready => Box::pin(self.ready()).await,
             Ask::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
@@ -202,7 +257,11 @@ impl Service {
 
     /// Refuses a command that its sender may not give, or not so many of.
     pub(super) fn allow(&self, who: &Who, command: &Command) -> Result<(), Problem> {
-        who.identity.check(Right::of_command(command))?;
+        let right = Right::of_command(command);
+        who.identity.check(right)?;
+        if who.sign_in.is_some() && right == Right::Act {
+            return Err(identity::only_looks());
+        }
         let says = match command {
             Command::Acquire(acquire) => return self.allow_acquire(who, acquire),
             Command::Report(report) => {
@@ -210,18 +269,22 @@ impl Service {
                 Says::Agent(&report.by)
             }
             // It is not written, and who is kept from it loses its lease.
-            Command::Renew(_) => return Ok(()),
+            Command::Renew(renew) => return allow_region(who, renew.region.as_ref()),
             Command::Release(release) => Says::Lease(&release.credential),
             Command::Pass(pass) => Says::Lease(&pass.credential),
             Command::Checkpoint(write) => Says::Lease(&write.credential),
             Command::Acknowledge(acknowledge) => Says::Lease(&acknowledge.credential),
-            Command::Operate(_) => Says::Nothing,
+            Command::Operate(signed) => {
+                self.check_sign_in(signed)?;
+                Says::Nothing
+            }
         };
         self.throttle.take(who, says)
     }
 
     fn allow_acquire(&self, who: &Who, acquire: &Acquire) -> Result<(), Problem> {
         who.identity.check_agent(&acquire.agent)?;
+        allow_region(who, acquire.region.as_ref())?;
         self.throttle.take(who, Says::Agent(&acquire.agent))
     }
 
@@ -251,8 +314,12 @@ impl Service {
     }
 
     /// From memory: leases can be renewed by who begins while the disk fails.
-    fn info(&self) -> Result<Reply, Problem> {
-        let record = raw(&Record::Store((*self.engine.info()).clone()))?;
+    fn info(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let mut info = (*self.engine.info()).clone();
+        if !call.who.identity.sees_all() {
+            info.last_order = None;
+        }
+        let record = raw(&Record::Store(info))?;
         answer(&Shown { record: Some(record), version: Some("memory".to_string()), age_ms: Some(0) })
     }
 
@@ -278,8 +345,7 @@ impl Service {
 
     /// Names, in order: the first that this one may see, or those after `after`. Fewer than were asked for are the last.
     async fn list(&self, call: &Call<'_>, prefix: &Prefix) -> Result<Reply, Problem> {
-        let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_LIST);
-        let limit = limit.clamp(1, MAX_LIST);
+        let limit = call.limit(MAX_LIST)?;
         let after = call.parameter("after").map(|after| prefix.key(&after)).transpose();
         let mut after = after.map_err(baton::Error::from)?;
         // Who sees some only may see few of many, and each part may cost the store a look at all.
@@ -307,7 +373,12 @@ impl Service {
             Key::Fence(resource) => self.sees_fence(call, resource).await,
             // Who may not know of its election has been refused.
             Key::Candidate(..) => Ok(true),
-            Key::Store | Key::Tokens | Key::History(_) | Key::FenceLog(..) => Ok(false),
+            Key::Store
+            | Key::Tokens
+            | Key::History(_)
+            | Key::FenceLog(..)
+            | Key::Audit(..)
+            | Key::Item(..) => Ok(false),
         }
     }
 
@@ -315,6 +386,14 @@ impl Service {
         let tokens = self.coordinator.tokens().await?;
         let (record, version) = (raw(&Record::Tokens(tokens.shown()))?, tokens.orders.to_string());
         answer(&Shown { record: Some(record), version: Some(version), age_ms: None })
+    }
+
+    async fn withdraw(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let Withdrawal { agent, credential } = call.json()?;
+        call.who.identity.check_agent(&agent)?;
+        self.throttle.take(call.who, Says::Agent(&agent))?;
+        let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
+        answer(&Withdrawn { withdrawn: stood })
     }
 
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {

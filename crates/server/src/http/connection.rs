@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
 use tokio::net::TcpStream;
 
-use super::identity::Identity;
+use super::identity::{Identity, Who};
 use super::reply::{Problem, Reply};
 use super::{Front, Service, limits};
 
@@ -36,11 +36,16 @@ pub(super) async fn converse(front: Arc<Front>, stream: TcpStream, peer: IpAddr)
 }
 
 /// A stream that ends when who reads it is let in no longer. One token has so many of them and no more.
-pub(super) fn while_let_in(
-    service: &Arc<Service>,
-    identity: Identity,
-    reply: Reply,
-) -> Result<Reply, Problem> {
+pub(super) fn while_let_in(service: &Arc<Service>, who: Who, reply: Reply) -> Result<Reply, Problem> {
+    let Who { identity, sign_in, .. } = who;
+    let reply = match sign_in {
+        Some(key) => {
+            let sign_ins = Arc::clone(&service.sign_ins);
+            let over = async move { sign_ins.over(&key).await };
+            reply.map(|body| StreamBody::new(BodyStream::new(body).take_until(Box::pin(over))).boxed_unsync())
+        }
+        None => reply,
+    };
     let Identity::Bearer(entry) = &identity else { return Ok(reply) };
     let place = service.streams.enter(entry.id).ok_or_else(limits::too_many_streams)?;
     let register = Arc::clone(&service.register);
@@ -61,11 +66,12 @@ mod tests {
     use bytes::Bytes;
 
     use super::super::calls::Call;
-    use super::super::identity::{Register, Who};
+    use super::super::identity::Register;
     use super::super::route::Ask;
     use super::*;
     use crate::engine::Engine;
     use crate::options::Options;
+    use crate::own_lease::OwnLease;
 
     /// There may be tens of thousands, and each has room for what any request of its may need.
     #[tokio::test]
@@ -74,9 +80,17 @@ mod tests {
         let register = Arc::new(Register::new(&Tokens::default(), false));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let service = Arc::new(Service::new(engine, address, register, Options::default()));
-        let who = Who { identity: Identity::Anybody, peer: address.ip() };
-        let call = Call { who: &who, names: Vec::new(), query: None, last_event: None, body: Bytes::new() };
+        let service =
+            Arc::new(Service::new(engine, OwnLease::not_needed(), address, register, Options::default()));
+        let who = Who { identity: Identity::Anybody, peer: address.ip(), sign_in: None };
+        let call = Call {
+            who: &who,
+            names: Vec::new(),
+            query: None,
+            last_event: None,
+            host: "",
+            body: Bytes::new(),
+        };
         let request = size_of_val(&service.call(Ask::Renew, call));
         let front = Arc::new(Front::alone(Arc::clone(&service), Options::default()));
         let stream = TcpStream::connect(address).await.unwrap();

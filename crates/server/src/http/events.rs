@@ -17,6 +17,7 @@ use http_body_util::{BodyExt, StreamBody};
 use super::Service;
 use super::reply::{Problem, Reply, typed};
 use crate::engine::{News, Subscription};
+use crate::metrics::{Gauge, Present};
 
 /// How often a silent stream says that it still lives.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -36,7 +37,14 @@ pub(super) async fn stream(
         Some(_) => None,
         None => Some(state(service, election, &id).await?),
     };
-    let told = Told { service: Arc::clone(service), election: election.clone(), news, more: None };
+    let present = Gauge::enter(&service.engine.meters().streams);
+    let told = Told {
+        service: Arc::clone(service),
+        election: election.clone(),
+        news,
+        more: None,
+        _present: present,
+    };
     let rest = stream::unfold(told, |mut told| async move { Some((told.next().await?, told)) });
     let body =
         stream::iter(first).chain(rest).map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
@@ -64,6 +72,7 @@ struct Told {
     news: Subscription,
     /// What is told next, whatever happens.
     more: Option<String>,
+    _present: Present,
 }
 
 impl Told {

@@ -2,7 +2,7 @@
 
 use baton_election::fence::Entry;
 use baton_election::time::Span;
-use baton_election::{AgentName, ElectionName, Epoch, Fence, Incarnation, ResourceName};
+use baton_election::{AgentName, ElectionName, Epoch, Fence, Incarnation, Refusal, ResourceName};
 use baton_store::{Key, Record, Store};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use super::Service;
 use super::calls::{Call, Nothing};
 use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer};
+use crate::metrics::At;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -88,7 +89,11 @@ impl Service {
         }
         let hold = hold.map(|hold| (hold.incarnation, Span::millis(hold.ttl_ms)));
         let entry = Entry { resource: &resource, token, agent: agent.as_ref(), note: &note, hold };
-        answer(&self.coordinator.admit(&entry, election.as_ref()).await?)
+        let admitted = self.coordinator.admit(&entry, election.as_ref()).await;
+        if let Err(baton::Error::Refused(Refusal::Stale { .. })) = &admitted {
+            self.engine.meters().stale(At::Fence);
+        }
+        answer(&admitted?)
     }
 
     pub(super) async fn keep_hold(&self, call: &Call<'_>) -> Result<Reply, Problem> {

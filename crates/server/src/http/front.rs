@@ -9,9 +9,7 @@
 //! which is after that.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use baton::Leadership;
 use baton_door::Door;
@@ -29,6 +27,8 @@ use super::reply::{Problem, Reply, empty, json as answer, ok, reply};
 use super::right::Right;
 use super::route::{Ask, Matched};
 use super::{DRAIN, MAX_HEADERS, Service, TOLD, gate, openapi, route};
+use crate::alerts::Alerts;
+use crate::metrics;
 use crate::options::{Limits, Options};
 
 /// What every request comes to first.
@@ -57,13 +57,12 @@ enum Role {
 /// One time of being the active one.
 pub(crate) struct Turn {
     service: Arc<Service>,
-    pub(crate) lead: Leadership,
-    ended: AtomicBool,
+    pub(crate) lead: Arc<Leadership>,
 }
 
 impl Turn {
-    pub(crate) fn new(service: Service, lead: Leadership) -> Turn {
-        Turn { service: Arc::new(service), lead, ended: AtomicBool::new(false) }
+    pub(crate) fn new(service: Service, lead: Arc<Leadership>) -> Turn {
+        Turn { service: Arc::new(service), lead }
     }
 
     /// What tells this run of the server from others.
@@ -71,11 +70,14 @@ impl Turn {
         self.service.run()
     }
 
+    /// What is wrong with elections.
+    pub(crate) fn alerts(&self) -> &Alerts {
+        self.service.alerts()
+    }
+
     /// Whether what this server says holds.
     fn holds(&self) -> bool {
-        self.lead.ensure(Duration::ZERO)
-            && !self.ended.load(Ordering::Acquire)
-            && !self.service.engine.is_deposed()
+        self.service.behind.holds()
     }
 }
 
@@ -91,7 +93,7 @@ impl Front {
     }
 
     fn new(role: Role, options: Options) -> Front {
-        let Options { tls, names, limits, require_tokens: _ } = options;
+        let Options { tls, names, limits, require_tokens: _, warnings: _, collector: _ } = options;
         let stopping = watch::Sender::new(false);
         let door = Door {
             tls: tls.clone(),
@@ -127,7 +129,7 @@ impl Front {
 
     /// From here on it does not: nothing that is on its way leaves, and who waits or watches is let go.
     pub(crate) fn end(&self, turn: &Turn) {
-        turn.ended.store(true, Ordering::Release);
+        turn.service.behind.end();
         self.become_(Role::Standby(None));
         turn.service.stopping.send_replace(true);
     }
@@ -178,6 +180,8 @@ impl Front {
         }
         let mut said = match (ask, active) {
             (Some(Ask::Health), _) => ok(),
+            // Of elections it knows nothing, and says so: whoever collects metrics asks each server.
+            (Some(Ask::Metrics), _) => reply(StatusCode::OK, metrics::FORMAT, metrics::standby().into()),
             (Some(Ask::OpenApi), _) => reply(StatusCode::OK, "application/json", openapi::written()),
             (Some(Ask::Ready), Some(active)) => {
                 let readiness = Readiness { ready: true, active: Some(active.to_string()) };

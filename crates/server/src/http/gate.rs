@@ -20,7 +20,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    fn include(&self, host: &str) -> bool {
+    pub(super) fn include(&self, host: &str) -> bool {
         let name = name_in(host);
         is_loopback(name)
             || self.given.iter().any(|given| given.eq_ignore_ascii_case(name))
@@ -30,9 +30,7 @@ impl Names {
 
 /// Refuses what a page of another site could have sent. What is public may be asked by any name.
 pub(super) fn admit(parts: &Parts, names: &Names, right: Right) -> Result<(), Problem> {
-    let host =
-        text(&parts.headers, &HOST).or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
-    let Some(host) = host else {
+    let Some(host) = host(parts) else {
         return Err(Problem::invalid("the request names no host", "send the header Host"));
     };
     if host.contains('@') {
@@ -60,11 +58,23 @@ pub(super) fn admit(parts: &Parts, names: &Names, right: Right) -> Result<(), Pr
     if text(&parts.headers, &ORIGIN).is_some_and(|origin| !same_origin(origin, host)) {
         return Err(foreign());
     }
-    let site = parts.headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
-    if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+    let fetch = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    // A link may lead to the page from anywhere, also from the file by which `baton dashboard` opens it: it is the same for everybody, tells
+    // nothing, and no other page can look into it.
+    let opens_the_page = parts.method == http::Method::GET
+        && parts.uri.path() == "/"
+        && fetch("sec-fetch-mode") == Some("navigate");
+    let site = fetch("sec-fetch-site");
+    if !opens_the_page && site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
         return Err(foreign());
     }
     Ok(())
+}
+
+/// The host that a request names.
+pub(super) fn host(parts: &Parts) -> Option<&str> {
+    let authority = || parts.uri.authority().map(http::uri::Authority::as_str);
+    text(&parts.headers, &HOST).or_else(authority)
 }
 
 /// Refuses a body that is not JSON: a form of another site's page could send one.
@@ -114,8 +124,12 @@ mod tests {
     use super::*;
 
     fn asked(method: Method, headers: &[(&str, &str)]) -> Result<(), Problem> {
+        asked_for("/v1/elections", method, headers)
+    }
+
+    fn asked_for(path: &str, method: Method, headers: &[(&str, &str)]) -> Result<(), Problem> {
         let has_body = method == Method::POST;
-        let mut request = http::Request::builder().method(method).uri("/v1/elections");
+        let mut request = http::Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -152,6 +166,17 @@ mod tests {
             let problem = asked(Method::GET, &[("host", host)]).unwrap_err();
             assert_eq!(problem.to_value()["code"], "invalid", "{host}");
         }
+    }
+
+    #[test]
+    fn a_link_from_anywhere_leads_to_the_page_and_to_nothing_else() {
+        let link =
+            [("host", "localhost:7420"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+        asked_for("/", Method::GET, &link).unwrap();
+        assert!(asked_for("/v1/elections", Method::GET, &link).is_err());
+        assert!(asked_for("/", Method::POST, &link).is_err());
+        let fetched = [link[0], link[1], ("sec-fetch-mode", "cors")];
+        assert!(asked_for("/", Method::GET, &fetched).is_err());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_election::operator::PublicKey;
 use baton_election::tokens::{TokenEntry, TokenSecret};
 use baton_election::{AgentName, ContentHash, ElectionName, TokenId, Tokens};
 use baton_store::boot;
@@ -27,6 +28,8 @@ const LOOK: Duration = Duration::from_secs(10);
 pub(crate) struct Who {
     pub(crate) identity: Identity,
     pub(crate) peer: IpAddr,
+    /// The browser by whose sign-in it is let in, if it is.
+    pub(crate) sign_in: Option<PublicKey>,
 }
 
 /// What is known of who asks.
@@ -93,13 +96,24 @@ impl Register {
         }
     }
 
+    /// Whether who was let in before is still.
+    pub(super) fn knows(&self, identity: &Identity) -> bool {
+        match identity {
+            Identity::Anybody => !self.needed,
+            Identity::Bearer(entry) => {
+                let known = self.known.borrow();
+                known.get(&entry.id).is_some_and(|known| known == entry) && !entry.is_expired(boot::wall())
+            }
+        }
+    }
+
     /// Waits until what this one shows opens nothing any more.
     pub(super) async fn ended(&self, identity: &Identity) {
         let Identity::Bearer(entry) = identity else { return std::future::pending().await };
         let mut changes = self.known.subscribe();
         loop {
-            let known = changes.borrow_and_update().get(&entry.id).is_some_and(|known| known == entry);
-            if !known || entry.is_expired(boot::wall()) {
+            changes.mark_unchanged();
+            if !self.knows(identity) {
                 return;
             }
             let left = entry.expires.map(|expires| {
@@ -124,6 +138,12 @@ pub(super) fn unauthorized(why: &str) -> Problem {
         why,
         "send Authorization: Bearer TOKEN (the command takes it from $BATON_HTTP_TOKEN); an operator makes one with `baton token create`",
     )
+}
+
+/// A browser takes no part: its cookie may be seen by whatever else listens at the same host.
+pub(super) fn only_looks() -> Problem {
+    let why = "a browser looks, and hands in what an operator's key has signed".to_string();
+    forbidden(why, "take part with the command and a token")
 }
 
 fn forbidden(why: String, hint: impl Into<String>) -> Problem {

@@ -25,7 +25,7 @@ fn entry(number: u8, role: Role) -> TokenEntry {
 }
 
 fn tokens(entries: Vec<TokenEntry>) -> Tokens {
-    Tokens { orders: 1, last: None, tokens: entries }
+    Tokens { orders: 1, tokens: entries, ..Tokens::default() }
 }
 
 fn shown(text: &str) -> HeaderMap {

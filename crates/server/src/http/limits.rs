@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn who_has_not_the_key_of_a_lease_uses_up_nothing_of_its_holder() {
         let throttle = Throttle::new(10);
-        let who = Who { identity: Identity::Anybody, peer: [127, 0, 0, 1].into() };
+        let who = Who { identity: Identity::Anybody, peer: [127, 0, 0, 1].into(), sign_in: None };
         let [holder, other] =
             [[1; 16], [2; 16]].map(|key| Credential { incarnation: Incarnation([7; 8]), key: LeaseKey(key) });
         while throttle.take(&who, Says::Lease(&other)).is_ok() {}

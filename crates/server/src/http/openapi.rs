@@ -7,23 +7,31 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use baton_door::ProblemShown;
+use baton_election::audit::{Entry, TokensAudit};
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
+use baton_election::delegation::SignedDelegation;
 use baton_election::document::Transition;
+use baton_election::everything::SignedStop;
 use baton_election::operator::{SignedAct, SignedKeys};
 use baton_election::tokens::SignedTokenOrder;
-use baton_election::{AgentName, Candidate, ElectionName, Fence, ResourceName};
+use baton_election::{AgentName, Candidate, ElectionName, Fence, ItemName, ResourceName};
+use baton_store::alerts::Alerts;
 use baton_store::sessions::{
     Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, SessionView,
+};
+use baton_store::toolbox::{
+    AddTasks, Added, Breaker, Counts, Draw, Drawn, Order, Proposal, Propose, Put, Quota, Ruling, SetQuota,
+    State, Task,
 };
 use bytes::Bytes;
 use http::Method;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 use super::right::Right;
 use super::route::{Ask, Given, ROUTES, Route};
-use super::{batch, calls, fences};
+use super::{batch, calls, fences, overview, page, sign_ins, toolbox};
 
 /// Where the types stand.
 const TYPES: &str = "/components/schemas";
@@ -164,7 +172,7 @@ fn request(route: &Route, types: &mut SchemaGenerator) -> Value {
     operation
 }
 
-fn name(ask: Ask) -> String {
+pub(super) fn name(ask: Ask) -> String {
     let mut name = format!("{ask:?}");
     name[..1].make_ascii_lowercase();
     name
@@ -177,6 +185,8 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
             "election" => types.subschema_for::<ElectionName>(),
             "resource" => types.subschema_for::<ResourceName>(),
             "agent" => types.subschema_for::<AgentName>(),
+            "file" => json_schema!({ "type": "string", "enum": page::NAMES }),
+            "task" | "proposal" | "quota" | "value" | "breaker" => types.subschema_for::<ItemName>(),
             _ => types.subschema_for::<u64>(),
         };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
@@ -185,6 +195,11 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
     for (name, value, description) in route.ask.query() {
         let schema = match (value, route.ask) {
             (Given::Number, _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+            (Given::UpTo(most), _) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
+            (Given::Text, _) => json!({ "type": "string" }),
+            (Given::Item, _) => json!(types.subschema_for::<ItemName>()),
+            (Given::Agent, _) => json!(types.subschema_for::<AgentName>()),
+            (Given::TaskState, _) => json!(types.subschema_for::<State>()),
             (Given::Name, Ask::Candidates) => json!(types.subschema_for::<AgentName>()),
             (Given::Name, Ask::Fences) => json!(types.subschema_for::<ResourceName>()),
             (Given::Name, _) => json!(types.subschema_for::<ElectionName>()),
@@ -192,8 +207,10 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
         parameters.push(json!({ "name": name, "in": "query", "description": description, "schema": schema }));
     }
     let more = match route.ask {
-        Ask::Watch => vec![json!({ "name": "Last-Event-ID", "in": "header", "schema": { "type": "string" },
-                                   "description": "Go on after this event" })],
+        Ask::Watch | Ask::Events => {
+            vec![json!({ "name": "Last-Event-ID", "in": "header", "schema": { "type": "string" },
+                                   "description": "Go on after this event" })]
+        }
         _ => Vec::new(),
     };
     parameters.extend(more);
@@ -201,6 +218,7 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
     parameters
 }
 
+#[expect(clippy::too_many_lines, reason = "a line for each route, all in one place")]
 fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
     Some(match ask {
         Ask::Acquire => types.subschema_for::<Acquire>(),
@@ -219,16 +237,33 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::LeaveHold => types.subschema_for::<fences::Left>(),
         Ask::Operators => types.subschema_for::<SignedKeys>(),
         Ask::OrderTokens => types.subschema_for::<SignedTokenOrder>(),
+        Ask::PauseAll => types.subschema_for::<SignedStop>(),
         Ask::Announce => types.subschema_for::<Announce>(),
         Ask::Heartbeat => types.subschema_for::<Heartbeat>(),
         Ask::News => types.subschema_for::<AskNews>(),
         Ask::EndSession => types.subschema_for::<EndSession>(),
+        Ask::BeginSignIn => types.subschema_for::<SignedDelegation>(),
+        Ask::OpenSignIn => types.subschema_for::<sign_ins::Opening>(),
+        Ask::CloseSignIn => types.subschema_for::<sign_ins::Closing>(),
+        Ask::Draft => types.subschema_for::<sign_ins::Wanted>(),
+        Ask::AddTasks => types.subschema_for::<AddTasks>(),
+        Ask::OrderTask => types.subschema_for::<Order>(),
+        Ask::Propose => types.subschema_for::<Propose>(),
+        Ask::RuleOn => types.subschema_for::<Ruling>(),
+        Ask::SetQuota => types.subschema_for::<SetQuota>(),
+        Ask::Draw => types.subschema_for::<Draw>(),
+        Ask::PutValue => types.subschema_for::<Put>(),
         Ask::Store
         | Ask::Tokens
         | Ask::Elections
         | Ask::Election
         | Ask::Leader
         | Ask::History
+        | Ask::Audit
+        | Ask::AuditPart
+        | Ask::StoreAudit
+        | Ask::StoreAuditPart
+        | Ask::TokensAudit
         | Ask::Watch
         | Ask::Candidates
         | Ask::Candidate
@@ -236,6 +271,24 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         | Ask::Fence
         | Ask::FenceLog
         | Ask::Sessions
+        | Ask::Overview
+        | Ask::Events
+        | Ask::Me
+        | Ask::Page
+        | Ask::PageFile
+        | Ask::Board
+        | Ask::Tasks
+        | Ask::Task
+        | Ask::Proposals
+        | Ask::Proposal
+        | Ask::Quotas
+        | Ask::Quota
+        | Ask::Values
+        | Ask::Value
+        | Ask::Breakers
+        | Ask::Breaker
+        | Ask::Alerts
+        | Ask::Metrics
         | Ask::Health
         | Ask::Ready
         | Ask::OpenApi => return None,
@@ -245,13 +298,17 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
 /// What a route answers.
 fn responses(ask: Ask, types: &mut SchemaGenerator) -> Value {
     let (kind, schema) = match ask {
-        Ask::Watch => ("text/event-stream", types.subschema_for::<String>()),
-        Ask::Health => ("text/plain", types.subschema_for::<String>()),
+        Ask::Watch | Ask::Events => ("text/event-stream", types.subschema_for::<String>()),
+        Ask::Page => ("text/html", types.subschema_for::<String>()),
+        Ask::Health | Ask::Metrics => ("text/plain", types.subschema_for::<String>()),
         other => ("application/json", answer(other, types)),
     };
     let problem = types.subschema_for::<ProblemShown<'_>>();
+    let kinds = if ask == Ask::PageFile { page::kinds() } else { vec![kind] };
+    let content: Map<String, Value> =
+        kinds.into_iter().map(|kind| (kind.to_string(), json!({ "schema": schema }))).collect();
     json!({
-        "200": { "description": "Done", "content": { kind: { "schema": schema } } },
+        "200": { "description": "Done", "content": content },
         "default": { "description": "Why not", "content": { "application/problem+json": { "schema": problem } } },
     })
 }
@@ -270,25 +327,60 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         | Ask::Report
         | Ask::Operate => of::<calls::Told<'_>>(types),
         Ask::Batch => of::<Vec<batch::OneOfMany<'_>>>(types),
-        Ask::Store | Ask::Tokens | Ask::Election | Ask::Candidate | Ask::Fence | Ask::FenceLog => {
-            of::<calls::Shown>(types)
-        }
+        Ask::Store
+        | Ask::Tokens
+        | Ask::Election
+        | Ask::Candidate
+        | Ask::Fence
+        | Ask::FenceLog
+        | Ask::AuditPart
+        | Ask::StoreAuditPart
+        | Ask::Task
+        | Ask::Proposal
+        | Ask::Quota
+        | Ask::Value
+        | Ask::Breaker => of::<calls::Shown>(types),
+        Ask::Board => of::<Counts>(types),
+        Ask::Tasks => of::<toolbox::Listed<Task>>(types),
+        Ask::Proposals => of::<toolbox::Listed<Proposal>>(types),
+        Ask::Quotas => of::<toolbox::Listed<Quota>>(types),
+        Ask::Values => of::<toolbox::Listed<toolbox::Value>>(types),
+        Ask::Breakers => of::<toolbox::Listed<Breaker>>(types),
+        Ask::AddTasks => of::<Vec<Added>>(types),
+        Ask::OrderTask => of::<Task>(types),
+        Ask::Propose | Ask::RuleOn => of::<Proposal>(types),
+        Ask::SetQuota => of::<Quota>(types),
+        Ask::Draw => of::<Drawn>(types),
+        Ask::PutValue => of::<toolbox::Value>(types),
         Ask::Elections => of::<Vec<ElectionName>>(types),
         Ask::Candidates => of::<Vec<AgentName>>(types),
         Ask::Fences => of::<Vec<ResourceName>>(types),
         Ask::Leader => of::<calls::LeaderShown>(types),
         Ask::History => of::<Vec<Transition>>(types),
+        Ask::Audit | Ask::StoreAudit => of::<Vec<Entry>>(types),
+        Ask::TokensAudit => of::<TokensAudit>(types),
         Ask::Withdraw => of::<calls::Withdrawn>(types),
         Ask::Enlist => of::<Candidate>(types),
         Ask::Admit => of::<Fence>(types),
-        Ask::KeepHold | Ask::LeaveHold | Ask::Operators | Ask::OrderTokens => of::<calls::Nothing>(types),
+        Ask::KeepHold | Ask::LeaveHold | Ask::Operators | Ask::PauseAll | Ask::OrderTokens => {
+            of::<calls::Nothing>(types)
+        }
         Ask::Announce | Ask::Heartbeat => of::<Beat>(types),
         Ask::News => of::<NewsOf>(types),
         Ask::EndSession => of::<EndedSession>(types),
         Ask::Sessions => of::<Vec<SessionView>>(types),
         Ask::Ready => of::<calls::Readiness>(types),
         Ask::OpenApi => of::<Map<String, Value>>(types),
-        Ask::Watch | Ask::Health => of::<String>(types),
+        Ask::Overview => of::<Vec<overview::Row>>(types),
+        Ask::Me => of::<sign_ins::Me>(types),
+        Ask::BeginSignIn => of::<calls::Nothing>(types),
+        Ask::OpenSignIn => of::<sign_ins::SignedIn>(types),
+        Ask::CloseSignIn => of::<sign_ins::Closed>(types),
+        Ask::Draft => of::<sign_ins::Draft>(types),
+        Ask::Alerts => of::<Alerts>(types),
+        Ask::Watch | Ask::Events | Ask::Page | Ask::PageFile | Ask::Health | Ask::Metrics => {
+            of::<String>(types)
+        }
     }
 }
 

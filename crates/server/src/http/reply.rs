@@ -57,6 +57,10 @@ impl Problem {
         Problem(self.0.with(name, value))
     }
 
+    pub(crate) fn status(&self) -> StatusCode {
+        self.0.status()
+    }
+
     /// As the value that stands in the body.
     pub(crate) fn to_value(&self) -> Value {
         self.0.to_value()
@@ -74,9 +78,11 @@ impl From<Refusal> for Problem {
             | Refusal::Stale { .. }
             | Refusal::NotEligible { .. }
             | Refusal::Paused { .. }
-            | Refusal::AwaitingApproval { .. } => StatusCode::CONFLICT,
+            | Refusal::AwaitingApproval { .. }
+            | Refusal::OutOfTurn { .. }
+            | Refusal::Exhausted { .. } => StatusCode::CONFLICT,
             Refusal::WrongKey { .. } => StatusCode::FORBIDDEN,
-            Refusal::UnknownElection { .. } => StatusCode::NOT_FOUND,
+            Refusal::UnknownElection { .. } | Refusal::NoSuchItem { .. } => StatusCode::NOT_FOUND,
             // Understood, and against a rule that a schema cannot tell.
             Refusal::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         };

@@ -66,20 +66,41 @@ impl Ask {
     /// What is needed to ask for this.
     pub(crate) fn right(self) -> Right {
         match self {
-            Ask::Health | Ask::Ready | Ask::OpenApi => Right::Public,
+            Ask::Health | Ask::Ready | Ask::OpenApi | Ask::Page | Ask::PageFile => Right::Public,
+            // Whoever has the code of a link was given it by an operator.
+            Ask::OpenSignIn => Right::Public,
             Ask::Store
             | Ask::Elections
             | Ask::Election
             | Ask::Leader
             | Ask::History
+            | Ask::Audit
+            | Ask::AuditPart
             | Ask::Watch
             | Ask::Candidates
             | Ask::Candidate
             | Ask::Fences
             | Ask::Fence
-            | Ask::FenceLog => Right::Read,
-            // Who is there is not told to who speaks of some elections only.
-            Ask::Sessions => Right::Read,
+            | Ask::FenceLog
+            | Ask::Overview
+            | Ask::Events
+            | Ask::Me
+            | Ask::CloseSignIn => Right::Read,
+            // Who is there, and who orders what of the store, is not told to who speaks of some elections only.
+            Ask::Sessions | Ask::Metrics | Ask::StoreAudit | Ask::StoreAuditPart => Right::Read,
+            // Of each election only to who may see it.
+            Ask::Alerts => Right::Read,
+            Ask::Board
+            | Ask::Tasks
+            | Ask::Task
+            | Ask::Proposals
+            | Ask::Proposal
+            | Ask::Quotas
+            | Ask::Quota
+            | Ask::Values
+            | Ask::Value
+            | Ask::Breakers
+            | Ask::Breaker => Right::Read,
             // Each entry of a batch needs what it needs by itself.
             Ask::Batch => Right::Read,
             Ask::Enlist
@@ -97,13 +118,38 @@ impl Ask {
             | Ask::Announce
             | Ask::Heartbeat
             | Ask::News
-            | Ask::EndSession => Right::Act,
-            Ask::Operate | Ask::Operators | Ask::Tokens | Ask::OrderTokens => Right::Operate,
+            | Ask::EndSession
+            | Ask::AddTasks
+            | Ask::OrderTask
+            | Ask::Propose
+            | Ask::RuleOn
+            | Ask::SetQuota
+            | Ask::Draw
+            | Ask::PutValue => Right::Act,
+            Ask::Operate
+            | Ask::Operators
+            | Ask::PauseAll
+            | Ask::Tokens
+            | Ask::OrderTokens
+            | Ask::TokensAudit
+            | Ask::BeginSignIn
+            | Ask::Draft => Right::Operate,
         }
     }
 
     /// Whether it concerns the store as a whole: a token for some elections only is not enough.
     pub(crate) fn is_of_the_store(self) -> bool {
-        matches!(self, Ask::Operators | Ask::Tokens | Ask::OrderTokens | Ask::Sessions)
+        matches!(
+            self,
+            Ask::Operators
+                | Ask::PauseAll
+                | Ask::StoreAudit
+                | Ask::StoreAuditPart
+                | Ask::Tokens
+                | Ask::OrderTokens
+                | Ask::TokensAudit
+                | Ask::Sessions
+                | Ask::Metrics
+        )
     }
 }

@@ -54,6 +54,7 @@ impl Service {
         let follows = heartbeat.follows.iter().flatten();
         follows
             .chain(heartbeat.add.iter().map(|ride| &ride.election))
+            .chain(heartbeat.leads.iter().flatten().map(|avowal| &avowal.election))
             .try_for_each(|election| identity.check_election(election))?;
         answer(&self.sessions.heartbeat(heartbeat, token(identity)).await?)
     }

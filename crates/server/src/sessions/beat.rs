@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use baton_election::command::{Release, Renew};
+use baton_election::command::{Finding, Release, Renew, Report};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, Credential, ElectionName, LeaseKey, Refusal, TokenId};
+use baton_store::describe::Description;
 use baton_store::sessions::{
     Beat, Changed, EndedSession, Heartbeat, MAX_AT_ONCE, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride, Which,
 };
@@ -29,25 +30,72 @@ enum Renewed {
 impl Sessions {
     /// A session lives, and so do its leases.
     pub(crate) async fn heartbeat(&self, heartbeat: Heartbeat, by: Option<TokenId>) -> Result<Beat, Trouble> {
-        let Heartbeat { credential, number, add, drop, follows, health, progress } = heartbeat;
+        let Heartbeat { credential, number, add, drop, follows, health, progress, description, leads } =
+            heartbeat;
         check_number(add.len().max(drop.len()))?;
         check_word("health", health.as_ref())?;
         check_word("progress", progress.as_ref())?;
+        description.as_ref().map_or(Ok(()), Description::check)?;
+        super::avowals::check(leads.as_deref())?;
         let follows = follows.map(super::checked_follows).transpose()?;
         {
             let mut state = self.state();
             let session = self.alive(&mut state, &credential, by)?;
             session.in_turn(number)?;
-            session.beat = self.engine.moment();
+            session.heard(&self.engine);
             session.leave(&drop);
             session.take_on(add)?;
             session.health = health.or(session.health.take());
             session.progress = progress.or(session.progress.take());
+            session.description = description.or(session.description.take());
+            session.avow(leads);
             if let Some(follows) = follows {
                 state.follow(credential.incarnation, follows, &self.engine);
             }
         }
+        self.touch();
+        self.end_what_depends(&credential, by).await?;
         self.renew_all(credential, by).await
+    }
+
+    /// Ends each leadership of a session, by the agent's own word, whose policy says that a leader needs what fails.
+    async fn end_what_depends(&self, credential: &Credential, by: Option<TokenId>) -> Result<(), Trouble> {
+        let (agent, failing, rides) = {
+            let mut state = self.state();
+            let session = self.alive(&mut state, credential, by)?;
+            let failing = session.description.as_ref().map(Description::failing).unwrap_or_default();
+            if failing.is_empty() {
+                return Ok(());
+            }
+            let running = session.rides.iter().filter(|(_, ride)| ride.lost.is_none());
+            let rides: Vec<(ElectionName, Riding)> =
+                running.map(|(election, ride)| (election.clone(), ride.clone())).collect();
+            (session.agent.clone(), failing, rides)
+        };
+        for (election, ride) in rides {
+            let view = self.engine.view(&election).await.map_err(Trouble::Store)?;
+            let policy = view.document.as_ref().map(|document| &document.policy);
+            let Some(needed) =
+                policy.and_then(|policy| policy.depends.iter().find(|name| failing.contains(*name)).cloned())
+            else {
+                continue;
+            };
+            let credential = Credential { incarnation: ride.incarnation, key: credential.key };
+            let report = Report {
+                epoch: ride.token,
+                finding: Finding::Dependency,
+                detail: format!("its dependency `{needed}` is failing"),
+                by: agent.clone(),
+                credential: Some(credential),
+                number: None,
+            };
+            // What is refused is over already; the renewal that follows says so.
+            match self.engine.execute(&election, &Command::Report(report)).await {
+                Ok(_) | Err(Undecided::Refused(_)) => {}
+                Err(Undecided::Store(error)) => return Err(Trouble::Store(error)),
+            }
+        }
+        Ok(())
     }
 
     /// Renews what rides on a session, and says what is not renewed.

@@ -139,6 +139,9 @@ impl Sessions {
         let heard = whole > session.acknowledged;
         session.acknowledged = session.acknowledged.max(whole);
         let follows = session.follows.clone();
+        if heard {
+            self.acknowledged(&mut state, ask.credential.incarnation, whole);
+        }
         let latest = |election: &ElectionName| state.followed.get(election).map_or(0, |of| of.latest);
         let before = known.as_ref().map_or(0, |known| known.number);
         let event = follows.iter().map(&latest).max().unwrap_or(0).max(before);

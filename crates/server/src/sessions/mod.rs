@@ -5,18 +5,23 @@
 //! that a session is not forgotten for a stall of the server. Does not survive a restart: sessions are announced anew, and until
 //! then their leases run on by themselves.
 
+mod avowals;
 mod beat;
 mod follow;
 mod load;
+mod rounds;
 mod shares;
+mod suspicion;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, TokenId};
 use baton_store::StoreError;
+use baton_store::describe::{Description, SUSPECT, Suspicion};
 use baton_store::sessions::{Announce, Beat, EndSession, EndedSession, MAX_FOLLOWS, SessionView};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
@@ -24,7 +29,9 @@ use tokio::task::AbortHandle;
 
 use crate::engine::Engine;
 use load::Load;
+pub(crate) use rounds::Attendance;
 use shares::{Announcer, Shares};
+use suspicion::Arrivals;
 
 /// The most sessions at once.
 const MAX_SESSIONS: usize = 50_000;
@@ -63,6 +70,8 @@ pub(crate) struct Sessions {
     /// Counts acknowledgements, and sessions that ended.
     heard: watch::Sender<u64>,
     load: Load,
+    /// Counts announcements, heartbeats and ends.
+    pulse: AtomicU64,
     /// Tells this run of the server from others, in the numbers of events.
     run: String,
     tasks: Mutex<Vec<AbortHandle>>,
@@ -105,6 +114,11 @@ struct Session {
     news: watch::Sender<u64>,
     health: Option<Value>,
     progress: Option<Value>,
+    description: Option<Description>,
+    /// When it was heard of, lately.
+    arrivals: Arrivals,
+    /// What it says that it leads.
+    avowals: Vec<avowals::Avowing>,
 }
 
 /// A lease that rides on a session.
@@ -123,6 +137,8 @@ struct Followed {
     /// Its last event.
     latest: u64,
     by: HashSet<Incarnation>,
+    /// Who knows of its last change of leader.
+    round: Option<rounds::Round>,
 }
 
 impl Drop for Sessions {
@@ -142,6 +158,7 @@ impl Sessions {
             state: Mutex::default(),
             heard: watch::Sender::new(0),
             load: Load::default(),
+            pulse: AtomicU64::new(0),
             run,
             tasks: Mutex::default(),
         });
@@ -149,6 +166,8 @@ impl Sessions {
         let tasks = [
             tokio::spawn(pass_on(weak.clone(), changes)).abort_handle(),
             tokio::spawn(sweep(weak.clone())).abort_handle(),
+            tokio::spawn(rounds::open_all(weak.clone(), rounds::changes_of_leader(&sessions.engine)))
+                .abort_handle(),
             tokio::spawn(load::measure(weak)).abort_handle(),
         ];
         sessions.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
@@ -157,6 +176,20 @@ impl Sessions {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rises when there is something else to show of the sessions.
+    pub(crate) fn pulse(&self) -> u64 {
+        self.pulse.load(Ordering::Relaxed)
+    }
+
+    fn touch(&self) {
+        self.pulse.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whose elections they take part in.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// Whether a session is known, alive or not.
@@ -180,7 +213,7 @@ impl Sessions {
                 Some(known) => {
                     known.in_turn(number)?;
                     known.agent = agent;
-                    known.beat = now;
+                    known.heard(&self.engine);
                     known.rides.clear();
                 }
                 None if full => return Err(Trouble::TooMany),
@@ -198,6 +231,7 @@ impl Sessions {
             session.by = by;
             session.take_on(leases)?;
         }
+        self.touch();
         self.renew_all(credential, by).await
     }
 
@@ -210,8 +244,10 @@ impl Sessions {
                 state.ended.pop_front();
             }
             state.ended.push_back(end.credential.incarnation);
+            state.excuse(end.credential.incarnation);
             state.remove(end.credential.incarnation).ok_or(Trouble::NoSuchSession)?
         };
+        self.touch();
         self.heard.send_modify(|count| *count += 1);
         match end.stopped {
             true => Ok(self.release_all(ended.rides, end.credential.key).await),
@@ -239,7 +275,34 @@ impl Sessions {
             leases: leases as u64,
             health: session.health.clone(),
             progress: session.progress.clone(),
+            description: session.description.clone(),
+            suspicion: self.suspicion(session),
+            leads: session.avowals.iter().map(avowals::Avowing::shown).collect(),
         }
+    }
+
+    /// How much speaks for it that an agent is gone: for people only.
+    fn suspicion(&self, session: &Session) -> Suspicion {
+        session.arrivals.suspicion(self.engine.age(session.beat), session.told.scaled(1, load::MISSED))
+    }
+
+    /// The same of every agent that has a session; of one with several, of the one that was heard of best.
+    pub(crate) fn suspicions(&self) -> HashMap<AgentName, Suspicion> {
+        let state = self.state();
+        let mut all: HashMap<AgentName, Suspicion> = HashMap::new();
+        for session in state.sessions.values().filter(|session| self.is_alive(session)) {
+            let suspicion = self.suspicion(session);
+            let least = all.entry(session.agent.clone()).or_insert(suspicion);
+            *least = suspicion.min(*least);
+        }
+        all
+    }
+
+    /// How many of those that are not forgotten yet are suspected to be gone.
+    pub(crate) fn suspected(&self) -> u64 {
+        let state = self.state();
+        let suspected = |session: &&Session| self.is_alive(session) && self.suspicion(session) >= SUSPECT;
+        state.sessions.values().filter(suspected).count() as u64
     }
 
     fn is_alive(&self, session: &Session) -> bool {
@@ -287,11 +350,20 @@ impl Session {
             news: watch::Sender::new(0),
             health: None,
             progress: None,
+            description: None,
+            arrivals: Arrivals::new(),
+            avowals: Vec::new(),
         }
     }
 }
 
 impl Session {
+    /// It lives.
+    fn heard(&mut self, engine: &Engine) {
+        self.arrivals.heard(engine.age(self.beat));
+        self.beat = engine.moment();
+    }
+
     /// Refuses a request that was overtaken by a later one: what it says of the leases is not so any more.
     fn in_turn(&mut self, number: u64) -> Result<(), Refusal> {
         if number < self.number {
@@ -335,16 +407,22 @@ impl State {
         left.iter().for_each(|election| self.unfollow(incarnation, election));
         for election in new {
             let followed = self.followed.entry(election);
-            let followed =
-                followed.or_insert_with(|| Followed { latest: engine.follow(), by: HashSet::new() });
+            let followed = followed.or_insert_with(|| Followed {
+                latest: engine.follow(),
+                by: HashSet::new(),
+                round: None,
+            });
             followed.by.insert(incarnation);
         }
     }
 
     fn unfollow(&mut self, incarnation: Incarnation, election: &ElectionName) {
+        let full = self.followed.len() > rounds::UNANSWERED;
         let Some(followed) = self.followed.get_mut(election) else { return };
         followed.by.remove(&incarnation);
-        if followed.by.is_empty() {
+        // Who fell silent before it answered is missed, though nobody follows any more.
+        let missed = followed.round.as_ref().is_some_and(|round| !round.is_answered());
+        if followed.by.is_empty() && (full || !missed) {
             self.followed.remove(election);
         }
     }
@@ -390,8 +468,10 @@ async fn sweep(sessions: Weak<Sessions>) {
         for incarnation in &silent {
             state.remove(*incarnation);
         }
+        sessions.settle(&mut state);
         drop(state);
         if !silent.is_empty() {
+            sessions.touch();
             sessions.heard.send_modify(|count| *count += 1);
         }
     }

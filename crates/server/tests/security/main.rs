@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
+mod approvals;
 mod client;
 mod limits;
 mod matrix;
 mod odd;
+mod page;
 mod setting;
 mod tokens;

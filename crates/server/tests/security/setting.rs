@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use baton::{Coordinator, Memory, NewToken};
+use baton_election::delegation::Delegation;
 use baton_election::operator::OperatorKey;
 use baton_election::time::Span;
 use baton_election::tokens::{Role, TokenEntry};
-use baton_election::{Credential, ElectionName, Incarnation, LeaseKey};
+use baton_election::{ContentHash, Credential, ElectionName, Incarnation, LeaseKey, StoreInfo};
 use baton_server::{Options, Server};
 use baton_store::MemoryStore;
 use serde_json::{Value, json};
@@ -18,6 +19,12 @@ pub(crate) struct Setting {
     pub(crate) operator: OperatorKey,
     /// Goes to the store itself, as an operator does while no server runs, and as another server would.
     pub(crate) store: Coordinator,
+    pub(crate) info: Arc<StoreInfo>,
+}
+
+/// The code of a link.
+pub(crate) fn code(seed: u8) -> String {
+    format!("{seed:02x}").repeat(32)
 }
 
 /// A token of a role, and what it is for.
@@ -41,7 +48,8 @@ impl Setting {
         let server = Server::start(listener, Arc::new(store), options).await.unwrap();
         let address = server.address();
         tokio::spawn(server.serve(std::future::pending()));
-        Setting { address, operator, store: coordinator }
+        let info = coordinator.info().await.unwrap();
+        Setting { address, operator, store: coordinator, info }
     }
 
     pub(crate) async fn create(&self, new: &NewToken) -> (String, TokenEntry) {
@@ -55,6 +63,26 @@ impl Setting {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         (text, entry)
+    }
+
+    /// What tells this run of the server from others.
+    pub(crate) async fn run(&self) -> String {
+        let token = self.token(Role::Operator).await;
+        let me = super::client::get(self.address, "/v1/sign-in", Some(&token)).await.json();
+        me["server"].as_str().unwrap().to_string()
+    }
+
+    /// That the browser whose key has this seed may act, for an hour. The code of its link is the seed in hexadecimal digits.
+    pub(crate) fn delegation(&self, run: &str, seed: u8) -> Delegation {
+        Delegation {
+            store: self.info.id,
+            server: run.to_string(),
+            // As the tests' client calls it.
+            origin: "http://localhost".to_string(),
+            key: OperatorKey::from_seed([seed; 32]).public(),
+            code: ContentHash::of(code(seed).as_bytes()),
+            lasts: Span::secs(3_600),
+        }
     }
 
     pub(crate) async fn token(&self, role: Role) -> String {

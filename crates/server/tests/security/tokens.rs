@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::client::{HANG, get, post, request};
-use super::setting::{Setting, acquire, token};
+use super::setting::{Setting, acquire, credential, token};
 
 #[tokio::test]
 async fn forged_and_unknown_tokens_open_nothing_and_are_not_repeated() {
@@ -123,11 +123,52 @@ async fn hashes_and_secrets_are_shown_nowhere() {
     let (text, _) = setting.create(&token(Role::Operator)).await;
     let secret = text.rsplit_once('_').unwrap().1.to_string();
     let hash = TokenSecret::parse(&text).unwrap().hash().to_string();
-    for path in ["/v1/tokens", "/v1/store", "/v1/elections", "/v1/elections/none", "/v1/nothing"] {
+    for path in [
+        "/v1/tokens",
+        "/v1/tokens/audit",
+        "/v1/audit",
+        "/v1/audit/0",
+        "/v1/store",
+        "/v1/elections",
+        "/v1/elections/none",
+        "/v1/nothing",
+    ] {
         let answer = get(setting.address, path, Some(&text)).await;
         assert!(!answer.body.contains(&secret) && !answer.body.contains(&hash), "{path}: {answer:?}");
     }
     let listed = get(setting.address, "/v1/tokens", Some(&text)).await.json();
     assert_eq!(listed["record"]["tokens"].as_array().unwrap().len(), 2, "{listed}");
     assert!(!listed.to_string().contains("hash"), "{listed}");
+}
+
+#[tokio::test]
+async fn a_region_is_shown_only_by_who_may_speak_of_it() {
+    let setting = Setting::guarded().await;
+    let wide = setting.token(Role::Agent).await;
+    let narrow = NewToken { elections: vec!["fleet".parse().unwrap()], ..token(Role::Agent) };
+    let (narrow, _) = setting.create(&narrow).await;
+    let at = setting.address;
+    let eu = post(at, "/v1/elections/fleet%2Feu/acquire", Some(&wide), &acquire("alice", 1)).await;
+    assert_eq!(eu.status, 200, "{eu:?}");
+    let mut bid = acquire("alice", 2);
+    bid["region"] = json!({ "election": "fleet/eu", "epoch": 1, "credential": credential(1) });
+    let mut guess = acquire("alice", 3);
+    guess["region"] = json!({ "election": "fleet/eu", "epoch": 1, "credential": credential(9) });
+    let path = "/v1/elections/fleet/acquire";
+    for body in [&bid, &guess] {
+        let refused = post(at, path, Some(&narrow), body).await;
+        assert_eq!(refused.status, 403, "{refused:?}");
+        assert!(!refused.body.contains("alice"), "it would tell who leads the region: {refused:?}");
+    }
+    let refused = post(at, path, Some(&wide), &guess).await;
+    assert_eq!((refused.status, refused.code().as_str()), (409, "not-eligible"), "{refused:?}");
+    assert_eq!(post(at, path, Some(&wide), &bid).await.status, 200);
+    let mut renew = json!({ "epoch": 1, "credential": credential(2) });
+    renew["region"] = bid["region"].clone();
+    let path = "/v1/elections/fleet/renew";
+    assert_eq!(post(at, path, Some(&narrow), &renew).await.status, 403);
+    assert_eq!(post(at, path, Some(&wide), &renew).await.status, 200);
+    let rows = get(at, "/v1/overview", Some(&wide)).await.json();
+    let fleet = rows.as_array().unwrap().iter().find(|row| row["election"] == "fleet").unwrap().clone();
+    assert_eq!(fleet["leader"]["region"]["election"], "fleet/eu");
 }

@@ -22,6 +22,11 @@ pub(crate) struct Held {
     /// Swaps of elections wait while this is true.
     pub(crate) hold: watch::Sender<bool>,
     pub(crate) holding: Arc<AtomicUsize>,
+    /// Readings of items wait while this is true.
+    pub(crate) hold_items: watch::Sender<bool>,
+    pub(crate) holding_items: Arc<AtomicUsize>,
+    /// Counts the swaps of items.
+    pub(crate) items_swapped: Arc<AtomicUsize>,
     /// The next swap of an election is applied, and the answer lost.
     pub(crate) lose_answer: Arc<AtomicBool>,
     /// It does not reach the store.
@@ -38,6 +43,9 @@ impl Held {
             inner: Arc::new(Mutex::new(inner.clone())),
             hold: watch::Sender::new(false),
             holding: Arc::default(),
+            hold_items: watch::Sender::new(false),
+            holding_items: Arc::default(),
+            items_swapped: Arc::default(),
             lose_answer: Arc::default(),
             cut: Arc::default(),
             untold: Arc::default(),
@@ -76,6 +84,11 @@ impl Wrapped for Held {
         Box::pin(async move {
             self.reached()?;
             let reading = self.memory().read(key).await?;
+            if let Key::Item(..) = key {
+                self.holding_items.fetch_add(1, Ordering::SeqCst);
+                let _ = self.hold_items.subscribe().wait_for(|hold| !hold).await;
+                self.holding_items.fetch_sub(1, Ordering::SeqCst);
+            }
             Ok(Reading { age: reading.age.filter(|_| !self.ageless), ..reading })
         })
     }
@@ -88,6 +101,9 @@ impl Wrapped for Held {
                 self.holding.fetch_add(1, Ordering::SeqCst);
                 let _ = self.hold.subscribe().wait_for(|hold| !hold).await;
                 self.holding.fetch_sub(1, Ordering::SeqCst);
+            }
+            if let Key::Item(..) = swap.key {
+                self.items_swapped.fetch_add(1, Ordering::SeqCst);
             }
             let swapped = swap.at(&self.memory()).await?;
             if election && self.lose_answer.swap(false, Ordering::SeqCst) {

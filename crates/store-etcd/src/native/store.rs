@@ -43,7 +43,7 @@ impl Store for NativeStore {
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         match prefix {
             Prefix::Elections => Box::pin(self.elections.elections_now()),
-            Prefix::Candidates(_) | Prefix::Fences => self.no_records(),
+            Prefix::Candidates(_) | Prefix::Fences | Prefix::Items(..) => self.no_records(),
         }
     }
 
@@ -55,7 +55,9 @@ impl Store for NativeStore {
             | Key::Candidate(..)
             | Key::History(_)
             | Key::Fence(_)
-            | Key::FenceLog(..) => self.no_records(),
+            | Key::FenceLog(..)
+            | Key::Audit(..)
+            | Key::Item(..) => self.no_records(),
         }
     }
 

@@ -44,9 +44,9 @@ pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     baton_store_etcd::open(&url.parse().unwrap()).await
 }
 
-/// A store whose requests end soon.
+/// A store whose requests end soon, and yet not before a busy disk has synced.
 pub(crate) async fn hasty(url: &str) -> EtcdStore {
-    EtcdStore::open(&url.parse().unwrap()).await.unwrap().limited_to(Duration::from_secs(2))
+    EtcdStore::open(&url.parse().unwrap()).await.unwrap().limited_to(Duration::from_secs(4))
 }
 
 pub(crate) async fn elections(hosts: &str, prefix: &str) -> EtcdElections {
@@ -126,9 +126,9 @@ pub(crate) async fn put(
     store.swap(key, expect, &record(next), Clock::Restart).await
 }
 
-/// Waits for a condition, for half a minute at most.
+/// Waits for a condition, for a minute at most.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
-    let end = tokio::time::Instant::now() + Duration::from_secs(30);
+    let end = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(found) = look().await {
             return found;
@@ -140,7 +140,7 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look
 
 /// What a future gives, which must not hang.
 pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(Duration::from_secs(30), work).await {
+    match tokio::time::timeout(Duration::from_secs(60), work).await {
         Ok(done) => done,
         Err(_) => panic!("{what}: it hangs"),
     }
@@ -148,5 +148,5 @@ pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
 
 /// What a store knows of itself.
 pub(crate) fn store_info() -> StoreInfo {
-    StoreInfo { id: StoreId([7; 8]), created: WallTime::default(), operator_keys: Vec::new(), orders: 0 }
+    StoreInfo::new(StoreId([7; 8]), WallTime::default())
 }

@@ -1,8 +1,8 @@
 //! An etcd of one test's own.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
+use baton_store::conformance::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{etcdctl, needed, until};
@@ -171,7 +171,7 @@ impl Drop for Server {
     }
 }
 
-/// An address that nobody listens at.
+/// An address that nobody listens at, and that is given to nobody.
 pub(crate) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    format!("127.0.0.1:{}", free_port())
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use baton_election::Span;
 use baton_store::{Clock, Expect, Record, Store};
+use baton_store_firestore::FirestoreStore;
 
 use crate::support::{Place, key, led_above, put, released, renewed, take};
 
@@ -11,26 +12,34 @@ use crate::support::{Place, key, led_above, put, released, renewed, take};
 async fn a_renewal_right_after_another_write_waits_and_nothing_else_does() {
     let Some(place) = Place::new() else { return };
     let store = place.store().await;
-    let (first, version) = take(&store, &key("e"), "a").await;
+    // Three writes that are each a second apart would take three seconds from the renewal on, every time. A busy machine does so some times.
+    let mut took = Vec::new();
+    for name in ["e", "f", "g", "h"] {
+        took.push(rest_after_a_renewal(&store, name).await);
+        if took.iter().any(|took| *took < Duration::from_millis(2_900)) {
+            return;
+        }
+    }
+    panic!("writes that are no renewals wait: {took:?}");
+}
+
+/// How long the writes take that come right after a renewal, which itself has waited.
+async fn rest_after_a_renewal(store: &FirestoreStore, name: &str) -> Duration {
+    let (first, version) = take(store, &key(name), "a").await;
     let claimed = renewed(&first);
-    let version = put(&store, &key("e"), Expect::Version(version), &claimed).await.unwrap();
+    // From before the write that the next one keeps its distance from.
     let began = Instant::now();
+    let version = put(store, &key(name), Expect::Version(version), &claimed).await.unwrap();
     let second = renewed(&claimed);
-    let version = put(&store, &key("e"), Expect::Version(version), &second).await.unwrap();
+    let version = put(store, &key(name), Expect::Version(version), &second).await.unwrap();
     assert!(began.elapsed() >= Duration::from_millis(900), "it came too soon: {:?}", began.elapsed());
-    // Had these waited, each for a second, a timeout would be over.
-    let rest = async {
-        let note = Record::Election(Box::new(second.clone()));
-        let kept = store.swap(&key("e"), Expect::Version(version), &note, Clock::Keep).await.unwrap();
-        let version =
-            put(&store, &key("e"), Expect::Version(kept.version), &released(&second)).await.unwrap();
-        let next = led_above("e", Some(&released(&second)), "b", second.epoch, None);
-        put(&store, &key("e"), Expect::Version(version), &next).await.unwrap();
-    };
     let began = Instant::now();
-    tokio::time::timeout(Duration::from_secs(10), rest).await.unwrap();
-    // Three writes that are each a second apart would take three seconds from the renewal on.
-    assert!(began.elapsed() < Duration::from_millis(2_900), "{:?}", began.elapsed());
+    let note = Record::Election(Box::new(second.clone()));
+    let kept = store.swap(&key(name), Expect::Version(version), &note, Clock::Keep).await.unwrap();
+    let version = put(store, &key(name), Expect::Version(kept.version), &released(&second)).await.unwrap();
+    let next = led_above(name, Some(&released(&second)), "b", second.epoch, None);
+    put(store, &key(name), Expect::Version(version), &next).await.unwrap();
+    began.elapsed()
 }
 
 #[tokio::test]

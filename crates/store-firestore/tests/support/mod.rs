@@ -109,6 +109,7 @@ pub(crate) fn renewed(document: &Document) -> Document {
         spent_tokens: None,
         phase: None,
         promotion: None,
+        region: None,
     };
     with_evidence(document.election.as_str(), Span::ZERO, Epoch(0), |evidence| {
         decide(Some(document), &Command::Renew(renew), evidence).unwrap().next.unwrap()

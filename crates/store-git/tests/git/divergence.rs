@@ -154,14 +154,7 @@ async fn a_deleted_election_is_refused_by_who_saw_it_and_can_be_settled() {
 async fn a_store_that_its_owner_wiped_begins_anew() {
     let place = Place::new();
     let store = place.store("one");
-    let info = |id: u8| {
-        Record::Store(StoreInfo {
-            id: StoreId([id; 8]),
-            created: WallTime::default(),
-            operator_keys: Vec::new(),
-            orders: 0,
-        })
-    };
+    let info = |id: u8| Record::Store(StoreInfo::new(StoreId([id; 8]), WallTime::default()));
     let _ = store.swap(&Key::Store, Expect::Absent, &info(1), Clock::Restart).await.unwrap();
     let _ = take(&store, &key("e"), "a").await;
     git(&place.remote(), &["update-ref", "-d", "refs/baton/e"]);

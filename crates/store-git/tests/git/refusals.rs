@@ -125,9 +125,9 @@ async fn a_store_that_cannot_be_is_refused_with_a_hint() {
 async fn a_push_without_an_answer_may_have_been_applied() {
     let place = Place::new();
     let hook = place.remote().join("hooks/post-receive");
-    std::fs::write(&hook, "#!/bin/sh\nexec sleep 20\n").unwrap();
+    std::fs::write(&hook, "#!/bin/sh\nexec sleep 30\n").unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let store = place.store("one").limited_to(Duration::from_secs(2));
+    let store = place.store("one").limited_to(Duration::from_secs(6));
     let next = led("e", None, "a");
     let error = put(&store, &key("e"), Expect::Absent, &next).await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");

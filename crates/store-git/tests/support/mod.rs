@@ -142,6 +142,7 @@ pub(crate) fn renewed(document: &Document) -> Document {
         spent_tokens: None,
         phase: None,
         promotion: None,
+        region: None,
     };
     with_evidence(document.election.as_str(), Span::ZERO, |evidence| {
         decide(Some(document), &Ask::Renew(renew), evidence).unwrap().next.unwrap()

@@ -84,7 +84,8 @@ fn a_lease_that_was_freed_by_hand_is_vacant_and_its_leader_is_gone() {
     let departure = document.departure.as_ref().unwrap();
     assert_eq!((departure.agent.as_str(), departure.incarnation), ("agent-a", Incarnation([1; 8])));
     let kept = Departure { agent: AgentName::new("b").unwrap(), ..(**departure).clone() };
-    let pause = Pause { by: PublicKey([9; 32]), reason: "night".into(), at: WallTime::default() };
+    let pause =
+        Pause { by: PublicKey([9; 32]), reason: "night".into(), at: WallTime::default(), halted: false };
     let paused = Document {
         state: State::Paused,
         paused: Some(pause),

@@ -15,6 +15,7 @@ use baton_election::id::{Incarnation, KeyHash, StoreId};
 use baton_election::operator::PublicKey;
 use baton_election::policy::{Limits, Policy};
 use baton_election::time::WallTime;
+use baton_election::usefulness::Verdicts;
 use baton_election::{AgentName, Span};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -41,11 +42,13 @@ pub(crate) fn leader(agent: &str, epoch: u64) -> Leader {
         renewals: 2,
         offered: false,
         contact: None,
+        region: None,
         phase: Phase::Serving,
         limits: Limits::default(),
         held: Span::ZERO,
         idle: Span::ZERO,
         spent_tokens: 0,
+        verdicts: Verdicts::default(),
         acquired: WallTime::from_unix_millis(1_700_000_000_000),
         expires: WallTime::from_unix_millis(1_700_000_030_000),
     }
@@ -57,10 +60,8 @@ fn led(epoch: u64) -> Document {
 
 fn info() -> StoreInfo {
     StoreInfo {
-        id: StoreId([5; 8]),
-        created: WallTime::default(),
         operator_keys: vec![PublicKey([9; 32])],
-        orders: 0,
+        ..StoreInfo::new(StoreId([5; 8]), WallTime::default())
     }
 }
 

@@ -11,7 +11,8 @@ fn every_state_survives_and_native_fields_say_the_same() {
         approval: Approval { used: Span::ZERO, question: Some(Question::MoreTime) },
         ..led(101)
     };
-    let pause = Pause { by: PublicKey([9; 32]), reason: "night".into(), at: WallTime::default() };
+    let pause =
+        Pause { by: PublicKey([9; 32]), reason: "night".into(), at: WallTime::default(), halted: false };
     let paused = Document { state: State::Paused, paused: Some(pause), ..document(101) };
     let ending = Document { outgoing: Some(leader("agent-a", 100)), ..document(101) };
     for (next, holder) in [

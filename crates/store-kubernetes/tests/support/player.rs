@@ -115,6 +115,7 @@ impl Player {
             spent_tokens: None,
             phase: None,
             promotion: None,
+            region: None,
         };
         self.ask(&Command::Renew(renew)).await
     }

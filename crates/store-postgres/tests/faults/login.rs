@@ -48,8 +48,9 @@ async fn a_wrong_login_is_refused_by_a_pooler_too() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unavailable() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for url in [format!("postgres://u@{free}/d"), "postgres://u@no-such-host.invalid/d".to_string()] {
+    let free = conformance::free_port();
+    for url in [format!("postgres://u@127.0.0.1:{free}/d"), "postgres://u@no-such-host.invalid/d".to_string()]
+    {
         let error = error_of(&url).await;
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert!(error.to_string().contains("cannot be reached"), "{error}");

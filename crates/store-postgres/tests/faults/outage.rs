@@ -49,10 +49,8 @@ async fn a_swap_that_is_lost_on_its_way_is_unknown_and_was_not_applied() {
 async fn silence_ends_after_a_bound() {
     let Some(place) = Place::new().await else { return };
     let proxy = Proxy::before(&place.server).await;
-    let url = format!(
-        "{}?table={}.baton&sslmode=disable&timeout=300ms&connect_timeout=1",
-        proxy.server, place.schema
-    );
+    let url =
+        format!("{}?table={}.baton&sslmode=disable&timeout=3s&connect_timeout=3", proxy.server, place.schema);
     let store = store(&url).unwrap();
     let (first, version) = take(&*store, &key("e"), "a").await;
     proxy.set(Way::Silent);
@@ -62,7 +60,7 @@ async fn silence_ends_after_a_bound() {
     assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
     let error = store.read(&key("e")).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < Duration::from_secs(30));
     proxy.set(Way::Open);
     assert!(
         put(&*store, &key("e"), Expect::Version(version), &renewed(&first)).await.is_ok(),
@@ -73,7 +71,7 @@ async fn silence_ends_after_a_bound() {
 #[tokio::test]
 async fn a_row_that_somebody_locks_is_unavailable_and_surely_unchanged() {
     let Some(place) = Place::new().await else { return };
-    let store = place.store("&timeout=1s");
+    let store = place.store("&timeout=4s");
     let (first, version) = take(&*store, &key("e"), "a").await;
     let other = place.client().await;
     other.batch_execute("BEGIN; SELECT 1 FROM baton FOR UPDATE").await.unwrap();
@@ -102,7 +100,7 @@ async fn a_session_that_is_ended_in_the_middle_of_a_swap_is_unknown() {
     let (place_key, next) = (key("e"), renewed(&first));
     let swap = put(&*store, &place_key, Expect::Version(version.clone()), &next);
     let ending = async {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while place.by_hand(&end).await.is_empty() {
             assert!(Instant::now() < deadline, "the swap does not wait");
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -134,11 +132,11 @@ async fn a_server_that_was_killed_and_started_again_is_used_again() {
         put(&*store, &key("e"), Expect::Version(version.clone()), &renewed(&first)).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "nothing was sent: {error:?}");
     server.start().await;
-    let told = tokio::time::timeout(Duration::from_secs(30), changes.next()).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(60), changes.next()).await.unwrap();
     assert_eq!(told, Some(Change::Gap));
     assert_eq!(document(&*store, &key("e")).await.unwrap(), (first.clone(), version.clone()));
     assert!(put(&*store, &key("e"), Expect::Version(version), &renewed(&first)).await.is_ok());
-    let told = tokio::time::timeout(Duration::from_secs(30), changes.next()).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(60), changes.next()).await.unwrap();
     assert_eq!(told, Some(Change::Changed), "the watch goes on");
 }
 
@@ -154,7 +152,7 @@ async fn signal(place: &Place, name: &str, signal: rustix::process::Signal) {
 #[tokio::test]
 async fn a_server_that_stands_still_may_apply_a_swap_late_and_only_once() {
     let Some((_server, place)) = private(&[]).await else { return };
-    let store = place.store("&application_name=stopped&timeout=500ms");
+    let store = place.store("&application_name=stopped&timeout=3s");
     let (first, version) = take(&*store, &key("e"), "a").await;
     signal(&place, "stopped", rustix::process::Signal::STOP).await;
     let late = renewed(&first);
@@ -165,7 +163,7 @@ async fn a_server_that_stands_still_may_apply_a_swap_late_and_only_once() {
     let (taken, _) = take(&*other, &key("e"), "b").await;
     signal(&place, "stopped", rustix::process::Signal::CONT).await;
     let gone = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'stopped'";
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !place.by_hand(gone).await.is_empty() {
         assert!(Instant::now() < deadline, "the session that was stopped does not end");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -178,7 +176,7 @@ async fn a_server_that_stands_still_may_apply_a_swap_late_and_only_once() {
     let error = put(&*store, &key("f"), Expect::Version(version), &late).await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
     signal(&place, "stopped", rustix::process::Signal::CONT).await;
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while document(&*store, &key("f")).await.unwrap().0 != late {
         assert!(Instant::now() < deadline, "it was sent, so it is applied once the server goes on");
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -67,6 +67,7 @@ pub fn renewed(document: &Document) -> Document {
         spent_tokens: None,
         phase: None,
         promotion: None,
+        region: None,
     };
     with_evidence(document.election.as_str(), Span::ZERO, Epoch(0), |evidence| {
         decide(Some(document), &Command::Renew(renew), evidence).unwrap().next.unwrap()

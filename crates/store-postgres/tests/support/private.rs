@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use baton_store::conformance::free_port;
+
 use super::{connect, random, rows};
 
 pub struct Server {
@@ -23,7 +25,7 @@ impl Server {
         let client = connect(shared).await;
         let bin = rows(&client, "SELECT setting FROM pg_config WHERE name = 'BINDIR'").await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let password = random();
         let mut server = Server {
             url: format!("postgres://baton:{password}@127.0.0.1:{port}/postgres"),
@@ -81,7 +83,7 @@ impl Server {
             command.args(["-c", setting]);
         }
         self.running = Some(command.spawn().unwrap());
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.is_err() {
             assert!(Instant::now() < deadline, "the private server does not start");
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use baton_store::conformance::free_port;
 use baton_store::{Change, Clock, Expect, Store, StoreError};
 use futures_util::StreamExt;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -38,7 +39,7 @@ impl Emulator {
             .spawn()
             .unwrap();
         let emulator = Emulator { gateway };
-        for _ in 0..600 {
+        for _ in 0..1_200 {
             let up =
                 [&server.grpc, &server.rest].into_iter().all(|at| std::net::TcpStream::connect(at).is_ok());
             if up {
@@ -75,8 +76,8 @@ fn binary() -> Option<PathBuf> {
     beside.into_iter().find(|binary| binary.is_file())
 }
 
-fn free_port() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+fn free_address() -> String {
+    format!("127.0.0.1:{}", free_port())
 }
 
 #[tokio::test]
@@ -90,10 +91,10 @@ async fn a_server_that_is_stopped_killed_and_started_again() {
         );
         return;
     };
-    let server = Server { grpc: free_port(), rest: free_port() };
+    let server = Server { grpc: free_address(), rest: free_address() };
     let emulator = Emulator::start(&binary, &server).await;
     let database = server.database().await;
-    let store = database.store_with("&timeout=2s");
+    let store = database.store_with("&timeout=5s");
     let (name, key) = election("fleet/eu");
     let held = led(&name, "agent-a", 0);
     let version = store.swap(&key, Expect::Absent, &held, Clock::Restart).await.unwrap().version;
@@ -129,7 +130,7 @@ async fn a_server_that_is_stopped_killed_and_started_again() {
     assert!(store.read(&key).await.unwrap().found.is_none());
     assert!(store.swap(&key, Expect::Absent, &held, Clock::Restart).await.is_ok());
     loop {
-        match tokio::time::timeout(Duration::from_secs(30), heard.recv()).await.unwrap() {
+        match tokio::time::timeout(Duration::from_secs(60), heard.recv()).await.unwrap() {
             Some(Change::Gap) => break,
             Some(Change::Changed) => {}
             None => panic!("the watch ended"),

@@ -48,9 +48,11 @@ impl Deaf {
         Err(io::Error::other("its queue is never full"))
     }
 
-    /// Was there a moment ago.
-    fn gone() -> io::Result<String> {
-        Ok(Deaf::listening(1)?.address)
+    /// Nobody listens there, and nobody else gets it while the socket is kept.
+    fn gone() -> io::Result<(String, TcpSocket)> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(([127, 0, 0, 1], 0).into())?;
+        Ok((socket.local_addr()?.to_string(), socket))
     }
 
     /// Speaks of something else. Ends with its task.
@@ -112,7 +114,7 @@ pub async fn plain_words(open: OpenAt<'_>) {
         (Ok(gone), Ok(odd)) => (gone, odd),
         (gone, odd) => panic!("there is no server to fail: {gone:?}, {:?}", odd.err()),
     };
-    for address in [gone, odd.0] {
+    for address in [gone.0, odd.0] {
         let store = open(address).await;
         match store.read(&Key::Store).await {
             Err(error @ (StoreError::Unavailable { .. } | StoreError::Refused { .. })) => {

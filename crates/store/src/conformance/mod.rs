@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub use deaf::{OpenAt, bounded, plain_words};
 pub use deletion::{Delete, survived};
-pub use server::{Required, required};
+pub use server::{Required, free_port, required};
 pub use wrapped::{Swap, Wrapped};
 
 use crate::store::{BoxFuture, Store};

@@ -1,6 +1,8 @@
 //! Keys.
 
-use baton_election::{AgentName, ElectionName};
+use baton_election::{AgentName, ElectionName, Epoch, ItemName};
+
+use baton_toolbox::{Item, Kind, Value};
 
 use super::{Open, sample};
 use crate::key::{Key, Prefix};
@@ -76,6 +78,7 @@ pub(super) async fn lists(open: Open<'_>) {
     parts.retain(|key| key.to_string().starts_with(base.as_str()));
     assert_eq!(parts, wanted);
     candidates(open, &base).await;
+    items(open, &base).await;
 }
 
 /// Candidates are listed with their own election only.
@@ -107,4 +110,44 @@ async fn candidates(open: Open<'_>, base: &ElectionName) {
     };
     let found: Vec<String> = found.iter().map(Key::to_string).collect();
     assert_eq!(found, [format!("{base}/candidates/one"), format!("{base}/candidates/two")]);
+}
+
+/// Items are listed with their own election and kind only, and are no elections.
+async fn items(open: Open<'_>, base: &ElectionName) {
+    let store = open().await;
+    let named = |text: &str| match ElectionName::new(text) {
+        Ok(name) => name,
+        Err(error) => unreachable!("{error}"),
+    };
+    let inner = named(&format!("{base}/a"));
+    let beside = named(&format!("{base}-a"));
+    for (election, item) in
+        [(base, "one"), (base, "versions"), (base, "coordinator.json"), (&inner, "three"), (&beside, "four")]
+    {
+        let Ok(name) = ItemName::new(item) else { unreachable!("it is a plain name") };
+        let value = Value {
+            election: election.clone(),
+            name: name.clone(),
+            fence: Epoch(1),
+            versions: std::collections::VecDeque::new(),
+        };
+        let (key, record) =
+            (Key::Item(election.clone(), Kind::Value, name), Record::Item(Box::new(Item::Value(value))));
+        let written = store.swap(&key, Expect::Absent, &record, Clock::Restart).await;
+        assert!(written.is_ok(), "`{key}` can be written: {written:?}");
+        let again = store.swap(&key, Expect::Absent, &record, Clock::Restart).await;
+        assert!(again.is_err(), "`{key}` is there");
+        let found = open().await.read(&key).await;
+        assert!(found.is_ok_and(|reading| reading.record() == Some(&record)), "`{key}` has its own record");
+    }
+    let listed = async |prefix: Prefix| match open().await.list(&prefix).await {
+        Ok(keys) => keys.iter().map(Key::to_string).collect::<Vec<_>>(),
+        Err(error) => panic!("conformance: a list failed: {error}"),
+    };
+    let of = |item: &str| format!("{base}/@state/{item}");
+    let wanted = [of("coordinator.json"), of("one"), of("versions")];
+    assert_eq!(listed(Prefix::Items(base.clone(), Kind::Value)).await, wanted);
+    assert_eq!(listed(Prefix::Items(base.clone(), Kind::Task)).await, [""; 0]);
+    let elections = listed(Prefix::Elections).await;
+    assert!(!elections.iter().any(|name| name.contains('@')), "no item is an election");
 }

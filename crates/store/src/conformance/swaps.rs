@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use baton_election::audit::{Book, Entry};
 use baton_election::document::{Cause, Checkpoint, Transition};
 use baton_election::fence::{Accepted, Fence};
 use baton_election::id::{Incarnation, KeyHash, StoreId};
 use baton_election::log::Log;
+use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::WallTime;
-use baton_election::{AgentName, Candidate, ElectionName, Epoch, ResourceName, Span, checkpoint_hash};
+use baton_election::{
+    AgentName, Candidate, Command, Document, ElectionName, Epoch, Evidence, ResourceName, Span,
+    checkpoint_hash, decide,
+};
 
 use super::{Open, sample};
 use crate::error::StoreError;
@@ -164,10 +169,11 @@ pub(super) async fn full_document(open: Open<'_>) {
         seq: 1,
         by,
         at: WallTime::default(),
-        hash: checkpoint_hash(&summary, &state, None),
+        hash: checkpoint_hash(&summary, &state, None, None),
         summary,
         state,
         reference: None,
+        covers: None,
         acknowledged_by: None,
     }));
     let key = Key::Election(election);
@@ -183,6 +189,26 @@ pub(super) async fn every_kind(open: Open<'_>) {
         let _ = write(&*store, &key, Expect::Absent, &record).await;
         assert_eq!(read(&*open().await, &key).await.record(), Some(&record), "{key}");
     }
+}
+
+/// An operator's act, as it is kept.
+fn act(election: &ElectionName, at: WallTime) -> Entry {
+    let (key, store) = (OperatorKey::from_seed([7; 32]), StoreId([3; 8]));
+    let blank = Document::new(election.clone(), store, Epoch(0), &[key.public()]);
+    let order = key.sign(&blank, Act::Pause { reason: "night".to_string() });
+    let evidence = Evidence {
+        election,
+        store,
+        age: Span::ZERO,
+        wall: at,
+        floor: Epoch(0),
+        vanished_lease: Span::ZERO,
+        operator_keys: &[key.public()],
+    };
+    let decided = decide(None, &Command::Operate(order), &evidence).ok().and_then(|decided| decided.next);
+    let last = decided.and_then(|document| document.last_act).and_then(|last| last.entry.clone());
+    let Some(entry) = last else { unreachable!("an operator may pause a new election") };
+    entry
 }
 
 fn kinds(election: &ElectionName) -> Vec<(Key, Record)> {
@@ -228,5 +254,11 @@ fn kinds(election: &ElectionName) -> Vec<(Key, Record)> {
         (Key::History(election.clone()), Record::History(Log { entries: vec![transition] })),
         (Key::Fence(resource.clone()), Record::Fence(Box::new(fence))),
         (Key::FenceLog(resource, 3), Record::FenceLog(Log { entries: vec![accepted] })),
+        (Key::Audit(Book::Store, 2), Record::Audit(Log::default())),
+        (Key::Audit(Book::Tokens, 2), Record::Audit(Log::default())),
+        (
+            Key::Audit(Book::Election(election.clone()), 2),
+            Record::Audit(Log { entries: vec![act(election, at)] }),
+        ),
     ]
 }

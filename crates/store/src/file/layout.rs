@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use baton_toolbox::Kind;
+
 use crate::key::{Key, Prefix};
 
 /// The folder of the versions of a record.
 const VERSIONS: &str = "versions";
 /// The view of an election, for people.
 const VIEW: &str = "coordinator.json";
-/// The folder of the marks. No key's folder begins with an `@` but the store's own two.
+/// The folder of the marks. No key's folder at the top begins with an `@` but the store's own two.
 const MARKS: &str = "@marks";
 /// How temporary files begin.
 const TEMPORARY: &str = ".tmp-";
@@ -56,6 +58,9 @@ impl Layout {
             Prefix::Elections => self.root.clone(),
             Prefix::Candidates(election) => self.folder(&Key::Election(election.clone())).join("candidates"),
             Prefix::Fences => self.root.join("fences"),
+            Prefix::Items(election, kind) => {
+                self.folder(&Key::Election(election.clone())).join(format!("@{}", kind.plural()))
+            }
         };
         let mut keys = Vec::new();
         let mut folders = vec![start];
@@ -66,7 +71,10 @@ impl Layout {
                     continue;
                 }
                 if entry.file_name() != VERSIONS {
-                    folders.push(entry.path());
+                    // No election is below the items of another, and there may be many of them.
+                    if !(matches!(prefix, Prefix::Elections) && is_of_items(&entry.file_name())) {
+                        folders.push(entry.path());
+                    }
                     continue;
                 }
                 // A writer that failed before its first version leaves an empty folder.
@@ -95,10 +103,16 @@ fn encode(segment: &str) -> String {
 fn decode(name: &str) -> Option<&str> {
     match name.strip_prefix('@') {
         Some("store" | "tokens") => Some(name),
+        Some(kind) if Kind::of_plural(kind).is_some() => Some(name),
         Some(marked) if [VERSIONS, VIEW].contains(&marked) => Some(marked),
         Some(_) => None,
         None => Some(name),
     }
+}
+
+/// Whether a folder holds the items of one kind.
+fn is_of_items(name: &std::ffi::OsStr) -> bool {
+    name.to_str().and_then(|name| Kind::of_plural(name.strip_prefix('@')?)).is_some()
 }
 
 /// The entries of a folder; none if it does not exist.
@@ -223,7 +237,7 @@ pub(super) fn temporaries(root: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_election::{AgentName, ElectionName, ResourceName};
+    use baton_election::{AgentName, ElectionName, ItemName, ResourceName};
 
     #[test]
     fn different_keys_have_different_folders_and_are_found_again() {
@@ -239,6 +253,9 @@ mod tests {
             Key::Candidate(election("a"), AgentName::new("versions").unwrap()),
             Key::History(election("a")),
             Key::Fence(ResourceName::new("versions").unwrap()),
+            Key::Item(election("a"), Kind::Task, ItemName::new("versions").unwrap()),
+            Key::Item(election("a"), Kind::Value, ItemName::new("coordinator.json").unwrap()),
+            Key::Item(election("a/versions"), Kind::Task, ItemName::new("t").unwrap()),
         ];
         let mut folders: Vec<PathBuf> = keys.iter().map(|key| layout.versions(key)).collect();
         for key in &keys {

@@ -194,7 +194,7 @@ impl Inner {
         let asked_at = boot::now();
         let latest = self.latest(key)?;
         let reading = Reading {
-            age: latest.as_ref().map(|version| version.header.age(&self.here, asked_at)),
+            age: latest.as_ref().map(|version| version.header.age(key, &self.here, asked_at)),
             trace: self.trace(key, latest.as_deref())?,
             found: latest.as_ref().map(|version| (version.record.clone(), version.token())),
             asked_at,
@@ -425,6 +425,7 @@ fn must_survive(previous: Option<&VersionFile>, next: &Record) -> bool {
     match (previous.map(|previous| &previous.record), next) {
         (Some(Record::Election(old)), Record::Election(new)) => {
             old.acts != new.acts
+                || old.gathering != new.gathering
                 || old.state != new.state && new.state == State::AwaitingApproval
                 || old.checkpoint.as_ref().map(|c| c.hash) != new.checkpoint.as_ref().map(|c| c.hash)
         }
@@ -443,7 +444,9 @@ fn changes_hands(previous: Option<&VersionFile>, next: &Record) -> bool {
         | Record::Candidate(_)
         | Record::History(_)
         | Record::Fence(_)
-        | Record::FenceLog(_) => None,
+        | Record::FenceLog(_)
+        | Record::Audit(_)
+        | Record::Item(_) => None,
     };
     previous.is_some_and(|previous| holder(&previous.record) != holder(next))
 }
@@ -570,12 +573,24 @@ impl Store for FileStore {
 }
 
 impl Header {
-    /// How long ago the record's clock was restarted, at least. A reboot ends everything that came before it.
-    fn age(&self, here: &Boot, now: Moment) -> Span {
-        if self.beat_boot != here.boot {
-            return Span::MAX;
+    /// How long ago the record's clock was restarted, at least. A reboot ends every lease that came before it, with the processes that held them; the window
+    /// of a quota goes on, and has lasted at least as long as the machine runs.
+    fn age(&self, key: &Key, here: &Boot, now: Moment) -> Span {
+        match (self.beat_boot == here.boot, key) {
+            (true, _) => now.since(Moment::from_nanos(self.beat_ns)),
+            (false, Key::Item(..)) => now.since(Moment::from_nanos(0)),
+            (
+                false,
+                Key::Store
+                | Key::Tokens
+                | Key::Election(_)
+                | Key::Candidate(..)
+                | Key::History(_)
+                | Key::Fence(_)
+                | Key::FenceLog(..)
+                | Key::Audit(..),
+            ) => Span::MAX,
         }
-        now.since(Moment::from_nanos(self.beat_ns))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use baton_election::Span;
-use baton_store::{Access, Clock, FileStore, Record, Store, StoreError};
+use baton_election::{Moment, Span};
+use baton_store::{Access, Clock, FileStore, ItemKind, Key, Record, Store, StoreError, boot};
 
 use crate::support::{election, forge, found, key, led, newest, parse, put, read, tree, versions, writer};
 
@@ -134,6 +134,26 @@ async fn a_reboot_frees_the_lease_until_the_clock_restarts() {
     let expect = baton_store::Expect::Version(kept.version);
     let _ = store.swap(&key(), expect, &led(5), Clock::Restart).await.unwrap();
     assert!(read(&store, &key()).await.age.unwrap() < Span::secs(60));
+}
+
+/// What an agent has drawn from a quota does not come back because somebody restarts the machine.
+#[tokio::test]
+async fn a_reboot_does_not_end_the_window_of_a_quota() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = writer(folder.path());
+    let key = Key::Item(election(), ItemKind::Quota, "api".parse().unwrap());
+    let quota = format!(
+        r#"{{"format": 1, "election": "{}", "name": "api", "amount": 1, "window_ms": 1000, "shares": {{}}, "fence": 1, "by": "a", "windows": 1}}"#,
+        election()
+    );
+    put(&store, &key, &Record::from_json(&key, &quota).unwrap()).await;
+    forge(&newest(folder.path(), &key), |header, _| {
+        header.beat_boot = "11111111-2222-3333-4444-555555555555".to_string();
+    });
+    for store in [&store, &writer(folder.path())] {
+        let age = read(store, &key).await.age.unwrap();
+        assert!(age <= boot::now().since(Moment::from_nanos(0)), "older than the machine's run: {age}");
+    }
 }
 
 /// After a reboot epochs may have been given that the power cut took along: whatever is written, until one begins in this run.

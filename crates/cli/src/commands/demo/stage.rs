@@ -8,7 +8,7 @@ use baton::store::boot;
 use serde_json::{Value, json};
 
 use super::Stop;
-use crate::output::{Output, clean};
+use crate::output::{Output, clean_lines};
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
@@ -88,7 +88,7 @@ impl Stage {
 
     /// Tells of something that is not as it must be.
     pub(super) fn complain(&mut self, text: &str) -> Result<(), Stop> {
-        let line = format!("{INDENT}{}NOT AS IT MUST BE:{} {}", self.ink(RED), self.off(), clean(text));
+        let line = format!("{INDENT}{}NOT AS IT MUST BE:{} {}", self.ink(RED), self.off(), clean_lines(text));
         self.put(&json!({"event": "failed", "expectation": text}), &line)
     }
 
@@ -112,7 +112,7 @@ impl Stage {
     /// The last word.
     pub(super) fn conclude(&mut self, data: &Value, good: bool, text: &str) -> Result<(), Stop> {
         let ink = self.ink(if good { GREEN } else { RED });
-        self.put(data, &format!("\n{ink}{}{}", clean(text), self.off()))
+        self.put(data, &format!("\n{ink}{}{}", clean_lines(text), self.off()))
     }
 
     /// Shows how the agents stand, on the line that lives.
@@ -184,7 +184,7 @@ impl Stage {
 
     /// Agents in their colours, tokens and refusals so that they are seen.
     fn painted(&self, text: &str) -> String {
-        let text = clean(text);
+        let text = clean_lines(text);
         if !self.colour {
             return text;
         }

@@ -63,13 +63,11 @@ impl Records {
         };
         let row = |transition: &Transition| {
             let from = transition.from.as_ref().map_or(String::new(), |from| format!("{from} → "));
-            let phases = &transition.phases;
-            let took = phases.detection.unwrap_or_default().plus(phases.election.unwrap_or_default());
             vec![
                 transition.epoch.to_string(),
                 format!("{from}{}", transition.to),
                 transition.cause.to_string(),
-                took.plus(phases.promotion.unwrap_or_default()).to_string(),
+                transition.phases.took().unwrap_or_default().to_string(),
                 transition.reason.clone(),
             ]
         };

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::context::Global;
 use crate::exit::{self, Exit, Speaker};
-use crate::output::{Failure, Outcome, Output, clean};
+use crate::output::{Failure, Outcome, Output, clean_lines};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -124,9 +124,9 @@ impl Chart {
         let hint = hint.filter(|hint| !hint.is_empty());
         let data = json!({"check": check, "verdict": word, "detail": detail, "hint": hint});
         let (ink, dim, off) = if self.colour { (ink, "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
-        let mut text = format!("{ink}{word:<4}{off}  {check:<11}  {}", clean(detail));
+        let mut text = format!("{ink}{word:<4}{off}  {check:<11}  {}", clean_lines(detail));
         if let Some(hint) = &hint {
-            text.push_str(&format!("\n{:19}{dim}hint: {}{off}", "", clean(hint)));
+            text.push_str(&format!("\n{:19}{dim}hint: {}{off}", "", clean_lines(hint)));
         }
         self.output.say(&data, &text)
     }

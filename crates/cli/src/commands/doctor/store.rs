@@ -7,7 +7,7 @@ use std::process::Command;
 
 use baton::election::document::State;
 use baton::election::fence::LOG_PART;
-use baton::store::{Access, FileStore, Key, Prefix, Record, StoreUrl, UrlError};
+use baton::store::{Access, FileStore, ItemKind, Key, Prefix, Record, StoreUrl, UrlError};
 use baton::{Coordinator, Error, Memory, default_store};
 
 use super::{Chart, count, native, watching, write};
@@ -186,8 +186,11 @@ async fn records(chart: &mut Chart, coordinator: &Coordinator) -> Result<bool, F
             }
         }
         tally.look(chart, &Key::History(election.clone())).await?;
-        for key in tally.list(chart, &Prefix::Candidates(election)).await? {
-            tally.look(chart, &key).await?;
+        let items = ItemKind::ALL.map(|kind| Prefix::Items(election.clone(), kind));
+        for prefix in [Prefix::Candidates(election)].into_iter().chain(items) {
+            for key in tally.list(chart, &prefix).await? {
+                tally.look(chart, &key).await?;
+            }
         }
     }
     for key in tally.list(chart, &Prefix::Fences).await? {

@@ -52,7 +52,6 @@ impl Compare {
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let comparison = compare(&plan, threads, &|done| bar.at(done, || format!("{done} of {runs} runs")));
         bar.end();
-        self.paper.write(&comparison.page(&self.command(&plan)), output)?;
         if output.json {
             for cell in &comparison.cells {
                 output.line(&data(cell).to_string())?;
@@ -69,6 +68,8 @@ impl Compare {
                 shown(&comparison.costs_table())
             ))?;
         }
+        // After the numbers: a disk that is full by then does not cost them.
+        self.paper.write(&comparison.page(&self.command(&plan)), output)?;
         promises(&comparison)
     }
 
@@ -127,7 +128,8 @@ fn promises(comparison: &Comparison) -> Outcome {
 fn data(cell: &Cell) -> Value {
     let ms = |span: Option<baton_election::time::Span>| span.map(|span| span.as_millis());
     json!({"kind": "cell", "algorithm": cell.algorithm.name(), "scenario": cell.scenario.name(), "hours": cell.hours(),
-    "two_leaders_s_per_h": cell.two_leaders(), "no_leader_s_per_h": cell.no_leader(),
+    "two_leaders_s_per_h": cell.two_leaders(), "beside_still_s_per_h": cell.beside_still(),
+    "no_leader_s_per_h": cell.no_leader(),
     "failover_p50_ms": ms(cell.failover_p50), "failover_p99_ms": ms(cell.failover_p99),
     "writes_refused_per_h": cell.refused(), "writes_mixed_per_h": cell.mixed(),
     "leaderships": cell.statistics.leaderships, "broken": cell.broken.as_ref().map(|(seed, broken)| {

@@ -9,14 +9,22 @@ mod scale;
 mod tune;
 mod wishes;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
-use crate::context::Global;
+use crate::context::{Global, NoStore};
 use crate::output::Outcome;
+
+#[derive(Args, Debug)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    experiment: Experiment,
+    #[command(flatten)]
+    store: NoStore,
+}
 
 /// The laboratory's commands.
 #[derive(Subcommand, Debug)]
-pub(crate) enum Lab {
+enum Experiment {
     /// Play many seeds, each with its own faults, and check every promise after every event
     Run(run::Run),
     /// See one seed's run, event by event, or as a picture
@@ -31,12 +39,13 @@ pub(crate) enum Lab {
 
 impl Lab {
     pub(crate) fn perform(&self, global: &Global) -> Outcome {
-        match self {
-            Lab::Run(command) => command.perform(global),
-            Lab::Replay(command) => command.perform(global),
-            Lab::Compare(command) => command.perform(global),
-            Lab::Tune(command) => command.perform(global),
-            Lab::Scale(command) => command.perform(global),
+        self.store.refuse("baton lab")?;
+        match &self.experiment {
+            Experiment::Run(command) => command.perform(global),
+            Experiment::Replay(command) => command.perform(global),
+            Experiment::Compare(command) => command.perform(global),
+            Experiment::Tune(command) => command.perform(global),
+            Experiment::Scale(command) => command.perform(global),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use baton_lab::plot::{Page, Table};
 use clap::Args;
 
+use crate::exit::Exit;
 use crate::output::{Failure, Output, table};
 
 /// Where pages and pictures go.
@@ -21,25 +22,13 @@ pub(super) struct Paper {
 impl Paper {
     /// Refuses, before anything long is begun, what cannot be written.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        if let Some(file) = &self.html
-            && file.is_dir()
-        {
-            return Err(Failure::usage(
-                format!("{} is a folder", file.display()),
-                "name a file: --html report.html",
-            ));
+        if let Some(file) = &self.html {
+            check_file(file)?;
         }
-        for folder in
-            [self.html.as_deref().and_then(Path::parent), self.pictures.as_deref()].into_iter().flatten()
-        {
-            if !folder.as_os_str().is_empty() && !folder.is_dir() {
-                return Err(Failure::usage(
-                    format!("there is no folder {}", folder.display()),
-                    "make it first: mkdir -p",
-                ));
-            }
+        match &self.pictures {
+            Some(folder) => check_folder(folder).and_then(|()| try_out(&folder.join("picture"))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     pub(super) fn write(&self, page: &Page, output: Output) -> Result<(), Failure> {
@@ -62,15 +51,52 @@ impl Paper {
     }
 }
 
+/// Refuses a file that cannot be written, before anything long is begun.
+pub(super) fn check_file(file: &Path) -> Result<(), Failure> {
+    if file.is_dir() {
+        let hint = "name a file in it";
+        return Err(Failure::usage(format!("{} is a folder", file.display()), hint));
+    }
+    check_folder(file.parent().unwrap_or(Path::new("")))?;
+    try_out(file)
+}
+
+fn check_folder(folder: &Path) -> Result<(), Failure> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("there is no folder {}", folder.display()),
+        format!("make it first: mkdir -p {}", folder.display()),
+    ))
+}
+
+fn try_out(file: &Path) -> Result<(), Failure> {
+    let part = part(file);
+    let written = std::fs::write(&part, "").map_err(|error| unwritable(file, &error));
+    let _ = std::fs::remove_file(&part);
+    written
+}
+
 /// In one piece: who is killed, or has a full disk, leaves no half of a page behind.
 pub(super) fn save(file: &Path, text: &str) -> Result<(), Failure> {
-    let mut part = file.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
+    let part = part(file);
     std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, file)).map_err(|error| {
         let _ = std::fs::remove_file(&part);
-        Failure::usage(format!("cannot write {}: {error}", file.display()), "name another file")
+        unwritable(file, &error)
     })
+}
+
+/// Where a file is written before it takes its name.
+fn part(file: &Path) -> PathBuf {
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    PathBuf::from(part)
+}
+
+fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
+    let hint = "name a file in a folder that you may write to";
+    Failure::new(Exit::Error, "system", format!("cannot write {}: {error}", file.display()), hint)
 }
 
 /// A table on the screen.

@@ -6,6 +6,7 @@ use baton_lab::{Entry, Outcome as Played, Timeline, What, svg, watch};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::paper::{check_file, save};
 use super::wishes::Chosen;
 use crate::context::Global;
 use crate::exit::Exit;
@@ -35,17 +36,13 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
+        if let Some(path) = &self.svg {
+            check_file(path)?;
+        }
         let setup = self.chosen.wishes().setup(self.seed);
         let (played, timeline) = watch(&setup);
         if let Some(path) = &self.svg {
-            std::fs::write(path, svg(&setup, &timeline)).map_err(|error| {
-                Failure::new(
-                    Exit::Error,
-                    "system",
-                    format!("cannot write {}: {error}", path.display()),
-                    "name a file in a folder that you may write to",
-                )
-            })?;
+            save(path, &svg(&setup, &timeline))?;
         }
         self.tell(output, &timeline)?;
         if timeline.cut {

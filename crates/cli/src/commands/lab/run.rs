@@ -20,9 +20,9 @@ Examples:
   baton lab run --algorithm lease --scenario skew --seeds 1000
   baton lab run --algorithm bully --nodes 5 --lan     two leaders are found and counted, not failed
 
-A seed says how many members there are, how the network and the clocks behave, what goes wrong and when. Each run is chaos, with every
-promise checked after every event, then healing, after which there must be a leader. A promise that breaks ends it with exit code 1 and
-the line that replays that run exactly.")]
+A seed says how many members there are, how the network and the clocks behave, what goes wrong and when. Each run is \
+chaos, with every promise checked after every event, then healing, after which there must be a leader. A promise \
+that breaks ends it with exit code 1 and the line that replays that run exactly.")]
 pub(crate) struct Run {
     #[command(flatten)]
     chosen: Chosen,
@@ -96,6 +96,7 @@ fn data(statistics: &mut Statistics) -> Map<String, Value> {
         "simulated_ms": statistics.simulated.as_millis(),
         "one_leader_ms": statistics.one_leader.as_millis(),
         "two_leaders_ms": statistics.two_leaders.as_millis(),
+        "beside_still_ms": statistics.beside_still.as_millis(),
         "no_leader_ms": statistics.no_leader.as_millis(),
         "leaderships": statistics.leaderships,
         "terms_shared": statistics.terms_shared,
@@ -121,17 +122,19 @@ fn text(statistics: &mut Statistics, exclusive: bool, took: f64) -> String {
     let share = |span: Span| format!("{:.2}%", 100.0 * seconds(span) / simulated.max(1e-9));
     let shown = |span: Option<Span>| span.map_or("-".to_string(), |span| span.whole_millis().to_string());
     let mut lines = vec![format!(
-        "{} seeds, every promise kept: {} simulated in {took:.1}s, {:.0} times real time",
+        "{} seeds, every promise kept: {} simulated in {}, {:.0} times real time",
         statistics.runs,
         long(statistics.simulated),
+        short(took),
         simulated / took
     )];
     lines.push(format!(
-        "leaders    one {}, none {}, two {} ({:.0}s)",
+        "leaders    one {}, none {}, two {} ({:.0}s), one beside others that stand still {}",
         share(statistics.one_leader),
         share(statistics.no_leader),
         share(statistics.two_leaders),
-        seconds(statistics.two_leaders)
+        seconds(statistics.two_leaders),
+        share(statistics.beside_still)
     ));
     lines.push(format!(
         "changes    {} leaderships, fail-over p50 {} p99 {}, after healing p50 {} p99 {}",
@@ -155,13 +158,38 @@ fn text(statistics: &mut Statistics, exclusive: bool, took: f64) -> String {
     lines.join("\n")
 }
 
+/// A short time, as people say it.
+fn short(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.0}ms", (seconds * 1_000.0).max(1.0)) } else { format!("{seconds:.1}s") }
+}
+
 /// A long time, as people say it.
 fn long(span: Span) -> String {
-    let days = seconds(span) / 86_400.0;
-    if days < 100.0 { format!("{days:.1} days") } else { format!("{:.2} years", days / 365.25) }
+    let hours = seconds(span) / 3_600.0;
+    match hours {
+        hours if hours < 1.0 => format!("{:.0} minutes", hours * 60.0),
+        hours if hours < 48.0 => format!("{hours:.1} hours"),
+        hours if hours < 2_400.0 => format!("{:.1} days", hours / 24.0),
+        hours => format!("{:.2} years", hours / 24.0 / 365.25),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people")]
 fn seconds(span: Span) -> f64 {
     span.as_millis() as f64 / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        assert_eq!(
+            (short(0.000_1), short(0.64), short(12.34)),
+            ("1ms".into(), "640ms".into(), "12.3s".into())
+        );
+        let texts = [150, 7_200, 86_400 * 3, 86_400 * 366].map(|seconds| long(Span::secs(seconds)));
+        assert_eq!(texts, ["2 minutes", "2.0 hours", "3.0 days", "1.00 years"]);
+    }
 }

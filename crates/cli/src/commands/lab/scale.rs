@@ -64,7 +64,6 @@ impl Scale {
             outcomes.push(seen.map_err(|error| Failure::usage(error.to_string(), error.hint()))?);
         }
         bar.end();
-        self.paper.write(&page(&outcomes, &self.command()), output)?;
         if output.json {
             for seen in &outcomes {
                 output.line(&data(seen).to_string())?;
@@ -72,6 +71,7 @@ impl Scale {
         } else {
             output.line(&shown(&table(&outcomes)))?;
         }
+        self.paper.write(&page(&outcomes, &self.command()), output)?;
         Ok(Exit::Done)
     }
 
@@ -103,7 +103,7 @@ impl Scale {
 fn data(seen: &Seen) -> Value {
     let load = |load: &Load| {
         json!({"messages": load.messages, "store_operations": load.store_operations,
-            "store_refusals": load.store_refusals, "busiest_process": load.busiest_process,
+            "store_refusals": load.store_refusals, "store_asked": load.store_asked, "busiest_process": load.busiest_process,
             "reports_lost": load.reports_lost})
     };
     let region = match seen.setup.shape {

@@ -8,7 +8,7 @@ use baton_lab::tune::{Advice, Fails, FalseAlarms, Network, Pauses, Share, Transp
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::paper::{Paper, save, shown};
+use super::paper::{Paper, check_file, save, shown};
 use crate::context::Global;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
@@ -63,14 +63,16 @@ impl Tune {
     pub(crate) fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
         self.paper.check()?;
+        if let Some(file) = &self.svg {
+            check_file(file)?;
+        }
         let advice = advise(self.wish()).map_err(|error| Failure::usage(error.to_string(), error.hint()))?;
-        let page = advice.page(&self.command());
-        self.paper.write(&page, output)?;
+        output.say(&data(&advice), &text(&advice))?;
+        self.paper.write(&advice.page(&self.command()), output)?;
         if let Some(file) = &self.svg {
             save(file, &advice.figure().svg(Setting::Alone))?;
             output.talk(&format!("wrote {}", file.display()));
         }
-        output.say(&data(&advice), &text(&advice))?;
         Ok(Exit::Done)
     }
 

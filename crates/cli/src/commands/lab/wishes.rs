@@ -12,8 +12,8 @@ pub(super) struct Chosen {
     /// How things go wrong: partition, flapping, asymmetric, pause, skew, cascade, herd, disk or mixed
     #[arg(long, value_name = "NAME", default_value = "mixed")]
     scenario: Scenario,
-    /// How many members [default: the seed says]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    /// How many members, from 1 to 127 [default: the seed says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=127))]
     nodes: Option<u8>,
     /// Heartbeats every 50ms and timeouts of 150ms to 300ms, as on one network; otherwise 5s and 15s to 20s
     #[arg(long)]

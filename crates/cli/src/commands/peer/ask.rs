@@ -1,25 +1,27 @@
-//! `baton peer status`, `transfer` and `members`: asking a member that runs.
+//! `baton peer transfer` and `members`: asking something of a member that runs, and how members are asked.
+//!
+//! Guarantees that all that can be asked are asked at once, and that one that is stopped keeps nobody waiting for longer than its own bound.
 
 use std::path::PathBuf;
 
 use baton_election::ElectionName;
-use baton_election::time::Span;
-use baton_node::{Answer, Ask, AskError, Change, Listed, Remote, Standing, Status as How, ask_folder};
+use baton_node::{Answer, Ask, AskError, Change, Listed, PilotAddress, Remote, Status as How, ask_folder};
 use baton_peer::NodeId;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use super::options::{Known, group_folder};
 use crate::exit::Exit;
-use crate::output::{Failure, Outcome, Output, table};
+use crate::output::{Failure, Outcome, Output};
 
 /// Which member is asked.
 #[derive(Args, Clone, Debug)]
-struct Place {
+pub(super) struct Place {
     /// The folder of the member [default: those of the group below the user's state folder]
     #[arg(long, value_name = "DIR", conflicts_with = "connect")]
     data: Option<PathBuf>,
-    /// A member elsewhere
+    /// A member elsewhere, over TCP
     #[arg(long, value_name = "ID=HOST:PORT")]
     connect: Option<Listed>,
     /// The group's name
@@ -30,18 +32,49 @@ struct Place {
 }
 
 /// One member that can be asked.
+#[derive(Clone)]
 enum Door {
-    Folder(PathBuf),
+    /// The member of a folder; which, if its name says so.
+    Folder(Option<NodeId>, PathBuf),
     Elsewhere(Remote),
+}
+
+/// Why there is no answer.
+enum Unheard {
+    /// It is there, and says nothing.
+    Silent(Failure),
+    /// Nobody is there, or one does not believe the other.
+    Failed(Failure),
+}
+
+impl Unheard {
+    fn failure(self) -> Failure {
+        match self {
+            Unheard::Silent(failure) | Unheard::Failed(failure) => failure,
+        }
+    }
+}
+
+/// What the members that can be asked say of themselves.
+pub(super) struct Looked {
+    pub(super) statuses: Vec<How>,
+    /// Those that are there and say nothing, as people call them.
+    pub(super) silent: Vec<(Option<NodeId>, String)>,
 }
 
 impl Place {
     /// The members that can be asked, in the order of their ids.
     fn doors(&self) -> Result<Vec<Door>, Failure> {
         if let Some(folder) = &self.data {
-            return Ok(vec![Door::Folder(folder.clone())]);
+            return Ok(vec![Door::Folder(None, folder.clone())]);
         }
         if let Some(listed) = &self.connect {
+            if listed.address.parse::<PilotAddress>().is_ok() {
+                return Err(Failure::usage(
+                    "members on the Pilot network are asked where they run",
+                    "on that machine, name the member's folder: --data DIR; --connect is for TCP",
+                ));
+            }
             return Ok(vec![Door::Elsewhere(Remote {
                 id: listed.member.id,
                 address: listed.address.clone(),
@@ -55,101 +88,173 @@ impl Place {
             .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
             .collect();
         found.sort();
-        Ok(found.into_iter().map(|(_, folder)| Door::Folder(folder)).collect())
+        Ok(found.into_iter().map(|(id, folder)| Door::Folder(Some(id), folder)).collect())
     }
 
-    /// Asks each that runs; those that do not are passed over if there are several.
-    async fn ask_all(&self, ask: &Ask) -> Result<Vec<Answer>, Failure> {
-        let (mut answers, mut failed) = (Vec::new(), None);
-        for door in self.doors()? {
-            match door.ask(ask).await {
-                Ok(answer) => answers.push(answer),
-                Err(failure) => failed = Some(failure),
-            }
+    /// Asks all at once how they are. The answers come as they are given, with the place of the door among all.
+    fn ask_all(doors: &[Door]) -> JoinSet<(usize, Result<Answer, Unheard>)> {
+        let mut asked = JoinSet::new();
+        for (place, door) in doors.iter().cloned().enumerate() {
+            asked.spawn(async move { (place, door.ask(&Ask::Status).await) });
         }
-        if answers.is_empty() {
-            return Err(failed.unwrap_or_else(|| {
-                Failure::new(
-                    Exit::Error,
-                    "not-running",
-                    format!("no member of group {} runs here", self.group),
-                    "name its folder: --data DIR, or where it is: --connect ID=HOST:PORT",
-                )
-            }));
-        }
-        Ok(answers)
+        asked
     }
 
-    async fn statuses(&self) -> Result<Vec<How>, Failure> {
-        let answers = self.ask_all(&Ask::Status).await?;
-        answers
-            .into_iter()
-            .map(|answer| match answer {
-                Answer::Status(status) => Ok(*status),
-                Answer::Refused(why) => Err(refused(&why, None)),
-                Answer::Begun => Err(nonsense()),
-            })
-            .collect()
-    }
-
-    /// Asks the member that leads, if it is among those that can be asked; else the first.
-    async fn ask_leader(&self, ask: &Ask) -> Result<How, Failure> {
-        let (mut chosen, mut failed) = (None, None);
-        for door in self.doors()? {
-            match door.ask(&Ask::Status).await {
-                Ok(Answer::Status(status)) if chosen.is_none() || status.leads => {
-                    let leads = status.leads;
-                    chosen = Some((door, *status));
-                    if leads {
-                        break;
-                    }
-                }
-                Ok(Answer::Status(_)) => {}
-                Ok(Answer::Refused(why)) => failed = Some(refused(&why, None)),
-                Ok(Answer::Begun) => failed = Some(nonsense()),
-                Err(failure) => failed = Some(failure),
-            }
-        }
-        let Some((door, status)) = chosen else {
-            // With the right words for why there is none.
-            return Err(match failed {
-                Some(failure) => failure,
-                None => match self.ask_all(ask).await {
-                    Err(failure) => failure,
-                    Ok(_) => nonsense(),
+    /// Asks each that runs; those that do not are passed over if there are several, those that do not answer are named.
+    pub(super) async fn look(&self) -> Result<Looked, Failure> {
+        let doors = self.doors()?;
+        let mut asked = Place::ask_all(&doors);
+        let (mut statuses, mut silent, mut failed) = (Vec::new(), Vec::new(), None);
+        while let Some(answer) = asked.join_next().await {
+            match answer.map_err(std::io::Error::from)? {
+                (place, Ok(answer)) => match status(answer) {
+                    Ok(status) => statuses.push((place, status)),
+                    Err(failure) => failed = Some(failure),
                 },
-            });
+                (place, Err(Unheard::Silent(failure))) => silent.push((place, failure)),
+                (_, Err(Unheard::Failed(failure))) => failed = Some(failure),
+            }
+        }
+        if statuses.is_empty() {
+            let silent = silent.into_iter().next().map(|(_, failure)| failure);
+            return Err(silent.or(failed).unwrap_or_else(|| self.nobody()));
+        }
+        statuses.sort_by_key(|(place, _)| *place);
+        silent.sort_by_key(|(place, _)| *place);
+        Ok(Looked {
+            statuses: statuses.into_iter().map(|(_, status)| status).collect(),
+            silent: silent.into_iter().map(|(place, _)| (doors[place].id(), doors[place].name())).collect(),
+        })
+    }
+
+    fn nobody(&self) -> Failure {
+        Failure::new(
+            Exit::Error,
+            "not-running",
+            format!("no member of group {} runs here", self.group),
+            "name its folder: --data DIR, or where it is: --connect ID=HOST:PORT",
+        )
+    }
+
+    /// Asks the member that leads, if it is among those that can be asked; else the first. Nobody is waited for once the leader is found.
+    pub(super) async fn ask_leader(&self, ask: &Ask) -> Result<(How, Option<String>), Failure> {
+        let doors = self.doors()?;
+        let mut asked = Place::ask_all(&doors);
+        let (mut chosen, mut failed) = (None, None);
+        while let Some(answer) = asked.join_next().await {
+            let (place, answer) = answer.map_err(std::io::Error::from)?;
+            let status = match answer.map_err(Unheard::failure).and_then(status) {
+                Ok(status) => status,
+                Err(failure) => {
+                    failed = Some(failure);
+                    continue;
+                }
+            };
+            let (rank, leads) = ((!status.leads, place), status.leads);
+            if chosen.as_ref().is_none_or(|(best, _)| rank < *best) {
+                chosen = Some((rank, status));
+            }
+            if leads {
+                break;
+            }
+        }
+        let Some(((_, place), asked)) = chosen else {
+            return Err(failed.unwrap_or_else(|| self.nobody()));
         };
-        match door.ask(ask).await? {
-            Answer::Begun => Ok(status),
-            Answer::Refused(why) => Err(refused(&why, Some(&status))),
+        let answer = doors[place].ask(ask).await.map_err(Unheard::failure)?;
+        match answer {
+            Answer::Begun => Ok((asked, None)),
+            Answer::Warned(warning) => Ok((asked, Some(warning))),
+            Answer::Refused(why) => Err(refused(&why, leader_elsewhere(&asked))),
+            Answer::NotAllowed => Err(refused(
+                "this certificate may only ask how things are",
+                Some("show one with the DNS name `operator`: --tls-cert and --tls-key".to_string()),
+            )),
+            Answer::InFile(file) => Err(refused(
+                "a file says who the members are",
+                Some(format!("change {file} where each member runs; it is read again every second")),
+            )),
             Answer::Status(_) => Err(nonsense()),
         }
     }
 }
 
 impl Door {
-    async fn ask(&self, ask: &Ask) -> Result<Answer, Failure> {
+    async fn ask(&self, ask: &Ask) -> Result<Answer, Unheard> {
         match self {
-            Door::Folder(folder) => ask_folder(folder, ask).await.map_err(|error| {
-                Failure::new(
-                    Exit::Error,
-                    "not-running",
-                    format!("no member that answers runs in {}: {error}", folder.display()),
-                    "name the folder of a running member: --data DIR, or --connect ID=HOST:PORT",
-                )
-            }),
-            Door::Elsewhere(remote) => remote.ask(ask).await.map_err(|error| {
-                let hint = match &error {
-                    AskError::Unreachable(_) => "see whether it runs, and whether the address is right",
-                    AskError::Stranger(_) | AskError::Nonsense => {
-                        "see --group, --secret-file, --tls-cert, and whether both are of one version"
-                    }
-                };
-                let text = format!("member {} at {}: {error}", remote.id, remote.address);
-                Failure::new(Exit::Error, "not-reached", text, hint)
-            }),
+            Door::Folder(_, folder) => ask_folder(folder, ask).await.map_err(|error| self.unheard(&error)),
+            Door::Elsewhere(remote) => remote.ask(ask).await.map_err(|error| self.unreached(remote, &error)),
         }
+    }
+
+    fn id(&self) -> Option<NodeId> {
+        match self {
+            Door::Folder(id, _) => *id,
+            Door::Elsewhere(remote) => Some(remote.id),
+        }
+    }
+
+    /// As people call it.
+    fn name(&self) -> String {
+        match self {
+            Door::Folder(Some(id), folder) => format!("member {id} in {}", folder.display()),
+            Door::Folder(None, folder) => format!("the member in {}", folder.display()),
+            Door::Elsewhere(remote) => format!("member {} at {}", remote.id, remote.address),
+        }
+    }
+
+    fn unheard(&self, error: &std::io::Error) -> Unheard {
+        let name = self.name();
+        if error.kind() == std::io::ErrorKind::TimedOut {
+            let text = format!("{name} does not answer");
+            return Unheard::Silent(Failure::new(Exit::Error, "no-answer", text, SILENT_HINT));
+        }
+        Unheard::Failed(Failure::new(
+            Exit::Error,
+            "not-running",
+            format!("{name} does not run: {error}"),
+            "name the folder of a running member: --data DIR, or --connect ID=HOST:PORT",
+        ))
+    }
+
+    fn unreached(&self, remote: &Remote, error: &AskError) -> Unheard {
+        let proofs = "as the members have";
+        let hint = match error {
+            AskError::Unreachable(_) => "see whether it runs, and whether the address is right".to_string(),
+            AskError::HungUp => format!(
+                "it may want certificates: --tls-cert, --tls-key and --tls-ca, {proofs}; or something else than a member listens there"
+            ),
+            AskError::Other(id) => format!("name it so: --connect {id}={}", remote.address),
+            AskError::Unshown => {
+                format!("give --secret-file, or --tls-cert, --tls-key and --tls-ca, {proofs}")
+            }
+            AskError::Stranger(_) | AskError::Nonsense => {
+                "see --group, --secret-file, --tls-cert, and whether both are of one version".to_string()
+            }
+        };
+        let failure = Failure::new(Exit::Error, "not-reached", format!("{}: {error}", self.name()), hint);
+        match error {
+            AskError::Unreachable(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                Unheard::Silent(failure)
+            }
+            AskError::Unreachable(_)
+            | AskError::HungUp
+            | AskError::Other(_)
+            | AskError::Unshown
+            | AskError::Stranger(_)
+            | AskError::Nonsense => Unheard::Failed(failure),
+        }
+    }
+}
+
+/// What is known of a process that takes a question and does not answer it.
+pub(super) const SILENT_HINT: &str = "it is stopped (kill -CONT lets it go on), or its disk hangs";
+
+fn status(answer: Answer) -> Result<How, Failure> {
+    match answer {
+        Answer::Status(status) => Ok(*status),
+        Answer::Refused(why) => Err(refused(&why, None)),
+        Answer::Begun | Answer::Warned(_) | Answer::NotAllowed | Answer::InFile(_) => Err(nonsense()),
     }
 }
 
@@ -158,91 +263,21 @@ fn nonsense() -> Failure {
 }
 
 /// What was asked for is not done.
-fn refused(why: &str, asked: Option<&How>) -> Failure {
-    let leader = asked.and_then(|status| {
-        let leader = status.leader.filter(|leader| *leader != status.id)?;
-        let address = status.members.iter().find(|member| member.id == leader)?.address.clone();
-        Some(format!("member {leader} leads: ask it by --connect {leader}={}", address.unwrap_or_default()))
-    });
-    let hint = leader.unwrap_or_else(|| "see baton peer status".to_string());
+fn refused(why: &str, hint: Option<String>) -> Failure {
+    let hint = hint.unwrap_or_else(|| "see baton peer status".to_string());
     Failure::new(Exit::Held, "not-done", format!("it is not done: {why}"), hint)
 }
 
-#[derive(Args, Debug)]
-pub(super) struct Status {
-    #[command(flatten)]
-    place: Place,
-}
-
-impl Status {
-    pub(super) async fn perform(&self, output: Output) -> Outcome {
-        for (number, status) in self.place.statuses().await?.iter().enumerate() {
-            if number > 0 && !output.json {
-                output.line("")?;
-            }
-            output.say(&json!(status), &shown(status))?;
-        }
-        Ok(Exit::Done)
-    }
-}
-
-/// How a member is, for people.
-fn shown(status: &How) -> String {
-    let what = match status.role {
-        Standing::Waiting => "has just started and does not vote yet",
-        Standing::Follower if status.read_only => "lost its majority: read-only",
-        Standing::Candidate if status.read_only => "lost its majority and stands: read-only",
-        Standing::Follower => "follows",
-        Standing::Candidate => "stands for election",
-        Standing::Leader => "leads",
-    };
-    let token = if status.terms_are_tokens { "" } else { ", which is no token: two may lead" };
-    let lease = status.lease_left_ms.map(|left| format!(", its lease lasts {}", Span::millis(left)));
-    let leader = match status.leader {
-        Some(leader) if leader == status.id => "itself".to_string(),
-        Some(leader) => format!("member {leader}"),
-        None => "nobody known".to_string(),
-    };
-    let head = format!(
-        "member {} of group {} ({}): {what}{}\nterm {}{token}; leader: {leader}",
-        status.id,
-        status.group,
-        status.algorithm,
-        lease.unwrap_or_default(),
-        status.term,
-    );
-    let rows: Vec<Vec<String>> = status
-        .members
-        .iter()
-        .map(|member| {
-            let here = member.id == status.id;
-            let link = if here {
-                "itself"
-            } else if member.connected {
-                "connected"
-            } else {
-                "out of reach"
-            };
-            vec![
-                member.id.to_string(),
-                if member.witness { "witness" } else { "member" }.to_string(),
-                member.priority.to_string(),
-                member.address.clone().unwrap_or_else(|| "-".to_string()),
-                link.to_string(),
-            ]
-        })
-        .collect();
-    let network = &status.network;
-    let tail = format!(
-        "sent {}, received {}, dropped {}, refused {}, malformed {}, oversized {}",
-        network.sent,
-        network.received,
-        network.dropped,
-        network.refused,
-        network.malformed + status.machine.malformed,
-        network.oversized,
-    );
-    format!("{head}\n\n{}\n\n{tail}", table(&["ID", "KIND", "PRIORITY", "ADDRESS", "LINK"], &rows))
+/// Where the leader is to be asked, if another one was.
+fn leader_elsewhere(asked: &How) -> Option<String> {
+    let leader = asked.leader.filter(|leader| *leader != asked.id)?;
+    let address = asked.members.iter().find(|member| member.id == leader)?.address.clone();
+    // Only over TCP a member can be asked from elsewhere.
+    let address = address.filter(|address| address.parse::<PilotAddress>().is_err());
+    Some(match address {
+        Some(address) => format!("member {leader} leads: ask it by --connect {leader}={address}"),
+        None => format!("member {leader} leads: ask it where it runs, by --data DIR"),
+    })
 }
 
 #[derive(Args, Debug)]
@@ -256,10 +291,10 @@ pub(super) struct Transfer {
 
 impl Transfer {
     pub(super) async fn perform(&self, output: Output) -> Outcome {
-        let asked = self.place.ask_leader(&Ask::Transfer { to: self.to }).await?;
+        let (asked, _) = self.place.ask_leader(&Ask::Transfer { to: self.to }).await?;
         let data = json!({"outcome": "begun", "from": asked.id, "to": self.to, "term": asked.term});
         let to = self.to.map_or_else(|| "the best of the others".to_string(), |to| format!("member {to}"));
-        output.say(&data, &format!("member {} hands over to {to}, once its work has stopped", asked.id))?;
+        output.say(&data, &format!("member {} hands over to {to}, once its work has stopped; its log says if nothing comes of it", asked.id))?;
         Ok(Exit::Done)
     }
 }
@@ -298,18 +333,25 @@ struct Remove {
 
 impl Members {
     pub(super) async fn perform(&self, output: Output) -> Outcome {
-        let (place, change, text) = match &self.change {
+        let (place, change) = match &self.change {
             MembersChange::Add(Add { member, place }) => {
                 let address = Some(member.address.clone());
-                let text = format!("member {} joins, once a majority knows", member.member.id);
-                (place, Change::Add { member: member.member, address }, text)
+                (place, Change::Add { member: member.member, address })
             }
-            MembersChange::Remove(Remove { id, place }) => {
-                (place, Change::Remove { id: *id }, format!("member {id} leaves, once a majority knows"))
-            }
+            MembersChange::Remove(Remove { id, place }) => (place, Change::Remove { id: *id }),
         };
-        let asked = place.ask_leader(&Ask::Members { change: change.clone() }).await?;
-        output.say(&json!({"outcome": "begun", "leader": asked.id, "change": change}), &text)?;
+        let (asked, warning) = place.ask_leader(&Ask::Members { change: change.clone() }).await?;
+        let known = |id: &NodeId| asked.members.iter().any(|member| member.id == *id);
+        let text = match &change {
+            Change::Add { member, .. } if known(&member.id) => format!("member {} is changed", member.id),
+            Change::Add { member, .. } => format!("member {} joins", member.id),
+            Change::Remove { id } => format!("member {id} leaves"),
+        };
+        if let Some(warning) = &warning {
+            output.talk(&format!("baton: WARNING: {warning}"));
+        }
+        let data = json!({"outcome": "begun", "leader": asked.id, "change": change, "warning": warning});
+        output.say(&data, &format!("{text}, once a majority knows"))?;
         Ok(Exit::Done)
     }
 }

@@ -3,6 +3,8 @@
 mod ask;
 mod network;
 mod options;
+mod report;
+mod seen;
 mod voice;
 mod work;
 
@@ -16,9 +18,10 @@ use baton_peer::paxos::Paxos;
 use baton_peer::raft::Raft;
 use baton_peer::ring::Ring;
 use baton_peer::{Machine, NodeId};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Subcommand, ValueEnum};
 
-use crate::context::Global;
+use crate::context::{Global, NoStore};
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
 use network::Network;
@@ -28,7 +31,7 @@ use work::Work;
 
 #[derive(Args, Debug)]
 #[command(
-    args_conflicts_with_subcommands = true,
+    override_usage = "baton peer [OPTIONS] --algorithm <NAME> --id <ID> [-- <CMD>...]\n       baton peer <COMMAND>",
     subcommand_negates_reqs = true,
     after_help = "\
 Examples:
@@ -51,12 +54,24 @@ pub(crate) struct Peer {
     action: Option<Action>,
     #[command(flatten)]
     lead: Lead,
+    #[command(flatten)]
+    store: NoStore,
+}
+
+/// What a member is told that stands before another command, which would not heed it. Options that every command has may stand there.
+pub(crate) fn misplaced(matches: &ArgMatches) -> Option<String> {
+    let (name, peer) = matches.subcommand()?;
+    let action = peer.subcommand_name().filter(|_| name == "peer")?;
+    let own = Lead::augment_args(clap::Command::new("peer"));
+    let is_given = |arg: &&Arg| peer.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let option = own.get_arguments().find(is_given)?.get_long()?;
+    Some(format!("`--{option}` stands before `{action}`: write what is for `{action}` behind it"))
 }
 
 #[derive(Subcommand, Debug)]
 enum Action {
     /// See how a running member is, and whom it takes for the leader
-    Status(ask::Status),
+    Status(seen::Status),
     /// Hand the leadership over; its work stops first
     Transfer(ask::Transfer),
     /// Change who is a member, one at a time
@@ -109,6 +124,8 @@ struct Lead {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
+    report: report::Report,
+    #[command(flatten)]
     network: Network,
     #[command(flatten)]
     rhythm: Rhythm,
@@ -130,6 +147,7 @@ enum Algorithm {
 
 impl Peer {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        self.store.refuse("baton peer")?;
         let output = Output { json: global.json };
         match &self.action {
             Some(Action::Status(command)) => command.perform(output).await,
@@ -145,6 +163,7 @@ impl Lead {
         let Some(who) = self.who else {
             return Err(Failure::usage("nothing is asked for", "see baton peer --help"));
         };
+        self.report.check()?;
         let settled = Settled::of(self, who.id)?;
         match who.algorithm {
             Algorithm::Raft => self.run::<Raft>(settled, output).await,
@@ -161,26 +180,32 @@ impl Lead {
         M::Saved: Send + 'static,
     {
         let id = settled.node.config.id;
-        let voice = Voice::new(output, &self.group, id);
+        let voice = Voice::new(output, &self.group, id)?;
         let work = Work::prepare(self, &settled, M::NAME, M::TERMS_ARE_TOKENS, voice.clone())?;
         let timing = settled.node.config.timing;
-        let size = settled.node.config.group.size();
         let node = Node::<M>::open(settled.node).map_err(|error| memory(&error))?;
+        let size = node.group().size();
         let (door, questions) = door();
         let (transport, local) = settled.reached.open(Terms::new(M::NAME, &timing), door.clone()).await?;
         let text = format!(
             "member {id} of {size} of group {} listens at {local} ({}, {})",
             self.group,
             M::NAME,
-            node.start_word(),
+            node.start_text(),
         );
         voice.tell("started", None, &text);
         if !M::TERMS_ARE_TOKENS {
             let text = format!("with {} two members may lead at once, and there is no token", M::NAME);
             voice.tell("no-token", None, &format!("WARNING: {text}"));
         }
+        if self.witness && !self.command.is_empty() {
+            voice.tell("unused", None, "WARNING: a witness never leads, so CMD is never run");
+        }
         let running: Running = node.run(transport, door, questions);
-        work.run(running).await
+        let _reporting = self.report.start(&self.group, id, running.desk.clone(), voice.clone());
+        let outcome = work.run(running).await;
+        voice.finish();
+        outcome
     }
 }
 
@@ -191,6 +216,9 @@ fn memory(error: &NodeError) -> Failure {
         NodeError::State(StateError::Damaged { .. }) => {
             "move the folder away; without its memory the member asks the others before it votes again"
         }
+        NodeError::State(StateError::OtherVersion(_)) => {
+            "start the version that wrote it; or move the folder away, and the member asks the others before it votes again"
+        }
         NodeError::State(StateError::Foreign { .. }) => "each member has a folder of its own: --data DIR",
         NodeError::State(StateError::Io { .. }) | NodeError::Control { .. } => {
             "the folder must be on a local disk with room, and this user's own"
@@ -199,7 +227,9 @@ fn memory(error: &NodeError) -> Failure {
     };
     let exit = match error {
         NodeError::State(StateError::InUse(_) | StateError::Foreign { .. }) => Exit::Usage,
-        NodeError::State(StateError::Damaged { .. } | StateError::Io { .. }) => Exit::Store,
+        NodeError::State(
+            StateError::Damaged { .. } | StateError::OtherVersion(_) | StateError::Io { .. },
+        ) => Exit::Store,
         NodeError::Control { .. } | NodeError::Network => Exit::Error,
     };
     let code = if exit == Exit::Usage { "usage" } else { "memory" };

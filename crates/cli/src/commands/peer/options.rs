@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use baton_election::lease;
 use baton_election::time::Span;
-use baton_node::{CertificateFiles, Certificates, Listed, NodeOptions, Peer, Secret, Trust, parse_file};
+use baton_node::{
+    CertificateFiles, Certificates, Listed, NodeOptions, Peer, Secret, Trust, check_places, parse_file,
+};
 use baton_peer::{Config, Group, Member, NodeId, Timing};
 use clap::Args;
 
@@ -34,8 +36,13 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn trust(&self) -> Result<Trust, Failure> {
         if let Some(file) = &self.secret_file {
-            let secret = Secret::new(&secrets::read(file)?);
-            return secret.map(Trust::Secret).ok_or_else(|| secrets::too_short(file));
+            let text = secrets::read(file)?;
+            return Secret::new(&text).map(Trust::Secret).ok_or_else(|| {
+                match text.trim().len() > Secret::MAX_BYTES {
+                    true => secrets::too_long(file, Secret::MAX_BYTES),
+                    false => secrets::too_short(file),
+                }
+            });
         }
         let (Some(certificate), Some(key), Some(authority)) = (&self.tls_cert, &self.tls_key, &self.tls_ca)
         else {
@@ -118,7 +125,11 @@ impl Settled {
 }
 
 fn listed(lead: &Lead) -> Result<Vec<Listed>, Failure> {
-    let Some(file) = &lead.members else { return Ok(lead.peers.clone()) };
+    let Some(file) = &lead.members else {
+        let hint = "each member has an address of its own: --peer ID=HOST:PORT";
+        check_places(&lead.peers).map_err(|error| Failure::usage(error.to_string(), hint))?;
+        return Ok(lead.peers.clone());
+    };
     let hint = "one member to a line: ID=HOST:PORT, and behind it ,witness or ,priority=N";
     let place = file.display();
     let text = std::fs::read_to_string(file)

@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::output::{Failure, Outcome};
 
 /// What another run of CMD around us left in our environment.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 15] = [
     "BATON_ELECTION",
     "BATON_AGENT",
     "BATON_TOKEN",
@@ -33,6 +33,11 @@ const OTHERS: [&str; 10] = [
     "BATON_CHECKPOINT_FILE",
     "BATON_PROGRESS_FILE",
     "BATON_HANDOVER_FILE",
+    "BATON_LEASE_FILE",
+    "BATON_REGION",
+    "BATON_REGION_STORE",
+    "BATON_REGION_KEY_FILE",
+    "BATON_REGION_TOKEN_FILE",
 ];
 /// A bound on a hang: the shell gives up sooner.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
@@ -50,6 +55,8 @@ pub(super) struct Work<'a> {
     signals: Signals,
     /// The leadership under which CMD has run: it does not run twice under one token.
     spent: u64,
+    /// CMD has run.
+    ran: bool,
 }
 
 /// How the wait for a leadership ended.
@@ -94,6 +101,7 @@ impl<'a> Work<'a> {
             household,
             signals,
             spent: 0,
+            ran: false,
         })
     }
 
@@ -111,13 +119,14 @@ impl<'a> Work<'a> {
                 Waited::AskedToStop(code) => {
                     let _ = ward.dismiss().await;
                     self.leave(running).await;
-                    self.voice.tell("stopped", None, "stopped while waiting; CMD was not run");
+                    self.voice.tell("stopped", None, self.stopped());
                     return Ok(Exit::Command(code));
                 }
             };
             if self.tokens {
                 self.spent = office.serial;
             }
+            self.ran = true;
             let (code, stopping) = Turn::begin(&mut self, &mut running, &folder, ward, office).await?;
             match stopping {
                 None | Some(Stopping::Asked) => {
@@ -135,7 +144,7 @@ impl<'a> Work<'a> {
                     self.voice.tell("handed-over", Some(office.term), text);
                     running.hand.stopped(office.serial).await;
                 }
-                // What became of the member is more than that it lost its leadership.
+                // What became of the member is more than that it lost its leadership. Nobody has heard it yet: who had would know that it failed.
                 Some(Stopping::Lost(_)) if running.task.is_finished() => {
                     return Err(failure(running.task.await));
                 }
@@ -160,6 +169,14 @@ impl<'a> Work<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// How a wait for a leadership is said to have ended.
+    fn stopped(&self) -> &'static str {
+        match self.ran {
+            true => "stopped while waiting to lead again",
+            false => "stopped while waiting; CMD was not run",
         }
     }
 
@@ -355,10 +372,13 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// CMD must stop; the first reason stands, unless the leadership is lost before it is handed over.
+    /// CMD must stop; the first reason stands, unless the leadership is lost before it is handed over, or what ended it turns out to be more
+    /// than a loss.
     fn stop(&mut self, why: Stopping) {
         match (&self.stopping, &why) {
-            (None, _) | (Some(Stopping::HandOver), Stopping::Lost(_) | Stopping::Failed(_)) => {
+            (None, _)
+            | (Some(Stopping::HandOver), Stopping::Lost(_) | Stopping::Failed(_))
+            | (Some(Stopping::Lost(_)), Stopping::Failed(_)) => {
                 if self.stopping.is_none() {
                     let _ = self.ward.stop();
                 }
@@ -383,8 +403,11 @@ impl Turn<'_, '_> {
     fn ended(&mut self, folder: &RunFolder, how: &How, why: Why) -> Result<u8, Failure> {
         match (why, how) {
             (Why::Deadline, _) => {
-                let lost = "no majority answered in time".to_string();
-                self.stopping.get_or_insert(Stopping::Lost(lost));
+                let lost = match self.work.tokens {
+                    true => "no majority answered in time",
+                    false => "this process stood still for longer than a timeout",
+                };
+                self.stopping.get_or_insert(Stopping::Lost(lost.to_string()));
             }
             (Why::Unshown, _) => {
                 return Err(Failure::new(

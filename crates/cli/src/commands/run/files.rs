@@ -20,8 +20,10 @@ use crate::state::{StateFolder, write_private};
 pub(super) struct Files {
     pub(super) mode: PathBuf,
     pub(super) token: PathBuf,
+    pub(super) lease: PathBuf,
     pub(super) key: PathBuf,
     pub(super) checkpoint: PathBuf,
+    pub(super) judged: PathBuf,
     pub(super) progress: PathBuf,
     pub(super) handover: PathBuf,
 }
@@ -34,8 +36,10 @@ impl Files {
         Files {
             mode: folder.file("mode"),
             token: folder.file("token"),
+            lease: folder.file("lease.json"),
             key: folder.file("key"),
             checkpoint: folder.file("checkpoint"),
+            judged: folder.file("checkpoint-judged"),
             progress: folder.file("progress"),
             handover: folder.file("handover.json"),
         }
@@ -65,8 +69,12 @@ pub(super) fn touched(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// What CMD wrote for its successor: `{"summary": …, "state": …}`, any other JSON as the state, anything else as text.
-pub(super) fn read_checkpoint(path: &Path, state: &StateFolder) -> Result<CheckpointContent, Failure> {
+/// What CMD wrote for its successor: `{"summary": …, "state": …, "covers": […]}`, any other JSON as the state, anything else as text. With the
+/// places that it covers, which nobody has looked at yet.
+pub(super) fn checkpoint_of(
+    bytes: &[u8],
+    state: &StateFolder,
+) -> Result<(CheckpointContent, Vec<PathBuf>), Failure> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Shaped {
@@ -74,26 +82,32 @@ pub(super) fn read_checkpoint(path: &Path, state: &StateFolder) -> Result<Checkp
         summary: String,
         #[serde(default)]
         state: Value,
+        #[serde(default)]
+        covers: Vec<PathBuf>,
     }
-    let bytes = fs::read(path)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let (summary, value) = match serde_json::from_str::<Shaped>(&text) {
-        Ok(shaped) => (shaped.summary, shaped.state),
+    let text = String::from_utf8_lossy(bytes);
+    let (summary, value, places) = match serde_json::from_str::<Shaped>(&text) {
+        Ok(shaped) => (shaped.summary, shaped.state, shaped.covers),
         Err(_) => match serde_json::from_str::<Value>(&text) {
-            Ok(value) => (String::new(), value),
-            Err(_) => (text.lines().next().unwrap_or_default().to_string(), Value::String(text.into_owned())),
+            Ok(value) => (String::new(), value, Vec::new()),
+            Err(_) => {
+                let first = text.lines().next().unwrap_or_default().to_string();
+                (first, Value::String(text.into_owned()), Vec::new())
+            }
         },
     };
     let summary = shortened(&summary);
     let inline = value.to_string();
     if inline.len() <= MAX_CHECKPOINT_BYTES {
-        return Ok(CheckpointContent { summary, state: inline, reference: None });
+        let content = CheckpointContent { summary, state: inline, reference: None, covers: None };
+        return Ok((content, places));
     }
-    let sha256 = ContentHash::of(&bytes);
+    let sha256 = ContentHash::of(bytes);
     let kept = state.path().join("checkpoints").join(sha256.to_string());
-    write_private(&kept, &bytes)?;
+    write_private(&kept, bytes)?;
     let reference = Reference { location: kept.display().to_string(), sha256 };
-    Ok(CheckpointContent { summary, state: "null".to_string(), reference: Some(reference) })
+    let state = "null".to_string();
+    Ok((CheckpointContent { summary, state, reference: Some(reference), covers: None }, places))
 }
 
 fn shortened(summary: &str) -> String {

@@ -1,5 +1,6 @@
 //! One run of CMD in the care of the warden, while the lease is renewed.
 
+use baton::election::command::Finding;
 use baton::election::document::Phase;
 use baton::store::boot;
 use baton::{Grant, Leadership, Status};
@@ -16,6 +17,7 @@ use crate::commands::telling;
 use crate::custody::{RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::output::Failure;
+use crate::region;
 
 /// How a run of CMD ended.
 pub(super) enum Ending {
@@ -131,6 +133,7 @@ impl Turn<'_, '_> {
                 Ok(()) = terms.changed() => {
                     let terms = *terms.borrow_and_update();
                     let _ = ward.deadline(boot_time(terms.deadline));
+                    region::note(&self.files.lease, &office.lead);
                     if token != terms.token {
                         token = terms.token;
                         let _ = ward.show(office.sign(&self.files));
@@ -142,12 +145,25 @@ impl Turn<'_, '_> {
                     }
                     self.stop_as_asked(ward);
                 }
-                _ = looks.tick() => self.look(office),
+                _ = looks.tick() => {
+                    self.look(office);
+                    if let Some(why) = self.failing(office) && self.stopping.is_none() {
+                        let _ = office.report(Finding::Dependency, &why).await;
+                        self.stop_losing(ward, why);
+                    }
+                }
                 judged = Judging::of(&mut office.judging) => {
                     office.judging = None;
-                    if let Some(verdict) = office.heed(self.runner, judged?)? && self.stopping.is_none() {
-                        office.condemn(&verdict).await;
-                        self.stop_losing(ward, verdict);
+                    let judged = judged?;
+                    let sound = judged.published && office.judge.validator.is_some() && office.counts_verdicts;
+                    if let Some(verdict) = office.heed(self.runner, judged)? && self.stopping.is_none() {
+                        if office.report(Finding::Validation, &verdict).await {
+                            self.stop_losing(ward, verdict);
+                        } else {
+                            self.runner.voice.tell("bad-verdict", Some(token), &format!("{verdict}; the leadership goes on"))?;
+                        }
+                    } else if sound && self.stopping.is_none() {
+                        let _ = office.report(Finding::Sound, "the validator is content").await;
                     }
                 }
             }
@@ -232,6 +248,13 @@ impl Turn<'_, '_> {
         }
     }
 
+    /// What fails that the policy says a leader needs, if anything does.
+    fn failing(&self, office: &Office) -> Option<String> {
+        let failing = self.runner.attending.as_ref()?.said().borrow().failing();
+        let needed = office.depends.iter().find(|name| failing.contains(*name))?;
+        Some(format!("its dependency `{needed}` is failing"))
+    }
+
     /// Waits for the judgement on its way, while the lease is kept. A signal or a loss ends the wait.
     async fn judgement(&mut self, office: &mut Office, ward: &mut Ward) -> Result<Option<String>, Failure> {
         let (mut status, mut terms) = (office.lead.status(), office.lead.terms());
@@ -273,8 +296,11 @@ impl Turn<'_, '_> {
             verdict = self.judgement(&mut office, ward).await?;
         }
         if let (Some(verdict), None) = (&verdict, &self.stopping) {
-            office.condemn(verdict).await;
-            self.stopping = Some(Stopping::Lost(verdict.clone()));
+            if office.report(Finding::Validation, verdict).await {
+                self.stopping = Some(Stopping::Lost(verdict.clone()));
+            } else {
+                self.runner.voice.tell("bad-verdict", None, &format!("{verdict}; the leadership goes on"))?;
+            }
         }
         let reason = match &self.stopping {
             None => format!("CMD ended with exit code {code}"),

@@ -9,22 +9,29 @@ pub(super) mod signals;
 mod usefulness;
 mod voice;
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton::election::lease;
 use baton::election::time::Span;
-use baton::election::{AgentName, Credential, ElectionName};
+use baton::election::{AgentName, Credential, ElectionName, Epoch};
 use baton::store::Access;
-use baton::{Bid, Campaign};
+use baton::store::describe::Description;
+use baton::{Bid, Campaign, Grant};
 use baton_warden::{Household, Ward};
 use clap::{Args, ValueEnum};
+use tokio::sync::watch;
 
 use super::acquire::Terms;
+use super::describe::{Attending, Source};
 use super::telling::Telling;
 use crate::context::{Context, Global, name};
 use crate::custody::{self, RunFolder};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
+use crate::region::{self, Around, Surroundings};
 use lead::Ending;
 use signals::Signals;
 use voice::{Voice, trouble};
@@ -37,9 +44,12 @@ Examples:
   baton run deploy --ttl 10s --stall 5m --validate 'make check' -- ./deploy.sh
 
 CMD finds BATON_ELECTION, BATON_AGENT, BATON_TOKEN, BATON_TOKEN_FILE (follows when the token rises), BATON_KEY, \
-BATON_KEY_FILE, BATON_MODE_FILE (`leading` or `read-only`), BATON_STORE, BATON_HANDOVER_FILE (what the \
-predecessor left), BATON_CHECKPOINT_FILE (write here what the successor must know) and BATON_PROGRESS_FILE \
-(touch it to show progress).
+BATON_KEY_FILE, BATON_LEASE_FILE (until when the lease may be used), BATON_MODE_FILE (`leading` or `read-only`), BATON_STORE, BATON_HANDOVER_FILE (what the \
+predecessor left), BATON_CHECKPOINT_FILE (write here what the successor must know), BATON_PROGRESS_FILE \
+(touch it to show progress) and, with --describe, BATON_DESCRIPTION_FILE.
+
+Inside of the CMD of a region, such as fleet/eu, `baton run fleet -- CMD` leads fleet as the leader of that region, and only while it leads \
+that. CMD then also finds BATON_REGION.
 
 When the leadership is lost, CMD and everything it started gets SIGTERM, then SIGKILL, and is gone before \
 the lease ends. Not covered: run and its warden both stopped, a suspended machine. Fences protect there.
@@ -68,9 +78,16 @@ pub(crate) struct Run {
     /// without leadership
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnOutage::Stop)]
     on_outage: OnOutage,
-    /// A shell command that judges every checkpoint, and the end of CMD: not 0 ends the leadership
+    /// A shell command that judges every checkpoint before it is published, and the end of CMD: not 0 ends the leadership, and
+    /// the last good checkpoint stands
     #[arg(long, value_name = "CMD")]
     validate: Option<String>,
+    /// Be known at the server: a session follows the election, and tells how CMD fares, measured and as --describe says
+    #[arg(long)]
+    session: bool,
+    /// A file in which the agent describes itself as JSON, looked at every second; CMD finds it in BATON_DESCRIPTION_FILE
+    #[arg(long, value_name = "FILE")]
+    describe: Option<PathBuf>,
     #[command(flatten)]
     telling: Telling,
     /// What to run while leading
@@ -91,10 +108,16 @@ struct Runner<'a> {
     options: &'a Run,
     context: Context,
     bid: Bid,
+    /// The run of a region around this one, if there is one.
+    region: Surroundings,
     voice: Voice,
     household: Household,
     signals: Signals,
     store: String,
+    /// Who tells how the agent is, if anybody does.
+    attending: Option<Attending>,
+    /// The token of the last leadership, once there was one.
+    led: Option<Epoch>,
 }
 
 /// How the wait for the turn ended.
@@ -109,24 +132,63 @@ enum Waited {
 
 impl Run {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let bid = self.terms.bid(self.agent()?)?;
+        let bid = self.terms.bid(&self.election, self.agent()?)?;
         self.check_grace(self.terms.ttl)?;
         let household = Household::open()?;
         let signals = Signals::listen()?;
         let context = Context::open(global, Access::Write).await?;
         self.telling.wait(&context.coordinator)?;
+        let region = Around::of(&context, global, &self.election, &bid.agent).await?.map(Arc::new);
+        // Before the wait in line. The policy may change meanwhile: the grant is judged again.
+        let look = tokio::time::timeout(LOOK, context.coordinator.view(&self.election)).await;
+        let document = look.ok().and_then(Result::ok).and_then(|view| view.document);
+        let policy = document.map(|document| (*document.policy).clone()).unwrap_or_default();
         if self.grace.is_some() && self.terms.ttl.is_none() {
-            // Before the wait in line. The policy may change meanwhile: the grant is judged again.
-            let document = context.coordinator.view(&self.election).await.ok().and_then(|view| view.document);
-            let policy = document.map(|document| (*document.policy).clone()).unwrap_or_default();
             self.check_grace(Some(policy.ttl))?;
+        }
+        if policy.regions && region.is_none() {
+            return Err(no_region(&self.election, &bid.agent));
         }
         let store = custody::absolute_store(&context.coordinator, &context.url);
         let voice = Voice::new(context.output, &self.election, &bid.agent);
-        let mut runner = Runner { options: self, context, bid, voice, household, signals, store };
+        let attending = self.attend(&context, &bid)?;
+        let mut runner = Runner {
+            options: self,
+            context,
+            bid,
+            region,
+            voice,
+            household,
+            signals,
+            store,
+            attending,
+            led: None,
+        };
         let outcome = runner.run().await;
         runner.context.remember();
+        if let Some(attending) = runner.attending.take() {
+            attending.end().await;
+        }
         outcome
+    }
+
+    /// Begins to tell how the agent is, if that was asked for.
+    fn attend(&self, context: &Context, bid: &Bid) -> Result<Option<Attending>, Failure> {
+        if !self.session && self.describe.is_none() {
+            return Ok(None);
+        }
+        let source = Source {
+            file: self.description_file()?,
+            measures: self.session,
+            capabilities: bid.capabilities.clone(),
+            output: context.output,
+        };
+        Attending::begin(&context.coordinator, &bid.agent, &self.election, source, self.session).map(Some)
+    }
+
+    /// Where the agent describes itself: CMD may be elsewhere.
+    fn description_file(&self) -> Result<Option<PathBuf>, Failure> {
+        Ok(self.describe.as_ref().map(std::path::absolute).transpose()?)
     }
 
     fn agent(&self) -> Result<AgentName, Failure> {
@@ -153,6 +215,21 @@ fn must_progress(grant: &baton::Grant) -> bool {
     grant.document.leader.as_ref().is_some_and(|leader| leader.limits.stall.is_some())
 }
 
+/// Why an election is not led from here.
+fn no_region(election: &ElectionName, agent: &AgentName) -> Failure {
+    Failure::new(
+        Exit::Held,
+        "not-eligible",
+        format!("only who leads a region of `{election}` may lead it, and {agent} leads none here"),
+        format!(
+            "run it inside of the CMD of a region: baton run {election}/eu -- sh -c 'baton run {election} -- CMD'"
+        ),
+    )
+}
+
+/// How long it may take to find out what is only said, or checked early: the policy, for how long others go first.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// How long a request that nobody waits for any more may still be on its way to the store.
 const IN_FLIGHT: Duration = Duration::from_millis(100);
 
@@ -165,22 +242,37 @@ fn default_agent() -> AgentName {
     AgentName::new(text.trim_start_matches('-')).unwrap_or_else(|_| unreachable!("`{text}` is a plain name"))
 }
 
+/// Until something else fails of what the agent depends on; for ever if nobody tells.
+async fn fails_otherwise(said: &mut Option<watch::Receiver<Description>>, fails: &BTreeSet<String>) {
+    let Some(said) = said else { return std::future::pending().await };
+    if said.wait_for(|said| said.failing() != *fails).await.is_err() {
+        std::future::pending().await
+    }
+}
+
 impl Runner<'_> {
     async fn run(&mut self) -> Outcome {
         loop {
             let folder = RunFolder::make()?;
             let heard = self.options.terms.stall.is_some();
-            let mut ward = custody::prepare(self.household, &folder, heard).await?;
+            let mut ward =
+                custody::prepare_without(self.household, &folder, heard, &region::VARIABLES).await?;
             let grant = match self.campaign(&mut ward).await? {
                 Waited::Granted(grant) => *grant,
                 Waited::WardenGone => continue,
                 Waited::AskedToStop(code) => {
                     let _ = ward.dismiss().await;
-                    self.voice.tell("stopped", None, "stopped while waiting; CMD was not run")?;
+                    let text = match self.led {
+                        None => "stopped while waiting; CMD was not run".to_string(),
+                        Some(token) => {
+                            format!("stopped while waiting; CMD was not run again after token {token}")
+                        }
+                    };
+                    self.voice.tell("stopped", None, &text)?;
                     return Ok(Exit::Command(code));
                 }
             };
-            if let Err(failure) = self.options.check_grace(Some(grant.ttl)) {
+            if let Err(failure) = self.options.check_grace(Some(grant.lasts())) {
                 self.give_back(grant.credential, "the grace does not fit the lease").await;
                 let _ = ward.dismiss().await;
                 return Err(failure);
@@ -191,9 +283,11 @@ impl Runner<'_> {
                 // The policy ends a leader without progress: CMD's output must be heard. A warden takes its folder along.
                 let _ = ward.dismiss().await;
                 let folder = RunFolder::make()?;
-                let ward = custody::prepare(self.household, &folder, true).await?;
+                let ward =
+                    custody::prepare_without(self.household, &folder, true, &region::VARIABLES).await?;
                 (folder, ward)
             };
+            self.led = Some(grant.epoch);
             match self.lead(&folder, ward, grant).await? {
                 Ending::Finished(code) => return Ok(Exit::Command(code)),
                 Ending::Lost(why) => {
@@ -230,17 +324,54 @@ impl Runner<'_> {
         }
     }
 
+    /// How long others go first, if the last leadership was ended for a fault. A store that does not say so at once is not waited
+    /// for: it is only said.
+    async fn others_go_first(&self) -> Option<String> {
+        self.led?;
+        let look = self.context.coordinator.view(&self.options.election);
+        let view = tokio::time::timeout(LOOK, look).await.ok()?.ok()?;
+        let document = view.document?;
+        let left = document.others_first().minus(document.vacancy(view.age));
+        let passed_over = document.passed_over.as_ref() == Some(&self.bid.agent) && left > Span::ZERO;
+        passed_over
+            .then(|| format!("; others go first for {left}, since its last leadership was ended for a fault"))
+    }
+
+    /// Waits in line; under a region, once that is led.
+    fn turn(
+        &self,
+        wait: Option<Span>,
+        credential: Credential,
+    ) -> impl Future<Output = Result<Grant, baton::Error>> + Send + use<> {
+        let (coordinator, election) = (self.context.coordinator.clone(), self.options.election.clone());
+        let (mut bid, around) = (self.bid.clone(), self.region.clone());
+        if let Some(attending) = &self.attending {
+            bid.failing.extend(attending.said().borrow().failing());
+        }
+        async move {
+            let region = match around {
+                Some(around) => Some(around.led().await),
+                None => None,
+            };
+            let campaign = Campaign { bid: Bid { region, ..bid }, wait };
+            coordinator.wait_for_grant(&election, &campaign, credential).await
+        }
+    }
+
     /// Waits for the turn.
     async fn campaign(&mut self, ward: &mut Ward) -> Result<Waited, Failure> {
-        let campaign = Campaign { bid: self.bid.clone(), wait: self.options.wait };
+        let mut said = self.attending.as_ref().map(Attending::said);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Candidate);
         let coordinator = self.context.coordinator.clone();
         let election = self.options.election.clone();
         loop {
             let credential = baton::mint_credential().map_err(fail)?;
-            self.voice.tell("waiting", None, &format!("{} waits to lead {election}", self.bid.agent))?;
+            let fails = said.as_mut().map(|said| said.borrow_and_update().failing()).unwrap_or_default();
+            let others = self.others_go_first().await;
+            let text = format!("{} waits to lead {election}{}", self.bid.agent, others.unwrap_or_default());
+            self.voice.tell("waiting", None, &text)?;
             let granted = tokio::select! {
-                granted = coordinator.wait_for_grant(&election, &campaign, credential) => granted,
+                granted = self.turn(self.options.wait, credential) => granted,
                 never = trouble(&coordinator, &self.voice) => match never {},
                 code = self.signals.next() => {
                     self.give_back(credential, "the wait for it was broken off").await;
@@ -250,10 +381,17 @@ impl Runner<'_> {
                     self.give_back(credential, "the wait for it was broken off").await;
                     return Ok(Waited::WardenGone);
                 }
+                () = fails_otherwise(&mut said, &fails) => {
+                    // It asks anew, with what fails by now.
+                    self.give_back(credential, "what it depends on fares otherwise").await;
+                    continue;
+                }
             };
             match granted {
                 // Granted and lost again before it could know of it.
                 Err(baton::Error::Refused(baton::election::Refusal::Stale { .. })) => {}
+                // The region was lost meanwhile, and may be led again.
+                Err(baton::Error::Lost(_)) if self.region.is_some() => {}
                 granted => return granted.map(|grant| Waited::Granted(Box::new(grant))).map_err(fail),
             }
         }

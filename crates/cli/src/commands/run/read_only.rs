@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use baton::Grant;
 use baton::election::{Credential, Epoch};
-use baton::{Campaign, Grant};
 use baton_warden::{News, Report, Ward};
 use tokio::task::JoinHandle;
 
@@ -98,7 +98,7 @@ impl Turn<'_, '_> {
     /// CMD is to lead again; none if it is not, and the lease is given back: nothing was done under it.
     fn take_office_again(&mut self, ward: &mut Ward, grant: Grant) -> Result<Option<Office>, Failure> {
         let credential = grant.credential;
-        if let Err(failure) = self.runner.options.check_grace(Some(grant.ttl)) {
+        if let Err(failure) = self.runner.options.check_grace(Some(grant.lasts())) {
             tokio::spawn(self.runner.give_back(credential, "the grace does not fit the lease"));
             self.stop_losing(ward, failure.message);
             return Ok(None);
@@ -156,13 +156,12 @@ impl Comeback {
     fn begin(runner: &Runner<'_>, after: Duration) -> Result<Comeback, Failure> {
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Candidate);
         let credential = baton::mint_credential().map_err(fail)?;
-        let campaign = Campaign::new(runner.bid.clone());
+        let turn = runner.turn(None, credential);
         let (coordinator, voice) = (runner.context.coordinator.clone(), runner.voice.clone());
-        let election = runner.options.election.clone();
         let task = tokio::spawn(async move {
             tokio::time::sleep(after).await;
             tokio::select! {
-                granted = coordinator.wait_for_grant(&election, &campaign, credential) => granted,
+                granted = turn => granted,
                 never = trouble(&coordinator, &voice) => match never {},
             }
         });

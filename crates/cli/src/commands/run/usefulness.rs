@@ -1,6 +1,6 @@
 //! Whether the leader is useful: progress, checkpoints, and what the validator says of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
@@ -11,8 +11,9 @@ use tokio::process::Command;
 use tokio::task::JoinHandle;
 
 use super::files::{self, Files, Mark};
+use crate::covering;
 use crate::output::Failure;
-use crate::state::StateFolder;
+use crate::state::{StateFolder, write_private};
 
 /// How often CMD's files are looked at.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -65,8 +66,8 @@ impl Lookout {
     }
 }
 
-/// Who publishes checkpoints and judges them, beside the watch over CMD: neither a slow store nor a slow validator may
-/// keep a renewal from the warden.
+/// Who judges checkpoints and publishes those that are good, beside the watch over CMD: neither a slow store nor a slow
+/// validator may keep a renewal from the warden.
 #[derive(Clone)]
 pub(super) struct Judge {
     pub(super) coordinator: Coordinator,
@@ -77,6 +78,8 @@ pub(super) struct Judge {
     pub(super) validator: Option<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) checkpoint: PathBuf,
+    /// Where the validator finds what it is asked about: CMD may write the next checkpoint meanwhile.
+    pub(super) judged: PathBuf,
 }
 
 /// What became of a checkpoint.
@@ -86,6 +89,8 @@ pub(super) struct Judged {
     pub(super) published: bool,
     /// Why it does not.
     pub(super) failed: Option<String>,
+    /// Why it covers nothing, although it should.
+    pub(super) uncovered: Option<String>,
     /// What the validator has against it.
     pub(super) verdict: Option<String>,
 }
@@ -100,14 +105,16 @@ impl Drop for Judging {
 }
 
 impl Judging {
-    /// Publishes what CMD wrote, and judges it.
+    /// Judges what CMD wrote, and publishes it if it is good.
     pub(super) fn of_checkpoint(judge: Judge, token: Epoch) -> Judging {
         Judging(tokio::spawn(async move { judge.publish(token).await }))
     }
 
     /// Judges what CMD did.
     pub(super) fn of_work(judge: Judge) -> Judging {
-        Judging(tokio::spawn(async move { Ok(Judged { verdict: judge.ask().await?, ..Judged::default() }) }))
+        Judging(tokio::spawn(async move {
+            Ok(Judged { verdict: judge.ask(&judge.checkpoint).await?, ..Judged::default() })
+        }))
     }
 
     /// Waits for it; for ever if there is none.
@@ -123,24 +130,47 @@ impl Judging {
 }
 
 impl Judge {
+    /// What the validator refuses is not published: the successor finds the last one that was good.
     async fn publish(&self, token: Epoch) -> Result<Judged, Failure> {
         let failed = |why: String| Ok(Judged { failed: Some(why), ..Judged::default() });
-        let content = match files::read_checkpoint(&self.checkpoint, &self.state) {
-            Ok(content) => content,
+        let bytes = match std::fs::read(&self.checkpoint) {
+            Ok(bytes) => bytes,
+            Err(error) => return failed(error.to_string()),
+        };
+        if self.validator.is_some() {
+            if let Err(failure) = write_private(&self.judged, &bytes) {
+                return failed(failure.message);
+            }
+            if let Some(verdict) = self.ask(&self.judged).await? {
+                let verdict = Some(format!("{verdict}; this checkpoint is not published"));
+                return Ok(Judged { verdict, ..Judged::default() });
+            }
+        }
+        let (mut content, places) = match files::checkpoint_of(&bytes, &self.state) {
+            Ok(read) => read,
             Err(failure) => return failed(failure.message),
         };
+        let mut uncovered = None;
+        if !places.is_empty() {
+            match covering::cover(places, &self.state, content.state.len()).await {
+                Ok(covers) => content.covers = Some(covers),
+                // The state is worth more than the knowledge of what was changed after it.
+                Err(failure) => uncovered = Some(failure.message),
+            }
+        }
         let (election, credential) = (&self.election, self.credential);
         if let Err(error) = self.coordinator.checkpoint(election, token, credential, &content).await {
             return failed(error.to_string());
         }
-        Ok(Judged { published: true, failed: None, verdict: self.ask().await? })
+        Ok(Judged { published: true, uncovered, ..Judged::default() })
     }
 
-    async fn ask(&self) -> Result<Option<String>, Failure> {
-        match &self.validator {
-            None => Ok(None),
-            Some(validator) => validate(self.household, validator, &self.environment).await,
-        }
+    /// What the validator has against the checkpoint in this file, or against what CMD did.
+    async fn ask(&self, checkpoint: &Path) -> Result<Option<String>, Failure> {
+        let Some(validator) = &self.validator else { return Ok(None) };
+        let judged = ("BATON_CHECKPOINT_FILE".to_string(), checkpoint.display().to_string());
+        let environment = self.environment.iter().cloned().chain([judged]);
+        validate(self.household, validator, environment).await
     }
 }
 
@@ -148,10 +178,10 @@ impl Judge {
 async fn validate(
     household: Household,
     validator: &str,
-    environment: &[(String, String)],
+    environment: impl Iterator<Item = (String, String)>,
 ) -> Result<Option<String>, Failure> {
     let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(validator).envs(environment.iter().cloned());
+    command.arg("-c").arg(validator).envs(environment);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let child = household.spawn(|| command.spawn())?;
     let Ok(done) = tokio::time::timeout(VALIDATOR_TIMEOUT, child.wait_with_output()).await else {
@@ -165,5 +195,6 @@ async fn validate(
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let last: String = last.chars().take(200).collect();
-    Ok(Some(format!("the validator said no ({}): {last}", done.status)))
+    let words = if last.is_empty() { last } else { format!(": {last}") };
+    Ok(Some(format!("the validator said no ({}){words}", done.status)))
 }

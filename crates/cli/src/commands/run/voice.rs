@@ -7,7 +7,7 @@ use baton::Coordinator;
 use baton::election::{AgentName, ElectionName, Epoch};
 use serde_json::json;
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, clean};
 
 /// How often a waiting candidate looks whether the store can be reached at all.
 const LOOK_AT_STORE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ impl Voice {
             });
             self.output.event(&data);
         } else {
-            self.output.talk(&format!("baton: {text}"));
+            self.output.talk(&format!("baton: {}", clean(text)));
         }
         Ok(())
     }

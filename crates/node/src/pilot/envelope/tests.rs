@@ -8,6 +8,7 @@ use baton_peer::ring::Ring;
 use baton_peer::{Config, Group, Input, Machine, Member, Start, Term, Timing};
 use serde_json::Value;
 
+use super::super::fresh::Freshness;
 use super::*;
 
 fn speech(number: u16, secret: Option<&str>) -> Speech {
@@ -20,6 +21,12 @@ fn speech(number: u16, secret: Option<&str>) -> Speech {
     }
 }
 
+/// Where a member of these tests is.
+fn place(number: u16) -> Place {
+    let at = format!("0:0000.0000.{:04X}", 41 + number).parse().unwrap();
+    Place { at, stamp: Some(Freshness::new(1).stamp(NodeId::new(9).unwrap())) }
+}
+
 fn outgoing(to: u16, kind: &'static str) -> Outgoing {
     Outgoing { to: NodeId::new(to).unwrap(), kind, term: Term(3), bytes: vec![0, 1, 0xfe] }
 }
@@ -27,7 +34,7 @@ fn outgoing(to: u16, kind: &'static str) -> Outgoing {
 #[test]
 fn a_message_has_the_shape_of_the_skill() {
     let shape = |kind| -> Value {
-        serde_json::from_slice(&speech(1, None).message(42, true, &outgoing(2, kind))).unwrap()
+        serde_json::from_slice(&speech(1, None).message(place(1), true, &outgoing(2, kind))).unwrap()
     };
     let vote = shape("RequestVote");
     assert_eq!((&vote["type"], &vote["candidate"]), (&"election".into(), &"42".into()));
@@ -91,55 +98,81 @@ fn the_messages_of_every_algorithm_are_known_by_their_kind() {
 
 #[test]
 fn who_does_not_lead_yet_does_not_say_so() {
-    let early = speech(1, None).message(42, false, &outgoing(2, "AppendEntries"));
+    let early = speech(1, None).message(place(1), false, &outgoing(2, "AppendEntries"));
     assert_eq!(serde_json::from_slice::<Value>(&early).unwrap().get("leader"), None);
 }
 
 #[test]
 fn what_is_written_is_read() {
     let (one, two) = (speech(1, None), speech(2, None));
-    let spoken = two.read(&one.message(42, true, &outgoing(2, "PreVote"))).unwrap();
-    assert_eq!(spoken, Spoken { from: one.id, bytes: Some(vec![0, 1, 0xfe]) });
-    assert_eq!(two.read(&one.ping(two.id)), Ok(Spoken { from: one.id, bytes: None }));
+    let spoken = two.read(&one.message(place(1), true, &outgoing(2, "PreVote"))).unwrap();
+    let blank = Spoken { from: one.id, at: place(1).at, stamp: None, bytes: None };
+    assert_eq!(spoken, Spoken { bytes: Some(vec![0, 1, 0xfe]), ..blank.clone() });
+    assert_eq!(
+        two.read(&one.ping(place(1), two.id)),
+        Ok(blank.clone()),
+        "without a seal a stamp is worth nothing"
+    );
+    let secret = Some("a secret of all members");
+    let spoken = speech(2, secret).read(&speech(1, secret).ping(place(1), two.id)).unwrap();
+    assert_eq!(spoken, Spoken { stamp: place(1).stamp, ..blank });
 }
 
 #[test]
 fn what_is_not_for_us_is_not_heard() {
     let (one, two) = (speech(1, None), speech(2, None));
-    assert_eq!(speech(3, None).read(&one.ping(two.id)), Err(Unheard::NotForUs));
+    assert_eq!(speech(3, None).read(&one.ping(place(1), two.id)), Err(Unheard::NotForUs));
     let elsewhere = Speech { group: "fleet".to_string(), ..one.clone() };
-    assert_eq!(two.read(&elsewhere.ping(two.id)), Err(Unheard::NotForUs));
+    assert_eq!(two.read(&elsewhere.ping(place(1), two.id)), Err(Unheard::NotForUs));
     let faster = Speech { terms: Terms::new("raft", &Timing::LAN), ..one.clone() };
-    assert_eq!(two.read(&faster.ping(two.id)), Err(Unheard::OtherTerms(faster.terms.clone())));
-    assert_eq!(two.read(&two.ping(two.id)), Err(Unheard::NotForUs), "one's own words");
+    assert_eq!(two.read(&faster.ping(place(1), two.id)), Err(Unheard::OtherTerms(faster.terms.clone())));
+    assert_eq!(two.read(&two.ping(place(1), two.id)), Err(Unheard::NotForUs), "one's own words");
 }
 
 #[test]
-fn a_seal_is_of_one_pair_of_members_and_one_message() {
+fn a_seal_is_of_everything_that_is_read() {
     let secret = Some("a secret of all members");
     let (one, two) = (speech(1, secret), speech(2, secret));
-    let message = one.message(42, true, &outgoing(2, "PreVote"));
+    let message = one.message(place(1), true, &outgoing(2, "PreVote"));
     assert!(two.read(&message).is_ok());
     let text = String::from_utf8(message).unwrap();
-    for (from, to) in
-        [("\"0001fe\"", "\"0001ff\""), ("\"from\":1", "\"from\":3"), ("\"seal\":\"", "\"seal\":\"0")]
-    {
+    let drifts = text.replace("\"drift_permille\":", "\"drift_permille\":1");
+    assert_ne!(drifts, text);
+    assert_eq!(two.read(drifts.as_bytes()), Err(Unheard::Unsealed), "the rhythm");
+    for (from, to) in [
+        ("\"0001fe\"", "\"0001ff\""),
+        ("\"from\":1", "\"from\":3"),
+        ("\"seal\":\"", "\"seal\":\"0"),
+        ("\"type\":\"election\"", "\"type\":\"ping\""),
+        ("\"priority\":7", "\"priority\":8"),
+        ("\"term\":3", "\"term\":4"),
+        ("\"kind\":\"PreVote\"", "\"kind\":\"AppendEntries\""),
+        ("\"algorithm\":\"raft\"", "\"algorithm\":\"paxos\""),
+        ("\"at\":\"0:0000.0000.002A\"", "\"at\":\"0:0000.0000.002B\""),
+        ("\"count\":1", "\"count\":2"),
+        ("\"echo\":0", "\"echo\":1"),
+    ] {
         assert!(text.contains(from));
         assert_eq!(two.read(text.replace(from, to).as_bytes()), Err(Unheard::Unsealed), "{from}");
     }
-    assert_eq!(two.read(&speech(1, None).ping(two.id)), Err(Unheard::Unsealed));
-    assert_eq!(two.read(&speech(1, Some("another secret of others")).ping(two.id)), Err(Unheard::Unsealed));
+    assert_eq!(two.read(&speech(1, None).ping(place(1), two.id)), Err(Unheard::Unsealed));
+    let timeless = one.ping(Place { stamp: None, ..place(1) }, two.id);
+    assert_eq!(two.read(&timeless), Err(Unheard::Unsealed), "without its place");
+    assert_eq!(
+        two.read(&speech(1, Some("another secret of others")).ping(place(1), two.id)),
+        Err(Unheard::Unsealed)
+    );
 }
 
 #[test]
 fn nonsense_is_not_heard() {
     let two = speech(2, None);
-    let good = String::from_utf8(speech(1, None).message(1, true, &outgoing(2, "PreVote"))).unwrap();
+    let good = String::from_utf8(speech(1, None).message(place(1), true, &outgoing(2, "PreVote"))).unwrap();
     let odd = [
         good.replace("\"0001fe\"", "\"0001f\""),
         good.replace("\"0001fe\"", "\"0001fg\""),
         good.replace("\"from\":1", "\"from\":0"),
-        good.replace("\"baton\":1", "\"baton\":2"),
+        good.replace("\"baton\":2", "\"baton\":3"),
         good.replace("\"election\"", "\"coup\""),
         "{\"type\":\"leader\",\"leader\":\"null\",\"term\":\"xterm\"}".to_string(),
         String::new(),

@@ -171,3 +171,36 @@ async fn a_certificate_is_of_one_member() {
     assert!(matches!(opened, Err(TcpError::Certificate(error)) if error.hint.contains("`peer-4`")));
     until("all are counted", || two.counters().refused >= 3).await;
 }
+
+#[tokio::test]
+async fn names_wait_for_their_turn_to_be_looked_up_and_addresses_do_not() {
+    let mut one = member(options(1, Trust::Loopback)).await;
+    let (two, three) = (member(options(2, Trust::Loopback)).await, member(options(3, Trust::Loopback)).await);
+    // As if so many names hung.
+    let hanging = Arc::clone(&one.shared.lookups);
+    let held = hanging.acquire_many(u32::try_from(LOOKUPS_MAX).unwrap()).await.unwrap();
+    let named = Peer { id: id(2), address: format!("localhost:{}", two.local().port()) };
+    one.reach(&[named, at(&three, 3)]);
+    until("the address is dialled", || one.connected() == [id(3)]).await;
+    // The name's turn does not come, and no thread is taken for it meanwhile.
+    until("it was tried", || lock(&one.shared.links)[&id(2)].lookup.available_permits() == 0).await;
+    assert_eq!(one.connected(), [id(3)]);
+    drop(held);
+    until("the name is dialled", || one.connected() == [id(2), id(3)]).await;
+}
+
+#[tokio::test]
+async fn a_member_that_told_its_address_and_is_gone_is_not_dialled_for_ever() {
+    let mut two = member(options(2, Trust::Loopback)).await;
+    let mut me = caller(1, Trust::Loopback);
+    // Nobody is there.
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    me.advertise = gone.local_addr().unwrap().to_string();
+    drop(gone);
+    let listed = Peer { id: id(3), address: me.advertise.clone() };
+    two.reach(std::slice::from_ref(&listed));
+    let line = dialled(&two, 2, &me).await.unwrap();
+    until("it is learned", || two.addresses().len() == 2).await;
+    drop(line);
+    until("it is forgotten", || two.addresses() == [listed.clone()]).await;
+}

@@ -56,7 +56,7 @@ async fn another_version_is_told_which_one_is_spoken_and_complained_of_once() {
     until("all are counted", || two.counters().malformed == 3).await;
     let complaints = two.complaints();
     assert_eq!(complaints.len(), 1, "{complaints:?}");
-    assert!(complaints[0].contains("version 2 of the protocol is spoken there, and version 1 here"));
+    assert!(complaints[0].contains("version 3 of the protocol is spoken there, and version 2 here"));
 }
 
 #[tokio::test]

@@ -1,20 +1,25 @@
 //! A run as a picture: one lane per place, time to the right, leaderships as bars, messages as thin lines.
 
+mod key;
+
 use std::fmt::Write;
 
 use baton_election::Span;
 
+use crate::compare::seconds;
+use crate::plot::{Axis, Unit, escape};
 use crate::setup::Setup;
 use crate::timeline::{Timeline, What};
+use key::{COLOURS, draw_legend, style};
 
 /// The most messages that are drawn; of more, every so-manieth.
 const MAX_MESSAGES: usize = 4_000;
 const WIDTH: f64 = 1_600.0;
 const LEFT: f64 = 70.0;
-const TOP: f64 = 60.0;
+const TOP: f64 = 64.0;
 const LANE: f64 = 46.0;
-const COLOURS: [&str; 8] =
-    ["#2a6fdb", "#d9822b", "#2f9e6e", "#9b4dca", "#c23b5a", "#1f8a9e", "#8a6d3b", "#5a6b7b"];
+/// Numbers beside the axis of time, about.
+const TICKS: u32 = 12;
 
 /// Where things stand.
 struct Frame {
@@ -53,19 +58,21 @@ pub fn svg(setup: &Setup, timeline: &Timeline) -> String {
     let end = timeline.entries.last().map_or(1, |entry| entry.at.as_nanos());
     let frame = Frame { end, lanes: setup.places() };
     let mut out = String::new();
-    let height = frame.height() + 60.0;
+    let height = frame.height() + 40.0;
     let _ = write!(
         out,
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="system-ui, sans-serif" font-size="12">
-<rect width="100%" height="100%" fill="#ffffff"/>
-<text x="{LEFT}" y="22" font-size="15" fill="#1c2733">{}, seed {}: {} members, {} simulated</text>
-<text x="{LEFT}" y="40" fill="#5a6b7b">bars: leaderships with their tokens · red: down · grey: paused · yellow: links are cut · dotted: a fault · thin lines: messages</text>
+        r##"<svg xmlns="http://www.w3.org/2000/svg" class="run" viewBox="0 0 {WIDTH} {height}" font-family="system-ui, sans-serif" font-size="12">
+<style>{}</style>
+<rect class="paper" fill="#ffffff" width="100%" height="100%"/>
+<text class="ink" x="{LEFT}" y="22" font-size="15">{}, seed {}: {} members, {} simulated</text>
 "##,
+        style(),
         setup.algorithm,
         setup.seed,
         setup.members,
         Span::nanos(end).whole_millis()
     );
+    draw_legend(&mut out);
     draw_cuts(&mut out, &frame, timeline);
     draw_lanes(&mut out, &frame);
     draw_absences(&mut out, &frame, timeline);
@@ -82,22 +89,19 @@ fn draw_lanes(out: &mut String, frame: &Frame) {
         let right = WIDTH - 20.0;
         let _ = writeln!(
             out,
-            r##"<line x1="{LEFT}" y1="{y}" x2="{right}" y2="{y}" stroke="#d5dce3"/><text x="{}" y="{}" text-anchor="end" fill="#1c2733">{number}</text>"##,
+            r#"<line class="lane" x1="{LEFT}" y1="{y}" x2="{right}" y2="{y}"/><text class="ink" x="{}" y="{}" text-anchor="end">{number}</text>"#,
             LEFT - 10.0,
             y + 4.0
         );
     }
-    for tick in 0..=10_u64 {
-        let at = u64::try_from(u128::from(frame.end) * u128::from(tick) / 10).unwrap_or(0);
-        let (x, y) = (frame.x(at), frame.height() + 18.0);
-        let label = if frame.end > 20_000_000_000 {
-            format!("{}s", at / 1_000_000_000)
-        } else {
-            format!("{}ms", at / 1_000_000)
-        };
+    let axis = Axis::linear("time", Unit::Seconds);
+    let end = seconds(Span::nanos(frame.end));
+    for (at, label) in axis.ticks_until(end, TICKS) {
+        let x = LEFT + (WIDTH - LEFT - 20.0) * at / end.max(f64::MIN_POSITIVE);
+        let y = frame.height() + 18.0;
         let _ = writeln!(
             out,
-            r##"<line x1="{x:.1}" y1="{TOP}" x2="{x:.1}" y2="{:.1}" stroke="#eef1f4"/><text x="{x:.1}" y="{y:.1}" text-anchor="middle" fill="#5a6b7b">{label}</text>"##,
+            r#"<line class="grid" x1="{x:.1}" y1="{TOP}" x2="{x:.1}" y2="{:.1}"/><text class="quiet" x="{x:.1}" y="{y:.1}" text-anchor="middle">{label}</text>"#,
             frame.height()
         );
     }
@@ -117,7 +121,7 @@ fn draw_cuts(out: &mut String, frame: &Frame, timeline: &Timeline) {
                 let width = (frame.x(at) - x).max(0.5);
                 let _ = writeln!(
                     out,
-                    r##"<rect x="{x:.1}" y="{TOP}" width="{width:.1}" height="{height:.1}" fill="#fff3c4"/>"##
+                    r#"<rect class="cut" x="{x:.1}" y="{TOP}" width="{width:.1}" height="{height:.1}"/>"#
                 );
                 cut_at = None;
             }
@@ -134,10 +138,14 @@ fn draw_absences(out: &mut String, frame: &Frame, timeline: &Timeline) {
         for entry in mine {
             let at = entry.at.as_nanos();
             match &entry.what {
-                What::Crashed => down = Some(at),
-                What::Started(_) => close(out, frame, place, &mut down, at, "#e8a0a0"),
+                What::Crashed => {
+                    // Who dies in a pause does not go on.
+                    close(out, frame, place, &mut paused, at, "still");
+                    down = Some(at);
+                }
+                What::Started(_) => close(out, frame, place, &mut down, at, "down"),
                 What::Paused => paused = Some(at),
-                What::Resumed => close(out, frame, place, &mut paused, at, "#c9ced4"),
+                What::Resumed => close(out, frame, place, &mut paused, at, "still"),
                 What::Fault(_)
                 | What::Links { .. }
                 | What::Sent { .. }
@@ -152,18 +160,18 @@ fn draw_absences(out: &mut String, frame: &Frame, timeline: &Timeline) {
                 | What::Broken(_) => {}
             }
         }
-        close(out, frame, place, &mut down, frame.end, "#e8a0a0");
-        close(out, frame, place, &mut paused, frame.end, "#c9ced4");
+        close(out, frame, place, &mut down, frame.end, "down");
+        close(out, frame, place, &mut paused, frame.end, "still");
     }
 }
 
-fn close(out: &mut String, frame: &Frame, place: usize, from: &mut Option<u64>, to: u64, colour: &str) {
+fn close(out: &mut String, frame: &Frame, place: usize, from: &mut Option<u64>, to: u64, class: &str) {
     let Some(from) = from.take() else { return };
     let (x, y) = (frame.x(from), frame.y(place) - 12.0);
     let width = (frame.x(to) - x).max(1.0);
     let _ = writeln!(
         out,
-        r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="24" fill="{colour}" opacity="0.7"/>"#
+        r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="24" opacity="0.7"/>"#
     );
 }
 
@@ -182,10 +190,10 @@ fn draw_messages(out: &mut String, frame: &Frame, timeline: &Timeline) {
             // What is lost ends on the way.
             y2 = y1 + (y2 - y1) * 0.3;
         }
-        let colour = if arrives.is_none() { "#c23b5a" } else { "#7f8c99" };
+        let class = if arrives.is_none() { "lost" } else { "message" };
         let _ = writeln!(
             out,
-            r#"<line x1="{:.1}" y1="{y1:.1}" x2="{:.1}" y2="{y2:.1}" stroke="{colour}" stroke-width="0.4" opacity="0.45"><title>{kind}</title></line>"#,
+            r#"<line class="{class}" x1="{:.1}" y1="{y1:.1}" x2="{:.1}" y2="{y2:.1}" stroke-width="0.4" opacity="0.45"><title>{kind}</title></line>"#,
             frame.x(at),
             frame.x(arrives_at)
         );
@@ -224,10 +232,10 @@ fn draw_leaderships(out: &mut String, frame: &Frame, timeline: &Timeline) {
     for bar in bars {
         let (x, y) = (frame.x(bar.from), frame.y(usize::from(bar.place)) - 9.0);
         let width = (frame.x(bar.until) - x).max(1.5);
-        let colour = COLOURS[usize::from(bar.place) % COLOURS.len()];
+        let (class, ..) = COLOURS[usize::from(bar.place) % COLOURS.len()];
         let _ = writeln!(
             out,
-            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="18" rx="3" fill="{colour}" opacity="0.9"><title>token {}, work {}</title></rect>"#,
+            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="18" rx="3"><title>term {}, work {}</title></rect>"#,
             bar.term, bar.number
         );
         if width > 26.0 {
@@ -250,10 +258,10 @@ fn set_end(bars: &mut [Bar], number: u64, until: u64) {
 
 fn draw_faults(out: &mut String, frame: &Frame, timeline: &Timeline) {
     for entry in &timeline.entries {
-        let (colour, width, text) = match &entry.what {
-            What::Fault(text) => ("#d9822b", 0.8, text.as_str()),
-            What::Healed => ("#2f9e6e", 2.0, "healed"),
-            What::Broken(text) => ("#c23b5a", 2.5, text.as_str()),
+        let (class, width, text) = match &entry.what {
+            What::Fault(text) => ("fault", 0.8, text.as_str()),
+            What::Healed => ("healed", 2.0, "all faults have ended"),
+            What::Broken(text) => ("broken", 2.5, text.as_str()),
             What::Links { .. }
             | What::Started(_)
             | What::Crashed
@@ -271,14 +279,55 @@ fn draw_faults(out: &mut String, frame: &Frame, timeline: &Timeline) {
         let x = frame.x(entry.at.as_nanos());
         let _ = writeln!(
             out,
-            r#"<line x1="{x:.1}" y1="{:.1}" x2="{x:.1}" y2="{:.1}" stroke="{colour}" stroke-width="{width}" stroke-dasharray="2 3"><title>{}</title></line>"#,
+            r#"<line class="{class}" x1="{x:.1}" y1="{:.1}" x2="{x:.1}" y2="{:.1}" stroke-width="{width}" stroke-dasharray="2 3"><title>{}</title></line>"#,
             TOP - 8.0,
             frame.height() + 4.0,
-            escaped(text)
+            escape(text)
         );
     }
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+#[cfg(test)]
+mod tests {
+    use baton_peer::Timing;
+
+    use super::*;
+    use crate::Algorithm;
+
+    fn seen(whats: &[(u64, What)]) -> String {
+        let mut timeline = Timeline::default();
+        for (second, what) in whats {
+            timeline.push(second * 1_000_000_000, Some(0), what.clone());
+        }
+        svg(&Setup::quiet(Algorithm::Bully, 1, Timing::AGENTS), &timeline)
+    }
+
+    #[test]
+    fn who_dies_in_a_pause_is_down_and_no_longer_paused() {
+        let picture = seen(&[
+            (10, What::Paused),
+            (20, What::Crashed),
+            (30, What::Started("again")),
+            (200, What::Healed),
+        ]);
+        // From 70 to 1580 for 200 s: the pause is 75 pixels wide, and so is the time that it was down.
+        for (class, x) in [("still", "145.5"), ("down", "221.0")] {
+            let bar = format!(r#"<rect class="{class}" x="{x}" y="75.0" width="75.5""#);
+            assert!(picture.contains(&bar), "{bar}\n{picture}");
+        }
+    }
+
+    #[test]
+    fn time_is_written_in_round_numbers_and_what_is_drawn_stands_in_the_legend() {
+        let picture = seen(&[(1, What::Paused), (215, What::Healed)]);
+        for label in [">30s<", ">1min<", ">3.5min<"] {
+            assert!(picture.contains(label), "{label}\n{picture}");
+        }
+        let drawn = ["p0", "down", "still", "cut", "message", "lost", "fault", "healed", "broken"];
+        let legend = &picture[..picture.find(">1<").unwrap_or(picture.len())];
+        for class in drawn {
+            assert!(legend.contains(&format!(r#"class="{class}""#)), "{class}");
+        }
+        assert!(picture.contains("prefers-color-scheme:dark"));
+    }
 }

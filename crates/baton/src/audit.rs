@@ -1,0 +1,216 @@
+//! What operators did, as it stands in the store: read, and verified.
+//!
+//! The record of an election, of the store itself and of its access tokens each remembers its last act whole; those before it stand in a log
+//! beside it, in parts of bounded size that nobody shortens. Assumes what [`baton_election::audit`] assumes.
+
+use std::collections::BTreeSet;
+
+use baton_election::audit::{self, Book, Entry, Fault, Head, Verdict};
+use baton_election::log::Log;
+use baton_election::operator::PublicKey;
+use baton_election::{ElectionName, Refusal};
+use baton_store::{Clock, Key, Record, StoreError};
+
+use crate::backoff::Patience;
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::local::{Local, Step};
+use crate::there::insist;
+
+/// After so many parts that are not there it is not looked for more: a count that somebody made up keeps nobody busy. What is missing is
+/// told all the same, as the act before the one that is there.
+const MAX_MISSING: usize = 64;
+/// How often a book is read that grows meanwhile.
+const MAX_LOOKS: usize = 4;
+
+impl Local {
+    /// Puts an act into its log, once.
+    pub(crate) async fn record_act(&self, book: Book, entry: &Entry) -> Result<(), Error> {
+        let key = Key::Audit(book, Entry::part(entry.number));
+        Box::pin(self.change(&key, Patience::default(), |look| {
+            let log = match look.record {
+                Some(Record::Audit(log)) => log.clone(),
+                Some(_) | None => Log::default(),
+            };
+            Ok(match audit::appended(&log, entry) {
+                None => Step::Done(()),
+                Some(longer) => Step::Write(Record::Audit(longer), Clock::Keep, ()),
+            })
+        }))
+        .await
+    }
+}
+
+/// Everybody who was an operator of the store: one who was removed may have ordered something before. None if some orders were carried out by a Baton that kept no
+/// log: whom those made an operator nobody knows.
+fn store_operators(head: &Head, logged: &[Entry]) -> Option<BTreeSet<PublicKey>> {
+    let first = audit::first(head, logged);
+    let is_whole = first.map_or(head.count == 0, |first| first == 1);
+    is_whole.then(|| audit::operators(head, logged))
+}
+
+/// The act that is no longer shown by a record once `next` stands in its place, and where it belongs.
+pub(crate) fn pushed_out<'a>(key: &Key, old: Option<&'a Record>, next: &Record) -> Option<(Book, &'a Entry)> {
+    let replaced = |old: Option<&'a std::sync::Arc<Entry>>, new: Option<&std::sync::Arc<Entry>>| {
+        let hash = new.map(|new| new.hash);
+        old.map(|old| &**old).filter(|old| Some(old.hash) != hash)
+    };
+    match (key, old?, next) {
+        (Key::Election(election), Record::Election(old), Record::Election(next)) => {
+            Some((Book::Election(election.clone()), old.pushes_out_act(next)?))
+        }
+        (Key::Store, Record::Store(old), Record::Store(next)) => {
+            Some((Book::Store, replaced(old.last_order.as_ref(), next.last_order.as_ref())?))
+        }
+        (Key::Tokens, Record::Tokens(old), Record::Tokens(next)) => {
+            Some((Book::Tokens, replaced(old.last_order.as_ref(), next.last_order.as_ref())?))
+        }
+        (_, _, _) => None,
+    }
+}
+
+impl Coordinator {
+    /// Puts an act into the log of an election, once. Whoever swaps documents by itself does this before the swap that pushes it out.
+    pub async fn keep_act(&self, election: &ElectionName, act: &Entry) -> Result<(), Error> {
+        self.local.record_act(Book::Election(election.clone()), act).await
+    }
+
+    /// What operators did, the oldest first; at most `limit` of the newest.
+    pub async fn audit(&self, book: &Book, limit: usize) -> Result<Vec<Entry>, Error> {
+        if let (Book::Tokens, Some(decider)) = (book, self.store().decider()) {
+            return Ok(insist(self.patience, || decider.audit_tokens(limit)).await?.entries);
+        }
+        // The record first: what it does not show stands in the log by then.
+        let head = self.head(book).await?;
+        let mut entries: Vec<Entry> = head.last.iter().cloned().collect();
+        let (mut part, mut missing) = (Some(Entry::part(head.count)), 0);
+        while let Some(number) = part.filter(|_| entries.len() < limit && missing < MAX_MISSING) {
+            let mut logged = self.logged(book, number).await?;
+            missing = if logged.is_empty() { missing + 1 } else { 0 };
+            logged.retain(|entry| !entries.contains(entry));
+            logged.extend(entries);
+            entries = logged;
+            part = number.checked_sub(1);
+        }
+        let surplus = entries.len().saturating_sub(limit);
+        Ok(entries.split_off(surplus))
+    }
+
+    /// Looks at all of it: whether each entry is as it was written and signed, and none is missing. Of its access tokens a server
+    /// tells what it found itself, since it shows nobody the hashes that those orders are signed over.
+    pub async fn verify_audit(&self, book: &Book) -> Result<Verdict, Error> {
+        if let (Book::Tokens, Some(decider)) = (book, self.store().decider()) {
+            return Ok(insist(self.patience, || decider.audit_tokens(0)).await?.verdict);
+        }
+        let info = self.local.fresh_info(self.patience, false).await?;
+        let (head, logged, broken) = match self.book_at_rest(book).await {
+            Err(Error::Refused(refusal @ Refusal::UnknownElection { .. })) => {
+                return self.orphaned(book).await?.ok_or(Error::Refused(refusal));
+            }
+            read => read?,
+        };
+        let operators = match book {
+            Book::Election(_) => Some(audit::operators(&head, &logged)),
+            Book::Store => store_operators(&head, &logged),
+            Book::Tokens => {
+                let (head, logged, _) = self.book_at_rest(&Book::Store).await?;
+                store_operators(&head, &logged)
+            }
+        };
+        let mut verdict = audit::verify(book, info.id, &head, &logged, operators.as_ref());
+        verdict.faults.splice(0..0, broken);
+        Ok(verdict)
+    }
+
+    /// What is to be said of the log of an election whose record is gone; none if there is no such log. Its first part tells.
+    async fn orphaned(&self, book: &Book) -> Result<Option<Verdict>, Error> {
+        let logged = self.logged(book, 0).await?;
+        if logged.is_empty() {
+            return Ok(None);
+        }
+        let why =
+            "the election's record is gone, and with it the last act; those before are in the log still";
+        Ok(Some(Verdict {
+            acts: logged.len(),
+            first: logged.iter().map(|entry| entry.number).min(),
+            head: None,
+            faults: vec![Fault { number: None, why: why.to_string() }],
+        }))
+    }
+
+    /// All of a book as it was at one moment: what is done while it is read would otherwise look as if it had been put in.
+    async fn book_at_rest(&self, book: &Book) -> Result<(Head, Vec<Entry>, Vec<Fault>), Error> {
+        let mut looks = 1;
+        loop {
+            let (head, mut logged, broken) = self.whole_book(book).await?;
+            let after = self.head(book).await?;
+            if after == head {
+                return Ok((head, logged, broken));
+            }
+            if looks == MAX_LOOKS {
+                // It never rests. Whoever put an older record in the place of this one did not do so between the two looks, which saw it move on.
+                audit::without_later(&head, &mut logged, after.count);
+                return Ok((head, logged, broken));
+            }
+            looks += 1;
+        }
+    }
+
+    /// The same, as it is read. A part that is no longer what a Baton wrote is a fault, and does not hide the others.
+    async fn whole_book(&self, book: &Book) -> Result<(Head, Vec<Entry>, Vec<Fault>), Error> {
+        let head = self.head(book).await?;
+        let (mut logged, mut broken) = (Vec::new(), Vec::new());
+        let mut missing = 0;
+        for part in (0..=Entry::part(head.count)).rev() {
+            match self.logged(book, part).await {
+                Ok(entries) => {
+                    missing = if entries.is_empty() { missing + 1 } else { 0 };
+                    logged.extend(entries);
+                }
+                Err(Error::Store(StoreError::Corrupt { place, why, .. })) => {
+                    let number = Some((part * audit::AUDIT_PART).max(1));
+                    broken
+                        .push(Fault { number, why: format!("from here on, {place} cannot be read: {why}") });
+                }
+                Err(error) => return Err(error),
+            }
+            if missing >= MAX_MISSING {
+                break;
+            }
+        }
+        // Between two steps of an act it stands in both places.
+        logged.retain(|entry| head.last.as_ref() != Some(entry));
+        Ok((head, logged, broken))
+    }
+
+    async fn logged(&self, book: &Book, part: u64) -> Result<Vec<Entry>, Error> {
+        match self.local.store.read(&Key::Audit(book.clone(), part)).await?.found {
+            Some((Record::Audit(log), _)) => Ok(log.entries),
+            Some(_) | None => Ok(Vec::new()),
+        }
+    }
+
+    /// What the record itself says of its acts.
+    async fn head(&self, book: &Book) -> Result<Head, Error> {
+        match book {
+            Book::Election(election) => {
+                let document = self.view(election).await?.document;
+                let unknown = || Refusal::UnknownElection { election: election.to_string() };
+                let document = document.ok_or_else(unknown)?;
+                let last = document.last_act.as_ref().and_then(|last| last.entry.clone());
+                Ok(Head { count: document.acts, last, operators: document.operator_keys.to_vec() })
+            }
+            Book::Store => {
+                let info = self.local.fresh_info(self.patience, false).await?;
+                let last = info.last_order.as_deref().cloned();
+                Ok(Head { count: info.orders, last, operators: info.operator_keys.clone() })
+            }
+            Book::Tokens => {
+                let tokens = self.known_tokens().await?;
+                let last = tokens.last_order.as_deref().cloned();
+                let count = last.as_ref().map_or(tokens.orders, |last: &Entry| last.number);
+                Ok(Head { count, last, operators: Vec::new() })
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What a checkpoint covers beside itself, looked at: files, folders, working trees of git.
+//!
+//! Assumes that the places are on this machine. Guarantees that nothing is followed, opened or run that could block or lead elsewhere: a symbolic link is
+//! taken by its text, a pipe or device by its name; that what cannot be read, or is being written whenever it is read, is listed as such
+//! and not passed over; and that no more than [`MAX_PATHS`] paths and [`MAX_BYTES`] bytes are looked at. A folder that is the top of a working tree of git is known by its
+//! commit and what differs from that, without what git ignores. Folders named `.git` and `.baton` are left out. Does not guarantee one moment for all
+//! of it: what is written while this looks is seen before or after.
+
+mod git;
+mod scan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use baton_election::ContentHash;
+pub use baton_election::covers::{Covers, Differences, Manifest, Print, Root};
+use baton_election::covers::{Found, MAX_ROOTS, named};
+
+use scan::Meter;
+
+/// The most paths that one checkpoint covers.
+pub const MAX_PATHS: u64 = 20_000;
+/// The most bytes that are hashed for one checkpoint.
+pub const MAX_BYTES: u64 = 2 << 30;
+
+/// Why something cannot be covered, or not be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CoversError {
+    /// A place cannot be looked at.
+    #[error("cannot look at {path}: {why}")]
+    Place {
+        /// Which.
+        path: String,
+        /// Why.
+        why: io::Error,
+    },
+    /// There is more than is looked at.
+    #[error(
+        "there is more below {path} than a checkpoint covers: at most {MAX_PATHS} paths and {MAX_BYTES} bytes"
+    )]
+    TooMuch {
+        /// Where the bound was reached.
+        path: String,
+    },
+    /// Too many places are named.
+    #[error("{0} places; a checkpoint covers at most {MAX_ROOTS}")]
+    TooMany(usize),
+    /// `git` failed.
+    #[error("git failed in {path}: {why}")]
+    Git {
+        /// Where.
+        path: String,
+        /// What it said.
+        why: String,
+    },
+    /// What a manifest refers to is not there, or not what it was.
+    #[error("the manifest at {location} {why}")]
+    Manifest {
+        /// Where it should be.
+        location: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// What was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// How many bytes were hashed.
+    pub bytes: u64,
+}
+
+impl Looked {
+    /// As a checkpoint has it: with the manifest in it if that takes no more than `room` bytes, else with where it was put by `keep`, which is
+    /// given its text and hash.
+    pub fn covers<E>(
+        self,
+        room: usize,
+        keep: impl FnOnce(&str, ContentHash) -> Result<String, E>,
+    ) -> Result<Covers, E> {
+        let text = self.manifest.text();
+        let sha256 = ContentHash::of(text.as_bytes());
+        let (paths, bytes) = (self.manifest.paths(), self.bytes);
+        if text.len() <= room {
+            return Ok(Covers { sha256, paths, bytes, manifest: Some(self.manifest), location: None });
+        }
+        let location = Some(keep(&text, sha256)?);
+        Ok(Covers { sha256, paths, bytes, manifest: None, location })
+    }
+}
+
+/// Looks at places, to cover them. Blocks.
+pub fn look(places: &[PathBuf]) -> Result<Looked, CoversError> {
+    if places.len() > MAX_ROOTS {
+        return Err(CoversError::TooMany(places.len()));
+    }
+    let mut meter = Meter::default();
+    let mut roots = Vec::with_capacity(places.len());
+    for place in places {
+        let failed = |why| CoversError::Place { path: place.display().to_string(), why };
+        let real = std::fs::canonicalize(place).map_err(failed)?;
+        let commit = git::commit_of(&real)?;
+        let entries = match &commit {
+            Some(commit) => differing(&real, commit, &BTreeMap::new(), &mut meter)?.entries,
+            None => scan::all_below(&real, &mut meter)?,
+        };
+        roots.push(Root { path: scan::text_of(&real), commit, entries });
+    }
+    Ok(Looked { manifest: Manifest { roots }, bytes: meter.bytes() })
+}
+
+/// What is no longer as a checkpoint says. Blocks.
+pub fn compare(covers: &Covers) -> Result<Differences, CoversError> {
+    let read;
+    let manifest = match (&covers.manifest, &covers.location) {
+        (Some(manifest), _) => manifest,
+        (None, location) => {
+            read = read_manifest(location.as_deref().unwrap_or_default(), covers.sha256)?;
+            &read
+        }
+    };
+    let (mut meter, mut all) = (Meter::default(), Differences::default());
+    for root in &manifest.roots {
+        let real = scan::path_of(&root.path);
+        if std::fs::symlink_metadata(&real).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            all.removed.push(root.path.clone());
+            continue;
+        }
+        let found = match &root.commit {
+            None => scan::all_below(&real, &mut meter)
+                .map(|entries| Found { entries, in_commit: BTreeSet::new() }),
+            Some(commit) => differing(&real, commit, &root.entries, &mut meter),
+        };
+        match found {
+            Ok(found) => all.add(root, &found),
+            // One place that cannot be compared hides nothing about the others.
+            Err(error) => all.unknown.push(format!("{} ({error})", named(&root.path, ""))),
+        }
+    }
+    Ok(all)
+}
+
+/// What differs from a commit, and what is at the paths that a manifest lists.
+fn differing(
+    top: &Path,
+    commit: &str,
+    listed: &BTreeMap<String, Print>,
+    meter: &mut Meter,
+) -> Result<Found, CoversError> {
+    let mut found = Found::default();
+    for (path, in_commit) in git::differing(top, commit)? {
+        let print = scan::print_of(&top.join(scan::path_of(&path)), meter)?;
+        if in_commit {
+            found.in_commit.insert(path.clone());
+        }
+        found.entries.insert(path, print);
+    }
+    for path in listed.keys() {
+        if !found.entries.contains_key(path) {
+            let print = scan::print_of(&top.join(scan::path_of(path)), meter)?;
+            found.entries.insert(path.clone(), print);
+        }
+    }
+    Ok(found)
+}
+
+fn read_manifest(location: &str, sha256: ContentHash) -> Result<Manifest, CoversError> {
+    let refused = |why: String| CoversError::Manifest { location: location.to_string(), why };
+    let text = std::fs::read(location).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    if ContentHash::of(&text) != sha256 {
+        return Err(refused("is not the one that the checkpoint was written with".to_string()));
+    }
+    serde_json::from_slice(&text).map_err(|error| refused(format!("is none: {error}")))
+}

@@ -1,0 +1,218 @@
+//! Files and folders as they are.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use baton_election::covers::Print;
+use baton_election::{ContentHash, ContentHasher};
+use rustix::fs::OFlags;
+
+use super::{CoversError, MAX_BYTES, MAX_PATHS};
+
+/// How often a file is read that is written meanwhile.
+const TRIES: usize = 3;
+/// What changes without being work: git's own folder, and that of a store.
+const LEFT_OUT: [&str; 2] = [".git", ".baton"];
+
+/// How much was looked at.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    paths: u64,
+    bytes: u64,
+}
+
+impl Meter {
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn path(&mut self, path: &Path) -> Result<(), CoversError> {
+        self.paths += 1;
+        self.check(path)
+    }
+
+    fn check(&self, path: &Path) -> Result<(), CoversError> {
+        if self.paths > MAX_PATHS || self.bytes > MAX_BYTES {
+            return Err(CoversError::TooMuch { path: path.display().to_string() });
+        }
+        Ok(())
+    }
+}
+
+/// Everything below a folder by its path; of a file, itself under an empty one.
+pub(super) fn all_below(root: &Path, meter: &mut Meter) -> Result<BTreeMap<String, Print>, CoversError> {
+    let mut entries = BTreeMap::new();
+    // A link that took the place of a folder is not followed.
+    if !std::fs::symlink_metadata(root).is_ok_and(|about| about.is_dir()) {
+        entries.insert(String::new(), print_of(root, meter)?);
+        return Ok(entries);
+    }
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let Ok(inside) = std::fs::read_dir(root.join(&folder)) else {
+            meter.path(root)?;
+            entries.insert(text_of(&folder), Print::Unreadable);
+            continue;
+        };
+        for entry in inside {
+            let Ok(entry) = entry else {
+                entries.insert(text_of(&folder), Print::Unreadable);
+                break;
+            };
+            if is_left_out(&entry.file_name()) {
+                continue;
+            }
+            let path = folder.join(entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                // Folders count, too: a tree of nothing else ends all the same.
+                meter.path(root)?;
+                folders.push(path);
+            } else {
+                entries.insert(text_of(&path), print_of(&root.join(&path), meter)?);
+            }
+        }
+    }
+    Ok(entries)
+}
+
+pub(super) fn is_left_out(name: &OsStr) -> bool {
+    LEFT_OUT.iter().any(|left_out| name == *left_out)
+}
+
+/// What is at a path.
+pub(super) fn print_of(path: &Path, meter: &mut Meter) -> Result<Print, CoversError> {
+    meter.path(path)?;
+    let about = match std::fs::symlink_metadata(path) {
+        Ok(about) => about,
+        Err(error) if is_absent(&error) => return Ok(Print::Absent),
+        Err(_) => return Ok(Print::Unreadable),
+    };
+    if about.is_symlink() {
+        return Ok(std::fs::read_link(path).map_or(Print::Unreadable, |target| Print::Link(text_of(&target))));
+    }
+    if !about.is_file() {
+        return Ok(Print::Other);
+    }
+    for _ in 0..TRIES {
+        match hash(path, meter) {
+            Ok(Some((hash, true))) => return Ok(Print::Program(hash)),
+            Ok(Some((hash, false))) => return Ok(Print::File(hash)),
+            Ok(None) => {}
+            Err(Stopped::Bound(error)) => return Err(error),
+            Err(Stopped::Failed(error)) if is_absent(&error) => return Ok(Print::Absent),
+            Err(Stopped::Failed(_)) => return Ok(Print::Unreadable),
+        }
+    }
+    Ok(Print::Unsteady)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+enum Stopped {
+    Bound(CoversError),
+    Failed(io::Error),
+}
+
+/// The hash of a file, and whether it is a program; none if it was written meanwhile.
+fn hash(path: &Path, meter: &mut Meter) -> Result<Option<(ContentHash, bool)>, Stopped> {
+    let failed = Stopped::Failed;
+    // Whatever took its place since it was looked at neither leads elsewhere nor keeps this waiting.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let flags = i32::try_from(flags).map_err(|error| failed(io::Error::other(error)))?;
+    let mut file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let before = file.metadata().map_err(failed)?;
+    if !before.is_file() {
+        return Ok(None);
+    }
+    if meter.bytes.saturating_add(before.len()) > MAX_BYTES {
+        return Err(Stopped::Bound(CoversError::TooMuch { path: path.display().to_string() }));
+    }
+    let (mut hasher, mut part, mut length) = (ContentHasher::default(), vec![0; 64 * 1024], 0_u64);
+    loop {
+        let read = file.read(&mut part).map_err(failed)?;
+        if read == 0 {
+            break;
+        }
+        hasher.update(&part[..read]);
+        length += read as u64;
+        meter.bytes += read as u64;
+        meter.check(path).map_err(Stopped::Bound)?;
+    }
+    let after = file.metadata().map_err(failed)?;
+    let steady = same(&before, &after) && length == after.len();
+    Ok(steady.then(|| (hasher.finish(), after.mode() & 0o111 != 0)))
+}
+
+/// Whether nothing was written between two looks at a file.
+fn same(before: &Metadata, after: &Metadata) -> bool {
+    let marks = |about: &Metadata| {
+        (about.len(), about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec())
+    };
+    marks(before) == marks(after)
+}
+
+/// A path as text, no two paths as the same one: what is no UTF-8 is written as `\xNN`, and a backslash as two.
+pub(super) fn text_of(path: &Path) -> String {
+    text_of_bytes(path.as_os_str().as_bytes())
+}
+
+pub(super) fn text_of_bytes(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(&chunk.valid().replace('\\', "\\\\"));
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+/// The path that such a text stands for.
+pub(super) fn path_of(text: &str) -> PathBuf {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let byte = after.strip_prefix(b"x").and_then(|after| after.get(..2));
+        let byte = byte.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        match (first, byte) {
+            (b'\\', Some(byte)) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            (b'\\', None) => {
+                bytes.push(b'\\');
+                rest = after.strip_prefix(b"\\").unwrap_or(after);
+            }
+            (first, _) => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(OsStr::from_bytes(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_paths_have_the_same_text() {
+        for bytes in
+            [&b"plain/file"[..], b"back\\slash", b"\\x41", b"\xff\xfe/ok", b"\\\\", b"", "ü\\".as_bytes()]
+        {
+            let path = Path::new(OsStr::from_bytes(bytes));
+            assert_eq!(path_of(&text_of(path)), path, "{bytes:?}");
+        }
+        assert_ne!(
+            text_of(Path::new(OsStr::from_bytes(b"\x41\\x41"))),
+            text_of(Path::new(OsStr::from_bytes(b"AA")))
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! `baton alerts`: see what is wrong with elections, as a server sees it.
+
+use baton::Error;
+use baton::election::time::Span;
+use baton::store::Access;
+use baton::store::alerts::Alert;
+use clap::Args;
+use serde_json::json;
+
+use crate::context::{Context, Global};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome, table};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  baton alerts --store http://127.0.0.1:7420
+
+Exits 0 whether there are alerts or not. A server looks once a second for elections without a leader, changes of leader that are too \
+many or too slow, two who say that they lead, too many candidates, and followers that do not answer; see `baton serve --help` \
+for the thresholds. Webhooks are told when an alert begins and ends.")]
+pub(crate) struct Alerts {}
+
+impl Alerts {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Read).await?;
+        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+        let told = context.coordinator.alerts().await.map_err(fail)?;
+        let output = &context.output;
+        if output.json {
+            for alert in &told.alerts {
+                output.line(&json!(alert).to_string())?;
+            }
+            return Ok(Exit::Done);
+        }
+        if told.alerts.is_empty() {
+            output.talk(&format!("nothing is wrong at {}", context.coordinator.store().location()));
+            return Ok(Exit::Done);
+        }
+        let rows: Vec<Vec<String>> = told.alerts.iter().map(row).collect();
+        output.line(&table(&["ALERT", "SEVERITY", "ELECTION", "SINCE", "WHAT", "DO"], &rows))?;
+        if told.more > 0 {
+            output.talk(&format!("and {} more", told.more));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn row(alert: &Alert) -> Vec<String> {
+    vec![
+        alert.alert.to_string(),
+        alert.severity.to_string(),
+        alert.election.to_string(),
+        format!("{} ago", Span::secs(alert.age_ms / 1_000)),
+        alert.what.clone(),
+        format!("{}; {}", alert.hint, alert.runbook),
+    ]
+}

@@ -1,0 +1,276 @@
+//! `baton audit`: see what operators did; verify that nothing of it was changed.
+
+use baton::Error;
+use baton::election::audit::{Book, Entry, Ordered, Verdict};
+use baton::election::operator::{Act, PublicKey};
+use baton::election::tokens::TokenChange;
+use baton::election::{ContentHash, ElectionName};
+use baton::store::{Access, StoreError};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::context::{Context, Global};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome, clean, table};
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "\
+Examples:
+  baton audit                          everything: the store, its tokens, all elections
+  baton audit refactor-auth            one election
+  baton audit --json | jq .ordered     with the orders as they were signed
+  baton audit verify                   is it whole? exits 1 and says where if not
+
+Every act of an operator is kept for ever, with its signature, in a chain in which each entry has the hash of the one before. `verify` \
+prints the hash of the last: note it down, and give it to --head later.")]
+pub(crate) struct Audit {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Which election [default: everything]
+    election: Option<ElectionName>,
+    /// How many of the newest
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Look at every entry, its signature and the chain
+    Verify {
+        /// Which election [default: everything]
+        election: Option<ElectionName>,
+        /// A hash that was noted down: it must be in one of the chains. May be given for each book
+        #[arg(long = "head", value_name = "HASH")]
+        heads: Vec<ContentHash>,
+    },
+}
+
+impl Audit {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Read).await?;
+        let outcome = match &self.what {
+            None => show(&context, self.election.as_ref(), self.limit).await,
+            Some(What::Verify { election, heads }) => verify(&context, election.as_ref(), heads).await,
+        };
+        context.remember();
+        outcome
+    }
+}
+
+/// The books that are meant. What one may not see is left out, and said.
+async fn books(context: &Context, election: Option<&ElectionName>) -> Result<Vec<Book>, Failure> {
+    if let Some(election) = election {
+        return Ok(vec![Book::Election(election.clone())]);
+    }
+    let elections = context.coordinator.elections().await.map_err(|error| fail(&error))?;
+    Ok([Book::Store, Book::Tokens].into_iter().chain(elections.into_iter().map(Book::Election)).collect())
+}
+
+fn fail(error: &Error) -> Failure {
+    Failure::from_error(error, Speaker::Guard)
+}
+
+/// Whether this user may not see a book, though it may see others.
+fn is_barred(book: &Book, error: &Error) -> bool {
+    matches!(book, Book::Store | Book::Tokens) && matches!(error, Error::Store(StoreError::Refused { .. }))
+}
+
+async fn show(context: &Context, election: Option<&ElectionName>, limit: usize) -> Outcome {
+    let mut all: Vec<(Book, Entry)> = Vec::new();
+    for book in books(context, election).await? {
+        match context.coordinator.audit(&book, limit).await {
+            Ok(entries) => all.extend(entries.into_iter().map(|entry| (book.clone(), entry))),
+            Err(error) if is_barred(&book, &error) => {
+                context.output.talk(&format!("{book} is left out: {error}"));
+            }
+            Err(error) => return Err(fail(&error)),
+        }
+    }
+    all.sort_by_key(|(_, entry)| entry.at);
+    let all = all.split_off(all.len().saturating_sub(limit));
+    if context.output.json {
+        for (book, entry) in &all {
+            let mut data = serde_json::to_value(entry).unwrap_or(Value::Null);
+            data["book"] = json!(book.to_string());
+            data["by"] = json!(entry.ordered.by());
+            context.output.line(&data.to_string())?;
+        }
+        return Ok(Exit::Done);
+    }
+    if all.is_empty() {
+        context.output.talk("no operator has done anything");
+        return Ok(Exit::Done);
+    }
+    let rows: Vec<Vec<String>> = all.iter().map(|(book, entry)| row(book, entry)).collect();
+    context.output.line(&table(&["AT", "OF", "NO", "BY", "ACT", "ENDED"], &rows))?;
+    Ok(Exit::Done)
+}
+
+fn row(book: &Book, entry: &Entry) -> Vec<String> {
+    let mut by = short(entry.ordered.by());
+    if !entry.with.is_empty() {
+        by.push_str(&format!(" +{}", entry.with.len()));
+    }
+    vec![
+        entry.at.to_string(),
+        book.to_string(),
+        entry.number.to_string(),
+        by,
+        order_line(&entry.ordered),
+        entry.ended.as_ref().map_or("-".to_string(), ToString::to_string),
+    ]
+}
+
+async fn verify(context: &Context, election: Option<&ElectionName>, heads: &[ContentHash]) -> Outcome {
+    let (mut broken, mut missing) = (0_usize, heads.to_vec());
+    for book in books(context, election).await? {
+        let verdict = match context.coordinator.verify_audit(&book).await {
+            Ok(verdict) => verdict,
+            Err(error) if is_barred(&book, &error) => {
+                context.output.talk(&format!("{book} is left out: {error}"));
+                continue;
+            }
+            // What is wrong with one record says nothing of the others.
+            Err(Error::Store(error)) if !error.is_passing() => unreadable(&error),
+            Err(error) => return Err(fail(&error)),
+        };
+        let faults: Vec<(Option<u64>, String)> =
+            verdict.faults.iter().map(|fault| (fault.number, fault.why.clone())).collect();
+        if !missing.is_empty() {
+            let all = context.coordinator.audit(&book, usize::MAX).await.unwrap_or_default();
+            missing.retain(|head| all.iter().all(|entry| entry.hash != *head));
+        }
+        broken += usize::from(!faults.is_empty());
+        if verdict.acts > 0 || !faults.is_empty() {
+            tell(context, &book, &verdict, &faults)?;
+        }
+    }
+    for head in &missing {
+        let text = format!("NOT WHOLE: no book has an act with the hash {head}");
+        context.output.say(&json!({"head": head, "whole": false}), &text)?;
+    }
+    if broken == 0 && !missing.is_empty() {
+        return Err(Failure::new(
+            Exit::Error,
+            "audit",
+            "the audit log is not whole: an act that was noted down is gone",
+            "compare with a copy that you trust; what one may not see is not looked at",
+        ));
+    }
+    if broken > 0 {
+        return Err(Failure::new(
+            Exit::Error,
+            "audit",
+            format!(
+                "the audit log is not whole: {broken} {} above",
+                if broken == 1 { "book" } else { "books" }
+            ),
+            "compare with a copy that you trust; the orders themselves are signed and cannot be forged",
+        ));
+    }
+    if !context.output.json {
+        context.output.talk("the audit log is whole");
+    }
+    Ok(Exit::Done)
+}
+
+fn unreadable(error: &StoreError) -> Verdict {
+    let why = format!("its record cannot be read: {error}");
+    let faults = vec![baton::election::audit::Fault { number: None, why }];
+    Verdict { acts: 0, first: None, head: None, faults }
+}
+
+fn tell(
+    context: &Context,
+    book: &Book,
+    verdict: &Verdict,
+    faults: &[(Option<u64>, String)],
+) -> Result<(), Failure> {
+    let shown: Vec<Value> =
+        faults.iter().map(|(number, why)| json!({"number": number, "why": why})).collect();
+    let data = json!({
+        "book": book.to_string(), "acts": verdict.acts, "first": verdict.first, "head": verdict.head,
+        "whole": faults.is_empty(), "faults": shown,
+    });
+    let acts = if verdict.acts == 1 { "act" } else { "acts" };
+    let mut lines = vec![match (faults.is_empty(), verdict.head) {
+        (true, Some(head)) => format!("{book}: {} {acts}, whole, head {head}", verdict.acts),
+        (true, None) => format!("{book}: {} {acts}, whole", verdict.acts),
+        (false, _) => format!("{book}: {} {acts}, NOT WHOLE", verdict.acts),
+    }];
+    if let Some(first) = verdict.first.filter(|first| *first > 1) {
+        lines.push(if faults.is_empty() {
+            format!("  acts before {first} were carried out by a Baton that kept no log")
+        } else {
+            format!("  of acts before {first} nothing could be read")
+        });
+    }
+    for (number, why) in faults {
+        let at = number.map_or(String::new(), |number| format!("act {number}: "));
+        lines.push(format!("  {at}{}", clean(why)));
+    }
+    context.output.say(&data, &lines.join("\n"))
+}
+
+/// As much of a key as people read.
+pub(super) fn short(key: PublicKey) -> String {
+    key.to_string()[..12].to_string()
+}
+
+fn order_line(ordered: &Ordered) -> String {
+    match ordered {
+        Ordered::Act(signed) => {
+            let glass = signed.order.break_glass.as_ref();
+            let glass = glass.map_or(String::new(), |why| format!("BREAK-GLASS ({}) ", clean(why)));
+            format!("{glass}{}", act_line(&signed.order.act))
+        }
+        Ordered::Operators(signed) => {
+            let keys: Vec<String> = signed.order.after.iter().map(|key| short(*key)).collect();
+            format!("operators {}", keys.join(" "))
+        }
+        Ordered::Everything(signed) => match &signed.order.pause {
+            Some(reason) => with_reason("pause everything", reason),
+            None => "resume everything".to_string(),
+        },
+        Ordered::Tokens(signed) => match &signed.order.change {
+            TokenChange::Create { token } => {
+                with_reason(&format!("create token {} ({})", token.id, token.role), &token.note)
+            }
+            TokenChange::Revoke { id } => format!("revoke token {id}"),
+        },
+    }
+}
+
+fn with_reason(what: &str, reason: &str) -> String {
+    if reason.is_empty() { what.to_string() } else { format!("{what}: {}", clean(reason)) }
+}
+
+/// An act in a line.
+pub(super) fn act_line(act: &Act) -> String {
+    let name = act.name();
+    match act {
+        Act::Appoint { agent, force, reason, .. } => {
+            let force = if *force { " --force" } else { "" };
+            with_reason(&format!("{name} {agent}{force}"), reason)
+        }
+        Act::Depose { force, reason } => {
+            let force = if *force { " --force" } else { "" };
+            with_reason(&format!("{name}{force}"), reason)
+        }
+        Act::Pause { reason } | Act::Halt { reason } | Act::Reject { reason } => with_reason(name, reason),
+        Act::Resume => name.to_string(),
+        Act::Approve { checkpoint: Some(hash) } => format!("{name} checkpoint {}", &hash.to_string()[..12]),
+        Act::Approve { checkpoint: None } => format!("{name} more time"),
+        Act::SetPolicy { policy } => {
+            let quorum = match policy.operators.quorum {
+                1 => String::new(),
+                quorum => format!(", quorum {quorum}"),
+            };
+            format!("{name} {}, lease {}, approval {}{quorum}", policy.select, policy.ttl, policy.approval)
+        }
+        Act::Enrol { key } | Act::Dismiss { key } => format!("{name} {}", short(*key)),
+        Act::Note { text } => with_reason(name, text),
+        Act::Vote { agent } => format!("{name} {agent}"),
+    }
+}

@@ -1,0 +1,141 @@
+//! `baton breaker`: see the circuit breakers of agents that failed at tasks; as the operator, reset them.
+
+use baton::election::operator::Act;
+use baton::election::{AgentName, ElectionName};
+use baton::store::Access;
+use baton::toolbox::BreakerView;
+use baton::toolbox::breaker::Standing;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::operator::{AloneBecause, operate};
+use crate::context::{Context, Global};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome, table};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton policy refactor-auth --breaker 3/5m --breaker-probes 1
+  baton breaker list refactor-auth
+  baton breaker reset refactor-auth
+
+After so many failed tasks in a row an agent is not told to do more that takes the same capability, for the cool-off; then as many probes are let \
+through as the policy says, and the first success closes the breaker. `*` stands for tasks that need no capability.")]
+pub(crate) struct Breaker {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// See them
+    List(List),
+    /// Operator: all of an election begin anew
+    Reset(Reset),
+}
+
+#[derive(Args, Debug)]
+struct List {
+    /// Whose board
+    election: ElectionName,
+    /// Only those of this agent
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<AgentName>,
+}
+
+#[derive(Args, Debug)]
+struct Reset {
+    /// Whose board
+    election: ElectionName,
+    #[command(flatten)]
+    alone: AloneBecause,
+}
+
+impl Breaker {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        match &self.what {
+            What::List(list) => list.perform(global).await,
+            What::Reset(reset) => reset.perform(global).await,
+        }
+    }
+}
+
+impl List {
+    async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Read).await?;
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
+        let tools = context.coordinator.toolbox(&self.election);
+        let found = tools.breakers(self.agent.as_ref()).await.map_err(fail)?;
+        context.remember();
+        if context.output.json {
+            for view in &found {
+                context.output.line(&data(view).to_string())?;
+            }
+        } else if found.is_empty() {
+            context
+                .output
+                .talk(&format!("nobody has failed at tasks of {} that breakers count", self.election));
+        } else {
+            let rows: Vec<Vec<String>> = found.iter().map(row).collect();
+            context
+                .output
+                .line(&table(&["AGENT", "CAPABILITY", "BREAKER", "FAILURES", "LAST REASON"], &rows))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Reset {
+    async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Read).await?;
+        let view = context.coordinator.view(&self.election).await;
+        let view = view.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
+        let mut policy = view.document.map(|document| (*document.policy).clone()).unwrap_or_default();
+        let Some(breakers) = &mut policy.breakers else {
+            return Err(Failure::usage(
+                format!("the policy of {} has no circuit breakers", self.election),
+                "set them: baton policy ELECTION --breaker 3/5m",
+            ));
+        };
+        breakers.generation += 1;
+        let text = format!("the circuit breakers of {} begin anew", self.election);
+        // Some stores are open once at a time.
+        drop(context);
+        operate(global, &self.election, Act::SetPolicy { policy }, &text, self.alone.reason()).await
+    }
+}
+
+fn word(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Closed => "closed",
+        Standing::Open(_) => "open",
+        Standing::HalfOpen(_) => "half-open",
+    }
+}
+
+fn data(view: &BreakerView) -> Value {
+    let mut data = json!(view.breaker);
+    data["standing"] = json!(word(view.standing));
+    data["retry_in_ms"] = match view.standing {
+        Standing::Open(left) => json!(left.as_millis()),
+        Standing::Closed | Standing::HalfOpen(_) => Value::Null,
+    };
+    data
+}
+
+fn row(view: &BreakerView) -> Vec<String> {
+    let stands = match view.standing {
+        Standing::Open(left) => format!("open, {left} left"),
+        Standing::HalfOpen(probes) => format!("half-open, {probes} to try"),
+        Standing::Closed => "closed".to_string(),
+    };
+    let breaker = &view.breaker;
+    vec![
+        breaker.agent.to_string(),
+        breaker.capability.clone(),
+        stands,
+        breaker.failures.to_string(),
+        breaker.reason.lines().next().unwrap_or_default().to_string(),
+    ]
+}

@@ -1,0 +1,233 @@
+//! `baton cosign`: the signature beside another operator's.
+//!
+//! Shows what would be signed, and for what, before it signs: the record of a store that others can write may say anything. An order for another election, another
+//! store or a state that has not come to pass is refused, whatever the record says that it waits for.
+
+use std::io::{BufRead, IsTerminal, stdin};
+
+use baton::election::operator::{Act, PublicKey};
+use baton::election::quorum::Gathering;
+use baton::election::{Answer, Document, ElectionName};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::audit::{act_line, short};
+use super::note::{document, open};
+use super::operator::{failure, waiting};
+use crate::context::{Context, Global};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome, clean, say_at_once};
+
+/// How many lines of a changed policy are shown.
+const MAX_LINES: usize = 64;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton cosign refactor-auth               show the act that waits for signatures, ask, and sign it
+  baton cosign refactor-auth --by 4b9884   of several, the one that this operator signed
+  baton cosign refactor-auth --yes         do not ask: for scripts that have looked
+
+Where the policy asks for several operators (baton policy --quorum), an act is carried out when so many have signed the very same one.")]
+pub(crate) struct Cosign {
+    /// Which election
+    election: ElectionName,
+    /// The first digits of the key of an operator who signed it
+    #[arg(long, value_name = "KEY")]
+    by: Option<String>,
+    /// Sign without being asked
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Cosign {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let (context, key) = open(global).await?;
+        let document = document(&context, &self.election).await?;
+        let gathering = self.chosen(&document, key.public())?;
+        self.check(&context, gathering, &document).await?;
+        let act = &gathering.order.act;
+        context.output.talk(&shown(gathering, &document).join("\n"));
+        if !self.yes {
+            confirm(&context)?;
+        }
+        let signed = context.coordinator.cosign(&self.election, &key, gathering).await;
+        context.remember();
+        match signed.map_err(|error| failure(&error, &key))? {
+            Answer::Signed { epoch, have, need } => {
+                waiting(&context, &self.election, act.name(), epoch, (have, need))
+            }
+            Answer::Done { epoch, ended, .. } => {
+                let data = json!({
+                    "outcome": act.name(), "election": self.election, "epoch": epoch, "ended": ended,
+                });
+                context.output.say(&data, &format!("{} of {}: done", act.name(), self.election))?;
+                Ok(Exit::Done)
+            }
+            other => unreachable!("an act is answered as one, not with {other:?}"),
+        }
+    }
+
+    /// The act that is meant, if that is clear.
+    fn chosen<'a>(&self, document: &'a Document, own: PublicKey) -> Result<&'a Gathering, Failure> {
+        let all: Vec<&Gathering> = document.gathering.iter().flat_map(|all| all.iter()).collect();
+        let by = |gathering: &&&Gathering| match &self.by {
+            Some(start) => {
+                gathering.signed.iter().any(|one| one.operator().to_string().starts_with(start.as_str()))
+            }
+            None => true,
+        };
+        let fitting: Vec<&Gathering> = all.iter().filter(by).copied().collect();
+        match fitting.as_slice() {
+            [one] => Ok(one),
+            [] if all.is_empty() => Err(Failure::usage(
+                format!("nothing of {} waits for signatures", self.election),
+                "what was signed is void once it is over what it was about, or the rules have changed: sign it again",
+            )),
+            [] => Err(Failure::usage(
+                "nobody with such a key has signed anything that waits",
+                described(document, &all, own),
+            )),
+            several => Err(Failure::usage(
+                format!("{} acts wait for signatures", several.len()),
+                format!("say whose with --by: {}", described(document, several, own)),
+            )),
+        }
+    }
+
+    /// Refuses what is for another place than this one.
+    async fn check(
+        &self,
+        context: &Context,
+        gathering: &Gathering,
+        document: &Document,
+    ) -> Result<(), Failure> {
+        let odd = |why: String| {
+            let hint = "somebody wrote into the store by other means; look at it, and sign nothing";
+            Failure::new(Exit::Operator, "wrong-key", why, hint)
+        };
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Operator);
+        let store = context.coordinator.info().await.map_err(fail)?.id;
+        if document.store != store {
+            return Err(odd(format!(
+                "the election is of the store {}, and this store is {store}",
+                document.store
+            )));
+        }
+        gathering.check(&self.election, document).map_err(|refusal| odd(refusal.to_string()))
+    }
+}
+
+/// What would be signed, for people.
+fn shown(gathering: &Gathering, document: &Document) -> Vec<String> {
+    let order = &gathering.order;
+    let by: Vec<String> = gathering.signed.iter().map(|one| short(one.operator())).collect();
+    let leads = document.leader.as_ref().map_or("nobody", |leader| leader.agent.as_str());
+    let mut lines = vec![
+        format!("to sign: {}", act_line(&order.act)),
+        format!(
+            "  of {} in the store {}, act {}, epoch {}",
+            order.election, order.store, order.number, order.epoch
+        ),
+        format!("  signed by {} of {}: {}", by.len(), gathering.needed(document), by.join(", ")),
+        format!("  {leads} leads, epoch {}", document.epoch),
+    ];
+    match &order.act {
+        Act::SetPolicy { policy } => {
+            let (before, after) = (json!(*document.policy), json!(policy));
+            let mut changes = Vec::new();
+            differences("", &before, &after, &mut changes);
+            if changes.is_empty() {
+                changes.push("nothing changes".to_string());
+            }
+            let more = changes.len().saturating_sub(MAX_LINES);
+            lines.extend(changes.into_iter().take(MAX_LINES).map(|change| format!("  {}", clean(&change))));
+            if more > 0 {
+                lines.push(format!("  and {more} more"));
+            }
+        }
+        Act::Approve { checkpoint: Some(hash) } => {
+            let checkpoint = document.checkpoint.as_ref().filter(|checkpoint| checkpoint.hash == *hash);
+            lines.push(match checkpoint {
+                Some(checkpoint) => {
+                    format!("  checkpoint {}: {}", checkpoint.seq, clean(&checkpoint.summary))
+                }
+                None => "  that checkpoint does not stand any more".to_string(),
+            });
+        }
+        Act::Enrol { key } | Act::Dismiss { key } => lines.push(format!("  the key {key}")),
+        Act::Appoint { .. }
+        | Act::Depose { .. }
+        | Act::Pause { .. }
+        | Act::Halt { .. }
+        | Act::Resume
+        | Act::Approve { checkpoint: None }
+        | Act::Reject { .. }
+        | Act::Note { .. }
+        | Act::Vote { .. } => {}
+    }
+    lines
+}
+
+/// What differs between two texts of JSON, each difference in a line with where it is.
+fn differences(place: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
+            names.sort();
+            names.dedup();
+            for name in names {
+                let at = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
+                let (old, new) =
+                    (old.get(name).unwrap_or(&Value::Null), new.get(name).unwrap_or(&Value::Null));
+                differences(&at, old, new, found);
+            }
+        }
+        (before, after) if before == after => {}
+        (before, after) => found.push(format!("{place}: {before} -> {after}")),
+    }
+}
+
+/// Asks a person at the terminal.
+fn confirm(context: &Context) -> Result<(), Failure> {
+    if context.output.json || !stdin().is_terminal() {
+        return Err(Failure::usage(
+            "nobody is there to be asked whether to sign this",
+            "look at it first; then sign it with --yes",
+        ));
+    }
+    say_at_once("sign it? [y/N] ");
+    let mut said = String::new();
+    stdin().lock().read_line(&mut said)?;
+    if matches!(said.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Operator, "not-signed", "nothing was signed", "answer y to sign it"))
+}
+
+fn described(document: &Document, all: &[&Gathering], own: PublicKey) -> String {
+    let one = |gathering: &&Gathering| {
+        let by: Vec<String> = gathering
+            .signed
+            .iter()
+            .map(|one| if one.operator() == own { "you".to_string() } else { short(one.operator()) })
+            .collect();
+        let (have, need) = (by.len(), gathering.needed(document));
+        format!("{} ({have} of {need}: {})", act_line(&gathering.order.act), by.join(", "))
+    };
+    all.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_told() {
+        let before = json!({"ttl": 1, "operators": {"quorum": 2, "acts": []}, "same": [1]});
+        let after = json!({"ttl": 1, "operators": {"quorum": 1, "acts": []}, "same": [1], "new": "x"});
+        let mut found = Vec::new();
+        differences("", &before, &after, &mut found);
+        assert_eq!(found, ["new: null -> \"x\"", "operators.quorum: 2 -> 1"]);
+    }
+}

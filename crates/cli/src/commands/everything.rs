@@ -1,0 +1,131 @@
+//! `baton pause --all`, `baton resume --all`: everything at once.
+
+use std::fmt::Display;
+
+use baton::election::ElectionName;
+use baton::election::operator::OperatorKey;
+use baton::store::Access;
+use baton::{Error, Spread};
+use serde_json::json;
+
+use super::operator::failure;
+use crate::context::{Context, Global};
+use crate::exit::Exit;
+use crate::keys;
+use crate::output::{Failure, Outcome};
+
+/// How many elections are named in a line; with `--json` it is all of them.
+const MAX_NAMED: usize = 20;
+
+/// Whoever leads anything, stops, and nobody may lead anything; with a reason to act alone, wherever a policy lets one.
+pub(super) async fn pause(global: &Global, reason: &str, alone: Option<&str>) -> Outcome {
+    check_alone(alone)?;
+    let key = keys::load()?;
+    let context = Context::open(global, Access::Write).await?;
+    let done = context.coordinator.pause_everything_urgently(&key, reason, alone).await;
+    tell(&context, &key, "paused", ("everything is paused, also what would begin", alone), done)
+}
+
+/// That is over.
+pub(super) async fn resume(global: &Global, alone: Option<&str>) -> Outcome {
+    check_alone(alone)?;
+    let key = keys::load()?;
+    let context = Context::open(global, Access::Write).await?;
+    let done = context.coordinator.resume_everything_urgently(&key, alone).await;
+    tell(&context, &key, "resumed", ("everything goes on", alone), done)
+}
+
+/// That an act did not reach every election, with the words before the names of those that it did not reach; none if it did. What a single
+/// one was refused for is no wrong usage of an act on many.
+pub(super) fn partly(spread: &Spread, key: &OperatorKey, words: &str) -> Option<Failure> {
+    let (_, error) = spread.failed.first()?;
+    let mut failure = failure(error, key);
+    let left: Vec<&ElectionName> = spread.failed.iter().map(|(election, _)| election).collect();
+    failure.message = format!("{words} {}: {}", named(&left), failure.message);
+    failure.facts.insert("failed".to_string(), json!(left));
+    failure.facts.insert("waiting".to_string(), json!(spread.waiting));
+    if failure.exit == Exit::Usage {
+        failure.exit = Exit::Error;
+    }
+    Some(failure)
+}
+
+/// The names of elections, as many as a person reads.
+pub(super) fn named(elections: &[impl Display]) -> String {
+    let mut names: Vec<String> =
+        elections.iter().take(MAX_NAMED).map(|election| format!("`{election}`")).collect();
+    if elections.len() > MAX_NAMED {
+        names.push(format!("and {} more", elections.len() - MAX_NAMED));
+    }
+    names.join(", ")
+}
+
+/// Before anything is done: an election that is refused would be one of many.
+fn check_alone(alone: Option<&str>) -> Result<(), Failure> {
+    if alone.is_some_and(|why| why.trim().is_empty()) {
+        return Err(Failure::usage("to break the glass takes a reason", "say why: --reason TEXT"));
+    }
+    Ok(())
+}
+
+/// What did not reach every election is a failure, and can be repeated. Where others must sign it, it is not done, and that is said first.
+fn tell(
+    context: &Context,
+    key: &OperatorKey,
+    outcome: &str,
+    (words, alone): (&str, Option<&str>),
+    done: Result<Spread, Error>,
+) -> Outcome {
+    context.remember();
+    let spread = done.map_err(|error| failure(&error, key))?;
+    let waiting = &spread.waiting;
+    let but = if waiting.is_empty() { String::new() } else { format!(", but not {}", named(waiting)) };
+    if let Some(failure) = partly(&spread, key, &format!("{words}, but not")) {
+        return Err(failure);
+    }
+    let changed = spread.elections;
+    let elections = if changed == 1 { "election" } else { "elections" };
+    let data = json!({"outcome": outcome, "all": true, "elections": changed, "waiting": spread.waiting});
+    context.output.say(&data, &format!("{words}{but}; {changed} {elections} changed"))?;
+    if spread.waiting.is_empty() {
+        return Ok(Exit::Done);
+    }
+    if alone.is_some() {
+        let whose = if waiting.len() == 1 { "its policy lets" } else { "their policies let" };
+        context.output.talk(&format!("{whose} nobody act alone (baton policy --allow-break-glass)"));
+    }
+    for (election, act) in &spread.withdrawn {
+        context.output.talk(&format!("by that you withdrew your signature under the {act} of {election}"));
+    }
+    for election in &spread.waiting {
+        context.output.talk(&format!("another operator must sign it too: baton cosign {election}"));
+    }
+    Ok(Exit::Operator)
+}
+
+#[cfg(test)]
+mod tests {
+    use baton::election::Refusal;
+
+    use super::*;
+
+    #[test]
+    fn every_election_that_was_not_reached_is_named_up_to_a_bound() {
+        let spread = |many: usize| Spread {
+            failed: (1..=many)
+                .map(|n| {
+                    let refusal = Refusal::invalid("one fewer could not act", "enrol another first");
+                    (format!("m{n}").parse().unwrap(), Error::Refused(refusal))
+                })
+                .collect(),
+            ..Spread::default()
+        };
+        let key = OperatorKey::from_seed([1; 32]);
+        assert!(partly(&spread(0), &key, "removed, but not in").is_none());
+        let two = partly(&spread(2), &key, "removed, but not in").unwrap();
+        assert!(two.message.starts_with("removed, but not in `m1`, `m2`: "), "{}", two.message);
+        assert_eq!((two.exit, &two.facts["failed"]), (Exit::Error, &json!(["m1", "m2"])));
+        let many = partly(&spread(MAX_NAMED + 3), &key, "removed, but not in").unwrap();
+        assert!(many.message.contains("`m20`, and 3 more: "), "{}", many.message);
+    }
+}

@@ -1,0 +1,90 @@
+//! `baton note`, `baton vote`: what operators say beside their acts.
+
+use baton::election::operator::OperatorKey;
+use baton::election::{AgentName, Document, ElectionName, Refusal, select};
+use baton::store::Access;
+use clap::Args;
+use serde_json::json;
+
+use super::operator::failure;
+use crate::context::{Context, Global};
+use crate::exit::{Exit, Speaker};
+use crate::keys;
+use crate::output::{Failure, Outcome, clean};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  baton note refactor-auth 'agent-b was restarted by hand, see ticket 12'
+
+A note changes nothing. It is signed, and stands in the audit log: baton audit refactor-auth")]
+pub(crate) struct Note {
+    /// Which election
+    election: ElectionName,
+    /// What is to be remembered, at most 1 KiB
+    text: String,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton policy refactor-auth --select vote --nomination 1m    let operators vote
+  baton vote refactor-auth agent-b
+
+Operators vote while nobody leads; the last vote of each counts. The candidate with the most votes is chosen, of several the one with the highest \
+priority; if nobody votes, the highest priority decides.")]
+pub(crate) struct Vote {
+    /// What to lead
+    election: ElectionName,
+    /// The candidate
+    agent: AgentName,
+}
+
+impl Note {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let (context, key) = open(global).await?;
+        let noted = context.coordinator.note(&self.election, &key, &self.text).await;
+        context.remember();
+        noted.map_err(|error| failure(&error, &key))?;
+        let data = json!({"outcome": "note", "election": self.election});
+        context.output.say(&data, &format!("noted: {}", clean(&self.text)))?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Vote {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let (context, key) = open(global).await?;
+        let fail = |error: baton::Error| failure(&error, &key);
+        let standing = context.coordinator.candidates(&self.election).await.map_err(fail)?;
+        if !standing.iter().any(|candidate| candidate.agent == self.agent) {
+            let names: Vec<&str> = standing.iter().map(|candidate| candidate.agent.as_str()).collect();
+            let hint = match names.as_slice() {
+                [] => "candidates enlist by `baton run` or `baton enlist`".to_string(),
+                names => format!("these stand: {}", names.join(", ")),
+            };
+            return Err(Failure::usage(format!("{} does not stand for {}", self.agent, self.election), hint));
+        }
+        context.coordinator.vote(&self.election, &key, &self.agent).await.map_err(fail)?;
+        let document = document(&context, &self.election).await?;
+        context.remember();
+        let (votes, operators) = (select::votes_for(&document, &self.agent), document.operator_keys.len());
+        let data = json!({
+            "outcome": "vote", "election": self.election, "agent": self.agent, "votes": votes, "operators": operators,
+        });
+        let text = format!("{votes} of {operators} operators voted for {}", self.agent);
+        context.output.say(&data, &text)?;
+        Ok(Exit::Done)
+    }
+}
+
+pub(super) async fn open(global: &Global) -> Result<(Context, OperatorKey), Failure> {
+    let key = keys::load()?;
+    Ok((Context::open(global, Access::Write).await?, key))
+}
+
+pub(super) async fn document(context: &Context, election: &ElectionName) -> Result<Document, Failure> {
+    let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Operator);
+    let document = context.coordinator.view(election).await.map_err(fail)?.document;
+    document.ok_or_else(|| fail(Refusal::UnknownElection { election: election.to_string() }.into()))
+}

@@ -1,0 +1,200 @@
+//! `baton task assign`, `retry` and `cancel`: the leader's word.
+
+use baton::election::{AgentName, ElectionName, ItemName, Refusal};
+use baton::store::Access;
+use baton::toolbox::{Query, State, Task, Worker, choose};
+use baton::{Mandate, Toolbox};
+use clap::Args;
+use serde_json::json;
+
+use super::heard::Heard;
+use super::mandate;
+use crate::context::{Context, Global, Who};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+
+/// How many agents are named in a line; with `--json` it is all of them.
+const MAX_NAMED: usize = 20;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton task assign refactor-auth parser --to agent-b
+  baton task assign refactor-auth parser --among agent-b:rust+sql:2 --among agent-c:rust
+  baton task assign refactor-auth parser            the same as a predecessor told, in this epoch
+  baton task assign refactor-auth --inherited       all that a predecessor told and nobody has accepted yet
+
+--among takes NAME[:CAPABILITY+CAPABILITY…[:CAPACITY]]; of those that can do all that the task needs and have room for its size, beside what \
+they have on this board, it chooses who has not failed at it before, then who has the most room; who is barred by a circuit breaker is left out. The capacity is 1 if it is not said.")]
+pub(crate) struct Assign {
+    /// Whose board
+    election: ElectionName,
+    /// Which task
+    #[arg(required_unless_present = "inherited", conflicts_with = "inherited")]
+    task: Option<ItemName>,
+    #[command(flatten)]
+    who: Who,
+    /// All that a predecessor told, and that was not accepted: the same agents shall do it in this epoch
+    #[arg(long, conflicts_with_all = ["to", "among"])]
+    inherited: bool,
+    /// Who shall do it
+    #[arg(long, value_name = "AGENT", conflicts_with = "among")]
+    to: Option<AgentName>,
+    /// The best of these shall do it
+    #[arg(long, value_name = "WORKER,…", value_delimiter = ',', value_parser = worker)]
+    among: Vec<Worker>,
+}
+
+impl Assign {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Write).await?;
+        let mandate = mandate(&context, &self.election, &self.who)?;
+        let tools = context.coordinator.toolbox(&self.election);
+        let Some(id) = &self.task else {
+            let again = inherit(&tools, mandate).await;
+            context.remember();
+            let again = again.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
+            return self.told_again(&context, mandate, &again).await;
+        };
+        let assigned = async {
+            let task = tools.task(id).await?;
+            let to = match (&self.to, self.among.is_empty()) {
+                (Some(to), _) => Some(to.clone()),
+                (None, true) => None,
+                (None, false) => Some(self.best(&tools, &task).await?),
+            };
+            tools.assign_seen(&task, mandate, to).await
+        };
+        let assigned: Result<Task, baton::Error> = assigned.await;
+        context.remember();
+        let task = assigned.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
+        let to = task.worker().map_or("-".to_string(), ToString::to_string);
+        let data = json!({
+            "outcome": "assigned", "election": self.election, "id": task.id, "agent": to, "epoch": mandate.token,
+            "attempts": task.attempts.len(),
+        });
+        context.output.say(&data, &format!("task {} is {to}'s to do (epoch {})", task.id, mandate.token))?;
+        Ok(Exit::Done)
+    }
+
+    /// Says how many were told again, and who of those is perhaps not there to do it.
+    async fn told_again(&self, context: &Context, mandate: Mandate, again: &[Task]) -> Outcome {
+        let missing = Heard::look(context).await.missing(again);
+        let (many, epoch) = (again.len(), mandate.token);
+        let data = json!({
+            "outcome": "assigned", "election": self.election, "epoch": epoch, "tasks": many, "not_heard": missing,
+        });
+        context.output.say(&data, &format!("{many} tasks are told again (epoch {epoch})"))?;
+        if !missing.is_empty() {
+            let mut names: Vec<String> = missing.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+            if missing.len() > MAX_NAMED {
+                names.push(format!("and {} more", missing.len() - MAX_NAMED));
+            }
+            context.output.talk(&format!(
+                "without a session here, and perhaps gone: {}; baton task retry takes a task back",
+                names.join(", ")
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Who of those named shall do it, by what they can and what they have on this board.
+    async fn best(&self, tools: &Toolbox, task: &Task) -> Result<AgentName, baton::Error> {
+        let mut workers = self.among.clone();
+        for state in [State::Assigned, State::Working] {
+            for other in tools.tasks(&Query { state: Some(state), ..Query::default() }).await? {
+                // What it has of this very task is not in its way.
+                for worker in
+                    workers.iter_mut().filter(|w| other.id != task.id && other.worker() == Some(&w.agent))
+                {
+                    worker.load = worker.load.saturating_add(other.size);
+                }
+            }
+        }
+        let barred = tools.barred(task).await?;
+        let able =
+            workers.iter().filter(|worker| !barred.contains(&worker.agent)).cloned().collect::<Vec<_>>();
+        if able.is_empty() && !workers.is_empty() {
+            return Err(Refusal::NotEligible {
+                why: "the circuit breakers of all of them are open: they failed at such tasks".to_string(),
+                retry_in: None,
+            }
+            .into());
+        }
+        Ok(choose(&able, task)?.agent.clone())
+    }
+}
+
+/// Gives every instruction of a predecessor again. One that was accepted, or taken back, meanwhile needs none.
+async fn inherit(tools: &Toolbox, mandate: Mandate) -> Result<Vec<Task>, baton::Error> {
+    let mut again = Vec::new();
+    for task in tools.tasks(&Query { state: Some(State::Assigned), ..Query::default() }).await? {
+        if task.attempt().is_none_or(|attempt| attempt.epoch == mandate.token) {
+            continue;
+        }
+        match tools.assign_seen(&task, mandate, None).await {
+            Ok(task) => again.push(task),
+            Err(baton::Error::Refused(Refusal::OutOfTurn { .. } | Refusal::Invalid { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(again)
+}
+
+fn worker(text: &str) -> Result<Worker, String> {
+    let mut parts = text.split(':');
+    let agent = AgentName::new(parts.next().unwrap_or_default()).map_err(|error| error.to_string())?;
+    // A capability may have a colon in it: what stands last and is a number is the capacity.
+    let rest: Vec<&str> = parts.collect();
+    let (capacity, can) = match rest.split_last() {
+        Some((last, before)) if last.parse::<u64>().is_ok() => (last.parse().unwrap_or(1), before.to_vec()),
+        Some(_) | None => (1, rest),
+    };
+    let can = can.join(":");
+    let capabilities = can.split('+').filter(|one| !one.is_empty()).map(ToString::to_string).collect();
+    Ok(Worker { agent, capabilities, capacity, load: 0 })
+}
+
+/// What is done with a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Doing {
+    Retry,
+    Cancel,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Withdraw {
+    /// Whose board
+    election: ElectionName,
+    /// Which task
+    task: ItemName,
+    #[command(flatten)]
+    who: Who,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    reason: String,
+}
+
+impl Withdraw {
+    pub(crate) async fn perform(&self, global: &Global, doing: Doing) -> Outcome {
+        let context = Context::open(global, Access::Write).await?;
+        let mandate = mandate(&context, &self.election, &self.who)?;
+        let tools = context.coordinator.toolbox(&self.election);
+        let done = async {
+            // A request that comes late must not take away what was begun since.
+            let attempts = Some(tools.task(&self.task).await?.attempts.len() as u64);
+            match doing {
+                Doing::Retry => tools.retry(&self.task, mandate, &self.reason, attempts).await,
+                Doing::Cancel => tools.cancel(&self.task, mandate, &self.reason, attempts).await,
+            }
+        };
+        let done: Result<Task, baton::Error> = done.await;
+        context.remember();
+        let task = done.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
+        let data = json!({
+            "outcome": task.state, "election": self.election, "id": task.id, "attempts": task.attempts.len(),
+        });
+        context.output.say(&data, &format!("task {} is {}", task.id, task.state))?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,202 @@
+//! `baton task list`, `show` and `board`.
+
+use baton::Error;
+use baton::election::{AgentName, ElectionName, ItemName};
+use baton::store::Access;
+use baton::toolbox::{Attempt, Item, Kind, Query, State, Task};
+use clap::Args;
+use serde_json::json;
+
+use super::heard::{Heard, ago};
+use crate::context::{Context, Global};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome, clean, table};
+
+/// How many tasks are shown if nobody says.
+const SHOWN: usize = 100;
+
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// Whose board
+    election: ElectionName,
+    /// Only those in this state: queued, assigned, working, done, failed, cancelled
+    #[arg(long, value_name = "STATE")]
+    state: Option<State>,
+    /// Only those that this agent has, or had last
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<AgentName>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = SHOWN)]
+    limit: usize,
+    /// Only those after this one, in the order of their ids
+    #[arg(long, value_name = "ID")]
+    after: Option<ItemName>,
+}
+
+impl List {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Read).await?;
+        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+        let tools = context.coordinator.toolbox(&self.election);
+        let mut query =
+            Query { after: self.after.clone(), limit: 0, state: self.state, agent: self.agent.clone() };
+        let (mut rows, mut left) = (Vec::new(), self.limit.max(1));
+        let more = loop {
+            query.limit = left;
+            let page = tools.page(Kind::Task, &query).await.map_err(fail)?;
+            query.after = page.items.last().map(|item| item.place().1.clone());
+            left -= page.items.len().min(left);
+            for item in &page.items {
+                let Item::Task(task) = item else { continue };
+                if context.output.json {
+                    context.output.line(&json!(task).to_string())?;
+                } else {
+                    rows.push(row(task));
+                }
+            }
+            if !page.more || left == 0 || query.after.is_none() {
+                break page.more;
+            }
+        };
+        if context.output.json {
+            return Ok(Exit::Done);
+        }
+        if rows.is_empty() {
+            context.output.talk(&format!("no such task on the board of {}", self.election));
+        } else {
+            context
+                .output
+                .line(&table(&["TASK", "STATE", "AGENT", "DONE", "SIZE", "TRIES", "TITLE"], &rows))?;
+        }
+        if let (true, Some(last)) = (more, &query.after) {
+            context.output.talk(&format!("there are more: --after {last}"));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn row(task: &Task) -> Vec<String> {
+    let worker = task.worker().filter(|_| task.state != State::Queued);
+    vec![
+        task.id.to_string(),
+        task.state.to_string(),
+        worker.map_or("-".to_string(), ToString::to_string),
+        format!("{} %", task.progress.percent),
+        task.size.to_string(),
+        task.attempts.len().to_string(),
+        task.title.clone(),
+    ]
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// Whose board
+    election: ElectionName,
+    /// Which task
+    task: ItemName,
+}
+
+impl Show {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Read).await?;
+        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+        let task = context.coordinator.toolbox(&self.election).task(&self.task).await.map_err(fail)?;
+        let silent_ms = if task.is_under_way() { Heard::look(&context).await.silent_ms(&task) } else { None };
+        let mut data = json!(task);
+        data["silent_ms"] = json!(silent_ms);
+        context.output.say(&data, &described(&task, silent_ms))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// A task as a person reads it; with how long its worker is silent, if it is heard of.
+fn described(task: &Task, silent_ms: Option<u64>) -> String {
+    let mut lines = vec![format!("{}: {} ({})", task.id, task.title, task.state)];
+    let needs: Vec<&str> = task.needs.iter().map(String::as_str).collect();
+    let needs = if needs.is_empty() { String::new() } else { format!(", needs {}", needs.join(", ")) };
+    lines.push(format!(
+        "  added by {} at {}, size {}{needs}, last led in epoch {}",
+        task.by, task.added, task.size, task.fence
+    ));
+    let progress = &task.progress;
+    if task.state == State::Working {
+        let left = progress.estimate.map_or(String::new(), |left| format!(", about {left} left"));
+        let note = if progress.note.is_empty() { String::new() } else { format!(": {}", progress.note) };
+        lines.push(format!("  {} % done{left}{note}", progress.percent));
+        let reported = match progress.at {
+            Some(at) => format!("last reported at {at}"),
+            None => "has reported nothing since it accepted".to_string(),
+        };
+        let worker = task.worker().map_or("the worker".to_string(), ToString::to_string);
+        let heard = silent_ms.map_or(String::new(), |ms| format!("; its session was heard {}", ago(ms)));
+        lines.push(format!("  {worker} {reported}{heard}"));
+    }
+    if !task.reason.is_empty() {
+        lines.push(format!("  because: {}", task.reason));
+    }
+    if let Some(result) = task.result.as_deref().filter(|result| !result.is_empty()) {
+        lines.push(format!("  result: {result}"));
+    }
+    for (number, attempt) in task.attempts.iter().enumerate() {
+        lines.push(format!("  attempt {}: {}", number + 1, attempted(attempt)));
+    }
+    if !task.body.is_empty() {
+        lines.push(String::new());
+        lines.extend(task.body.lines().map(|line| format!("  {line}")));
+    }
+    lines.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n")
+}
+
+fn attempted(attempt: &Attempt) -> String {
+    let how = match (attempt.outcome, attempt.accepted) {
+        (Some(outcome), _) => format!("{outcome} at {} %", attempt.percent),
+        (None, Some(at)) => format!("at it since {at}"),
+        (None, None) => "has not accepted it".to_string(),
+    };
+    let note = if attempt.note.is_empty() { String::new() } else { format!(": {}", attempt.note) };
+    format!("{} (epoch {}), {how}{note}", attempt.agent, attempt.epoch)
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Board {
+    /// Whose board
+    election: ElectionName,
+}
+
+impl Board {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Read).await?;
+        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+        let counts = context.coordinator.toolbox(&self.election).counts().await.map_err(fail)?;
+        let mut data = json!(counts);
+        data["election"] = json!(self.election);
+        let led = match &counts.leader {
+            Some(leader) => format!("led by {leader} (epoch {})", counts.epoch),
+            None => {
+                let since = counts.since.map_or(String::new(), |since| format!(" since {since}"));
+                format!(
+                    "nobody leads{since}: what is assigned goes on, what is new waits ({} of {})",
+                    counts.unled, counts.most_unled
+                )
+            }
+        };
+        let text = format!(
+            "{}: {} queued, {} assigned, {} working, {} done, {} failed, {} cancelled; {led}",
+            self.election,
+            counts.queued,
+            counts.assigned,
+            counts.working,
+            counts.done,
+            counts.failed,
+            counts.cancelled
+        );
+        context.output.say(&data, &text)?;
+        if counts.inherited > 0 && !counts.degraded {
+            context.output.talk(&format!(
+                "{} under way were told in an earlier epoch: baton task adopt {} --all",
+                counts.inherited, self.election
+            ));
+        }
+        Ok(Exit::Done)
+    }
+}

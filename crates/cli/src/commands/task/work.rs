@@ -1,0 +1,430 @@
+//! `baton task work`: a worker that runs CMD for each task that is assigned to it.
+//!
+//! CMD is in the care of a warden: it ends, with all its descendants, when this command does. A task that is taken back while CMD runs ends CMD too, within
+//! a few seconds. What an earlier run had begun that was killed is taken up again, in the same attempt, by whoever has its key; one at a time. While the store cannot be reached, CMD goes on, and what came of it is told as soon as it can be.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton::election::time::Span;
+use baton::election::{AgentName, ElectionName, Epoch, ItemName, Refusal};
+use baton::store::{Access, boot};
+use baton::toolbox::{Item, Kind, MAX_BODY_BYTES, MAX_NOTE_BYTES, Query, State, Task};
+use baton::{Error, Toolbox, WorkerKey};
+use baton_warden::{Household, News, Report, Start, Ward};
+use clap::Args;
+use serde_json::json;
+
+use crate::commands::run::signals::Signals;
+use crate::context::{Context, Global, Who};
+use crate::custody::{self, Duty, GivesBack, RunFolder, boot_time};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+use crate::state::write_private;
+use crate::worker_keys::{Kept, Place};
+
+/// How many tasks are looked at in one go.
+const AT_ONCE: usize = 100;
+/// How often it is looked whether there is something to do.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether the task is still this worker's, and how far CMD says that it is.
+const BEAT: Duration = Duration::from_secs(1);
+/// How far ahead CMD's end is put at each beat: long enough for any pause of this process that is not its end.
+const AHEAD: Span = Span::secs(24 * 3_600);
+/// Between SIGTERM and SIGKILL.
+const GRACE: Span = Span::secs(5);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  baton task work refactor-auth --as agent-b -- ./do-one-task
+
+CMD finds the task in BATON_TASK_ID, BATON_TASK_TITLE, BATON_TASK_BODY, BATON_TASK_ELECTION, BATON_TASK_EPOCH and BATON_TASK_ATTEMPT; \
+$BATON_TASK_EPOCH_FILE follows the epoch when a new leader adopts the task. It \
+writes how far it is into $BATON_TASK_PROGRESS_FILE, such as `40` or `40 parsing`, and what came of it into \
+$BATON_TASK_RESULT_FILE. Exit code 0 completes the task, any other fails it. CMD is ended when the task is taken back or cancelled. A task that \
+an earlier run of this user on this machine had begun, and that was killed, is taken up again once nothing of its CMD is left: CMD then finds \
+BATON_TASK_RESUMED=1.")]
+pub(crate) struct Work {
+    /// Whose board
+    election: ElectionName,
+    #[command(flatten)]
+    who: Who,
+    /// End after one task
+    #[arg(long)]
+    once: bool,
+    /// End when nothing is assigned
+    #[arg(long, conflicts_with = "once")]
+    drain: bool,
+    /// What does a task
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// What came of a task that was found.
+enum Next {
+    /// CMD was run for it.
+    Did,
+    /// Another process is at it.
+    Passed,
+    /// It was not accepted, and why: the instruction is of an older epoch, or somebody was first.
+    Refused(String),
+    /// This command is to end.
+    End,
+}
+
+/// What came of one run of CMD.
+enum Ended {
+    /// CMD ended by itself.
+    Code(u8),
+    /// The task is no longer this worker's.
+    TakenBack(String),
+    /// This command is to end.
+    Stopped,
+}
+
+impl Work {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let context = Context::open(global, Access::Write).await?;
+        let agent = self.who.agent()?;
+        let tools = context.coordinator.toolbox(&self.election);
+        let mut signals = Signals::listen()?;
+        // Why tasks that were found the last time were not accepted: that is told once.
+        let mut refused: BTreeMap<ItemName, String> = BTreeMap::new();
+        loop {
+            let mut found = self.found(&tools, &agent, State::Working).await?;
+            found.extend(self.found(&tools, &agent, State::Assigned).await?);
+            refused.retain(|id, _| found.iter().any(|task| task.id == *id));
+            let mut did_any = false;
+            for task in found {
+                let next = match task.state {
+                    State::Working => self.again(&context, &tools, &task, &mut signals).await?,
+                    State::Assigned | State::Queued | State::Done | State::Failed | State::Cancelled => {
+                        self.one(&context, &tools, &task, &mut signals).await?
+                    }
+                };
+                context.remember();
+                if let Next::Refused(why) = &next
+                    && refused.insert(task.id.clone(), why.clone()).as_ref() != Some(why)
+                {
+                    self.tell(&context, &task, "not-accepted", why);
+                }
+                did_any |= matches!(next, Next::Did);
+                if matches!(next, Next::End) || self.once && did_any {
+                    return Ok(Exit::Done);
+                }
+            }
+            if did_any {
+                continue;
+            }
+            if self.drain {
+                return Ok(Exit::Done);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                _ = signals.next() => return Ok(Exit::Done),
+            }
+        }
+    }
+
+    /// Tasks of this agent that are in this state; none if the store cannot be reached.
+    async fn found(&self, tools: &Toolbox, agent: &AgentName, state: State) -> Result<Vec<Task>, Failure> {
+        let query = Query { state: Some(state), agent: Some(agent.clone()), limit: AT_ONCE, after: None };
+        match tools.page(Kind::Task, &query).await {
+            Ok(page) => {
+                let task = |item| if let Item::Task(task) = item { Some(task) } else { None };
+                Ok(page.items.into_iter().filter_map(task).collect())
+            }
+            Err(Error::Store(error)) if error.is_passing() => Ok(Vec::new()),
+            Err(error) => Err(Failure::from_error(&error, Speaker::Guard)),
+        }
+    }
+
+    /// Takes up a task that an earlier run had begun, if it was this user's, and nobody and nothing of it is left.
+    async fn again(
+        &self,
+        context: &Context,
+        tools: &Toolbox,
+        task: &Task,
+        signals: &mut Signals,
+    ) -> Result<Next, Failure> {
+        let place =
+            context.state.worker_place(&self.election, &self.who.agent()?, &task.id, task.attempts.len());
+        let own = task.attempt().and_then(|attempt| attempt.key_hash);
+        let left = |kept: &Kept| Some(kept.key.0.hash()) == own && kept.is_left_behind();
+        if place.read().filter(left).is_none() {
+            return Ok(Next::Passed);
+        }
+        let Some(_lock) = place.lock()? else { return Ok(Next::Passed) };
+        // Whoever had the lock until here may have begun it.
+        let Some(kept) = place.read().filter(left) else { return Ok(Next::Passed) };
+        self.tell(context, task, "resumed", "");
+        self.work_on(context, tools, (task, true), (&place, kept.key), signals).await
+    }
+
+    /// Does one task, if it may.
+    async fn one(
+        &self,
+        context: &Context,
+        tools: &Toolbox,
+        task: &Task,
+        signals: &mut Signals,
+    ) -> Result<Next, Failure> {
+        let agent = self.who.agent()?;
+        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+        let place = context.state.worker_place(&self.election, &agent, &task.id, task.attempts.len());
+        let Some(_lock) = place.lock()? else { return Ok(Next::Passed) };
+        let key = place.reserve(&Kept::working(WorkerKey::mint().map_err(fail)?, None))?.key;
+        let task = match tools.accept(&task.id, &agent, key, Epoch(0)).await {
+            Ok(task) => task,
+            Err(Error::Refused(refusal)) => {
+                place.drop_key(&key);
+                return Ok(Next::Refused(refusal.to_string()));
+            }
+            Err(error) => return Err(fail(error)),
+        };
+        self.tell(context, &task, "accepted", "");
+        self.work_on(context, tools, (&task, false), (&place, key), signals).await
+    }
+
+    /// Runs CMD for a task that is this worker's, and tells what came of it.
+    async fn work_on(
+        &self,
+        context: &Context,
+        tools: &Toolbox,
+        (task, resumed): (&Task, bool),
+        (place, key): (&Place, WorkerKey),
+        signals: &mut Signals,
+    ) -> Result<Next, Failure> {
+        let folder = RunFolder::make()?;
+        place.replace(&Kept::working(key, Some(folder.path())))?;
+        let ended = self.run(context, tools, (task, resumed), key, &folder, signals).await?;
+        let stopped = matches!(ended, Ended::Stopped);
+        let told = match ended {
+            Ended::Code(0) => {
+                let result = read_bounded(&folder.file("result"), MAX_BODY_BYTES);
+                self.insist(signals, async || tools.complete(&task.id, key, &result).await).await
+            }
+            Ended::Code(code) => {
+                let reason = format!("CMD ended with {code}");
+                self.insist(signals, async || tools.fail(&task.id, key, &reason).await).await
+            }
+            Ended::Stopped => {
+                self.insist(signals, async || tools.fail(&task.id, key, "the worker was stopped").await).await
+            }
+            Ended::TakenBack(why) => {
+                self.tell(context, task, "taken-back", &why);
+                place.drop_key(&key);
+                return Ok(Next::Did);
+            }
+        };
+        let next = if stopped { Next::End } else { Next::Did };
+        match told {
+            Ok(task) => {
+                place.drop_key(&key);
+                self.tell(context, &task, &task.state.to_string(), &task.reason);
+                Ok(next)
+            }
+            Err(Error::Refused(refusal)) => {
+                place.drop_key(&key);
+                self.tell(context, task, "refused", &refusal.to_string());
+                Ok(next)
+            }
+            Err(error) => Err(Failure::from_error(&error, Speaker::Guard)),
+        }
+    }
+
+    /// Runs CMD until it has ended, or must.
+    async fn run(
+        &self,
+        context: &Context,
+        tools: &Toolbox,
+        (task, resumed): (&Task, bool),
+        key: WorkerKey,
+        folder: &RunFolder,
+        signals: &mut Signals,
+    ) -> Result<Ended, Failure> {
+        let mut ward = custody::prepare(Household::open()?, folder, false).await?;
+        let duty = Duty {
+            store: custody::absolute_store(&context.coordinator, &context.url),
+            folder: folder.path().to_path_buf(),
+            gives_back: GivesBack::Nothing,
+        };
+        // CMD finds its files from its start on.
+        let mut desk = Desk::lay(tools, task, key, folder)?;
+        let started = ward.start(Start {
+            command: self.command.clone(),
+            env: self.variables(context, (task, resumed), key, folder),
+            deadline: boot_time(boot::now() + AHEAD),
+            grace_ms: GRACE.as_millis(),
+            ticket: duty.ticket(),
+        });
+        started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
+        let ended = watch_over(&mut ward, &mut desk, signals).await;
+        let _ = ward.dismiss().await;
+        Ok(ended)
+    }
+
+    fn variables(
+        &self,
+        context: &Context,
+        (task, resumed): (&Task, bool),
+        key: WorkerKey,
+        folder: &RunFolder,
+    ) -> Vec<(String, String)> {
+        let epoch = task.attempt().map_or(Epoch(0), |attempt| attempt.epoch);
+        let file = |name: &str| folder.file(name).display().to_string();
+        // No variable can hold a zero.
+        let plain = |text: &str| text.replace('\0', "\u{fffd}");
+        [
+            ("BATON_STORE", custody::absolute_store(&context.coordinator, &context.url)),
+            ("BATON_AGENT", task.worker().map(ToString::to_string).unwrap_or_default()),
+            ("BATON_TASK_ELECTION", self.election.to_string()),
+            ("BATON_TASK_ID", task.id.to_string()),
+            ("BATON_TASK_TITLE", plain(&task.title)),
+            ("BATON_TASK_BODY", plain(&task.body)),
+            ("BATON_TASK_EPOCH", epoch.to_string()),
+            ("BATON_TASK_EPOCH_FILE", file("epoch")),
+            ("BATON_TASK_ATTEMPT", task.attempts.len().to_string()),
+            ("BATON_TASK_RESUMED", if resumed { "1" } else { "" }.to_string()),
+            ("BATON_TASK_KEY", key.0.to_string()),
+            ("BATON_TASK_PROGRESS_FILE", file("progress")),
+            ("BATON_TASK_RESULT_FILE", file("result")),
+        ]
+        .map(|(name, value)| (name.to_string(), value))
+        .to_vec()
+    }
+
+    /// Tells what came of CMD, however long the store does not answer, unless this command is to end.
+    async fn insist(
+        &self,
+        signals: &mut Signals,
+        tell: impl AsyncFn() -> Result<Task, Error>,
+    ) -> Result<Task, Error> {
+        loop {
+            match tell().await {
+                Err(Error::Store(error)) if error.is_passing() => {
+                    tokio::select! {
+                        () = tokio::time::sleep(BEAT) => {}
+                        _ = signals.next() => return Err(error.into()),
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn tell(&self, context: &Context, task: &Task, what: &str, why: &str) {
+        let data =
+            json!({"event": "task", "what": what, "election": self.election, "id": task.id, "why": why});
+        if context.output.json {
+            context.output.event(&data);
+        } else {
+            let colon = if why.is_empty() { "" } else { ": " };
+            context.output.talk(&crate::output::clean(&format!("task {} {what}{colon}{why}", task.id)));
+        }
+    }
+}
+
+/// Until nothing of CMD is left.
+async fn watch_over(ward: &mut Ward, desk: &mut Desk<'_>, signals: &mut Signals) -> Ended {
+    let mut ends: Option<Ended> = None;
+    let mut beats = tokio::time::interval(BEAT);
+    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            news = ward.next_report() => match news {
+                Ok(News::Told(Report::Ended { how, .. })) => return ends.unwrap_or(Ended::Code(how.exit_code())),
+                Ok(News::Told(_)) => {}
+                Ok(News::Overdue | News::Gone) | Err(_) => {
+                    while ward.seize().await.is_err() {}
+                    return ends.unwrap_or(Ended::Code(1));
+                }
+            },
+            _ = signals.next(), if ends.is_none() => {
+                ends = Some(Ended::Stopped);
+                let _ = ward.stop();
+            }
+            _ = beats.tick(), if ends.is_none() => {
+                let _ = ward.deadline(boot_time(boot::now() + AHEAD));
+                if let Err(Error::Refused(refusal)) = desk.beat().await {
+                    ends = Some(Ended::TakenBack(refusal.to_string()));
+                    let _ = ward.stop();
+                }
+            }
+        }
+    }
+}
+
+/// What a task is told and known by while CMD is at it.
+struct Desk<'a> {
+    tools: &'a Toolbox,
+    task: &'a Task,
+    key: WorkerKey,
+    progress: PathBuf,
+    /// What CMD said last.
+    said: String,
+    epoch: PathBuf,
+    /// Of which epoch the instruction is, as CMD knows.
+    told: Epoch,
+}
+
+impl Desk<'_> {
+    fn lay<'a>(
+        tools: &'a Toolbox,
+        task: &'a Task,
+        key: WorkerKey,
+        folder: &RunFolder,
+    ) -> Result<Desk<'a>, Failure> {
+        let (progress, epoch) = (folder.file("progress"), folder.file("epoch"));
+        let mut desk = Desk { tools, task, key, progress, said: String::new(), epoch, told: Epoch(0) };
+        desk.follow(task)?;
+        Ok(desk)
+    }
+
+    /// Tells what CMD says of its progress, or only looks whether the task is still this worker's.
+    async fn beat(&mut self) -> Result<(), Error> {
+        let says = read_bounded(&self.progress, MAX_NOTE_BYTES).trim().to_string();
+        let (number, note) = says.split_once(char::is_whitespace).unwrap_or((&says, ""));
+        let percent = number.trim_end_matches('%').parse::<u8>().ok().filter(|percent| *percent <= 100);
+        let there = match percent.filter(|_| says != self.said) {
+            Some(percent) => {
+                let there = self.tools.progress(&self.task.id, self.key, percent, None, note.trim()).await?;
+                self.said = says;
+                there
+            }
+            None => self.tools.task(&self.task.id).await?,
+        };
+        let mine = there.attempt().and_then(|attempt| attempt.key_hash) == Some(self.key.0.hash());
+        if !mine {
+            return Err(Refusal::out_of_turn(format!("it is {}", there.state), "stop the work on it").into());
+        }
+        // What cannot be written is written at the next beat.
+        let _ = self.follow(&there);
+        Ok(())
+    }
+
+    /// CMD finds the epoch of its instruction, which rises when a new leader adopts the task.
+    fn follow(&mut self, task: &Task) -> Result<(), Failure> {
+        let epoch = task.attempt().map_or(Epoch(0), |attempt| attempt.epoch);
+        if epoch > self.told {
+            write_private(&self.epoch, format!("{epoch}\n").as_bytes())?;
+            self.told = epoch;
+        }
+        Ok(())
+    }
+}
+
+/// What a file has, as text, up to so many bytes.
+fn read_bounded(path: &Path, most: usize) -> String {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    let _ = std::fs::File::open(path).and_then(|file| file.take(most as u64).read_to_end(&mut bytes));
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    // What stands for a byte that is no text is longer than it.
+    while text.len() > most {
+        text.pop();
+    }
+    text
+}

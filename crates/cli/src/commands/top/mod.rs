@@ -1,0 +1,211 @@
+//! `baton top`: who leads what, in a terminal, as it changes.
+
+mod frame;
+mod terminal;
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use baton::election::ElectionName;
+use baton::election::time::Span;
+use baton::store::Access;
+use baton::{Coordinator, Error, View};
+use clap::Args;
+use futures_util::{StreamExt, stream};
+use serde_json::json;
+use tokio::time::Instant;
+
+use self::frame::{Agents, Frame, Shows};
+use self::terminal::{Key, Terminal};
+use super::show;
+use crate::context::{Context, Global};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+
+/// How wide a frame is that goes nowhere.
+const WIDTH: usize = 100;
+/// The most elections of one frame.
+const MOST: usize = 1_000;
+/// How many elections are read at once.
+const AT_ONCE: usize = 16;
+/// How often it is looked which elections there are.
+const NAMES_EVERY: Duration = Duration::from_secs(5);
+/// The shortest time between two looks.
+const SHORTEST: Span = Span::millis(100);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  baton top                     on the store of this folder
+  baton top --store http://127.0.0.1:7420 --every 500ms
+  baton top --once              one frame, for scripts and for who has no terminal
+
+Keys: q ends; arrows, page up and down, home and end move; a shows agents, e elections. At a server the same is on its \
+page, where operators can act: baton dashboard.")]
+pub(crate) struct Top {
+    /// Print one frame and end
+    #[arg(long)]
+    once: bool,
+    /// How often to look
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    every: Span,
+}
+
+/// What was seen last.
+#[derive(Default)]
+struct Seen {
+    names: Vec<ElectionName>,
+    /// Of those that are shown: none if one cannot be read.
+    views: Vec<(ElectionName, Option<View>)>,
+    agents: Option<Agents>,
+    trouble: Option<String>,
+}
+
+impl Top {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        if self.every < SHORTEST {
+            return Err(Failure::usage(
+                format!("to look every {} would keep the store from its work", self.every),
+                "give at least 100ms: --every 1s",
+            ));
+        }
+        if !self.once && !global.json && !std::io::stdout().is_terminal() {
+            return Err(Failure::usage("stdout is no terminal", "print one frame: baton top --once"));
+        }
+        let context = Context::open(global, Access::Read).await?;
+        let done = match self.once || global.json {
+            true => once(&context).await,
+            false => self.stay(&context).await,
+        };
+        context.remember();
+        done
+    }
+
+    async fn stay(&self, context: &Context) -> Outcome {
+        let location = context.coordinator.store().location();
+        let mut terminal = Terminal::enter()?;
+        let (mut seen, mut at, mut shows) = (Seen::default(), 0_usize, Shows::Elections);
+        let (mut look, mut names) = (Instant::now(), Instant::now());
+        loop {
+            let (width, height) = Terminal::size();
+            let room = frame::rows(height);
+            if Instant::now() >= look {
+                seen.look(&context.coordinator, at, room, shows, Instant::now() >= names).await;
+                if Instant::now() >= names {
+                    names = Instant::now() + NAMES_EVERY;
+                }
+                look = Instant::now() + Duration::from_millis(self.every.as_millis());
+            }
+            terminal.draw(&seen.frame(&location, at, width, shows).lines(Some(height)))?;
+            let key = tokio::select! {
+                key = terminal.key() => key,
+                () = tokio::time::sleep_until(look) => Key::None,
+            };
+            let (last, before) = (seen.count(shows).saturating_sub(room), (at, shows));
+            match key {
+                Key::Quit => return Ok(Exit::Done),
+                Key::Up => at = at.saturating_sub(1),
+                Key::Down => at = (at + 1).min(last),
+                Key::PageUp => at = at.saturating_sub(room),
+                Key::PageDown => at = (at + room).min(last),
+                Key::Home => at = 0,
+                Key::End => at = last,
+                Key::Agents => (at, shows) = (0, Shows::Agents),
+                Key::Elections => (at, shows) = (0, Shows::Elections),
+                Key::Resized | Key::None => {}
+            }
+            if before != (at, shows) || key == Key::Resized {
+                look = Instant::now();
+            }
+        }
+    }
+}
+
+/// One frame with everything in it.
+async fn once(context: &Context) -> Outcome {
+    let mut seen = Seen::default();
+    let looked = seen.try_look(&context.coordinator, 0, MOST, Shows::Elections, true).await;
+    looked.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+    if context.output.json {
+        for (election, view) in &seen.views {
+            let data = view.as_ref().map_or(json!({"election": election, "state": "unreadable"}), show::data);
+            context.output.line(&data.to_string())?;
+        }
+        return Ok(Exit::Done);
+    }
+    let width = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(WIDTH);
+    let location = context.coordinator.store().location();
+    let frame = seen.frame(&location, 0, width, Shows::Elections);
+    context.output.line(&frame.lines(None).join("\n"))?;
+    Ok(Exit::Done)
+}
+
+impl Seen {
+    /// Looks at what is shown. What cannot be looked at stays as it was, and that is said.
+    async fn look(&mut self, store: &Coordinator, at: usize, room: usize, shows: Shows, names: bool) {
+        match self.try_look(store, at, room, shows, names).await {
+            Ok(()) => self.trouble = None,
+            Err(error) => self.trouble = Some(Failure::from_error(&error, Speaker::Guard).message),
+        }
+    }
+
+    async fn try_look(
+        &mut self,
+        store: &Coordinator,
+        at: usize,
+        room: usize,
+        shows: Shows,
+        names: bool,
+    ) -> Result<(), Error> {
+        if names {
+            self.names = store.elections().await?;
+            self.names.sort();
+        }
+        if shows == Shows::Agents {
+            self.agents = match store.sessions().await {
+                Ok(sessions) => Some(Agents::There(sessions)),
+                Err(Error::Refused(_)) => Some(Agents::Nowhere),
+                Err(error) => return Err(error),
+            };
+            return Ok(());
+        }
+        let shown = self.names.iter().skip(at).take(room).cloned();
+        let views = stream::iter(shown.map(|election| async move {
+            let view = store.view(&election).await;
+            (election, view)
+        }));
+        let looked: Vec<(ElectionName, Result<View, Error>)> = views.buffered(AT_ONCE).collect().await;
+        let mut views = Vec::with_capacity(looked.len());
+        for (election, view) in looked {
+            match view {
+                Ok(view) => views.push((election, Some(view))),
+                // What is wrong with one election hides none of the others.
+                Err(Error::Store(error)) if !error.is_passing() => views.push((election, None)),
+                Err(error) => return Err(error),
+            }
+        }
+        self.views = views;
+        Ok(())
+    }
+
+    fn count(&self, shows: Shows) -> usize {
+        match (shows, &self.agents) {
+            (Shows::Elections, _) => self.names.len(),
+            (Shows::Agents, Some(Agents::There(sessions))) => sessions.len(),
+            (Shows::Agents, Some(Agents::Nowhere) | None) => 0,
+        }
+    }
+
+    fn frame<'a>(&'a self, location: &'a str, at: usize, width: usize, shows: Shows) -> Frame<'a> {
+        Frame {
+            location,
+            width,
+            at,
+            total: self.count(shows),
+            trouble: self.trouble.as_deref(),
+            shows,
+            views: &self.views,
+            agents: self.agents.as_ref(),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a checkpoint covers beside itself, as the command makes and shows it.
+
+use std::path::PathBuf;
+
+use baton::covers::{self, Covers, CoversError, Differences};
+use baton::election::command::MAX_CHECKPOINT_BYTES;
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::output::{Failure, clean};
+use crate::state::{StateFolder, write_durably};
+
+/// How many paths of a kind are shown to people, and to programs.
+const SHOWN: usize = 20;
+const TOLD: usize = 1_000;
+
+/// Looks at places; their manifest stands in the document beside a state of so many bytes, or in a file of the state folder.
+pub(crate) async fn cover(
+    places: Vec<PathBuf>,
+    state: &StateFolder,
+    state_bytes: usize,
+) -> Result<Covers, Failure> {
+    let looked = tokio::task::spawn_blocking(move || covers::look(&places)).await;
+    let looked = looked.map_err(std::io::Error::other)?.map_err(|error| failed(&error))?;
+    let room = MAX_CHECKPOINT_BYTES.saturating_sub(state_bytes);
+    looked.covers(room, |text, sha256| {
+        let kept = state.path().join("manifests").join(sha256.to_string());
+        write_durably(&kept, text.as_bytes())?;
+        Ok(kept.display().to_string())
+    })
+}
+
+/// What was changed since; what cannot be compared at all is a failure.
+pub(crate) async fn compare(covers: &Covers) -> Result<Differences, Failure> {
+    let covers = covers.clone();
+    let compared = tokio::task::spawn_blocking(move || covers::compare(&covers)).await;
+    compared.map_err(std::io::Error::other)?.map_err(|error| failed(&error))
+}
+
+fn failed(error: &CoversError) -> Failure {
+    let hint = match error {
+        CoversError::Place { .. } => "name files and folders that are there",
+        CoversError::TooMuch { .. } | CoversError::TooMany(_) => {
+            "name what matters; of a working tree of git only what differs from its commit is listed"
+        }
+        CoversError::Git { .. } => "see what `git status` says there",
+        CoversError::Manifest { .. } => "it lies on the machine that the checkpoint was written on",
+    };
+    Failure::new(Exit::Error, "not-covered", error.to_string(), hint)
+}
+
+/// What is covered, for programs.
+pub(crate) fn about(covers: &Covers) -> Value {
+    json!({"paths": covers.paths, "bytes": covers.bytes, "sha256": covers.sha256})
+}
+
+/// What was changed, for programs.
+pub(crate) fn data(differences: &Differences) -> Value {
+    let Differences { changed, added, removed, unknown } = differences;
+    let first = |paths: &[String]| paths.iter().take(TOLD).cloned().collect::<Vec<_>>();
+    json!({
+        "changed": first(changed), "added": first(added), "removed": first(removed), "unknown": first(unknown),
+        "paths": changed.len() + added.len() + removed.len() + unknown.len(),
+    })
+}
+
+/// How much is covered, for people.
+pub(crate) fn covered(covers: &Covers) -> String {
+    match covers.paths {
+        1 => "covers 1 path".to_string(),
+        paths => format!("covers {paths} paths"),
+    }
+}
+
+/// For people: how much, and then what.
+pub(crate) fn lines(covers: &Covers, differences: &Differences) -> Vec<String> {
+    let Differences { changed, added, removed, unknown } = differences;
+    if differences.is_empty() {
+        return vec![format!("{}, all as it was", covered(covers))];
+    }
+    let mut lines = vec![format!(
+        "{}; since then {} changed, {} added, {} removed, {} not to be compared",
+        covered(covers),
+        changed.len(),
+        added.len(),
+        removed.len(),
+        unknown.len()
+    )];
+    for (word, paths) in [("changed", changed), ("added", added), ("removed", removed), ("unknown", unknown)]
+    {
+        lines.extend(paths.iter().take(SHOWN).map(|path| format!("  {word:8} {}", clean(path))));
+        let more = paths.len().saturating_sub(SHOWN);
+        lines.extend((more > 0).then(|| format!("  {word:8} and {more} more")));
+    }
+    lines
+}

@@ -1,0 +1,145 @@
+//! The keys that this user's agents got when they accepted tasks, one for each attempt.
+//!
+//! Guarantees that the key of an attempt is minted once, whoever of this user is at it at the same time, and that dropping one drops no other. Who runs a command
+//! for an attempt holds a lock on its key, so that nobody else of this user runs another for the same; a lock ends with its process.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use baton::WorkerKey;
+use baton::election::{AgentName, ElectionName, ItemName};
+use baton::store::boot::Boot;
+use serde::{Deserialize, Serialize};
+
+use crate::output::Failure;
+use crate::state::{StateFolder, cannot, read_json, write_durably};
+
+/// Where the key of one attempt is.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+}
+
+/// A key, and what is done with it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) key: WorkerKey,
+    /// `baton task work` is at it; otherwise somebody accepted it by hand.
+    #[serde(default)]
+    works: bool,
+    /// The folder of the run of CMD, which is removed once nothing of CMD is left.
+    #[serde(default)]
+    run: Option<PathBuf>,
+    /// The run of the machine.
+    #[serde(default)]
+    boot: String,
+}
+
+impl Kept {
+    /// A key that somebody accepts a task with by hand.
+    pub(crate) fn by_hand(key: WorkerKey) -> Kept {
+        Kept { key, works: false, run: None, boot: Boot::current().boot }
+    }
+
+    /// A key that `baton task work` accepts a task with; in this folder CMD runs, if it does yet.
+    pub(crate) fn working(key: WorkerKey, run: Option<&Path>) -> Kept {
+        Kept { key, works: true, run: run.map(Path::to_path_buf), boot: Boot::current().boot }
+    }
+
+    /// Whether it was at work and nothing of its CMD is left.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        let ended = |run: &PathBuf| self.boot != Boot::current().boot || !run.exists();
+        self.works && self.run.as_ref().is_none_or(ended)
+    }
+}
+
+impl StateFolder {
+    fn worker_folder(&self, election: &ElectionName, agent: &AgentName, task: &ItemName) -> PathBuf {
+        let of = election.as_str().replace('/', "+");
+        self.path().join("tasks").join(of).join(agent.as_str()).join(task.as_str())
+    }
+
+    /// Where the key of an attempt is: the first one has the number 1.
+    pub(crate) fn worker_place(
+        &self,
+        election: &ElectionName,
+        agent: &AgentName,
+        task: &ItemName,
+        attempt: usize,
+    ) -> Place {
+        Place { path: self.worker_folder(election, agent, task).join(format!("{attempt}.json")) }
+    }
+
+    /// Where the key of an agent's last attempt at a task is, if it has one.
+    pub(crate) fn last_worker_place(
+        &self,
+        election: &ElectionName,
+        agent: &AgentName,
+        task: &ItemName,
+    ) -> Option<Place> {
+        let folder = self.worker_folder(election, agent, task);
+        let numbers = fs::read_dir(&folder).ok()?.filter_map(|entry| {
+            let name = entry.ok()?.file_name();
+            name.to_str()?.strip_suffix(".json")?.parse::<usize>().ok()
+        });
+        Some(Place { path: folder.join(format!("{}.json", numbers.max()?)) })
+    }
+}
+
+impl Place {
+    /// What is kept there.
+    pub(crate) fn read(&self) -> Option<Kept> {
+        read_json(&self.path)
+    }
+
+    /// Keeps a key unless there is one. Returns what is there then.
+    pub(crate) fn reserve(&self, kept: &Kept) -> Result<Kept, Failure> {
+        let draft = self.path.with_extension(format!("draft-{}", std::process::id()));
+        write_durably(&draft, &serde_json::to_vec(kept).unwrap_or_default())?;
+        let linked = fs::hard_link(&draft, &self.path);
+        let _ = fs::remove_file(&draft);
+        match linked {
+            Ok(()) => Ok(kept.clone()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match self.read() {
+                Some(there) => Ok(there),
+                // It is none, or was dropped at this very moment.
+                None => self.replace(kept).map(|()| kept.clone()),
+            },
+            Err(error) => Err(cannot(&self.path, &error)),
+        }
+    }
+
+    /// Keeps this in the place of what is there.
+    pub(crate) fn replace(&self, kept: &Kept) -> Result<(), Failure> {
+        write_durably(&self.path, &serde_json::to_vec(kept).unwrap_or_default())
+    }
+
+    /// Takes the lock, for as long as what is returned lives. None if another process has it.
+    pub(crate) fn lock(&self) -> Result<Option<File>, Failure> {
+        // Not the file itself, which is replaced.
+        let path = self.path.with_extension("lock");
+        let fail = |error: io::Error| cannot(&path, &error);
+        if let Some(folder) = path.parent() {
+            crate::state::make_private_folder(folder)?;
+        }
+        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(fail)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(fail(error)),
+        }
+    }
+
+    /// Drops a key, unless another has taken its place.
+    pub(crate) fn drop_key(&self, key: &WorkerKey) {
+        if self.read().is_some_and(|kept| kept.key == *key) {
+            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(self.path.with_extension("lock"));
+            if let Some(folder) = self.path.parent() {
+                // If nothing else is in it.
+                let _ = fs::remove_dir(folder);
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What is wrong at the moment, since when, and what has just begun or ended. Pure: moments come from outside.
+
+use std::collections::BTreeMap;
+
+use baton_election::ElectionName;
+use baton_election::time::{Moment, WallTime};
+use baton_store::alerts::{Alert, AlertKind, Severity};
+
+use super::judge::Finding;
+
+/// The most that are remembered at once, and told one by one. More are counted.
+pub(super) const MOST: usize = 1_000;
+
+/// Everything that is wrong.
+#[derive(Default)]
+pub(super) struct Board {
+    active: BTreeMap<(Severity, AlertKind, ElectionName), Active>,
+    /// How many more there are.
+    more: u64,
+}
+
+struct Active {
+    since: Moment,
+    wall: WallTime,
+    finding: Finding,
+}
+
+/// Something began to be wrong, or no longer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Turned {
+    /// It is wrong from here on; otherwise it was, until here.
+    pub(crate) firing: bool,
+    pub(crate) alert: Alert,
+}
+
+impl Board {
+    /// Takes in what was found, all of it, at this moment. Says what has changed: what began first, then what ended.
+    pub(super) fn turn(
+        &mut self,
+        found: Vec<(ElectionName, Finding)>,
+        now: Moment,
+        wall: WallTime,
+        runbooks: &str,
+    ) -> Vec<Turned> {
+        let mut turned = Vec::new();
+        let mut before = std::mem::take(&mut self.active);
+        self.more = 0;
+        // Who was there before keeps its place, and no number of warnings takes an alert's.
+        let mut taken: BTreeMap<Severity, usize> = BTreeMap::new();
+        before.keys().for_each(|(severity, ..)| *taken.entry(*severity).or_default() += 1);
+        for (election, finding) in found {
+            let key = (finding.kind.severity(), finding.kind, election);
+            let known = before.remove(&key);
+            if known.is_none() {
+                let taken = taken.entry(key.0).or_default();
+                if *taken >= MOST {
+                    self.more += 1;
+                    continue;
+                }
+                *taken += 1;
+            }
+            let (since, first) = known.as_ref().map_or((now, wall), |known| (known.since, known.wall));
+            let active = Active { since, wall: first, finding };
+            if known.is_none() {
+                turned.push(Turned { firing: true, alert: show(&key, &active, now, runbooks) });
+            }
+            self.active.insert(key, active);
+        }
+        let ended = before.iter();
+        turned.extend(
+            ended.map(|(key, active)| Turned { firing: false, alert: show(key, active, now, runbooks) }),
+        );
+        turned
+    }
+
+    /// What is wrong, as it is told.
+    pub(super) fn shown(&self, now: Moment, runbooks: &str) -> Vec<Alert> {
+        self.active.iter().map(|(key, active)| show(key, active, now, runbooks)).collect()
+    }
+
+    /// How many more there are than are told.
+    pub(super) fn more(&self) -> u64 {
+        self.more
+    }
+}
+
+fn show(
+    (severity, kind, election): &(Severity, AlertKind, ElectionName),
+    active: &Active,
+    now: Moment,
+    runbooks: &str,
+) -> Alert {
+    Alert {
+        alert: *kind,
+        severity: *severity,
+        election: election.clone(),
+        since: active.wall,
+        age_ms: now.since(active.since).as_millis(),
+        what: active.finding.what.clone(),
+        hint: active.finding.hint.clone(),
+        runbook: format!("{}/{kind}.md", runbooks.trim_end_matches('/')),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(election: &str, kind: AlertKind, what: &str) -> (ElectionName, Finding) {
+        let election = ElectionName::new(election).unwrap();
+        (election, Finding { kind, what: what.to_string(), hint: "h".to_string() })
+    }
+
+    fn turn(board: &mut Board, found: Vec<(ElectionName, Finding)>, seconds: u64) -> Vec<(bool, String)> {
+        let now = Moment::from_nanos(seconds * 1_000_000_000);
+        let wall = WallTime::from_unix_millis(seconds * 1_000);
+        let turned = board.turn(found, now, wall, "docs/operations/");
+        turned.into_iter().map(|turned| (turned.firing, turned.alert.election.to_string())).collect()
+    }
+
+    #[test]
+    fn each_begins_once_and_ends_once() {
+        let mut board = Board::default();
+        let lost = |what: &str| found("a", AlertKind::NoLeader, what);
+        assert_eq!(turn(&mut board, vec![lost("1")], 100), [(true, "a".to_string())]);
+        assert_eq!(turn(&mut board, vec![lost("2")], 101), []);
+        let shown = board.shown(Moment::from_nanos(105_000_000_000), "docs/operations");
+        assert_eq!((shown[0].age_ms, shown[0].what.as_str()), (5_000, "2"));
+        assert_eq!(shown[0].since, WallTime::from_unix_millis(100_000));
+        assert_eq!(shown[0].runbook, "docs/operations/no-leader.md");
+        assert_eq!(turn(&mut board, vec![], 110), [(false, "a".to_string())]);
+        assert_eq!(turn(&mut board, vec![], 111), []);
+        assert_eq!(turn(&mut board, vec![lost("3")], 112), [(true, "a".to_string())]);
+    }
+
+    #[test]
+    fn alerts_come_before_warnings() {
+        let mut board = Board::default();
+        let all = vec![
+            found("a", AlertKind::SlowTransition, "s"),
+            found("b", AlertKind::TwoLeaders, "t"),
+            found("b", AlertKind::NoLeader, "n"),
+        ];
+        turn(&mut board, all, 1);
+        let shown = board.shown(Moment::from_nanos(0), "r");
+        let kinds: Vec<AlertKind> = shown.iter().map(|alert| alert.alert).collect();
+        assert_eq!(kinds, [AlertKind::NoLeader, AlertKind::TwoLeaders, AlertKind::SlowTransition]);
+    }
+
+    #[test]
+    fn no_number_of_warnings_keeps_an_alert_out() {
+        let mut board = Board::default();
+        let warning = |number: usize| found(&format!("e-{number}"), AlertKind::FrequentElections, "f");
+        turn(&mut board, (0..MOST + 7).map(warning).collect(), 1);
+        let mut all: Vec<(ElectionName, Finding)> = (0..MOST + 7).map(warning).collect();
+        all.push(found("x", AlertKind::TwoLeaders, "t"));
+        assert_eq!(turn(&mut board, all, 2), [(true, "x".to_string())]);
+        assert_eq!(board.more(), 7);
+    }
+
+    #[test]
+    fn more_than_so_many_are_counted_and_those_that_were_there_stay() {
+        let mut board = Board::default();
+        let many = |from: usize, to: usize| -> Vec<(ElectionName, Finding)> {
+            (from..to).map(|number| found(&format!("e-{number}"), AlertKind::Flapping, "f")).collect()
+        };
+        assert_eq!(turn(&mut board, many(0, MOST + 7), 1).len(), MOST);
+        assert_eq!(board.more(), 7);
+        // The first seven are well again: those that were only counted take their places.
+        let turned = turn(&mut board, many(7, MOST + 7), 2);
+        assert_eq!(turned.iter().filter(|(firing, _)| !firing).count(), 7);
+        let turned = turn(&mut board, many(7, MOST + 7), 3);
+        assert!(turned.len() <= 7 && board.more() == 0, "{turned:?}");
+    }
+}

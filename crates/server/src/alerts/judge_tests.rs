@@ -1,0 +1,119 @@
+use super::*;
+
+fn name() -> ElectionName {
+    ElectionName::new("e").unwrap()
+}
+
+fn kinds(observed: &Observed) -> Vec<AlertKind> {
+    kinds_by(observed, &Thresholds::default())
+}
+
+fn kinds_by(observed: &Observed, limits: &Thresholds) -> Vec<AlertKind> {
+    judge(&name(), observed, limits).into_iter().map(|finding| finding.kind).collect()
+}
+
+fn avowal(agent: &str, first: u64, last: u64) -> Avowed {
+    let at = |seconds: u64| Moment::from_nanos(seconds * 1_000_000_000);
+    Avowed { agent: AgentName::new(agent).unwrap(), term: 1, first: at(first), last: at(last) }
+}
+
+#[test]
+fn nothing_is_wrong_where_nothing_happens() {
+    assert_eq!(kinds(&Observed::default()), []);
+    assert_eq!(kinds(&Observed { followers: 9, waiting: 3, candidates: 2, ..Observed::default() }), []);
+}
+
+#[test]
+fn nobody_leads_for_a_minute_and_somebody_wants_it() {
+    let leaderless =
+        |seconds| Observed { leaderless: Some(Span::secs(seconds)), followers: 1, ..Observed::default() };
+    assert_eq!(kinds(&leaderless(59)), []);
+    assert_eq!(kinds(&leaderless(60)), [AlertKind::NoLeader]);
+    let unwanted = Observed { followers: 0, ..leaderless(600) };
+    assert_eq!(kinds(&unwanted), [], "nobody misses it");
+    for wanted in [
+        Observed { waiting: 1, ..unwanted.clone() },
+        Observed { candidates: 1, ..unwanted.clone() },
+        Observed { followers: 1, ..unwanted.clone() },
+    ] {
+        assert_eq!(kinds(&wanted), [AlertKind::NoLeader], "{wanted:?}");
+    }
+    let found = &judge(&name(), &leaderless(61), &Thresholds::default())[0];
+    assert_eq!(found.what, "nobody has led `e` for 1m1s, while 0 wait in line, 0 stand and 1 follow");
+}
+
+#[test]
+fn more_changes_than_so_many_are_flapping() {
+    let changed = |changes| Observed { changes, ..Observed::default() };
+    assert_eq!(kinds(&changed(5)), []);
+    assert_eq!(kinds(&changed(6)), [AlertKind::Flapping]);
+}
+
+#[test]
+fn two_leaders_are_seen_if_each_spoke_before_and_after_the_other() {
+    let avowals = |avowals: &[Avowed]| Observed { avowals: avowals.to_vec(), ..Observed::default() };
+    assert_eq!(kinds(&avowals(&[avowal("a", 10, 20)])), []);
+    assert_eq!(kinds(&avowals(&[avowal("a", 10, 20), avowal("b", 15, 25)])), [AlertKind::TwoLeaders]);
+    assert_eq!(kinds(&avowals(&[avowal("a", 10, 20), avowal("b", 12, 18)])), [AlertKind::TwoLeaders]);
+    assert_eq!(
+        kinds(&avowals(&[avowal("a", 10, 20), avowal("b", 21, 25)])),
+        [],
+        "a has not said so again since b began: it may have stopped in between"
+    );
+    assert_eq!(
+        kinds(&avowals(&[avowal("a", 10, 20), avowal("b", 22, 22), avowal("c", 18, 21)])),
+        [AlertKind::TwoLeaders]
+    );
+}
+
+#[test]
+fn too_many_candidates_are_refused_or_wait() {
+    let refused = |refused, waiting| Observed { refused, waiting, ..Observed::default() };
+    assert_eq!(kinds(&refused(100, 100)), []);
+    assert_eq!(kinds(&refused(101, 0)), [AlertKind::HighContention]);
+    assert_eq!(kinds(&refused(0, 101)), [AlertKind::HighContention]);
+}
+
+#[test]
+fn warnings_are_of_frequent_slow_and_lonely_changes() {
+    let some =
+        Observed { elections: 1, took: Some(Span::secs(30)), told: Some((3, 3)), ..Observed::default() };
+    assert_eq!(kinds(&some), []);
+    assert_eq!(kinds(&Observed { elections: 2, ..some.clone() }), [AlertKind::FrequentElections]);
+    assert_eq!(
+        kinds(&Observed { took: Some(Span::millis(30_001)), ..some.clone() }),
+        [AlertKind::SlowTransition]
+    );
+    assert_eq!(kinds(&Observed { told: Some((2, 3)), ..some.clone() }), [AlertKind::LowParticipation]);
+    assert_eq!(kinds(&Observed { told: Some((0, 0)), ..some }), [], "nobody follows");
+}
+
+#[test]
+fn what_has_no_threshold_is_never_wrong() {
+    let all = Observed {
+        leaderless: Some(Span::secs(900)),
+        waiting: 500,
+        changes: 500,
+        elections: 500,
+        refused: 500,
+        took: Some(Span::secs(900)),
+        told: Some((0, 9)),
+        ..Observed::default()
+    };
+    assert_eq!(kinds(&all).len(), 6);
+    let off = Thresholds {
+        no_leader: None,
+        flapping: None,
+        contention: None,
+        elections: None,
+        transition: None,
+        participation: None,
+    };
+    assert_eq!(kinds_by(&all, &off), []);
+    let half = Thresholds { participation: Some(50), ..off };
+    assert_eq!(kinds_by(&Observed { told: Some((1, 2)), ..Observed::default() }, &half), []);
+    assert_eq!(
+        kinds_by(&Observed { told: Some((1, 3)), ..Observed::default() }, &half),
+        [AlertKind::LowParticipation]
+    );
+}

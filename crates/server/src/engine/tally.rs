@@ -1,0 +1,92 @@
+//! What there is, counted when somebody asks: a shard at a time, so that renewals wait for a sixty-fourth of it at most.
+
+use std::sync::PoisonError;
+
+use baton_election::document::State;
+use baton_election::time::Span;
+use baton_election::{Document, ElectionName};
+
+use super::{Engine, Seen};
+
+/// The most elections whose lines are told one by one.
+const LINES: usize = 10_000;
+
+/// What there is.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Elections in memory.
+    pub(crate) elections: u64,
+    /// Leases that run.
+    pub(crate) held: u64,
+    /// Plain renewals since the start.
+    pub(crate) renewed: u64,
+    /// Candidates in line.
+    pub(crate) waiting: u64,
+    /// For which elections, up to a bound.
+    pub(crate) lines: Vec<(ElectionName, u64)>,
+    /// How often the server stood still.
+    pub(crate) stalls: u64,
+}
+
+impl Engine {
+    pub(crate) async fn tally(&self) -> Tally {
+        let mut tally = Tally { stalls: self.shared.clock.stalls(), ..Tally::default() };
+        for shard in &self.shared.shards {
+            {
+                let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                let now = self.shared.clock.now();
+                let runs = |known: &&super::Known| {
+                    known.packed.lease().is_some_and(|lease| self.shared.clock.age(known.stamp, now) < lease)
+                };
+                tally.elections += shard.known.len() as u64;
+                tally.held += shard.known.iter().filter(runs).count() as u64;
+                tally.renewed += shard.renewed;
+                for (election, line) in &shard.lines {
+                    tally.waiting += line.len() as u64;
+                    if tally.lines.len() < LINES {
+                        tally.lines.push((election.clone(), line.len() as u64));
+                    }
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        tally
+    }
+
+    /// Who waits in line for which elections, up to a bound.
+    pub(crate) fn in_line(&self) -> Vec<(ElectionName, u64)> {
+        let mut lines = Vec::new();
+        for shard in &self.shared.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = LINES - lines.len();
+            lines.extend(
+                shard.lines.iter().take(room).map(|(election, line)| (election.clone(), line.len() as u64)),
+            );
+        }
+        lines
+    }
+
+    /// For how long nobody has led an election, as far as that is in memory. None if somebody does, if nobody ever did, or if people
+    /// stopped it.
+    pub(crate) fn leaderless(&self, election: &ElectionName) -> Option<Span> {
+        let seen = self.shared.seen(election, |known, age| {
+            let runs = known.packed.running.is_some_and(|running| age < running.ttl);
+            if runs { None } else { leaderless(&known.document(election), age) }
+        });
+        match seen {
+            Seen::Known(leaderless) => leaderless,
+            Seen::Absent | Seen::Unknown(_) => None,
+        }
+    }
+}
+
+fn leaderless(document: &Document, age: Span) -> Option<Span> {
+    document.last_transition.as_ref()?;
+    match document.state {
+        State::Paused | State::AwaitingApproval => None,
+        // Whose lease still runs leads, or is about to stop.
+        State::Vacant | State::Held => {
+            (document.lease_remaining(age) == Span::ZERO).then(|| document.vacancy(age))
+        }
+    }
+}

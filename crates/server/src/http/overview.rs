@@ -1,0 +1,207 @@
+//! Elections in one line each: for those who look at many at once.
+
+use std::collections::HashMap;
+
+use baton_election::document::{Cause, Document, Leader, Phase, Question, State, Transition};
+use baton_election::operator::PublicKey;
+use baton_election::region::Region;
+use baton_election::time::{Span, WallTime};
+use baton_election::{AgentName, ElectionName, Epoch};
+use baton_store::describe::Suspicion;
+use baton_store::{Key, Prefix, Store};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Service;
+use super::calls::Call;
+use super::reply::{Problem, Reply, json as answer};
+
+/// The most elections of one answer.
+const MOST: usize = 1_000;
+
+/// An election as a list shows it: without the state that its checkpoint carries, which may be large.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Row {
+    election: ElectionName,
+    state: State,
+    epoch: Epoch,
+    /// Who holds the lease while it lasts.
+    leader: Option<Holder>,
+    /// Whose leadership was ended from outside while its lease may still be running.
+    outgoing: Option<Holder>,
+    /// How much longer the lease of either may last.
+    lease_ms: u64,
+    task: Option<String>,
+    reserved_for: Option<AgentName>,
+    paused: Option<Stopped>,
+    /// What an operator is asked, if anything.
+    question: Option<Question>,
+    /// How the last leadership ended, while there is no new one.
+    departure: Option<Departed>,
+    /// Nobody leads what somebody led.
+    degraded: bool,
+    /// Since when, for people, if that is known.
+    leaderless_since: Option<WallTime>,
+    last_transition: Option<Transition>,
+    /// How many of those who follow know of the last change of leader. Not told with changes.
+    participation: Option<Participation>,
+    /// The last act of an operator.
+    last_act: Option<Acted>,
+    /// Why it cannot be read: then nothing else is known of it.
+    trouble: Option<String>,
+}
+
+/// Who holds a lease.
+#[derive(Serialize, JsonSchema)]
+struct Holder {
+    agent: AgentName,
+    epoch: Epoch,
+    phase: Phase,
+    contact: Option<String>,
+    ttl_ms: u64,
+    /// It leads after one renewal.
+    offered: bool,
+    /// The region from which it leads, if it leads from one.
+    region: Option<Region>,
+    /// How much speaks for it that it is gone, if it has a session. For people: its lease alone decides. Not told with changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<f64>")]
+    suspicion: Option<Suspicion>,
+}
+
+/// Who knows of the last change of leader, of those with a session that followed when it happened.
+#[derive(Serialize, JsonSchema)]
+struct Participation {
+    acknowledged: u64,
+    expected: u64,
+}
+
+/// That an operator stopped the election.
+#[derive(Serialize, JsonSchema)]
+struct Stopped {
+    reason: String,
+    at: WallTime,
+}
+
+/// What an operator did.
+#[derive(Serialize, JsonSchema)]
+struct Acted {
+    number: u64,
+    act: String,
+    by: PublicKey,
+    at: WallTime,
+    ended: Option<AgentName>,
+}
+
+/// How a leadership ended.
+#[derive(Serialize, JsonSchema)]
+struct Departed {
+    agent: AgentName,
+    cause: Cause,
+    reason: String,
+    at: WallTime,
+}
+
+fn holder(leader: &Leader) -> Holder {
+    Holder {
+        agent: leader.agent.clone(),
+        epoch: leader.epoch,
+        phase: leader.phase,
+        contact: leader.contact.as_deref().map(ToString::to_string),
+        ttl_ms: leader.lease().as_millis(),
+        offered: leader.offered,
+        region: leader.region.as_deref().cloned(),
+        suspicion: None,
+    }
+}
+
+/// An election in one line, given the age of its last beat.
+pub(super) fn row(document: &Document, age: Span) -> Row {
+    let leaderless = document.leaderless(age);
+    Row {
+        election: document.election.clone(),
+        state: document.state,
+        epoch: document.epoch,
+        leader: document.leader.as_ref().map(holder),
+        outgoing: document.outgoing.as_ref().map(holder),
+        lease_ms: document.lease_remaining(age).as_millis(),
+        task: document.task.as_deref().map(ToString::to_string),
+        reserved_for: document.reserved_for.as_ref().map(|kept| kept.agent.clone()),
+        paused: document.paused.as_ref().map(|pause| Stopped { reason: pause.reason.clone(), at: pause.at }),
+        question: document.approval.question.clone(),
+        departure: document.departure.as_ref().map(|departure| Departed {
+            agent: departure.agent.clone(),
+            cause: departure.cause,
+            reason: departure.reason.clone(),
+            at: departure.at,
+        }),
+        degraded: leaderless.is_some(),
+        leaderless_since: leaderless.and_then(|leaderless| leaderless.since),
+        last_transition: document.last_transition.as_deref().cloned(),
+        participation: None,
+        last_act: document.last_act.as_ref().map(|last| Acted {
+            number: last.number,
+            act: last.act.clone(),
+            by: last.by,
+            at: last.at,
+            ended: last.ended.clone(),
+        }),
+        trouble: None,
+    }
+}
+
+impl Row {
+    /// With how much speaks against its leader, of all agents that have sessions.
+    fn suspecting(mut self, agents: &HashMap<AgentName, Suspicion>) -> Row {
+        if let Some(leader) = &mut self.leader {
+            leader.suspicion = agents.get(&leader.agent).copied();
+        }
+        self
+    }
+}
+
+impl Service {
+    /// An election in one line, with what its followers know.
+    fn row_now(&self, document: &Document, age: Span) -> Row {
+        let participation = self.sessions.participation(&document.election);
+        let participation =
+            participation.map(|(acknowledged, expected)| Participation { acknowledged, expected });
+        Row { participation, ..row(document, age) }
+    }
+
+    /// Elections in the order of their names: the first that this one may see, or those after `after`. Fewer than were asked for are
+    /// the last.
+    pub(super) async fn overview(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let limit = call.limit(MOST)?;
+        let after = call.parameter("after").map(|after| Prefix::Elections.key(&after)).transpose();
+        let mut after = after.map_err(baton::Error::from)?;
+        let (agents, mut rows) = (self.sessions.suspicions(), Vec::new());
+        loop {
+            let part = self.behind.list_part(&Prefix::Elections, after.as_ref(), MOST).await?;
+            let is_last = part.len() < MOST;
+            for key in &part {
+                let Key::Election(election) = key else { continue };
+                if rows.len() == limit || !call.who.identity.sees(election.as_str()) {
+                    continue;
+                }
+                match self.engine.view(election).await {
+                    Ok(view) => rows.extend(
+                        view.document
+                            .as_ref()
+                            .map(|document| self.row_now(document, view.age).suspecting(&agents)),
+                    ),
+                    Err(error) if error.is_passing() => return Err(error.into()),
+                    // What is wrong with one election hides none of the others.
+                    Err(error) => {
+                        let nothing = Document::new(election.clone(), self.engine.info().id, Epoch(0), &[]);
+                        rows.push(Row { trouble: Some(error.to_string()), ..row(&nothing, Span::ZERO) });
+                    }
+                }
+            }
+            if is_last || rows.len() == limit {
+                return answer(&rows);
+            }
+            after = part.last().cloned();
+        }
+    }
+}

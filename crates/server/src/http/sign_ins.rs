@@ -1,0 +1,233 @@
+//! Signing in at the page, and the drafts of acts that a browser signs.
+
+use std::sync::Arc;
+
+use baton_election::delegation::SignedDelegation;
+use baton_election::operator::{Act, ActOrder, PublicKey, SignedAct};
+use baton_election::{ContentHash, Refusal, StoreId, hex};
+use baton_store::boot;
+use http::StatusCode;
+use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Service;
+use super::calls::{Call, Nothing};
+use super::identity::Identity;
+use super::limits::Says;
+use super::reply::{Problem, Reply, json as answer};
+use super::route::Ask;
+use super::{feed, page};
+use crate::sign_ins::{NotSignedIn, SignIn};
+
+/// What this page knows of a server and of itself.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Me {
+    /// The store, for which orders are signed.
+    store: StoreId,
+    /// The run of the server, for which delegations are signed.
+    server: String,
+    version: &'static str,
+    /// Why everything is paused, if it is.
+    paused: Option<String>,
+    /// Who is signed in, if somebody is.
+    signed_in: Option<SignedIn>,
+}
+
+/// A living sign-in.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SignedIn {
+    /// The browser's key.
+    key: PublicKey,
+    /// For whom it acts.
+    operator: PublicKey,
+    lasts_ms: u64,
+}
+
+/// The code of a link.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Opening {
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    code: String,
+}
+
+/// Which sign-in ends.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Closing {
+    key: PublicKey,
+}
+
+/// Whether a sign-in was ended.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Closed {
+    closed: bool,
+}
+
+/// What an operator wants to do at a browser.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    /// The browser's key.
+    key: PublicKey,
+    act: Act,
+}
+
+/// The very text to be signed.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Draft {
+    /// An order, as JSON. It is signed with `baton operator order 1` and a line break before it.
+    text: String,
+    /// The delegation that goes with the signature, as JSON.
+    via: String,
+}
+
+impl Service {
+    /// What the page asks for: it and what it shows, signing in, and drafts.
+    pub(super) async fn for_the_page(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
+        match ask {
+            Ask::Overview => self.overview(&call).await,
+            Ask::Events => feed::stream(self, &call),
+            Ask::Me => self.me(&call),
+            Ask::BeginSignIn => self.begin_sign_in(&call),
+            Ask::OpenSignIn => self.open_sign_in(&call),
+            Ask::CloseSignIn => self.close_sign_in(&call),
+            Ask::Draft => self.draft(&call).await,
+            Ask::Page => page::file("index.html", &HeaderMap::new()),
+            Ask::PageFile => page::file(call.name(0), &HeaderMap::new()),
+            other => unreachable!("{other:?} is none of the page's"),
+        }
+    }
+
+    /// What the cookie of this store is called: those of several servers of one machine lie in one jar.
+    fn cookie_name(&self) -> String {
+        format!("baton-{}", self.engine.info().id)
+    }
+
+    /// The living sign-in that a browser shows by its cookie.
+    pub(super) fn signed_in(&self, headers: &HeaderMap) -> Option<Arc<SignIn<Identity>>> {
+        let name = self.cookie_name();
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+        let mut pairs =
+            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.split_once('='));
+        let (_, secret) = pairs.find(|(shown, _)| shown.trim() == name)?;
+        self.sign_ins.by_secret(&ContentHash::of(secret.trim().as_bytes()), boot::now())
+    }
+
+    pub(super) fn me(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let sign_in = call.who.sign_in.and_then(|key| self.sign_ins.alive(&key, boot::now()));
+        answer(&Me {
+            store: self.engine.info().id,
+            server: self.run().to_string(),
+            version: env!("CARGO_PKG_VERSION"),
+            paused: self.engine.info().paused.as_ref().map(|pause| pause.reason.clone()),
+            signed_in: sign_in.as_deref().map(shown),
+        })
+    }
+
+    /// An operator lets a browser sign in. Whoever hands this in is whom the browser is let in as.
+    pub(super) fn begin_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        self.throttle.take(call.who, Says::Nothing)?;
+        let given: SignedDelegation = call.json()?;
+        given.check(&self.engine.info(), self.run())?;
+        if !given.order.host().is_some_and(|host| self.names.include(host)) {
+            // Somebody in between would have the operator let its own page in here.
+            let why = format!("the order was signed for a page at {}, which is not here", given.order.origin);
+            return Err(Refusal::WrongKey { why }.into());
+        }
+        self.sign_ins.begin(given, call.who.identity.clone(), boot::now())?;
+        answer(&Nothing {})
+    }
+
+    /// A browser shows the code of a link, and gets a cookie for it.
+    pub(super) fn open_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let Opening { code } = call.json()?;
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(|error| {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", error.to_string(), "try again")
+        })?;
+        let secret = hex::encode(&secret);
+        let (code, shows) = (ContentHash::of(code.as_bytes()), ContentHash::of(secret.as_bytes()));
+        let sign_in = self.sign_ins.open(&code, shows, call.host, boot::now())?;
+        let mut reply = answer(&shown(&sign_in))?;
+        let seconds = sign_in.left(boot::now()).as_millis() / 1_000;
+        let secure = if self.names.tls.is_some() { "; Secure" } else { "" };
+        let cookie = format!(
+            "{}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}",
+            self.cookie_name()
+        );
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            reply.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        Ok(reply)
+    }
+
+    /// Whoever is signed in ends that, and nobody else's.
+    pub(super) fn close_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let Closing { key } = call.json()?;
+        let closed = call.who.sign_in == Some(key) && self.sign_ins.close(&key, boot::now());
+        let mut reply = answer(&Closed { closed })?;
+        let cookie = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", self.cookie_name());
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            reply.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        Ok(reply)
+    }
+
+    /// The order that a browser would sign for an election as it stands.
+    pub(super) async fn draft(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let Wanted { key, act } = call.json()?;
+        let election = call.election()?;
+        let sign_in = self.sign_ins.alive(&key, boot::now()).ok_or_else(not_signed_in)?;
+        let Some(document) = self.engine.view(&election).await?.document else {
+            return Err(Refusal::UnknownElection { election: election.to_string() }.into());
+        };
+        let order = ActOrder::new(&document, act, None);
+        let (text, via) = (serde_json::to_string(&order), serde_json::to_string(&sign_in.given));
+        answer(&Draft { text: text.unwrap_or_default(), via: via.unwrap_or_default() })
+    }
+
+    /// Refuses an act in an operator's stead whose sign-in is over.
+    pub(super) fn check_sign_in(&self, signed: &SignedAct) -> Result<(), Problem> {
+        let Some(via) = &signed.via else { return Ok(()) };
+        let alive = self.sign_ins.alive(&signed.by, boot::now());
+        if alive.is_some_and(|sign_in| sign_in.given == **via) { Ok(()) } else { Err(not_signed_in()) }
+    }
+}
+
+fn shown(sign_in: &SignIn<Identity>) -> SignedIn {
+    SignedIn {
+        key: sign_in.given.order.key,
+        operator: sign_in.given.by,
+        lasts_ms: sign_in.left(boot::now()).as_millis(),
+    }
+}
+
+fn not_signed_in() -> Problem {
+    Problem::new(
+        StatusCode::FORBIDDEN,
+        "not-signed-in",
+        "the sign-in is over, or there never was one",
+        "run `baton dashboard` again",
+    )
+}
+
+impl From<NotSignedIn> for Problem {
+    fn from(why: NotSignedIn) -> Problem {
+        match why {
+            NotSignedIn::TooMany => Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "there are too many sign-ins",
+                "end those that are not needed: baton dashboard --sign-out",
+            ),
+            NotSignedIn::NoSuchCode => Problem::new(
+                StatusCode::FORBIDDEN,
+                "not-signed-in",
+                "the link cannot be used: it works once, for five minutes, and not after a restart of the server",
+                "run `baton dashboard` again",
+            ),
+        }
+    }
+}

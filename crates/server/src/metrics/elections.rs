@@ -1,0 +1,263 @@
+//! What is counted of single elections, of a bounded number of them.
+//!
+//! Of so many elections each has series of its own; all others are summed under one name, which no election can have. Nothing is counted
+//! of single agents. Elections that were quiet for an hour make room for others; what was counted of them goes to the sum.
+
+use std::collections::HashMap;
+
+use baton_election::ElectionName;
+use baton_election::time::{Moment, Span};
+
+use super::recent::Recent;
+use crate::alerts::Thresholds;
+
+/// The most elections that have series of their own.
+pub(crate) const SHOWN: usize = 1_000;
+/// The most elections of which anything is remembered, for alerts.
+pub(crate) const REMEMBERED: usize = 10_000;
+/// The name under which all others are summed.
+pub(crate) const OTHERS: &str = "(others)";
+/// Who was quiet for so long makes room. What is told of the last change of leader is of that time too.
+pub(crate) const QUIET: Span = Span::secs(3_600);
+
+/// What is remembered of one election.
+pub(crate) struct Note {
+    pub(super) shown: bool,
+    /// When anything was last noted.
+    pub(crate) touched: Moment,
+    pub(super) counts: Counts,
+    /// Changes of leader in the windows of flapping and of elections.
+    pub(crate) changes: Recent,
+    pub(crate) elections: Recent,
+    pub(crate) refused: Recent,
+    /// How long the last change of leader took so far, and when it was.
+    pub(crate) took: Option<(Moment, Span)>,
+}
+
+/// What only rises.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) transitions: u64,
+    pub(super) refused: u64,
+    pub(super) leaderless: Span,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.transitions += other.transitions;
+        self.refused += other.refused;
+        self.leaderless = self.leaderless.plus(other.leaderless);
+    }
+}
+
+/// All elections of which something is remembered.
+pub(crate) struct Notes {
+    by_name: HashMap<ElectionName, Note>,
+    shown: usize,
+    /// What was counted of those that made room, and of those that found none.
+    rest: Counts,
+    windows: Windows,
+    /// When those that were quiet were last looked for.
+    looked: Moment,
+}
+
+/// Over what time is counted.
+struct Windows {
+    changes: Span,
+    elections: Span,
+    refused: Span,
+}
+
+impl Notes {
+    pub(super) fn new(limits: &Thresholds) -> Notes {
+        let window = |rate: Option<crate::alerts::Rate>| rate.map_or(QUIET, |rate| rate.window);
+        Notes {
+            by_name: HashMap::new(),
+            shown: 0,
+            rest: Counts::default(),
+            windows: Windows {
+                changes: window(limits.flapping),
+                elections: window(limits.elections),
+                refused: window(limits.contention),
+            },
+            looked: Moment::default(),
+        }
+    }
+
+    /// From here on counted over other windows.
+    pub(super) fn judge_by(&mut self, limits: &Thresholds) {
+        let Notes { windows, .. } = Notes::new(limits);
+        self.windows = windows;
+    }
+
+    /// What is remembered of an election, to be changed. None if there is no room.
+    fn of(&mut self, election: &ElectionName, now: Moment) -> Option<&mut Note> {
+        if !self.by_name.contains_key(election) {
+            if self.by_name.len() >= REMEMBERED {
+                self.make_room(now);
+            }
+            if self.by_name.len() >= REMEMBERED {
+                return None;
+            }
+            let shown = self.shown < SHOWN;
+            self.shown += usize::from(shown);
+            let Windows { changes, elections, refused } = &self.windows;
+            let note = Note {
+                shown,
+                touched: now,
+                counts: Counts::default(),
+                changes: Recent::over(*changes),
+                elections: Recent::over(*elections),
+                refused: Recent::over(*refused),
+                took: None,
+            };
+            self.by_name.insert(election.clone(), note);
+        }
+        let note = self.by_name.get_mut(election)?;
+        note.touched = now;
+        Some(note)
+    }
+
+    /// Forgets who was quiet. Not more often than every second, since it looks at all.
+    fn make_room(&mut self, now: Moment) {
+        if now.since(self.looked) < Span::secs(1) {
+            return;
+        }
+        self.looked = now;
+        let (rest, shown) = (&mut self.rest, &mut self.shown);
+        self.by_name.retain(|_, note| {
+            let stays = now.since(note.touched) < QUIET;
+            if !stays {
+                rest.add(note.counts);
+                *shown -= usize::from(note.shown);
+            }
+            stays
+        });
+    }
+
+    /// The leader changed. A new epoch of the same leader is counted, and is no election.
+    pub(super) fn transition(&mut self, election: &ElectionName, now: Moment, took: Span, elected: bool) {
+        let Some(note) = self.of(election, now) else {
+            self.rest.transitions += 1;
+            return;
+        };
+        note.counts.transitions += 1;
+        if elected {
+            note.changes.add(now, 1);
+            note.elections.add(now, 1);
+            note.took = Some((now, took));
+        }
+    }
+
+    /// The last change of leader took so long by now: another phase of it has ended.
+    pub(super) fn took(&mut self, election: &ElectionName, so_far: Span) {
+        if let Some(note) = self.by_name.get_mut(election)
+            && let Some((_, took)) = &mut note.took
+        {
+            *took = so_far;
+        }
+    }
+
+    /// A candidate was refused.
+    pub(super) fn refused(&mut self, election: &ElectionName, now: Moment) {
+        match self.of(election, now) {
+            Some(note) => {
+                note.counts.refused += 1;
+                note.refused.add(now, 1);
+            }
+            None => self.rest.refused += 1,
+        }
+    }
+
+    /// Nobody led it for so much longer, and somebody waited.
+    pub(super) fn leaderless(&mut self, election: &ElectionName, now: Moment, more: Span) {
+        match self.of(election, now) {
+            Some(note) => note.counts.leaderless = note.counts.leaderless.plus(more),
+            None => self.rest.leaderless = self.rest.leaderless.plus(more),
+        }
+    }
+
+    /// Everything that is remembered.
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = (&ElectionName, &mut Note)> {
+        self.by_name.iter_mut()
+    }
+
+    /// Whether an election has series of its own.
+    pub(super) fn is_shown(&self, election: &ElectionName) -> bool {
+        self.by_name.get(election).is_some_and(|note| note.shown)
+    }
+
+    /// The counts of those that have series of their own, by name, and of all others.
+    pub(super) fn counts(&self) -> (Vec<(&ElectionName, Counts)>, Counts) {
+        let mut shown = Vec::new();
+        let mut rest = self.rest;
+        for (election, note) in &self.by_name {
+            match note.shown {
+                true => shown.push((election, note.counts)),
+                false => rest.add(note.counts),
+            }
+        }
+        shown.sort_unstable_by_key(|(election, _)| election.as_str());
+        (shown, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(number: usize) -> ElectionName {
+        ElectionName::new(&format!("e-{number}")).unwrap()
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn so_many_are_shown_and_nothing_is_lost_of_the_others() {
+        let mut notes = Notes::new(&Thresholds::default());
+        let many = REMEMBERED + 500;
+        for number in 0..many {
+            notes.transition(&name(number), at(10_000), Span::ZERO, true);
+            notes.refused(&name(number), at(10_000));
+        }
+        let (shown, rest) = notes.counts();
+        assert_eq!(shown.len(), SHOWN);
+        assert!(shown.iter().all(|(_, counts)| counts.transitions == 1 && counts.refused == 1));
+        assert_eq!(rest.transitions, (many - SHOWN) as u64);
+        assert_eq!(rest.refused, (many - SHOWN) as u64);
+    }
+
+    #[test]
+    fn who_was_quiet_makes_room_and_is_counted_all_the_same() {
+        let mut notes = Notes::new(&Thresholds::default());
+        for number in 0..REMEMBERED {
+            notes.transition(&name(number), at(10_000), Span::ZERO, true);
+        }
+        notes.transition(&name(7), at(14_000), Span::secs(1), true);
+        notes.transition(&name(REMEMBERED), at(14_001), Span::ZERO, true);
+        assert_eq!(notes.by_name.len(), 2, "only who was not quiet is left, and the new one");
+        let (shown, rest) = notes.counts();
+        assert_eq!(shown.len(), 2);
+        assert_eq!(shown.iter().map(|(_, counts)| counts.transitions).sum::<u64>(), 3);
+        assert_eq!(rest.transitions, REMEMBERED as u64 - 1);
+        assert!(!notes.is_shown(&name(8)) && notes.is_shown(&name(7)));
+    }
+
+    #[test]
+    fn what_goes_on_at_the_same_time_is_not_added_up() {
+        let mut notes = Notes::new(&Thresholds::default());
+        notes.transition(&name(1), at(10), Span::secs(4), true);
+        notes.took(&name(1), Span::secs(6));
+        notes.took(&name(1), Span::secs(9));
+        notes.took(&name(2), Span::secs(9));
+        let took: Vec<_> = notes.all().map(|(_, note)| note.took).collect();
+        assert_eq!(took, [Some((at(10), Span::secs(9)))]);
+    }
+
+    #[test]
+    fn the_name_of_the_others_is_no_elections() {
+        assert!(ElectionName::new(OTHERS).is_err());
+    }
+}

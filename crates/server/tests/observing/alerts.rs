@@ -1,0 +1,169 @@
+//! Each alert, caused for real, told by `/v1/alerts`, by a metric and by a webhook.
+
+use baton_election::time::Span;
+use baton_server::{Rate, Thresholds};
+use baton_store::Decider;
+use baton_store::sessions::{Announce, Avowal, MAX_AVOWALS};
+use serde_json::Value;
+
+use super::place::{Place, QUIET, Taker, agent, election, warning_of};
+
+const HOUR: Span = Span::secs(3_600);
+
+/// What a webhook was told of alerts: name, state, election.
+fn told(taken: &[(String, Value)]) -> Vec<(String, String, String)> {
+    let alerts = taken.iter().map(|(_, body)| body).filter(|body| body["type"] == "alert");
+    let text = |body: &Value, field: &str| body[field].as_str().unwrap().to_string();
+    alerts.map(|body| (text(body, "alert"), text(body, "state"), text(body, "election"))).collect()
+}
+
+async fn is_told(hook: &Taker, alert: &str, state: &str, election: &str) -> Vec<(String, Value)> {
+    let wanted = (alert.to_string(), state.to_string(), election.to_string());
+    hook.takes(|taken| told(taken).contains(&wanted)).await
+}
+
+#[tokio::test]
+async fn no_leader_is_told_of_and_when_there_is_one_again() {
+    let hook = Taker::start().await;
+    let options = warning_of(Thresholds { no_leader: Some(Span::secs(1)), ..QUIET });
+    let place = Place::telling(options, Some(&hook)).await;
+    let first = place.lead("e", "a").await;
+    let unwanted = place.lead("unwanted", "a").await;
+    let session = place.client.announce(&agent("f")).await.unwrap();
+    let _follower = session.follow(&election("e")).await.unwrap();
+    place.alerts_become(&[]).await;
+    place.release("e", &first).await;
+    place.release("unwanted", &unwanted).await;
+    let alerts = place.alerts_become(&[("no-leader", "e")]).await;
+    assert_eq!(alerts[0]["severity"], "alert");
+    assert_eq!(alerts[0]["runbook"], "docs/operations/no-leader.md");
+    assert!(alerts[0]["what"].as_str().unwrap().starts_with("nobody has led `e` for "), "{alerts:?}");
+    let page = place.page().await;
+    assert_eq!(page.value("baton_alerts_active{alert=\"no-leader\",severity=\"alert\"}"), 1.0);
+    is_told(&hook, "no-leader", "firing", "e").await;
+
+    place.lead("e", "b").await;
+    place.alerts_become(&[]).await;
+    let taken = is_told(&hook, "no-leader", "resolved", "e").await;
+    assert_eq!(told(&taken).len(), 2, "each once: {taken:?}");
+    let resolved = taken.iter().map(|(_, body)| body).find(|body| body["state"] == "resolved").unwrap();
+    assert_eq!((resolved["number"].as_u64(), resolved["missed"].as_u64()), (Some(2), Some(0)));
+}
+
+#[tokio::test]
+async fn an_election_that_was_never_led_does_not_miss_a_leader() {
+    let place = Place::open(warning_of(Thresholds { no_leader: Some(Span::millis(1)), ..QUIET })).await;
+    let session = place.client.announce(&agent("f")).await.unwrap();
+    let _follower = session.follow(&election("never")).await.unwrap();
+    let _other = session.follow(&election("e")).await.unwrap();
+    let first = place.lead("e", "a").await;
+    place.release("e", &first).await;
+    // The one proves that the other was looked at.
+    place.alerts_become(&[("no-leader", "e")]).await;
+}
+
+#[tokio::test]
+async fn flapping_is_told_of() {
+    let hook = Taker::start().await;
+    let flapping = Some(Rate { count: 3, window: HOUR });
+    let place = Place::telling(warning_of(Thresholds { flapping, ..QUIET }), Some(&hook)).await;
+    for number in 0..4 {
+        let grant = place.lead("e", &format!("agent-{number}")).await;
+        place.release("e", &grant).await;
+        let calm = place.lead(&format!("calm-{number}"), "a").await;
+        assert!(calm.epoch.0 > 0);
+    }
+    let alerts = place.alerts_become(&[("flapping", "e")]).await;
+    assert_eq!(alerts[0]["what"], "`e` changed its leader 4 times in 1h");
+    is_told(&hook, "flapping", "firing", "e").await;
+}
+
+#[tokio::test]
+async fn high_contention_is_told_of() {
+    let hook = Taker::start().await;
+    let contention = Some(Rate { count: 10, window: HOUR });
+    let place = Place::telling(warning_of(Thresholds { contention, ..QUIET }), Some(&hook)).await;
+    place.lead("e", "a").await;
+    for number in 0..11 {
+        place.try_to_lead("e", &format!("agent-{number}")).await.unwrap_err();
+    }
+    place.alerts_become(&[("high-contention", "e")]).await;
+    is_told(&hook, "high-contention", "firing", "e").await;
+}
+
+#[tokio::test]
+async fn two_who_say_that_they_lead_are_told_of_and_one_after_the_other_is_not() {
+    let hook = Taker::start().await;
+    let place = Place::telling(warning_of(QUIET), Some(&hook)).await;
+    let avowal = |term| vec![Avowal { election: election("group"), term }];
+    let (a, b) = (
+        place.client.announce(&agent("peer-1")).await.unwrap(),
+        place.client.announce(&agent("peer-2")).await.unwrap(),
+    );
+    // One after the other: what was said before proves nothing.
+    a.avow(avowal(1)).unwrap();
+    heard(&place, "peer-1", Some(1)).await;
+    a.avow(Vec::new()).unwrap();
+    heard(&place, "peer-1", None).await;
+    b.avow(avowal(2)).unwrap();
+    heard(&place, "peer-2", Some(2)).await;
+    place.alerts_become(&[]).await;
+    // Both at once, and each says so again.
+    a.avow(avowal(3)).unwrap();
+    let alerts = place.alerts_become(&[("two-leaders", "group")]).await;
+    let what = alerts[0]["what"].as_str().unwrap();
+    assert!(what.contains("peer-1 in term 3") && what.contains("peer-2 in term 2"), "{what}");
+    is_told(&hook, "two-leaders", "firing", "group").await;
+    b.avow(Vec::new()).unwrap();
+    place.alerts_become(&[]).await;
+    is_told(&hook, "two-leaders", "resolved", "group").await;
+    let too_many =
+        (0..=MAX_AVOWALS).map(|number| Avowal { election: election(&format!("g-{number}")), term: 1 });
+    assert!(a.avow(too_many.collect()).is_err());
+}
+
+/// Waits until the server has heard what an agent leads by its own word.
+async fn heard(place: &Place, by: &str, term: Option<u64>) {
+    let heard = async {
+        loop {
+            let sessions = place.client.sessions().await.unwrap();
+            let session = sessions.iter().find(|session| session.agent.as_str() == by);
+            if session.is_some_and(|session| session.leads.first().map(|avowal| avowal.term) == term) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(super::client::HANG, heard).await.expect("it is not heard");
+}
+
+#[tokio::test]
+async fn warnings_are_of_frequent_and_slow_changes() {
+    let elections = Some(Rate { count: 1, window: HOUR });
+    let limits = Thresholds { elections, transition: Some(Span::millis(50)), ..QUIET };
+    let place = Place::open(warning_of(limits)).await;
+    let first = place.lead("e", "a").await;
+    place.release("e", &first).await;
+    place.alerts_become(&[]).await;
+    // Nobody leads for longer than a change may take.
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    place.lead("e", "b").await;
+    let alerts = place.alerts_become(&[("frequent-elections", "e"), ("slow-transition", "e")]).await;
+    assert!(alerts.iter().all(|alert| alert["severity"] == "warning"), "{alerts:?}");
+}
+
+#[tokio::test]
+async fn a_follower_that_does_not_answer_is_told_of() {
+    let place = Place::open(warning_of(Thresholds { participation: Some(100), ..QUIET })).await;
+    let there = place.client.store().decider().and_then(Decider::sessions).unwrap();
+    let announce = Announce {
+        agent: agent("silent"),
+        credential: baton::mint_credential().unwrap(),
+        number: 1,
+        follows: vec![election("e")],
+        leases: Vec::new(),
+    };
+    there.announce(&announce).await.unwrap();
+    place.lead("e", "a").await;
+    let alerts = place.alerts_become(&[("low-participation", "e")]).await;
+    assert_eq!(alerts[0]["what"], "0 of 1 that follow `e` have acknowledged its last change of leader");
+}
