@@ -70,15 +70,22 @@ fn play(place: Option<Place>) {
         if kill == KILLS {
             break;
         }
-        if kill == DELETED_AFTER
-            && let Some(delete) = &place.delete
-        {
+        let deleted = place.delete.as_ref().filter(|_| kill == DELETED_AFTER);
+        if let Some(delete) = deleted {
             delete(ELECTION);
         }
         let number: usize = leader.agent.trim_start_matches("agent-").parse().unwrap();
         let child = &mut candidates[number - 1];
         // Not even the warden is left to release: the lease must run out.
         processes::kill_with_warden(child);
+        if deleted.is_some() {
+            // On etcd and Kubernetes who comes anew finds no trace of the lease and takes the lead at once, and a kill ends the CMD,
+            // not what it has just started.
+            let gone = || {
+                processes::of_commands(world.mark()).iter().all(|left| left.command.as_ref() != Some(&leader))
+            };
+            assert!(support::happens(SOON, gone), "what {leader:?} ran outlives it");
+        }
         candidates[number - 1] = candidate(&world, number);
     }
     led.extend(let_every_clock_lead(&world, &watcher, &mut candidates));
