@@ -44,7 +44,7 @@ spawn_single_etcd() {
 etcdctl_at() {
     local endpoints=$1
     shift
-    ETCDCTL_API=3 "$etcd_bin/etcdctl" --endpoints "$endpoints" --dial-timeout=2s --command-timeout=3s "$@"
+    ETCDCTL_API=3 "$etcd_bin/etcdctl" --endpoints "$endpoints" --dial-timeout=10s --command-timeout=30s "$@"
 }
 
 export_etcd_tools() {

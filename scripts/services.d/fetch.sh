@@ -50,7 +50,11 @@ debian_packages() {
     mapfile -t wanted < <(sed -n 's/^Inst \([^ ]*\) .*/\1/p' "$work/simulation")
     mkdir "$work/debs"
     chmod 777 "$work/debs"
-    (cd "$work/debs" && apt-get download "${wanted[@]}") || no "apt cannot download ${wanted[*]}"
+    if ! (cd "$work/debs" && apt-get download "${wanted[@]}"); then
+        # The lists may name versions that are gone.
+        if [[ $(id -u) == 0 ]]; then apt-get update; fi
+        (cd "$work/debs" && apt-get download "${wanted[@]}") || no "apt cannot download ${wanted[*]}"
+    fi
     for deb in "$work"/debs/*.deb; do dpkg-deb -x "$deb" "$work/out"; done
 }
 

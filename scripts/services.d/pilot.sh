@@ -12,7 +12,7 @@ get_pilot() {
 }
 
 fetch_pilot() {
-    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$work/wheel" \
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --retries 10 --dest "$work/wheel" \
         "pilotprotocol==$pilot_version" || no "PyPI has no pilotprotocol $pilot_version for this system"
     python3 -m zipfile -e "$work"/wheel/*.whl "$work/wheel"
     cp "$work"/wheel/pilotprotocol/bin/{pilotctl,pilot-daemon} "$work/out"

@@ -41,7 +41,7 @@ hand_over() {
 sql() {
     local url=$1
     shift
-    PGCONNECT_TIMEOUT=3 "${libraries[@]}" "$(postgres_bin)/psql" --no-psqlrc --quiet --tuples-only --no-align \
+    PGCONNECT_TIMEOUT=30 "${libraries[@]}" "$(postgres_bin)/psql" --no-psqlrc --quiet --tuples-only --no-align \
         --set ON_ERROR_STOP=1 --dbname "$url" "$@" </dev/null
 }
 

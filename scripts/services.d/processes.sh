@@ -125,7 +125,7 @@ all_run() {
 stop_servers() {
     local name
     end_processes "$@"
-    for name in "$@"; do rm -rf "${run:?}/$name"; done
+    for name in "$@"; do rm -rf "${run:?}/$name" "${run:?}/$name.before"; done
 }
 
 # end_processes NAME...: asks, waits up to ten seconds, then kills; descendants too.

@@ -90,9 +90,9 @@ export class Fleet {
     for (const [name, child] of this.processes) {
       if (name !== "server" && child.exitCode === null) try { process.kill(child.pid, "SIGTERM"); } catch { /* It is gone. */ }
     }
-    await Promise.race([Promise.all(ended.slice(1)), new Promise((resolve) => setTimeout(resolve, 8_000))]);
+    await Promise.race([Promise.all(ended.slice(1)), new Promise((resolve) => setTimeout(resolve, HANG).unref())]);
     try { process.kill(this.processes.get("server").pid, "SIGTERM"); } catch { /* It is gone. */ }
-    await Promise.race([ended[0], new Promise((resolve) => setTimeout(resolve, 8_000))]);
-    rmSync(this.folder, { recursive: true, force: true });
+    await Promise.race([ended[0], new Promise((resolve) => setTimeout(resolve, HANG).unref())]);
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 }

@@ -41,12 +41,16 @@ before(async () => {
     fleet.agent("refactor-auth", `agent-${number}`, ["--task", "Split the auth module"]);
     if (number === 1) await until("a leader", () => fleet.leader("refactor-auth"));
   }
-  for (const [region, agent] of [["eu", "agent-6"], ["us", "agent-7"]]) fleet.agent(`fleet/${region}`, agent, ["--task", `Coordinate ${region}`]);
+  for (const [region, agent] of [["eu", "agent-6"], ["us", "agent-7"]]) {
+    fleet.agent(`fleet/${region}`, agent, ["--task", `Coordinate ${region}`]);
+    await until(`a leader of ${region}`, () => fleet.leader(`fleet/${region}`));
+  }
   fleet.baton("pause", "nightly", "--reason", "release freeze");
   fleet.baton("acquire", "deploy", "--as", "agent-8");
   fleet.baton("release", "deploy", "--as", "agent-8");
-  beating = setInterval(beat, 3_000);
+  // One beat after the other: the first announces everybody. What one of them could not say the next one does.
   await beat();
+  beating = setInterval(() => beat().catch(() => {}), 3_000);
   browser = await chromium.launch({ executablePath: process.env.BATON_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
 });
 
@@ -102,8 +106,7 @@ test("a killed leader's successor is shown within a second", async () => {
   assert.equal(await leads.textContent(), await fleet.leader("refactor-auth"));
   // A bound on a hang: what it takes is told above.
   assert.ok(took < 20_000, `${took} ms`);
-  const said = await until("the change said aloud", async () => (await page.locator("#said").textContent()) || null);
-  assert.match(said, /refactor-auth: agent-\d leads \(failover\)/);
+  await until("the change said aloud", async () => /refactor-auth: agent-\d leads \(failover\)/.test(await page.locator("#said").textContent()));
   await close(page);
 });
 
@@ -265,13 +268,13 @@ test("it is used by keyboard alone", async () => {
   for (let tries = 0; tries < 30 && (await page.evaluate(() => document.activeElement.dataset.act)) !== "pause"; tries += 1) await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await page.locator("dialog[open]").waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.name), "reason");
+  await until("the focus in the dialog", async () => (await page.evaluate(() => document.activeElement.name)) === "reason");
   for (let tries = 0; tries < 8; tries += 1) {
     await page.keyboard.press("Tab");
     assert.ok(await page.evaluate(() => document.activeElement === document.body || document.querySelector("dialog").contains(document.activeElement)), "the focus stays in the dialog");
   }
   await page.keyboard.press("Escape");
-  assert.equal(await page.evaluate(() => document.activeElement.dataset.act), "pause", "and goes back");
+  await until("the focus goes back", async () => (await page.evaluate(() => document.activeElement.dataset.act)) === "pause");
   await close(page);
 });
 

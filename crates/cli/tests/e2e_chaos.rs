@@ -49,7 +49,9 @@ fn eight_runs_killed_and_stopped_at_random_have_one_leader_at_a_time_and_soon_a_
     assert!(tokens.len() >= 50, "{tokens:?}");
     let history = check_history(&world);
     assert!(history.len() >= 10, "{history:?}");
-    assert_eq!(world.status(ELECTION)["state"], "vacant");
+    // Who lost its lease at the very end, since the machine stood still, had nothing to give back.
+    let state = world.status(ELECTION)["state"].clone();
+    assert!(state == "vacant" || state == "expired", "{state}");
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn calls_of_one_agent_at_one_time_share_one_key() {
 fn a_key_that_was_spoilt_is_replaced_once_the_lease_is_over() {
     let world = World::new();
     // It is to be running still when it is asked for again, on a busy machine too.
-    world.ok(&["acquire", "e", "--as", "a", "--ttl", "8s"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "15s"]);
     let files = tree(&world.file("state"));
     let key = files.keys().find(|path| path.ends_with("leases/e/a.json")).unwrap();
     std::fs::write(key, "nonsense").unwrap();

@@ -147,7 +147,7 @@ done
 
 /// A `baton run` whose CMD writes through the guard.
 fn writer(world: &World, guard: &Guard, agent: &str) -> Child {
-    let mut command = world.command(&["run", "e", "--as", agent, "--ttl", "6s", "--", "sh", "-c", WRITER]);
+    let mut command = world.command(&["run", "e", "--as", agent, "--ttl", "12s", "--", "sh", "-c", WRITER]);
     command.env("GUARD", &guard.address).stderr(Stdio::null()).spawn().unwrap()
 }
 

@@ -26,7 +26,8 @@ impl Native {
 
     /// Ends the candidacy of whoever leads, behind its back.
     fn delete_all(&self) {
-        tool(&self.etcdctl, &["--endpoints", &self.endpoints, "del", "--prefix", &self.prefix]);
+        let patient = ["--endpoints", &self.endpoints, "--dial-timeout", "30s", "--command-timeout", "60s"];
+        tool(&self.etcdctl, &[&patient[..], &["del", "--prefix", &self.prefix]].concat());
     }
 }
 

@@ -29,7 +29,7 @@ exit 9
 "#;
 
 /// A grace that leaves a busy machine the time to tell CMD.
-const LEASE: [&str; 4] = ["--ttl", "6s", "--grace", "2s"];
+const LEASE: [&str; 4] = ["--ttl", "9s", "--grace", "3s"];
 const READ_ONLY: [&str; 2] = ["--on-outage", "read-only"];
 /// So many things that are wrong are told.
 const ENOUGH: usize = 4;

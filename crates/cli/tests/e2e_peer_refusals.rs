@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use support::peers::{Peers, net};
+use support::peers::{Peers, STEADY, net};
 use support::{Done, World, finish, until};
 
 fn refused(world: &World, arguments: &[&str]) -> Done {
@@ -129,6 +129,7 @@ impl Drop for Small {
 fn a_member_whose_disk_is_full_ends_its_command_and_says_so() {
     let world = World::folder();
     let mut peers = Peers::new(&world, "raft", 3);
+    peers.rhythm = STEADY;
     let disks: Vec<Small> = (1..=3).filter_map(|id| Small::mount(peers.data(id))).collect();
     if disks.len() < 3 {
         return;
@@ -172,6 +173,7 @@ fn a_stranger_neither_joins_nor_asks_and_members_of_another_rhythm_say_so() {
         fs::set_permissions(world.file(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
     let mut peers = Peers::new(&world, "raft", 3);
+    peers.rhythm = STEADY;
     for id in 1..=3 {
         peers.know(id, &format!("{net}.{id}:7001"));
         let secret = if id == 3 { "theirs" } else { "ours" };
@@ -199,7 +201,7 @@ fn a_stranger_neither_joins_nor_asks_and_members_of_another_rhythm_say_so() {
     // A member in another rhythm: its votes would break the lease of the others.
     peers.kill(3);
     peers.member(3).extra =
-        ["--secret-file", "ours", "--timeout", "901ms..1800ms"].map(str::to_string).to_vec();
+        ["--secret-file", "ours", "--timeout", "4001ms..6s"].map(str::to_string).to_vec();
     let mut odd = peers.command(3, &["true"]);
     // The later word counts for a person; clap refuses two, so the first goes.
     let words: Vec<String> = odd.get_args().map(|word| word.to_str().unwrap().to_string()).collect();

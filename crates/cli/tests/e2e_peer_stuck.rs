@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use support::peers::Peers;
+use support::peers::{Peers, STEADY};
 use support::{World, until};
 
 /// A pipe into which not a byte fits, and its other end, which nobody reads.
@@ -26,8 +26,7 @@ fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
 fn a_terminal_that_is_held_stops_neither_heartbeats_nor_the_command() {
     let world = World::folder();
     let mut peers = Peers::new(&world, "raft", 1);
-    // A lease that a machine which stands still for a while does not cost.
-    peers.rhythm = ["--heartbeat", "150ms", "--timeout", "4s..6s"];
+    peers.rhythm = STEADY;
     let (_unread, stuck) = full_pipe();
     let mut command = peers.command(1, &["sh", "-c", "echo $BATON_TOKEN >> began; exec sleep 100000"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stuck);
@@ -50,6 +49,7 @@ fn a_leader_that_cannot_keep_what_it_must_exits_with_seven_and_no_panic() {
     for algorithm in ["paxos", "raft"] {
         let world = World::folder();
         let mut peers = Peers::new(&world, algorithm, 1);
+        peers.rhythm = STEADY;
         peers.start(1);
         let (_, token) = peers.leader_among(&[1], 0);
         // In the way of what is written next: with Paxos at the next heartbeat, with Raft when its list changes.

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use support::peers::Peers;
+use support::peers::{Peers, STEADY};
 use support::{World, finish, until};
 
 fn authority(world: &World, name: &str) -> Issuer<'static, KeyPair> {
@@ -37,6 +37,7 @@ fn members_with_certificates_elect_and_only_those() {
     let world = World::folder();
     let (ours, theirs) = (authority(&world, "ca.pem"), authority(&world, "other.pem"));
     let mut peers = Peers::new(&world, "raft", 4);
+    peers.rhythm = STEADY;
     for id in 1..=3 {
         certificate(&world, &ours, &format!("peer-{id}"), &format!("peer-{id}"));
         peers.member(id).extra = shown(&format!("peer-{id}")).to_vec();

@@ -128,7 +128,8 @@ impl Fleet<'_> {
             arguments.extend(["--peer", peer]);
         }
         arguments.extend(["--transport", "pilot", "--pilot-socket", &socket]);
-        arguments.extend(["--heartbeat", "200ms", "--timeout", "1s..2s", "--", "sh", "-c", work]);
+        // A machine that stands still for seconds costs nobody its lease.
+        arguments.extend(["--heartbeat", "200ms", "--timeout", "4s..6s", "--", "sh", "-c", work]);
         let log = File::options().create(true).append(true).open(self.file(member, "log")).unwrap();
         let mut command = self.world.command(&arguments);
         let child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();

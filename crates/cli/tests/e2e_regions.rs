@@ -13,9 +13,9 @@ use support::{World, exit_code, processes, until};
 /// What a leader of the fleet does: it gives an order, which the worker takes only with its token, and stays.
 const COORDINATE: &str = r#"echo "$BATON_TOKEN $BATON_AGENT ${BATON_REGION:-nowhere}" >> led; sleep 600"#;
 
-/// A `baton run` of `inner` inside of the CMD of another.
+/// A `baton run` of `inner` inside of the CMD of another. All leases here outlast a machine that stands still for seconds.
 fn nested(world: &World, who: &str, region: &str, inner: &str) -> Command {
-    let mut command = world.command(&["run", region, "--as", who, "--ttl", "3s", "--", "sh", "-c", inner]);
+    let mut command = world.command(&["run", region, "--as", who, "--ttl", "12s", "--", "sh", "-c", inner]);
     command
         .env("BATON_BIN", env!("CARGO_BIN_EXE_baton"))
         .env("COORDINATE", COORDINATE)
@@ -27,7 +27,7 @@ fn nested(world: &World, who: &str, region: &str, inner: &str) -> Command {
 
 /// An agent that leads a region, and the fleet while it can.
 fn agent(world: &World, who: &str, region: &str) -> Child {
-    let inner = r#"exec "$BATON_BIN" run fleet --ttl 3s -- sh -c "$COORDINATE""#;
+    let inner = r#"exec "$BATON_BIN" run fleet --ttl 12s -- sh -c "$COORDINATE""#;
     nested(world, who, region, inner).spawn().unwrap()
 }
 
@@ -64,7 +64,7 @@ fn of<'a>(tree: &'a [Value], election: &str) -> &'a Value {
 /// Two regions, of which `a`'s leads the fleet. The token of that.
 fn two_regions(world: &World) -> (Child, Child, u64) {
     world.ok(&["init"]);
-    world.ok(&["policy", "fleet", "--regions", "yes", "--ttl", "3s"]);
+    world.ok(&["policy", "fleet", "--regions", "yes", "--ttl", "12s"]);
     let first = agent(world, "a", "fleet/eu");
     let token = led_by(world, "a");
     let second = agent(world, "b", "fleet/us");
@@ -147,7 +147,7 @@ fn three_levels_are_led_by_one_and_end_together() {
     for above in ["fleet", "fleet/eu"] {
         world.ok(&["policy", above, "--regions", "yes"]);
     }
-    let inner = r#"exec "$BATON_BIN" run fleet/eu --ttl 3s -- sh -c 'exec "$BATON_BIN" run fleet --ttl 3s -- sh -c "$COORDINATE"'"#;
+    let inner = r#"exec "$BATON_BIN" run fleet/eu --ttl 12s -- sh -c 'exec "$BATON_BIN" run fleet --ttl 12s -- sh -c "$COORDINATE"'"#;
     let mut all = nested(&world, "a", "fleet/eu/paris", inner).spawn().unwrap();
     led_by(&world, "a");
     let shown = world.ok(&["tree", "fleet"]).stdout;
@@ -167,7 +167,7 @@ fn regions_may_be_in_another_store_than_the_fleet() {
     let (world, above) = (World::folder(), World::folder());
     above.ok(&["init"]);
     above.ok(&["policy", "fleet", "--regions", "yes"]);
-    let inner = r#"exec "$BATON_BIN" run fleet --ttl 3s --store "$ABOVE" -- sh -c "$COORDINATE""#;
+    let inner = r#"exec "$BATON_BIN" run fleet --ttl 12s --store "$ABOVE" -- sh -c "$COORDINATE""#;
     let mut all = nested(&world, "a", "fleet/eu", inner).env("ABOVE", above.url()).spawn().unwrap();
     led_by(&world, "a");
     let shown = above.ok(&["tree"]).stdout;

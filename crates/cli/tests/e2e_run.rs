@@ -159,7 +159,7 @@ fn once_exits_with_4_after_a_loss_and_otherwise_it_campaigns_again() {
     world.read_soon("again");
     world.ok(&["depose", "e"]);
     let tokens = || std::fs::read_to_string(world.file("again")).unwrap();
-    until("it leads again", || tokens().lines().count() == 2);
+    until("it leads again", || tokens().lines().count() >= 2);
     let tokens: Vec<u64> = tokens().lines().map(|token| token.parse().unwrap()).collect();
     assert!(tokens[1] > tokens[0], "{tokens:?}");
     assert!(end(&mut again).is_some());
@@ -217,18 +217,25 @@ while :; do sleep 0.05; done
 
 #[test]
 fn budgets_and_stalls_end_it_each_with_its_cause() {
+    // Each waits for renewals: beside each other.
+    std::thread::scope(|scope| {
+        for (options, cause) in [
+            (["--budget-time", "1s"], "budget"),
+            (["--budget-renewals", "2"], "budget"),
+            (["--stall", "1s"], "stall"),
+        ] {
+            scope.spawn(move || ends_with_its_cause(&options, cause));
+        }
+    });
+}
+
+fn ends_with_its_cause(options: &[&str], cause: &str) {
+    let world = World::new();
     let forever = "while :; do sleep 0.05; done";
-    for (options, cause) in [
-        (["--budget-time", "1s"], "budget"),
-        (["--budget-renewals", "2"], "budget"),
-        (["--stall", "1s"], "stall"),
-    ] {
-        let world = World::new();
-        // A lease that a machine which stands still for seconds does not cost.
-        let mut run = start(&world, "a", &[&options[..], &["--ttl", "6s", "--once"]].concat(), forever);
-        assert_eq!(exit_code(&mut run), Some(4), "{options:?}");
-        assert_eq!(last_cause(&world), cause, "{options:?}");
-    }
+    // A lease that a machine which stands still for seconds does not cost.
+    let mut run = start(&world, "a", &[options, &["--ttl", "12s", "--once"]].concat(), forever);
+    assert_eq!(exit_code(&mut run), Some(4), "{options:?}");
+    assert_eq!(last_cause(&world), cause, "{options:?}");
 }
 
 #[test]
@@ -251,11 +258,11 @@ fn progress_is_a_touch_of_the_file_or_output() {
     });
 }
 
-/// Renewed every three seconds, whoever makes progress is still there after more than twice the limit. The limit is longer than a
+/// Renewed every four seconds, whoever makes progress is still there after more than twice the limit. The limit is longer than a
 /// busy machine stands still.
 fn goes_on_past_the_limit(script: &str) {
     let world = World::new();
-    let mut run = start(&world, "a", &["--stall", "6s", "--ttl", "9s", "--once"], script);
+    let mut run = start(&world, "a", &["--stall", "9s", "--ttl", "12s", "--once"], script);
     until("it renews, or has ended", || {
         let status = world.call(&["status", "e", "--json"]);
         let seen = status.jsons().first().cloned().unwrap_or_default();
@@ -314,13 +321,13 @@ while :; do sleep 0.05; done
 #[test]
 fn a_slow_validator_does_not_cost_the_lease() {
     let world = World::new();
-    let validate = r#"sleep 10; echo done > "$E2E_WORLD/validated""#;
+    let validate = r#"sleep 16; echo done > "$E2E_WORLD/validated""#;
     let script = r#"
 echo x > "$BATON_CHECKPOINT_FILE"
 while [ ! -e "$E2E_WORLD/validated" ]; do sleep 0.05; done
 exit 9
 "#;
-    let mut run = start(&world, "a", &["--once", "--ttl", "7s", "--validate", validate], script);
+    let mut run = start(&world, "a", &["--once", "--ttl", "12s", "--validate", validate], script);
     let code = exit_code(&mut run);
     let said = std::fs::read_to_string(world.file("a.err")).unwrap();
     assert_eq!(code, Some(9), "{said}");
@@ -330,9 +337,9 @@ exit 9
 fn a_slow_validator_at_the_end_keeps_the_lease() {
     let world = World::new();
     let validate = r#"
-echo > "$E2E_WORLD/validating"; sleep 10
+echo > "$E2E_WORLD/validating"; sleep 16
 "$BATON" status e --json > "$E2E_WORLD/then.new"; mv "$E2E_WORLD/then.new" "$E2E_WORLD/then""#;
-    let mut run = start(&world, "a", &["--once", "--ttl", "7s", "--validate", validate], "true");
+    let mut run = start(&world, "a", &["--once", "--ttl", "12s", "--validate", validate], "true");
     world.read_soon("validating");
     let then: Value = serde_json::from_str(&world.read_soon("then")).unwrap();
     assert_eq!((&then["state"], &then["leader"]["agent"]), (&json!("held"), &json!("a")));

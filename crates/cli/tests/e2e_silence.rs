@@ -118,12 +118,19 @@ fn patience_ends_with_the_lease() {
     let url = format!("etcd://{at}/p");
     let world = World::on(&url);
     let location = location(&url);
-    believes(&world, &location, 1_500);
-    let (told, took) = timed(&world, &["renew", "e", "--as", "a"], 4);
+    let ends_soon = |arguments: &[&str], code: i32| {
+        let mut told = Value::Null;
+        // A request alone takes ten seconds, every time; a machine that stands still makes it so some times.
+        support::until("it ends with the lease", || {
+            believes(&world, &location, 1_500);
+            let took;
+            (told, took) = timed(&world, arguments, code);
+            took < Duration::from_secs(9)
+        });
+        told
+    };
+    let told = ends_soon(&["renew", "e", "--as", "a"], 4);
     assert_eq!(told["code"], "lost", "{told}");
-    assert!(took < Duration::from_secs(9), "a request alone takes ten seconds: {took:?}");
-    believes(&world, &location, 1_500);
-    let (told, took) = timed(&world, &["release", "e", "--as", "a"], 7);
+    let told = ends_soon(&["release", "e", "--as", "a"], 7);
     assert!(told["message"].as_str().unwrap().contains("ended by itself"), "{told}");
-    assert!(took < Duration::from_secs(9), "a request alone takes ten seconds: {took:?}");
 }

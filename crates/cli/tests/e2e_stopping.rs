@@ -20,7 +20,7 @@ struct Scene {
 }
 
 /// Longer than a busy machine stands still, and short enough to wait for its end.
-const LEASE: [&str; 2] = ["--ttl", "6s"];
+const LEASE: [&str; 2] = ["--ttl", "9s"];
 
 impl Scene {
     fn set() -> Scene {

@@ -7,6 +7,7 @@
 mod support;
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -26,11 +27,26 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// CMD: says who leads, with which token, and what its wall clock shows.
 const WORKER: &str = r#"
-printf '%s %s %s\n' "$BATON_TOKEN" "$BATON_AGENT" "$(date +%s)" >> "$E2E_WORLD/started"
+clock=$(date +%s) && printf '%s %s %s\n' "$BATON_TOKEN" "$BATON_AGENT" "$clock" >> "$E2E_WORLD/started"
 while :; do sleep 0.05; done
 "#;
 
-fn candidate(world: &World, number: usize) -> Child {
+/// One who wants to lead.
+struct Candidate {
+    child: Child,
+    log: PathBuf,
+    /// How long the log was before this life.
+    said: usize,
+}
+
+impl Candidate {
+    /// Whether it has looked at the election: it does so before it says that it waits.
+    fn has_looked(&self) -> bool {
+        std::fs::read_to_string(&self.log).unwrap_or_default()[self.said..].contains("waits to lead")
+    }
+}
+
+fn candidate(world: &World, number: usize) -> Candidate {
     let (agent, ttl) = (format!("agent-{number}"), format!("{}s", TTL.as_secs()));
     let mut command =
         world.command(&["run", ELECTION, "--as", &agent, "--ttl", &ttl, "--", "sh", "-c", WORKER]);
@@ -39,7 +55,10 @@ fn candidate(world: &World, number: usize) -> Child {
         let path = world.file(&format!("{agent}.{kind}"));
         File::options().append(true).create(true).open(path).unwrap()
     };
-    command.stdout(append("out")).stderr(append("err")).spawn().unwrap()
+    let log = world.file(&format!("{agent}.err"));
+    let said = std::fs::read_to_string(&log).unwrap_or_default().len();
+    let child = command.stdout(append("out")).stderr(append("err")).spawn().unwrap();
+    Candidate { child, log, said }
 }
 
 fn play(place: Option<Place>) {
@@ -52,7 +71,7 @@ fn play(place: Option<Place>) {
         "{findings:?}"
     );
     let watcher = Watcher::start(&world, ELECTION);
-    let mut candidates: Vec<Child> = (1..=CANDIDATES).map(|number| candidate(&world, number)).collect();
+    let mut candidates: Vec<Candidate> = (1..=CANDIDATES).map(|number| candidate(&world, number)).collect();
     let mut longest = Duration::ZERO;
     let mut led: Vec<u64> = Vec::new();
     for kill in 0..=KILLS {
@@ -72,18 +91,19 @@ fn play(place: Option<Place>) {
         }
         let deleted = place.delete.as_ref().filter(|_| kill == DELETED_AFTER);
         if let Some(delete) = deleted {
+            // The promise is to who saw the lease.
+            let all_look = || candidates.iter().all(Candidate::has_looked);
+            assert!(support::happens(SOON, all_look), "somebody does not look: {}", logs(&world));
             delete(ELECTION);
         }
         let number: usize = leader.agent.trim_start_matches("agent-").parse().unwrap();
-        let child = &mut candidates[number - 1];
         // Not even the warden is left to release: the lease must run out.
-        processes::kill_with_warden(child);
+        processes::kill_with_warden(&mut candidates[number - 1].child);
         if deleted.is_some() {
             // On etcd and Kubernetes who comes anew finds no trace of the lease and takes the lead at once, and a kill ends the CMD,
-            // not what it has just started.
-            let gone = || {
-                processes::of_commands(world.mark()).iter().all(|left| left.command.as_ref() != Some(&leader))
-            };
+            // not what it has just started. Nor does the deletion end at once who took over a moment before it.
+            let told = || world.call(&["status", ELECTION]).code == 0;
+            let gone = || processes::of_commands(world.mark()).is_empty() || told();
             assert!(support::happens(SOON, gone), "what {leader:?} ran outlives it");
         }
         candidates[number - 1] = candidate(&world, number);
@@ -92,11 +112,11 @@ fn play(place: Option<Place>) {
     // Whoever led last may have been seen before it had written, and been the first of its kind all the same.
     led.dedup();
     assert!(led.is_sorted_by(|a, b| a < b), "{led:?}");
-    for child in &candidates {
-        processes::signal(child.id(), Signal::TERM);
+    for candidate in &candidates {
+        processes::signal(candidate.child.id(), Signal::TERM);
     }
-    for child in &mut candidates {
-        support::exit_code(child);
+    for candidate in &mut candidates {
+        support::exit_code(&mut candidate.child);
     }
     let findings = watcher.finish();
     let starts = clocks::starts(&places::log(&world));
@@ -114,7 +134,7 @@ fn play(place: Option<Place>) {
 }
 
 /// By chance nobody with a clock of some kind may have led yet: then only such are left. Returns the tokens.
-fn let_every_clock_lead(world: &World, watcher: &Watcher, candidates: &mut [Child]) -> Vec<u64> {
+fn let_every_clock_lead(world: &World, watcher: &Watcher, candidates: &mut [Candidate]) -> Vec<u64> {
     let mut led = Vec::new();
     for kind in clocks::kinds(CANDIDATES) {
         let of_kind = |agent: &str| kind.iter().any(|number| agent == format!("agent-{number}"));
@@ -123,12 +143,12 @@ fn let_every_clock_lead(world: &World, watcher: &Watcher, candidates: &mut [Chil
         if has_led() {
             continue;
         }
-        for (number, child) in (1..).zip(&mut *candidates) {
+        for (number, one) in (1..).zip(&mut *candidates) {
             if !kind.contains(&number) {
-                processes::signal(child.id(), Signal::TERM);
-                support::exit_code(child);
-            } else if child.try_wait().unwrap().is_some() {
-                *child = candidate(world, number);
+                processes::signal(one.child.id(), Signal::TERM);
+                support::exit_code(&mut one.child);
+            } else if one.child.try_wait().unwrap().is_some() {
+                *one = candidate(world, number);
             }
         }
         let leads = || watcher.findings().leader().filter(|tree| of_kind(&tree.agent)).map(|tree| tree.token);

@@ -8,8 +8,8 @@ use std::process::{Child, Stdio};
 use support::server::Server;
 use support::{World, processes, until};
 
-/// A CMD for a task: says that it is half done, and ends when it may.
-const HALF_THEN_DONE: &str = r#"echo '50 half' > "$BATON_TASK_PROGRESS_FILE"; echo "$BATON_TASK_ID" >> begun
+/// A CMD for a task: says that it has begun, then that it is half done, and ends when it may.
+const HALF_THEN_DONE: &str = r#"echo "$BATON_TASK_ID" >> begun; echo '50 half' > "$BATON_TASK_PROGRESS_FILE"
 while [ ! -e go ]; do sleep 0.05; done
 echo "$BATON_TASK_ID" >> done; echo "by $BATON_AGENT" > "$BATON_TASK_RESULT_FILE""#;
 
@@ -157,6 +157,8 @@ fn a_worker_that_was_killed_goes_on_with_its_task() {
     assert!(!beside.stderr.contains("one"), "{}", beside.stderr);
     killed.kill().unwrap();
     killed.wait().unwrap();
+    // Else its CMD might be done before the warden ends it.
+    until("its command is ended by the warden", || sleepers(&world) == 0);
     std::fs::write(world.file("go"), "").unwrap();
     let mut next = spawn(&world, &half);
     until("it is done", || task(&world, "one")["state"] == "done");

@@ -41,7 +41,8 @@ cp "$BATON_HANDOVER_FILE" inherited
 exec "$BATON_BIN" task work e --as b --drain -- sh -c "$STEP""#;
 
 fn lead(world: &World, agent: &str, more: &[&str], script: &str) -> Child {
-    let run = ["run", "e", "--as", agent, "--ttl", "3s", "--once"];
+    // A lease that a machine which stands still for seconds does not cost.
+    let run = ["run", "e", "--as", agent, "--ttl", "12s", "--once"];
     let mut command = world.command(&[&run, more, &["--", "sh", "-c", script]].concat());
     command.env("BATON_BIN", env!("CARGO_BIN_EXE_baton")).env("STEP", STEP);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()

@@ -207,8 +207,9 @@ async fn an_offer_goes_on_as_long_as_the_server_remembers_that_it_is_one() {
     let first = engine(&store).await;
     let epoch = grant(&first, 1).await;
     let mut places = Vec::new();
-    for number in 2..=3 {
-        let acquire = acquire(number, Span::secs(1));
+    // The offer to the second is soon over, and the third has time to claim its own.
+    for (number, ttl) in [(2, Span::secs(1)), (3, TTL)] {
+        let acquire = acquire(number, ttl);
         let engine = first.clone();
         places.push(tokio::spawn(async move { engine.acquire(&election(), acquire, Span::secs(30)).await }));
         tokio::time::sleep(Duration::from_millis(20)).await;

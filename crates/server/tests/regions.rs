@@ -16,7 +16,7 @@ use baton_election::{
 use baton_server::Engine;
 use baton_store::{MemoryStore, Undecided};
 
-const TTL: Span = Span::secs(2);
+const TTL: Span = Span::secs(600);
 
 fn name(text: &str) -> ElectionName {
     text.parse().unwrap()

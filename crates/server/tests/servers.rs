@@ -137,9 +137,9 @@ async fn whoever_led_without_servers_keeps_its_lease_and_goes_around_them_no_mor
     let mut store = Held::on(&inner);
     store.ageless = true;
     let direct = Coordinator::with_store(Arc::new(store.clone()), Memory::new());
-    let bid = Bid { ttl: Some(Span::secs(3)), ..Bid::new(AgentName::new("direct").unwrap()) };
+    let bid = Bid { ttl: Some(Span::secs(6)), ..Bid::new(AgentName::new("direct").unwrap()) };
     let engine = engine(&store, 1).await;
-    tokio::time::sleep(Duration::from_millis(3_200)).await;
+    tokio::time::sleep(Duration::from_millis(6_200)).await;
     let lease = direct.acquire(&election(), &bid, mint_credential().unwrap(), None, None).await.unwrap();
     let refused = engine.acquire(&election(), acquire(2, Span::secs(1)), Span::ZERO).await.unwrap_err();
     assert!(matches!(refused, Undecided::Refused(Refusal::Held { .. })), "{refused}");
@@ -149,7 +149,7 @@ async fn whoever_led_without_servers_keeps_its_lease_and_goes_around_them_no_mor
     assert!(refused.hint().unwrap().contains("URL"), "{refused:?}");
     let campaign = baton::Campaign { bid, wait: Some(Span::secs(5)) };
     assert_eq!(direct.campaign(&election(), campaign).await.err().unwrap().code(), "refused");
-    tokio::time::sleep(Duration::from_millis(3_200)).await;
+    tokio::time::sleep(Duration::from_millis(6_200)).await;
     // Who reads the store does not know whether it was renewed.
     let view = direct.view(&election()).await.unwrap();
     assert!(view.leader().is_some() && !view.exact);
@@ -178,7 +178,7 @@ async fn every_change_of_leader_is_in_the_history() {
 async fn a_record_that_others_deleted_is_waited_out_and_epochs_go_on() {
     let store = Held::on(&MemoryStore::default());
     let engine = engine(&store, 1).await;
-    let epoch = grant(&engine, 1, Span::secs(4)).await;
+    let epoch = grant(&engine, 1, Span::secs(8)).await;
     store.wipe().await;
     // The server knows its elections by heart, and notices when it writes.
     renew(&engine, 1, epoch).await.unwrap();

@@ -199,9 +199,9 @@ async fn the_interval_fits_the_shortest_lease() {
     let client = place.client().await;
     let free = sessions(&client).announce(&announce(1, Vec::new())).await.unwrap();
     assert!(free.heartbeat_ms >= 5_000 && free.jitter_ms == 1_000 && free.missed == 3, "{free:?}");
-    let add = vec![taken(&client, "e", 3, Span::secs(3)).await];
+    let add = vec![taken(&client, "e", 3, Span::secs(6)).await];
     let bound = beat(&client, &Heartbeat { add, ..heartbeat(2) }).await.unwrap();
-    assert!(bound.riding == 1 && bound.heartbeat_ms + bound.jitter_ms <= 1_000, "{bound:?}");
+    assert!(bound.riding == 1 && bound.heartbeat_ms + bound.jitter_ms <= 2_000, "{bound:?}");
 }
 
 #[tokio::test]
@@ -358,7 +358,7 @@ async fn a_leadership_that_rides_ends_when_what_it_needs_fails() {
     let policy = Policy { depends: vec!["db".to_string()], ..Policy::default() };
     client.operate(&election("e"), &operator, &Act::SetPolicy { policy }).await.unwrap();
     let session = client.announce(&agent("a")).await.unwrap();
-    let (needs, other) = (ride(&session, "e", Span::secs(2)).await, ride(&session, "f", Span::secs(2)).await);
+    let (needs, other) = (ride(&session, "e", Span::secs(9)).await, ride(&session, "f", Span::secs(9)).await);
     let fares = |db| Description { dependencies: [("db".to_string(), db)].into(), ..Description::default() };
     session.describe(fares(Fares::Degraded)).unwrap();
     session.describe(fares(Fares::Failing)).unwrap();
@@ -379,12 +379,12 @@ async fn an_approval_reaches_a_lease_that_rides() {
     client.enrol(&operator).await.unwrap();
     let policy = Policy {
         approval: baton_election::policy::ApprovalMode::Time,
-        approval_ttl: Span::secs(3),
+        approval_ttl: Span::secs(8),
         ..Policy::default()
     };
     client.operate(&election("e"), &operator, &Act::SetPolicy { policy }).await.unwrap();
     let session = client.announce(&agent("a")).await.unwrap();
-    // A heartbeat every two seconds, and time for one more while an approval lasts.
+    // A heartbeat every two seconds, and time for some more while an approval lasts.
     let riding = ride(&session, "e", Span::secs(6)).await;
     let mut status = riding.status();
     in_time(status.wait_for(|status| *status == Status::AwaitingApproval)).await.unwrap();
@@ -433,7 +433,7 @@ async fn leases_are_lost_here_before_a_server_that_is_gone_could_give_them_to_an
     let mut place = Place::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("a")).await.unwrap();
-    let riding = ride(&session, "e", Span::secs(1)).await;
+    let riding = ride(&session, "e", Span::secs(4)).await;
     place.crash().await;
     let why = in_time(riding.lost()).await;
     assert!(why.contains("no heartbeat was answered in time"), "{why}");
@@ -441,7 +441,7 @@ async fn leases_are_lost_here_before_a_server_that_is_gone_could_give_them_to_an
     let epoch = lead(&client, "b", "e", Span::secs(1)).await.token();
     assert!(epoch > riding.token() && !riding.ensure(Duration::ZERO));
     // The session itself goes on.
-    ride(&session, "f", Span::secs(1)).await;
+    ride(&session, "f", Span::secs(60)).await;
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 /// A bound on a hang, not an expectation.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_secs(180);
 
 /// What a receiver does with a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -203,11 +203,14 @@ async fn fails_and_recovers(fault: impl Fn(&Faults, bool), reason: &str) {
         assert!(matches!(other, Err(StoreError::Refused { .. })), "nobody else comes in meanwhile");
     }
     boot::sleep(Span::millis(1_100)).await.unwrap();
+    let before_the_look = boot::now();
     let still = write(&store, "g", 1, Expect::Absent).await;
     assert!(matches!(&still, Err(StoreError::Unavailable { why, .. }) if why.contains(reason)), "{still:?}");
     fault(&place.faults, false);
     let soon = write(&store, "g", 1, Expect::Absent).await;
-    assert!(matches!(soon, Err(StoreError::Unavailable { .. })), "not without a look: {soon:?}");
+    // On a machine that stood still meanwhile the next look was due.
+    let is_soon = boot::now().since(before_the_look) < Span::secs(1);
+    assert!(!is_soon || matches!(soon, Err(StoreError::Unavailable { .. })), "not without a look: {soon:?}");
     boot::sleep(Span::millis(1_100)).await.unwrap();
     let reading = store.read(&key).await.unwrap();
     assert!([1, 2].contains(&beat(&reading)), "what was answered is there");

@@ -189,7 +189,7 @@ async fn new_elections_wait_once_for_leases_that_nobody_knows_of() {
         let database = support::database(&path, &alone);
         let transaction = database.begin_write().unwrap();
         transaction.open_table(META).unwrap().insert("floor", 9).unwrap();
-        transaction.open_table(META).unwrap().insert("lease_ms", 300).unwrap();
+        transaction.open_table(META).unwrap().insert("lease_ms", 5_000).unwrap();
         transaction.commit().unwrap();
         drop(database);
         let front = std::fs::read(&path).unwrap()[..support::DATABASE_AT].to_vec();
@@ -199,7 +199,7 @@ async fn new_elections_wait_once_for_leases_that_nobody_knows_of() {
     let trace = read(&store, "new").await.trace.unwrap();
     assert!(trace.lease > Span::ZERO && trace.epoch == Epoch(9));
     assert!(read(&store, "held").await.trace.is_none(), "what is there tells for itself");
-    boot::sleep(Span::millis(310)).await.unwrap();
+    boot::sleep(Span::millis(5_010)).await.unwrap();
     assert_eq!(store.trace().unwrap().lease, Span::ZERO);
     let _ = put(&store, &led("other", 1), Expect::Absent).await;
     drop(store);

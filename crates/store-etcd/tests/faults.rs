@@ -132,7 +132,7 @@ async fn a_watch_that_is_dropped_ends() {
     for _ in 0..5 {
         open.push(store.watch(&key("e")).await.unwrap());
     }
-    assert_eq!(watches(&server).await, before + 5);
+    until("all have begun", || async { (watches(&server).await == before + 5).then_some(()) }).await;
     drop(open);
     until("all have ended", || async { (watches(&server).await == before).then_some(()) }).await;
 }

@@ -195,7 +195,7 @@ async fn a_swap_without_an_answer_may_have_been_applied() {
     let agent = led(&cluster).await;
     let proxy = Proxy::before(&kubeconfig).await;
     let by_proxy = cluster.by(&proxy.kubeconfig());
-    let store = by_proxy.store().await.limited_to(Duration::from_secs(4));
+    let store = by_proxy.store().await.limited_to(Duration::from_secs(8));
     let (mut held, version) = document(&store, &key("e")).await;
     held.task = Some("else".into());
     proxy.set(Line::Mute);

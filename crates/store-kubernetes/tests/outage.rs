@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use support::{Cluster, Player, Private, document, key, put};
 
 /// Enough for a busy machine, and to be waited for.
-const LIMIT: Duration = Duration::from_secs(4);
+const LIMIT: Duration = Duration::from_secs(8);
 
 /// Reads until there is an answer again.
 async fn back(store: &KubernetesStore) -> (Document, Version) {

@@ -95,7 +95,7 @@ fn the_warden_is_stopped_and_the_lease_is_kept() {
 
 #[test]
 fn a_warden_that_was_stopped_hears_renewals_before_it_looks_at_the_time() {
-    let scene = Scene::evil(4_000, 0);
+    let scene = Scene::evil(8_000, 0);
     let first = scene.deadline();
     signal(scene.warden(), Signal::STOP);
     until("the warden is stopped", || state(scene.warden()) == "T");

@@ -26,7 +26,7 @@ fn read_only() -> (String, String) {
 
 /// A scene whose lease has run out.
 fn stood_down() -> Scene {
-    let scene = Scene::outliving(6_000, 2_000, &FOR_EVER);
+    let scene = Scene::outliving(10_000, 5_000, &FOR_EVER);
     scene.main();
     assert_eq!(scene.shown(), leading("1"));
     let told_at = BootTime::from_ns(scene.event("read-only")[0].parse().expect("a time"));
@@ -72,7 +72,7 @@ fn what_is_said_of_a_lease_that_is_over_changes_nothing() {
     let script = r#"
         trap 'cat "$LEASH_MARK/sign/mode" "$LEASH_MARK/sign/paper" > "$LEASH_MARK/seen"; exit 3' TERM
         while :; do sleep 0.05; done"#;
-    let mut scene = Scene::outliving(3_000, 1_000, &["sh", "-c", script]);
+    let mut scene = Scene::outliving(8_000, 3_000, &["sh", "-c", script]);
     scene.event("read-only");
     // A renewal and a risen token that were on their way. The stop comes after them.
     scene.say("renew 600000");
@@ -88,7 +88,7 @@ fn a_lease_that_came_too_late_is_not_shown() {
     scene.say("lead 500");
     scene.event("too");
     // Nor one that was in time for run, but not for a warden that was stopped for a moment.
-    let scene = Scene::outliving(6_000, 4_000, &FOR_EVER);
+    let scene = Scene::outliving(10_000, 4_000, &FOR_EVER);
     scene.event("read-only");
     signal(scene.warden(), Signal::STOP);
     until("the warden is stopped", || state(scene.warden()) == "T");
@@ -107,7 +107,7 @@ fn a_lease_that_came_too_late_is_not_shown() {
 #[test]
 fn its_end_is_run_s_end_and_nothing_is_released() {
     let script = r#"until [ -e "$LEASH_MARK/end" ]; do sleep 0.01; done; exit 7"#;
-    let mut scene = Scene::outliving(3_000, 1_000, &["sh", "-c", script]);
+    let mut scene = Scene::outliving(8_000, 3_000, &["sh", "-c", script]);
     scene.event("read-only");
     fs::write(scene.path().join("end"), "").unwrap();
     assert_eq!(scene.exit_code(), Some(7));

@@ -76,7 +76,7 @@ async fn a_rejection_ends_it() {
 async fn approvals_by_time_are_asked_for_in_advance_and_then_insisted_on() {
     let store = MemoryStore::default();
     let (coordinator, person) = (client(&store), client(&store));
-    let approval_ttl = baton::election::Span::millis(3_000);
+    let approval_ttl = baton::election::Span::millis(8_000);
     rule(&person, Policy { approval: ApprovalMode::Time, approval_ttl, ..Policy::default() }).await;
     let leader = lead(&coordinator, bid("a", 6_000)).await;
     stands(&leader, &Status::AwaitingApproval).await;

@@ -115,12 +115,12 @@ async fn a_budget_of_tokens_ends_it() {
 async fn a_stall_ends_it_and_progress_does_not() {
     let coordinator = client(&MemoryStore::default());
     // Longer than a busy machine stands still.
-    let limits = Limits { stall: Some(Span::secs(3)), ..Limits::default() };
+    let limits = Limits { stall: Some(Span::secs(6)), ..Limits::default() };
     let leader = lead(&coordinator, limited("a", 30_000, limits)).await;
     let mut status = leader.status();
     let busy = async {
         // The work itself: it goes on for longer than the limit.
-        for _ in 0..90 {
+        for _ in 0..180 {
             leader.progress();
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -9,6 +9,8 @@ use baton::{Bid, CheckpointContent, Coordinator};
 use crate::support::faulty::Faulty;
 use crate::support::{act, agent, bid, campaign, client, election, lead, rule, until};
 
+/// Of a leader that does something before it dies: longer than a busy machine stands still.
+const LEASE: Span = Span::secs(4);
 /// For how long the waiting is watched.
 const WATCHED: Span = Span::millis(1_500);
 /// How long a candidacy goes without being renewed, and a little more.
@@ -70,12 +72,13 @@ async fn a_candidate_of_an_election_that_is_paused() {
 async fn a_candidate_while_a_leader_that_died_waits_for_approval() {
     let (_, faulty, coordinator) = stores();
     rule(&coordinator, Policy { approval: ApprovalMode::Checkpoints, ..Policy::default() }).await;
-    let leader = lead(&coordinator, bid("a", 1_000)).await;
+    let leader = lead(&coordinator, bid("a", LEASE.as_millis())).await;
     let content =
         CheckpointContent { summary: String::new(), state: "0".to_string(), reference: None, covers: None };
     leader.checkpoint(&content).await.unwrap();
     drop(leader);
     let waiting = campaign(&client(&faulty), bid("b", 1_000));
+    boot::sleep(LEASE).await.unwrap();
     idles("awaiting approval", &faulty).await;
     assert!(!waiting.is_finished());
 }
@@ -84,7 +87,7 @@ async fn a_candidate_while_a_leader_that_died_waits_for_approval() {
 async fn a_leader_that_waits_for_approval() {
     let (_, faulty, coordinator) = stores();
     rule(&coordinator, Policy { approval: ApprovalMode::Checkpoints, ..Policy::default() }).await;
-    let leader = lead(&client(&faulty), bid("a", 3_000)).await;
+    let leader = lead(&client(&faulty), bid("a", LEASE.as_millis())).await;
     let content =
         CheckpointContent { summary: String::new(), state: "0".to_string(), reference: None, covers: None };
     leader.checkpoint(&content).await.unwrap();

@@ -10,7 +10,7 @@ use crate::support::faulty::Faulty;
 use crate::support::{bid, campaign, changes_of_leader, client, election, impatient, in_time, lead};
 
 /// Longer than a busy machine stands still.
-const TTL_MS: u64 = 4_500;
+const TTL_MS: u64 = 9_000;
 
 /// The leader goes from jeopardy to loss, and has given up while its lease still runs at the store.
 ///

@@ -34,19 +34,19 @@ async fn who_loses_its_region_loses_the_fleet() {
     on_each_store(|store: Arc<dyn Store>| async move {
         let (a, b, person) = (client_of(&store), client_of(&store), client_of(&store));
         only_regions(&person, "fleet").await;
-        let stranger = Campaign { wait: Some(Span::ZERO), ..Campaign::new(bid("a", 1_500)) };
+        let stranger = Campaign { wait: Some(Span::ZERO), ..Campaign::new(bid("a", 9_000)) };
         let refused = a.campaign(&name("fleet"), stranger).await;
         assert!(
             matches!(refused, Err(Error::WaitedLongEnough { why, .. }) if why.contains("leads a region"))
         );
-        let eu = led(&a, "fleet/eu", bid("a", 1_500)).await;
-        let us = led(&b, "fleet/us", bid("b", 1_500)).await;
-        let first = led(&a, "fleet", under(&eu, bid("a", 1_500))).await;
+        let eu = led(&a, "fleet/eu", bid("a", 9_000)).await;
+        let us = led(&b, "fleet/us", bid("b", 9_000)).await;
+        let first = led(&a, "fleet", under(&eu, bid("a", 9_000))).await;
         assert!(first.ensure(Duration::ZERO));
         let region =
             person.view(&name("fleet")).await.unwrap().document.unwrap().leader.unwrap().region.unwrap();
         assert_eq!((region.election.as_str(), region.epoch), ("fleet/eu", eu.token()));
-        let (other, bid) = (b.clone(), under(&us, bid("b", 1_500)));
+        let (other, bid) = (b.clone(), under(&us, bid("b", 9_000)));
         let waiting = tokio::spawn(async move { led(&other, "fleet", bid).await });
         person.operate(&name("fleet/eu"), &operator(), &depose("it repeats itself")).await.unwrap();
         let why = in_time(first.lost()).await;
@@ -68,10 +68,10 @@ async fn a_region_out_of_reach_takes_the_fleet_with_it_in_time() {
     let far = MemoryStore::default();
     let (regional, global) = (client(&near), client(&far));
     only_regions(&global, "fleet").await;
-    let eu = led(&regional, "fleet/eu", bid("a", 1_000)).await;
+    let eu = led(&regional, "fleet/eu", bid("a", 6_000)).await;
     let fleet = led(&global, "fleet", under(&eu, bid("a", 600_000))).await;
     assert!(fleet.deadline() <= eu.deadline(), "the earlier of both");
-    assert!(!fleet.ensure(Duration::from_secs(2)));
+    assert!(!fleet.ensure(Duration::from_secs(7)));
     let mut terms = fleet.terms();
     in_time(terms.changed()).await.unwrap();
     assert!(fleet.ensure(Duration::ZERO), "it lasts as the region is renewed");
@@ -94,8 +94,8 @@ async fn a_fleet_out_of_reach_leaves_the_region_alone() {
     let near = MemoryStore::default();
     let far = Faulty::over(MemoryStore::default());
     let (regional, global) = (client(&near), client(&far));
-    let eu = led(&regional, "fleet/eu", bid("a", 2_000)).await;
-    let fleet = led(&global, "fleet", under(&eu, bid("a", 1_000))).await;
+    let eu = led(&regional, "fleet/eu", bid("a", 12_000)).await;
+    let fleet = led(&global, "fleet", under(&eu, bid("a", 4_000))).await;
     far.partition(true);
     let why = in_time(fleet.lost()).await;
     assert!(why.contains("in time"), "{why}");
@@ -123,9 +123,9 @@ async fn three_levels_fall_together() {
     let (coordinator, person) = (client(&store), client(&store));
     only_regions(&person, "fleet").await;
     only_regions(&person, "fleet/eu").await;
-    let paris = led(&coordinator, "fleet/eu/paris", bid("a", 1_500)).await;
-    let eu = led(&coordinator, "fleet/eu", under(&paris, bid("a", 1_500))).await;
-    let fleet = led(&coordinator, "fleet", under(&eu, bid("a", 1_500))).await;
+    let paris = led(&coordinator, "fleet/eu/paris", bid("a", 9_000)).await;
+    let eu = led(&coordinator, "fleet/eu", under(&paris, bid("a", 9_000))).await;
+    let fleet = led(&coordinator, "fleet", under(&eu, bid("a", 9_000))).await;
     assert!(fleet.deadline() <= paris.deadline());
     person.operate(&name("fleet/eu/paris"), &operator(), &depose("")).await.unwrap();
     in_time(fleet.lost()).await;

@@ -55,7 +55,7 @@ pub(crate) fn environment(number: usize) -> Vec<(String, String)> {
     ]
 }
 
-/// What a CMD wrote at its start: token, agent, seconds of its wall clock.
+/// What a CMD wrote at its start: token, agent, seconds of its wall clock. One that is ended while it asks for the time writes nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
     pub(crate) token: u64,
@@ -69,8 +69,10 @@ pub(crate) fn starts(log: &Path) -> Vec<Start> {
         let (token, clock) = (words[0].parse().unwrap(), words[2].parse().unwrap());
         Start { token, agent: words[1].to_string(), clock }
     };
-    // Before the first of them there is no log.
-    std::fs::read_to_string(log).unwrap_or_default().lines().map(parse).collect()
+    // Before the first of them there is no log. The last line may be half of one, at a moment.
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().map(parse).collect()
 }
 
 /// Whether somebody with a clock of each kind has led, of so many agents.

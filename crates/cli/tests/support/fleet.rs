@@ -25,7 +25,7 @@ const MAX_DISTURBED: usize = 4;
 /// That of every other agent ignores SIGTERM.
 const WORKER: &str = r#"
 case "$BATON_AGENT" in *[13579]) trap '' TERM HUP INT;; esac
-printf '%s %s %s\n' "$BATON_TOKEN" "$BATON_AGENT" "$(date +%s)" >> "$E2E_WORLD/started"
+clock=$(date +%s) && printf '%s %s %s\n' "$BATON_TOKEN" "$BATON_AGENT" "$clock" >> "$E2E_WORLD/started"
 cat > "$E2E_WORLD/daemon-$BATON_TOKEN.sh" <<'END'
 trap '' TERM HUP INT
 while :; do

@@ -27,6 +27,9 @@ wait
 /// A rhythm that a busy machine can keep, and that a test can wait for.
 pub(crate) const RHYTHM: [&str; 4] = ["--heartbeat", "150ms", "--timeout", "900ms..1800ms"];
 
+/// One in which a machine that stands still for seconds costs nobody its lease: for who must lead from one step of a test to the next.
+pub(crate) const STEADY: [&str; 4] = ["--heartbeat", "150ms", "--timeout", "4s..6s"];
+
 /// How a member is started.
 #[derive(Clone)]
 pub(crate) struct Member {

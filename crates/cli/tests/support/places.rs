@@ -86,7 +86,8 @@ fn etcd_at(endpoints: String) -> Option<Place> {
     let (prefix, etcdctl) = (unique("e"), at("BATON_TEST_ETCDCTL")?);
     let url = format!("etcd://{endpoints}/{prefix}");
     Some(Place::new(url, move |election| {
-        let deleted = tool(&etcdctl, &["--endpoints", &endpoints, "del", &format!("{prefix}/{election}")]);
+        let patient = ["--endpoints", &endpoints, "--dial-timeout", "30s", "--command-timeout", "60s"];
+        let deleted = tool(&etcdctl, &[&patient[..], &["del", &format!("{prefix}/{election}")]].concat());
         assert_eq!(deleted.trim(), "1");
     }))
 }
@@ -119,13 +120,17 @@ pub(crate) fn firestore() -> Option<Place> {
     let url = format!("firestore://{project}?collection={collection}&emulator={server}");
     Some(Place::new(url, move |_| {
         let documents = format!("http://{server}/v1/projects/{project}/databases/(default)/documents");
-        let owner = "Authorization: Bearer owner";
-        let list = tool("curl", &["-sSfg", "-H", owner, &format!("{documents}/{collection}")]);
+        let curl = |what: &[&str]| {
+            // The emulator may refuse for a moment what somebody else is about to write.
+            let patient = ["-sSfg", "--retry", "20", "--retry-all-errors", "--retry-delay", "1"];
+            tool("curl", &[&patient[..], &["-H", "Authorization: Bearer owner"], what].concat())
+        };
+        let list = curl(&[&format!("{documents}/{collection}")]);
         let found: serde_json::Value = serde_json::from_str(&list).unwrap();
         let mut deleted = 0;
         for document in found["documents"].as_array().unwrap() {
             let name = document["name"].as_str().unwrap();
-            tool("curl", &["-sSfg", "-X", "DELETE", "-H", owner, &format!("http://{server}/v1/{name}")]);
+            curl(&["-X", "DELETE", &format!("http://{server}/v1/{name}")]);
             deleted += 1;
         }
         assert!(deleted > 0, "{list}");

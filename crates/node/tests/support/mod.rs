@@ -23,7 +23,7 @@ pub(crate) fn id(number: u16) -> NodeId {
 
 /// A lease that a machine which stands still for a while does not cost.
 pub(crate) const TIMING: Timing =
-    Timing { timeout_min: Span::millis(1_500), timeout_max: Span::millis(2_500), ..Timing::LAN };
+    Timing { timeout_min: Span::secs(4), timeout_max: Span::secs(6), ..Timing::LAN };
 
 /// Of a member of a group that is being founded.
 pub(crate) fn options(place: &TempDir, number: u16, of: u16) -> NodeOptions {

@@ -77,7 +77,7 @@ impl Place {
     }
 
     pub(crate) async fn try_to_lead(&self, of: &str, by: &str) -> Result<Grant, baton::Error> {
-        let bid = Bid { ttl: Some(Span::secs(60)), ..Bid::new(agent(by)) };
+        let bid = Bid { ttl: Some(Span::secs(600)), ..Bid::new(agent(by)) };
         let credential = mint_credential().unwrap();
         self.client.acquire(&election(of), &bid, credential, None, None).await
     }

@@ -46,7 +46,7 @@ pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
 
 /// A store whose requests end soon, and yet not before a busy disk has synced.
 pub(crate) async fn hasty(url: &str) -> EtcdStore {
-    EtcdStore::open(&url.parse().unwrap()).await.unwrap().limited_to(Duration::from_secs(4))
+    EtcdStore::open(&url.parse().unwrap()).await.unwrap().limited_to(Duration::from_secs(6))
 }
 
 pub(crate) async fn elections(hosts: &str, prefix: &str) -> EtcdElections {
@@ -57,7 +57,8 @@ pub(crate) async fn elections(hosts: &str, prefix: &str) -> EtcdElections {
 /// Runs etcd's own tool, and gives its answer. The arguments come after the hosts.
 pub(crate) fn etcdctl(hosts: &str, arguments: &[&str]) -> String {
     let tool = std::env::var("BATON_TEST_ETCDCTL").unwrap();
-    let output = Command::new(tool).args(["--endpoints", hosts]).args(arguments).output().unwrap();
+    let patient = ["--dial-timeout=30s", "--command-timeout=60s", "--endpoints", hosts];
+    let output = Command::new(tool).args(patient).args(arguments).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "etcdctl {arguments:?} failed: {stderr}");
     String::from_utf8(output.stdout).unwrap().trim_end().to_string()

@@ -123,7 +123,7 @@ async fn a_server_that_is_gone_is_unavailable_and_comes_back() {
 async fn a_swap_without_an_answer_may_have_been_applied() {
     let Some(place) = Place::new() else { return };
     let proxy = Proxy::to(&place.host).await;
-    let store = place.store_at(&proxy.address).await.limited_to(Duration::from_secs(4));
+    let store = place.store_at(&proxy.address).await.limited_to(Duration::from_secs(8));
     let (held, version) = take(&store, &key("e"), "a").await;
     proxy.swallow_answers(true);
     let next = renewed(&held);

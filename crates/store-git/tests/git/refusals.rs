@@ -32,12 +32,18 @@ async fn a_watcher_is_told_of_a_gap_when_the_remote_is_back() {
     let _ = take(&store, &key("e"), "a").await;
     let mut changes = store.watch(&key("e")).await.unwrap();
     let away = place.path().join("away.git");
-    std::fs::rename(place.remote(), &away).unwrap();
-    let waited = tokio::time::timeout(Duration::from_secs(3), changes.next()).await;
-    assert!(waited.is_err(), "there is nothing to tell: {waited:?}");
-    std::fs::rename(&away, place.remote()).unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(60), changes.next()).await.unwrap();
-    assert_eq!(told, Some(Change::Gap));
+    for _ in 0..5 {
+        std::fs::rename(place.remote(), &away).unwrap();
+        let waited = tokio::time::timeout(Duration::from_secs(3), changes.next()).await;
+        assert!(waited.is_err(), "there is nothing to tell: {waited:?}");
+        std::fs::rename(&away, place.remote()).unwrap();
+        // On a machine that stood still meanwhile it may not have looked while the remote was away.
+        if let Ok(told) = tokio::time::timeout(Duration::from_secs(20), changes.next()).await {
+            assert_eq!(told, Some(Change::Gap));
+            return;
+        }
+    }
+    panic!("it is told of nothing");
 }
 
 #[tokio::test]

@@ -3,14 +3,14 @@
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_store::conformance::free_port;
 use baton_store::{Change, Clock, Expect, Store, StoreError};
 use futures_util::StreamExt;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::support::{Server, election, led, renewed, swap_at_last};
+use crate::support::{Database, Server, election, led, renewed, swap_at_last};
 
 /// An emulator that belongs to one test.
 struct Emulator {
@@ -76,6 +76,15 @@ fn binary() -> Option<PathBuf> {
     beside.into_iter().find(|binary| binary.is_file())
 }
 
+/// A database of that server, once it answers: it takes connections before.
+async fn prepared(server: &Server) -> Database {
+    let (database, begun) = (server.bare_database(), Instant::now());
+    while let Err(error) = database.store().prepare().await {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{error}");
+    }
+    database
+}
+
 fn free_address() -> String {
     format!("127.0.0.1:{}", free_port())
 }
@@ -93,7 +102,7 @@ async fn a_server_that_is_stopped_killed_and_started_again() {
     };
     let server = Server { grpc: free_address(), rest: free_address() };
     let emulator = Emulator::start(&binary, &server).await;
-    let database = server.database().await;
+    let database = prepared(&server).await;
     let store = database.store_with("&timeout=5s");
     let (name, key) = election("fleet/eu");
     let held = led(&name, "agent-a", 0);
@@ -124,7 +133,14 @@ async fn a_server_that_is_stopped_killed_and_started_again() {
     while heard.try_recv().is_ok() {}
     // What is in an emulator dies with it.
     let _emulator = Emulator::start(&binary, &server).await;
-    let read = store.read(&key).await;
+    let begun = Instant::now();
+    let read = loop {
+        // It takes connections before it answers.
+        match store.read(&key).await {
+            Err(StoreError::Unavailable { .. }) if begun.elapsed() < Duration::from_secs(60) => {}
+            read => break read,
+        }
+    };
     assert!(matches!(read, Err(StoreError::Refused { .. })), "{read:?}");
     store.prepare().await.unwrap();
     assert!(store.read(&key).await.unwrap().found.is_none());

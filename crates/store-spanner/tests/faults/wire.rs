@@ -15,7 +15,7 @@ async fn behind_a_wire(server: &Server) -> (Proxy, Database, SpannerStore, Key, 
     let direct = server.database().await;
     let mut database = direct.clone();
     database.server.grpc = proxy.address.clone();
-    let store = database.store_with("&timeout=2s");
+    let store = database.store_with("&timeout=6s");
     let (name, key) = election("fleet/eu");
     let held = led(&name, "agent-a", 0);
     let version = store.swap(&key, Expect::Absent, &held, Clock::Restart).await.unwrap().version;
@@ -85,12 +85,12 @@ async fn a_connection_that_was_cut_is_made_anew() {
     let next = renewed(&held);
     assert!(other.swap(&key, reading.expect(), &next, Clock::Restart).await.is_ok());
     proxy.up();
-    let change = tokio::time::timeout(Duration::from_secs(20), changes.next()).await.unwrap();
+    let change = tokio::time::timeout(Duration::from_secs(60), changes.next()).await.unwrap();
     assert_eq!(change, Some(Change::Gap));
     assert_eq!(store.read(&key).await.unwrap().record(), Some(&next));
     let reading = other.read(&key).await.unwrap();
     assert!(other.swap(&key, reading.expect(), &renewed(&next), Clock::Restart).await.is_ok());
-    let change = tokio::time::timeout(Duration::from_secs(20), changes.next()).await.unwrap();
+    let change = tokio::time::timeout(Duration::from_secs(60), changes.next()).await.unwrap();
     assert_eq!(change, Some(Change::Changed));
 }
 

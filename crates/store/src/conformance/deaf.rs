@@ -17,6 +17,10 @@ use crate::store::{BoxFuture, Clock, Expect, Store};
 const RAW: [&str; 8] = ["Error(", "Error {", "{ ", "hyper", "tonic", "transport", "h2 ", "os error"];
 /// How long a connection to a server takes that has no room for it: none is made.
 const NO_ROOM: Duration = Duration::from_millis(200);
+/// How often it is tried to find out how long a store waits.
+const TRIES: usize = 3;
+/// A bound on a hang.
+const HANG: Duration = Duration::from_secs(60);
 /// The connections that fit into the queue of the fullest server, and more.
 const QUEUE: usize = 64;
 
@@ -84,28 +88,40 @@ pub async fn bounded(open: OpenAt<'_>, limit: Duration) {
             Ok(server) => server,
             Err(error) => panic!("there is no server that does not answer: {error}"),
         };
-        let store = open(server.address.clone()).await;
-        let election = sample::fresh("deaf");
-        let (key, record) = sample::record(&election, 1);
-        let begun = Instant::now();
-        let all = async {
-            tokio::join!(
-                async { store.read(&key).await.err() },
-                async { store.read(&Key::Store).await.err() },
-                async { store.list(&Prefix::Elections).await.err() },
-                async { store.watch(&key).await.err() },
-                async { store.swap(&key, Expect::Absent, &record, Clock::Restart).await.err() },
-            )
-        };
-        let Ok((a, b, c, d, swapped)) = tokio::time::timeout(limit, all).await else {
-            panic!("something still waits for a server that does not answer after {:?}", begun.elapsed());
-        };
-        for error in [a, b, c, d] {
-            assert!(matches!(error, Some(StoreError::Unavailable { .. })), "{error:?}");
+        let mut took = Vec::new();
+        // Who waits for longer does so every time; a machine that stands still makes it so some times.
+        while took.last().is_none_or(|took| *took > limit) {
+            assert!(took.len() < TRIES, "a server that does not answer was waited for: {took:?}");
+            took.push(fails(open, &server).await);
         }
-        let passing = matches!(swapped, Some(StoreError::Unavailable { .. } | StoreError::Unknown { .. }));
-        assert!(passing, "{swapped:?}");
     }
+}
+
+/// How long it takes until everything that is asked of a store has failed.
+async fn fails(open: OpenAt<'_>, server: &Deaf) -> Duration {
+    let store = open(server.address.clone()).await;
+    let election = sample::fresh("deaf");
+    let (key, record) = sample::record(&election, 1);
+    let begun = Instant::now();
+    let all = async {
+        tokio::join!(
+            async { store.read(&key).await.err() },
+            async { store.read(&Key::Store).await.err() },
+            async { store.list(&Prefix::Elections).await.err() },
+            async { store.watch(&key).await.err() },
+            async { store.swap(&key, Expect::Absent, &record, Clock::Restart).await.err() },
+        )
+    };
+    let Ok((a, b, c, d, swapped)) = tokio::time::timeout(HANG, all).await else {
+        panic!("something still waits for a server that does not answer after {:?}", begun.elapsed());
+    };
+    let took = begun.elapsed();
+    for error in [a, b, c, d] {
+        assert!(matches!(error, Some(StoreError::Unavailable { .. })), "{error:?}");
+    }
+    let passing = matches!(swapped, Some(StoreError::Unavailable { .. } | StoreError::Unknown { .. }));
+    assert!(passing, "{swapped:?}");
+    took
 }
 
 /// What is said of a server that is gone, or is none of this kind, is said in words for people, with a hint.
