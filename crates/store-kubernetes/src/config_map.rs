@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_election::{ContentHash, ElectionName};
-use baton_store::{ItemKind, Key, Record, StoreError};
+use baton_store::{Key, Record, StoreError};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
@@ -15,32 +15,6 @@ pub(crate) const KEY: &str = "baton.dev/key";
 pub(crate) const ELECTION: &str = "baton.dev/election";
 /// The entry that has the record.
 pub(crate) const ENTRY: &str = "record.json";
-
-/// The kind of a record, as its label has it.
-pub(crate) fn kind(key: &Key) -> &'static str {
-    match key {
-        Key::Store => "store",
-        Key::Tokens => "tokens",
-        Key::Election(_) => "election",
-        Key::Candidate(..) => "candidate",
-        Key::History(_) => "history",
-        Key::Fence(_) => "fence",
-        Key::FenceLog(..) => "fence-log",
-        Key::Audit(..) => "audit",
-        Key::Item(_, kind, _) => item_kind(*kind),
-    }
-}
-
-/// The kind of an item, as its label has it.
-pub(crate) fn item_kind(kind: ItemKind) -> &'static str {
-    match kind {
-        ItemKind::Task => "task",
-        ItemKind::Proposal => "proposal",
-        ItemKind::Quota => "quota",
-        ItemKind::Value => "value",
-        ItemKind::Breaker => "breaker",
-    }
-}
 
 /// An election as a label has it.
 pub(crate) fn label(election: &ElectionName) -> String {
@@ -80,7 +54,7 @@ pub(crate) fn read(key: &Key, map: &ConfigMap, place: &str) -> Result<Record, St
 
 /// What a write puts on a ConfigMap, as a merge patch without the resourceVersion.
 pub(crate) fn write(key: &Key, next: &Record, change: &str) -> Value {
-    let mut labels = json!({ KIND: kind(key) });
+    let mut labels = json!({ KIND: key.kind() });
     if let Some(election) = belongs_to(key) {
         labels[ELECTION] = Value::from(label(election));
     }

@@ -328,7 +328,7 @@ impl Inner {
             }
             Prefix::Items(election, kind) => {
                 let label = config_map::label(election);
-                let kind = of_kind(config_map::item_kind(*kind));
+                let kind = of_kind(kind.singular());
                 let selector = format!("{kind},{}={label}", config_map::ELECTION);
                 self.list_all(&self.config_maps(), &selector, key_of_map).await?
             }

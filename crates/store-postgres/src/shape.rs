@@ -3,7 +3,7 @@
 use baton_election::audit::Book;
 use baton_election::document::State;
 use baton_election::{Document, Span};
-use baton_store::{ItemKind, Key, NotARecord, Record};
+use baton_store::{Key, NotARecord, Record};
 
 /// The columns beside the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Columns {
 
 /// The columns of a record; none if a number is larger than a column can hold.
 pub(crate) fn columns(key: &Key, record: &Record) -> Option<Columns> {
-    let kind = kind(key).to_string();
+    let kind = key.kind().to_string();
     let election = match key {
         Key::Election(election)
         | Key::Candidate(election, _)
@@ -70,32 +70,6 @@ fn of_election(document: &Document, plain: Columns) -> Option<Columns> {
         store: Some(document.store.to_string()),
         ..plain
     })
-}
-
-/// What stands in the column `kind`.
-pub(crate) fn kind(key: &Key) -> &'static str {
-    match key {
-        Key::Store => "store",
-        Key::Tokens => "tokens",
-        Key::Election(_) => "election",
-        Key::Candidate(..) => "candidate",
-        Key::History(_) => "history",
-        Key::Fence(_) => "fence",
-        Key::FenceLog(..) => "fence-log",
-        Key::Audit(..) => "audit",
-        Key::Item(_, kind, _) => item_kind(*kind),
-    }
-}
-
-/// The kind of an item, as the column has it.
-pub(crate) fn item_kind(kind: ItemKind) -> &'static str {
-    match kind {
-        ItemKind::Task => "task",
-        ItemKind::Proposal => "proposal",
-        ItemKind::Quota => "quota",
-        ItemKind::Value => "value",
-        ItemKind::Breaker => "breaker",
-    }
 }
 
 /// The record of a row, if its columns say the same.

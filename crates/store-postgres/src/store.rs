@@ -142,7 +142,7 @@ impl Inner {
             Prefix::Elections => ("election", None),
             Prefix::Candidates(election) => ("candidate", Some(election.to_string())),
             Prefix::Fences => ("fence", None),
-            Prefix::Items(election, kind) => (shape::item_kind(*kind), Some(election.to_string())),
+            Prefix::Items(election, kind) => (kind.singular(), Some(election.to_string())),
         };
         let kind = kind.to_string();
         let values = [text(&kind), (&election as _, Type::TEXT)];

@@ -94,6 +94,21 @@ impl fmt::Display for Key {
 }
 
 impl Key {
+    /// What it is the key of, in a word, as stores with labels or columns keep it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Key::Store => "store",
+            Key::Tokens => "tokens",
+            Key::Election(_) => "election",
+            Key::Candidate(..) => "candidate",
+            Key::History(_) => "history",
+            Key::Fence(_) => "fence",
+            Key::FenceLog(..) => "fence-log",
+            Key::Audit(..) => "audit",
+            Key::Item(_, kind, _) => kind.singular(),
+        }
+    }
+
     /// What tells it from others of its kind, in a list: the name of an election, of a candidate's agent, of a resource, of an item.
     pub fn name(&self) -> &str {
         match self {

@@ -47,6 +47,17 @@ impl Kind {
         }
     }
 
+    /// One of them, in a word.
+    pub fn singular(self) -> &'static str {
+        match self {
+            Kind::Task => "task",
+            Kind::Proposal => "proposal",
+            Kind::Quota => "quota",
+            Kind::Value => "value",
+            Kind::Breaker => "breaker",
+        }
+    }
+
     /// The kind that is kept under this word.
     pub fn of_plural(word: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.plural() == word)

@@ -1,10 +1,11 @@
 //! Documents that somebody deletes, puts back, or deletes along with their marks.
 
 use baton_election::{Epoch, Span};
+use baton_store::conformance::documents::{document, key, led_above, put, renewed, take};
 use baton_store::{Expect, Store, StoreError};
 use serde_json::json;
 
-use crate::support::{Place, document, key, led_above, put, read, renewed, take};
+use crate::support::{Place, read};
 
 #[tokio::test]
 async fn a_document_deleted_while_held_is_waited_for_and_its_token_is_not_given_again() {

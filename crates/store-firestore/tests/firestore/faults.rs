@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_store::conformance::documents::{document, key, led, put, renewed, take};
 use baton_store::{BoxFuture, Expect, Prefix, Store, StoreError, conformance};
 use serde_json::json;
 
 use crate::support::proxy::Proxy;
-use crate::support::{Place, document, key, led, open, put, read, renewed, take};
+use crate::support::{Place, open, read};
 
 #[tokio::test]
 async fn documents_that_no_baton_wrote_are_refused_and_left_alone() {

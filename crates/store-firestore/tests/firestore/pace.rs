@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use baton_election::Span;
+use baton_store::conformance::documents::{key, led_above, put, released, renewed, take};
 use baton_store::{Clock, Expect, Record, Store};
 use baton_store_firestore::FirestoreStore;
 
-use crate::support::{Place, key, led_above, put, released, renewed, take};
+use crate::support::Place;
 
 #[tokio::test]
 async fn a_renewal_right_after_another_write_waits_and_nothing_else_does() {
@@ -36,8 +37,9 @@ async fn rest_after_a_renewal(store: &FirestoreStore, name: &str) -> Duration {
     let began = Instant::now();
     let note = Record::Election(Box::new(second.clone()));
     let kept = store.swap(&key(name), Expect::Version(version), &note, Clock::Keep).await.unwrap();
-    let version = put(store, &key(name), Expect::Version(kept.version), &released(&second)).await.unwrap();
-    let next = led_above(name, Some(&released(&second)), "b", second.epoch, None);
+    let version =
+        put(store, &key(name), Expect::Version(kept.version), &released(&second, None)).await.unwrap();
+    let next = led_above(name, Some(&released(&second, None)), "b", second.epoch, None);
     put(store, &key(name), Expect::Version(version), &next).await.unwrap();
     began.elapsed()
 }

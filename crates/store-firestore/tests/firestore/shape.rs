@@ -1,10 +1,11 @@
 //! What the documents look like to others.
 
 use baton_election::{AgentName, ElectionName, Span};
+use baton_store::conformance::documents::{document, key, led, put, released, renewed, take};
 use baton_store::{Clock, Expect, Key, Prefix, Record, Store};
 use serde_json::{Value, json};
 
-use crate::support::{Place, document, key, led, put, read, released, renewed, take};
+use crate::support::{Place, read};
 
 #[tokio::test]
 async fn leader_and_token_are_fields_of_the_election() {
@@ -22,7 +23,7 @@ async fn leader_and_token_are_fields_of_the_election() {
     let record: Value = serde_json::from_str(fields["record"]["stringValue"].as_str().unwrap()).unwrap();
     assert_eq!(record["coordinator"], "agent-a");
     let (_, version) = document(&store, &key("fleet/eu")).await;
-    put(&store, &key("fleet/eu"), Expect::Version(version), &released(&first)).await.unwrap();
+    put(&store, &key("fleet/eu"), Expect::Version(version), &released(&first, Some("done"))).await.unwrap();
     let fields = &place.rest.document("leadership/fleet~eu").await["fields"];
     assert_eq!(fields["leaderId"], json!({ "nullValue": null }), "{fields}");
     assert_eq!(fields["leaseExpiration"], json!({ "nullValue": null }));
@@ -92,7 +93,7 @@ async fn a_renewal_leaves_the_mark_alone_and_a_release_does_not() {
     let second = renewed(&first);
     let version = put(&store, &key("e"), Expect::Version(version), &second).await.unwrap();
     assert_eq!(mark().await, granted, "a renewal is one write");
-    put(&store, &key("e"), Expect::Version(version), &released(&second)).await.unwrap();
+    put(&store, &key("e"), Expect::Version(version), &released(&second, None)).await.unwrap();
     assert_eq!(mark().await["fields"]["leaseMs"], json!({ "integerValue": "0" }));
     place.rest.delete("leadership/e").await;
     assert_eq!(

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use baton_store::conformance::documents::{key, take};
 use baton_store::{BoxStream, Change, Store, StoreError};
 use futures_util::StreamExt;
 
+use crate::support::Place;
 use crate::support::proxy::Proxy;
-use crate::support::{Place, key, take};
 
 async fn next(changes: &mut BoxStream<Change>) -> Change {
     tokio::time::timeout(Duration::from_secs(30), changes.next()).await.expect("a watcher hears").unwrap()

@@ -1,10 +1,11 @@
 //! A ref that was moved by hand.
 
 use baton_election::{AgentName, Document, Epoch, StoreId, StoreInfo, WallTime};
+use baton_store::conformance::documents::{document, key, put, renewed, take};
 use baton_store::{Claim, Clock, Expect, Key, Record, Store, StoreError, Version};
 use baton_store_git::GitStore;
 
-use crate::support::{Place, commit_by_hand, document, git, key, put, read, renewed, take};
+use crate::support::{Place, commit_by_hand, git, read};
 
 /// What a diverged store says.
 async fn claims(store: &GitStore, key: &Key) -> (String, Vec<Claim>, Version) {

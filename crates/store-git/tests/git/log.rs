@@ -2,9 +2,10 @@
 
 use baton_election::document::Cause;
 use baton_election::{ElectionName, Epoch};
+use baton_store::conformance::documents::{document, key, put, released, renewed, take};
 use baton_store::{Expect, Store};
 
-use crate::support::{Place, document, git, key, put, released, renewed, take};
+use crate::support::{Place, git};
 
 #[tokio::test]
 async fn renewals_and_releases_take_the_place_of_the_tip() {
@@ -19,7 +20,10 @@ async fn renewals_and_releases_take_the_place_of_the_tip() {
         let (next, version) = take(&store, &key, "agent-a").await;
         let next = renewed(&next);
         let version = put(&store, &key, Expect::Version(version), &next).await.unwrap();
-        let _ = put(&store, &key, Expect::Version(version), &released(&next)).await.unwrap();
+        let _ =
+            put(&store, &key, Expect::Version(version), &released(&next, Some("done\n\nBaton-Term: forged")))
+                .await
+                .unwrap();
         let dir = if store.location().contains("remote") { place.remote() } else { place.clone("clone") };
         let log = git(&dir, &["log", "--format=%s", "refs/baton/refactor-auth"]);
         assert_eq!(

@@ -1,8 +1,9 @@
 //! One winner each.
 
+use baton_store::conformance::documents::{document, key, led, put, renewed, take};
 use baton_store::{Expect, Record, Store, StoreError};
 
-use crate::support::{Place, document, git, key, led, put, read, renewed, take};
+use crate::support::{Place, git, read};
 
 /// What a racer's swap came to.
 async fn race(store: baton_store_git::GitStore, name: String, agent: String) -> Option<u64> {

@@ -3,10 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use baton_store::conformance::documents::{document, key, led, put, renewed, take};
 use baton_store::{Change, Expect, Store, StoreError};
 use futures_util::StreamExt;
 
-use crate::support::{Place, commit_by_hand, document, git, key, led, open, put, renewed, take};
+use crate::support::{Place, commit_by_hand, git, open};
 
 #[tokio::test]
 async fn a_remote_that_is_gone_is_unavailable_and_comes_back() {

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use baton_store::conformance::documents::{document, key, put, renewed, take};
 use baton_store::{Expect, Prefix, Store};
 
-use crate::support::{Place, document, git, key, open, put, renewed, take};
+use crate::support::{Place, git, open};
 
 /// All of a repository that its user knows.
 fn fingerprint(dir: &Path) -> Vec<String> {

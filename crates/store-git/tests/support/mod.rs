@@ -1,16 +1,11 @@
-//! A place with a bare repository and clones of it, and documents to write.
+//! A place with a bare repository and clones of it.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton_election::command::{Acquire, Release, Renew};
-use baton_election::id::{Credential, Incarnation, LeaseKey, StoreId};
-use baton_election::{
-    AgentName, Command as Ask, Document, ElectionName, Epoch, Evidence, Span, WallTime, decide,
-};
-use baton_store::{Clock, Expect, Key, Reading, Record, Store, StoreError, Version};
+use baton_store::{Key, Reading, Store, StoreError};
 use baton_store_git::GitStore;
 
 pub(crate) struct Place {
@@ -92,102 +87,6 @@ pub(crate) fn commit_by_hand(
     commit
 }
 
-pub(crate) fn key(name: &str) -> Key {
-    Key::Election(ElectionName::new(name).unwrap())
-}
-
-fn number(agent: &str) -> u8 {
-    agent.bytes().fold(7, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte))
-}
-
-fn with_evidence<T>(name: &str, age: Span, act: impl FnOnce(&Evidence<'_>) -> T) -> T {
-    let election = ElectionName::new(name).unwrap();
-    act(&Evidence {
-        election: &election,
-        store: StoreId([7; 8]),
-        age,
-        wall: WallTime::from_unix_millis(1_700_000_000_000),
-        floor: Epoch(0),
-        vanished_lease: Span::ZERO,
-        operator_keys: &[],
-    })
-}
-
-/// What is there after `agent` took the election, whose lease has long run out.
-pub(crate) fn led(name: &str, before: Option<&Document>, agent: &str) -> Document {
-    // Never the same twice for one agent: an incarnation leads once.
-    let life = before.map_or(0, |document| document.epoch.0.to_le_bytes()[0]);
-    let incarnation = Incarnation([number(agent), life, 0, 0, 0, 0, 0, 1]);
-    let acquire = Acquire {
-        task: Some("refactor authentication".to_string()),
-        noticed: Some(Span::millis(20)),
-        ..Acquire::new(AgentName::new(agent).unwrap(), incarnation, LeaseKey([number(agent); 16]).hash())
-    };
-    with_evidence(name, Span::secs(3_600), |evidence| {
-        decide(before, &Ask::Acquire(acquire), evidence).unwrap().next.unwrap()
-    })
-}
-
-fn credential(document: &Document) -> Credential {
-    let leader = document.leader.as_ref().unwrap();
-    Credential { incarnation: leader.incarnation, key: LeaseKey([number(leader.agent.as_str()); 16]) }
-}
-
-/// What is there after the leader renewed.
-pub(crate) fn renewed(document: &Document) -> Document {
-    let renew = Renew {
-        epoch: document.epoch,
-        credential: credential(document),
-        progress: true,
-        spent_tokens: None,
-        phase: None,
-        promotion: None,
-        region: None,
-    };
-    with_evidence(document.election.as_str(), Span::ZERO, |evidence| {
-        decide(Some(document), &Ask::Renew(renew), evidence).unwrap().next.unwrap()
-    })
-}
-
-/// What is there after the leader released.
-pub(crate) fn released(document: &Document) -> Document {
-    let reason = Some("done\n\nBaton-Term: forged".to_string());
-    let release =
-        Release { epoch: document.epoch, credential: credential(document), reason, orphaned: false };
-    with_evidence(document.election.as_str(), Span::ZERO, |evidence| {
-        decide(Some(document), &Ask::Release(release), evidence).unwrap().next.unwrap()
-    })
-}
-
 pub(crate) async fn read(store: &GitStore, key: &Key) -> Reading {
     store.read(key).await.unwrap()
-}
-
-pub(crate) async fn document(store: &GitStore, key: &Key) -> (Document, Version) {
-    match read(store, key).await.found.unwrap() {
-        (Record::Election(document), version) => (*document, version),
-        (other, _) => panic!("{other:?}"),
-    }
-}
-
-pub(crate) async fn put(
-    store: &GitStore,
-    key: &Key,
-    expect: Expect,
-    next: &Document,
-) -> Result<Version, StoreError> {
-    let record = Record::Election(Box::new(next.clone()));
-    store.swap(key, expect, &record, Clock::Restart).await.map(|swapped| swapped.version)
-}
-
-/// Lets `agent` take the election in the store, whoever leads.
-pub(crate) async fn take(store: &GitStore, key: &Key, agent: &str) -> (Document, Version) {
-    let reading = read(store, key).await;
-    let before = match reading.record() {
-        Some(Record::Election(document)) => Some(&**document),
-        _ => None,
-    };
-    let next = led(&key.to_string(), before, agent);
-    let version = put(store, key, reading.expect(), &next).await.unwrap();
-    (next, version)
 }

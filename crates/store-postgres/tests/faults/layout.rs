@@ -1,9 +1,9 @@
 //! Tables that are missing, foreign, or not ours to touch.
 
+use baton_store::conformance::documents::{key, led, put, take};
 use baton_store::conformance::{Required, required};
 use baton_store::{Expect, Prefix, Store, StoreError};
 
-use crate::support::documents::{key, led, put, take};
 use crate::support::{Place, random, store};
 
 async fn bare() -> Option<Place> {

@@ -1,10 +1,10 @@
 //! Rows that somebody else changed.
 
 use baton_election::{Epoch, Span};
+use baton_store::conformance::documents::{key, put, renewed, take};
 use baton_store::{Expect, Key, Prefix, StoreError};
 
 use crate::support::Place;
-use crate::support::documents::{key, put, renewed, take};
 
 #[tokio::test]
 async fn a_row_that_is_not_intact_is_corrupt_and_is_not_overwritten() {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use baton_election::Span;
 use baton_store::Expect;
+use baton_store::conformance::documents::{key, put, released, renewed, take, take_for};
 use tokio_postgres::Client;
 
 use crate::support::Place;
-use crate::support::documents::{key, put, released, renewed, take, take_for};
 
 const STALE: &str = "ZB001";
 const WRONG: &str = "ZB002";
@@ -58,7 +58,7 @@ async fn a_token_passes_while_it_is_current() {
     refused(&client, "orders", "job", 1, STALE, "epoch 2 has begun").await;
     show(&client, "orders", "job", 2).await.unwrap();
     refused(&client, "orders", "job", 1, STALE, "has seen token 2").await;
-    let _ = put(&*store, &key("job"), Expect::Version(version), &released(&document)).await.unwrap();
+    let _ = put(&*store, &key("job"), Expect::Version(version), &released(&document, None)).await.unwrap();
     refused(&client, "orders", "job", 2, STALE, "the election is vacant").await;
 }
 
@@ -215,7 +215,7 @@ async fn a_snapshot_from_before_the_take_over_does_not_pass_a_later_token() {
     let _ = take(&*store, &key("job"), "a").await;
     show(&new, "orders", "job", 1).await.unwrap();
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {
-        let (before, _) = crate::support::documents::document(&*store, &key("job")).await.unwrap();
+        let (before, _) = baton_store::conformance::documents::document(&*store, &key("job")).await;
         let token = i64::try_from(before.epoch.0).unwrap();
         old.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}; SELECT * FROM baton")).await.unwrap();
         let _ = take(&*store, &key("job"), "b").await;
@@ -246,7 +246,7 @@ async fn transactions_of_one_token_do_not_wait_for_each_other() {
 async fn nobody_who_was_stopped_holds_a_resource_for_ever() {
     let Some(place) = Place::new().await else { return };
     let (store, old, new) = (place.store(""), place.client().await, place.client().await);
-    let _ = take_for(&*store, &key("job"), "a", Span::secs(1)).await;
+    let _ = take_for(&*store, &key("job"), "a", Some(Span::secs(1))).await;
     old.batch_execute("BEGIN").await.unwrap();
     show(&old, "orders", "job", 1).await.unwrap();
     let _ = take(&*store, &key("job"), "b").await;

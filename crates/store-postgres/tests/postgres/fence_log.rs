@@ -2,11 +2,11 @@
 
 use baton_election::fence::{self, Accepted, Entry, Fence, MAX_TAIL, Sight};
 use baton_election::{Document, Epoch, Incarnation, ResourceName, Span, WallTime};
+use baton_store::conformance::documents::{election, key, take};
 use baton_store::{Clock, Expect, Key, Record, Store};
 
 use crate::fence::show;
 use crate::support::Place;
-use crate::support::documents::{document, key, take};
 
 fn resource() -> ResourceName {
     ResourceName::new("orders").unwrap()
@@ -127,7 +127,7 @@ async fn every_token_that_raised_the_mark_is_listed_once() {
     entries.extend(fence.tail);
     let listed: Vec<(u64, u64)> = entries.iter().map(|entry| (entry.seq, entry.token.0)).collect();
     assert_eq!(listed, (1..=TOKENS).map(|token| (token, token)).collect::<Vec<_>>());
-    assert!(document(&*store, &key("job")).await.is_some());
+    assert!(election(&store.read(&key("job")).await.unwrap()).is_some());
 }
 
 /// The same as [`admit`], with what falls out of the fence put into its log first, as the library does.

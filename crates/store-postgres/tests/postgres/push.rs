@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use baton_store::conformance::documents::{key, put, renewed, take};
 use baton_store::{BoxStream, Change, Clock, Expect, Key, Record, Watching};
 use futures_util::StreamExt;
 
-use crate::support::documents::{key, put, renewed, take};
 use crate::support::proxy::Proxy;
 use crate::support::{Place, store};
 
@@ -98,7 +98,7 @@ async fn behind_a_pooler_a_watcher_looks_for_itself_and_says_so() {
     let left = format!("SELECT c FROM pg_listening_channels() AS c WHERE c LIKE '{}%'", place.schema);
     let left = crate::support::rows(&pooled, &left).await.unwrap();
     assert!(left.is_empty(), "the pooler's session is left as it was found: {left:?}");
-    let (document, _) = crate::support::documents::document(&*writer, &key("e")).await.unwrap();
+    let (document, _) = baton_store::conformance::documents::document(&*writer, &key("e")).await;
     let record = Record::Election(Box::new(renewed(&document)));
     let swapped = writer.swap(&key("e"), Expect::Version(version), &record, Clock::Restart).await;
     assert!(swapped.is_ok());

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_election::{Document, Epoch, Span};
-use baton_store::{Expect, Record, Store, StoreError, Version};
+use baton_election::{Document, Epoch};
+use baton_store::conformance::documents::{election, floor, key, led, led_above, put, renewed};
+use baton_store::{Expect, Store, StoreError, Version};
 
 use crate::support::Place;
-use crate::support::documents::{document, key, led, led_above, put, renewed};
 
 /// What a writer did: from which version to which, and the epoch that it wrote.
 type Step = (Option<Version>, Version, Epoch);
@@ -18,19 +18,14 @@ async fn compete(store: Arc<dyn Store>, agent: String, rounds: u32) -> Vec<Step>
     let mut steps = Vec::new();
     for round in 0..rounds {
         let reading = store.read(&key("e")).await.unwrap();
-        let floor = reading.trace.map_or(Epoch(0), |trace| trace.epoch);
-        let (found, before) = match reading.found {
-            Some((Record::Election(document), version)) => (Some(*document), Some(version)),
-            Some((other, _)) => panic!("{other:?}"),
-            None => (None, None),
-        };
+        let found = election(&reading);
         let mine = |document: &Document| document.leader.as_ref().is_some_and(|l| l.agent.as_str() == agent);
-        let next = match &found {
+        let next = match found {
             Some(document) if round % 3 == 2 && mine(document) => renewed(document),
-            Some(_) | None => led_above("e", found.as_ref(), &agent, Span::secs(30), floor),
+            Some(_) | None => led_above("e", found, &agent, floor(&reading), None),
         };
-        match put(&*store, &key("e"), Expect::of(before.as_ref()), &next).await {
-            Ok(after) => steps.push((before, after, next.epoch)),
+        match put(&*store, &key("e"), reading.expect(), &next).await {
+            Ok(after) => steps.push((reading.found.map(|(_, before)| before), after, next.epoch)),
             Err(StoreError::Conflict | StoreError::Unavailable { .. }) => {}
             Err(error) => panic!("{error:?}"),
         }
@@ -69,7 +64,8 @@ async fn hammer(place: &Place, deleting: bool) {
     assert!(steps.len() > 30, "the race was a race: {}", steps.len());
     let mark = place.by_hand("SELECT epoch FROM baton_marks WHERE key = 'e'").await;
     assert_eq!(mark, [highest.to_string()]);
-    if let Some((document, version)) = document(&*place.store(""), &key("e")).await {
+    let left = place.store("").read(&key("e")).await.unwrap();
+    if let (Some(document), Expect::Version(version)) = (election(&left), left.expect()) {
         assert!(after.contains(version.as_str()), "what is there was written by one of them");
         assert!(document.epoch <= highest);
     }

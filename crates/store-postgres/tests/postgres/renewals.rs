@@ -1,8 +1,8 @@
 //! What a renewal costs.
 
 use baton_store::Expect;
+use baton_store::conformance::documents::{key, put, renewed, take};
 
-use crate::support::documents::{key, put, renewed, take};
 use crate::support::proxy::Proxy;
 use crate::support::{Place, store};
 

@@ -1,10 +1,10 @@
 //! What the database's own tools show.
 
 use baton_election::Span;
+use baton_store::conformance::documents::{key, put, released, renewed, take};
 use baton_store::{Clock, Expect};
 
 use crate::support::Place;
-use crate::support::documents::{key, put, released, renewed, take};
 
 #[tokio::test]
 async fn a_select_shows_leader_and_token() {
@@ -18,8 +18,9 @@ async fn a_select_shows_leader_and_token() {
     assert_eq!(place.by_hand(shown).await, [row]);
     let lease = "SELECT lease_expiration - beat FROM baton WHERE lease_expiration > clock_timestamp()";
     assert_eq!(place.by_hand(lease).await, ["00:00:30"]);
-    let version =
-        put(&*store, &key("refactor-auth"), Expect::Version(version), &released(&document)).await.unwrap();
+    let version = put(&*store, &key("refactor-auth"), Expect::Version(version), &released(&document, None))
+        .await
+        .unwrap();
     let row = "refactor-auth election 2 vacant 0707070707070707 refactor authentication";
     assert_eq!(place.by_hand(shown).await, [row]);
     assert_eq!(place.by_hand("SELECT version FROM baton").await, [version.as_str()]);

@@ -1,8 +1,7 @@
-//! A schema of its own in the real server, hands to reach into it, and documents to write.
+//! A schema of its own in the real server, and hands to reach into it.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-pub mod documents;
 pub mod private;
 pub mod proxy;
 

@@ -6,6 +6,7 @@
 mod clocks;
 mod deaf;
 mod deletion;
+pub mod documents;
 mod names;
 mod sample;
 mod server;

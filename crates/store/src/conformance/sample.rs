@@ -1,10 +1,10 @@
 //! Records to write.
 
 use baton_election::command::Acquire;
-use baton_election::id::{Incarnation, LeaseKey, StoreId};
-use baton_election::time::WallTime;
-use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, decide};
+use baton_election::id::{Incarnation, LeaseKey};
+use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Span};
 
+use super::documents::after;
 use crate::boot;
 use crate::key::Key;
 use crate::record::Record;
@@ -31,22 +31,7 @@ pub(super) fn led_above(election: &ElectionName, number: u8, floor: Epoch) -> Do
         contact: Some("http://127.0.0.1:7420".to_string()),
         ..Acquire::new(agent, Incarnation([number; 8]), LeaseKey([number; 16]).hash())
     };
-    let evidence = Evidence {
-        election,
-        store: StoreId([7; 8]),
-        age: baton_election::Span::ZERO,
-        wall: WallTime::from_unix_millis(1_700_000_000_000),
-        floor,
-        vanished_lease: baton_election::Span::ZERO,
-        operator_keys: &[],
-    };
-    match decide(None, &Command::Acquire(acquire), &evidence) {
-        Ok(decision) => match decision.next {
-            Some(document) => document,
-            None => unreachable!("a first grant is written"),
-        },
-        Err(refusal) => unreachable!("{refusal}"),
-    }
+    after(election, None, &Command::Acquire(acquire), Span::ZERO, floor)
 }
 
 /// The same election after one renewal.
