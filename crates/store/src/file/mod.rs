@@ -6,6 +6,7 @@
 //! leases. Does not guarantee anything against whoever can write the folder: who wipes it makes a new store, with a
 //! new id, which fences refuse. Records of another machine and network file systems are refused.
 
+mod chores;
 mod layout;
 mod mark;
 mod notify;
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_election::time::{Moment, Span};
 use baton_election::{Epoch, State};
@@ -29,8 +30,9 @@ use crate::key::{Key, Prefix};
 use crate::record::Record;
 use crate::store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
-    Strengths, Swapped, Trace, Upkeep, Version, Watching,
+    Strengths, Swapped, Trace, Upkeep, Watching,
 };
+use chores::{Chore, Chores};
 use layout::Layout;
 use mark::Mark;
 pub use place::refuse_network;
@@ -451,44 +453,6 @@ fn changes_hands(previous: Option<&VersionFile>, next: &Record) -> bool {
     previous.is_some_and(|previous| holder(&previous.record) != holder(next))
 }
 
-/// What is still being done for swaps that were answered.
-#[derive(Default)]
-struct Chores {
-    under_way: Mutex<usize>,
-    done: Condvar,
-}
-
-/// One swap with all that belongs to it; over when this is dropped.
-struct Chore(Arc<Inner>);
-
-impl Chore {
-    /// What comes after it nobody needs to wait for.
-    fn end(self) -> Arc<Inner> {
-        Arc::clone(&self.0)
-    }
-}
-
-impl Drop for Chore {
-    fn drop(&mut self) {
-        *self.0.chores.under_way.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.chores.done.notify_all();
-    }
-}
-
-impl Chores {
-    fn begin(inner: &Arc<Inner>) -> Chore {
-        *inner.chores.under_way.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        Chore(Arc::clone(inner))
-    }
-
-    /// Waits until nothing is left to do: a few files to write and remove, none to sync. Not for long, if the disk is sick.
-    fn finish(&self) {
-        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let bound = std::time::Duration::from_millis(500);
-        let _ = self.done.wait_timeout_while(under_way, bound, |under_way| *under_way > 0);
-    }
-}
-
 impl Drop for FileStore {
     /// A process that ends right after a swap leaves the view as it should be.
     fn drop(&mut self) {
@@ -569,34 +533,6 @@ impl Store for FileStore {
             partition: "cannot happen: one machine",
             upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
         }
-    }
-}
-
-impl Header {
-    /// How long ago the record's clock was restarted, at least. A reboot ends every lease that came before it, with the processes that held them; the window
-    /// of a quota goes on, and has lasted at least as long as the machine runs.
-    fn age(&self, key: &Key, here: &Boot, now: Moment) -> Span {
-        match (self.beat_boot == here.boot, key) {
-            (true, _) => now.since(Moment::from_nanos(self.beat_ns)),
-            (false, Key::Item(..)) => now.since(Moment::from_nanos(0)),
-            (
-                false,
-                Key::Store
-                | Key::Tokens
-                | Key::Election(_)
-                | Key::Candidate(..)
-                | Key::History(_)
-                | Key::Fence(_)
-                | Key::FenceLog(..)
-                | Key::Audit(..),
-            ) => Span::MAX,
-        }
-    }
-}
-
-impl VersionFile {
-    fn token(&self) -> Version {
-        Version::new(&format!("{}:{}", self.header.version, self.checksum))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::boot::{self, Boot};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::record::Record;
+use crate::store::Version;
 
 /// The largest version file that is read: a document with a full checkpoint, several times over.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -38,6 +39,28 @@ pub(super) struct Header {
     /// The run of that machine in which the election's epoch began: after a reboot later ones may have been given and lost.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) epoch_boot: String,
+}
+
+impl Header {
+    /// How long ago the record's clock was restarted, at least. A reboot ends every lease that came before it, with the processes that held them; the window
+    /// of a quota goes on, and has lasted at least as long as the machine runs.
+    pub(super) fn age(&self, key: &Key, here: &Boot, now: Moment) -> Span {
+        match (self.beat_boot == here.boot, key) {
+            (true, _) => now.since(Moment::from_nanos(self.beat_ns)),
+            (false, Key::Item(..)) => now.since(Moment::from_nanos(0)),
+            (
+                false,
+                Key::Store
+                | Key::Tokens
+                | Key::Election(_)
+                | Key::Candidate(..)
+                | Key::History(_)
+                | Key::Fence(_)
+                | Key::FenceLog(..)
+                | Key::Audit(..),
+            ) => Span::MAX,
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,6 +125,11 @@ pub(super) struct VersionFile {
 }
 
 impl VersionFile {
+    /// What a swap names it by.
+    pub(super) fn token(&self) -> Version {
+        Version::new(&format!("{}:{}", self.header.version, self.checksum))
+    }
+
     pub(super) fn new(header: Header, record: Record) -> VersionFile {
         let body = record.to_json() + "\n";
         let checksum = checksum(&header, &body);
