@@ -115,7 +115,7 @@ async fn an_epoch_that_went_back_is_told_so_and_can_be_settled() {
 async fn a_tip_made_by_hand_is_gone_on_from_where_everybody_sees_it() {
     let place = Place::new();
     let (one, two) = (place.store("one"), place.store("two"));
-    let by_hand = Record::Election(Box::new(crate::support::led("e", None, "a")));
+    let by_hand = Record::Election(Box::new(baton_store::conformance::documents::led("e", None, "a")));
     let _ = commit_by_hand(&place.remote(), "refs/baton/e", "coordinator.json", &by_hand.to_json(), None);
     let (first, version) = document(&one, &key("e")).await;
     assert_eq!(document(&two, &key("e")).await, (first.clone(), version.clone()));
