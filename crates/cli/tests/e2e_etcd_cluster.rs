@@ -79,7 +79,7 @@ fn play(parameters: &str) {
     processes::kill_with_warden(&mut candidates[number - 1]);
     let next = support::happens(SOON, || watcher.findings().leader().is_some_and(|tree| tree.token > last));
     assert!(next, "nobody leads after a kill in the healed cluster");
-    candidates.remove(number - 1);
+    candidates.remove(number - 1).wait().unwrap();
     for child in &candidates {
         processes::signal(child.id(), Signal::TERM);
     }
