@@ -4,7 +4,7 @@
 //! for the same epoch and number. Their signatures gather in the document. Assumes that the operators' keys are in different hands.
 //! Guarantees that fewer than the policy says change nothing, that one operator can neither lower the number nor add keys of its own, that an order is carried
 //! out once, and that neither an agent that comes and goes nor an operator that may act alone voids what others have signed, unless it was about what is over: an
-//! approval or a rejection ends with its epoch, a deposition when another agent leads. Does not guarantee that signatures last: once the rules or the list of
+//! approval or a rejection ends with its epoch, or once its question is answered; a deposition when another agent leads. Does not guarantee that signatures last: once the rules or the list of
 //! operators have changed, all that was gathered is void.
 
 use alloc::format;
@@ -251,9 +251,13 @@ pub(crate) fn gather(document: &Document, signed: &SignedAct, need: usize) -> Ga
 
 /// What is left of what was gathered once a new epoch has begun, before anybody is granted it.
 pub(crate) fn in_a_new_epoch(gathering: Option<Arc<Vec<Gathering>>>) -> Option<Arc<Vec<Gathering>>> {
-    retained(gathering, |gathering| match gathering.order.act {
-        // They answer a question that this leadership asked.
-        Act::Approve { .. } | Act::Reject { .. } => false,
+    retained(gathering, |gathering| !is_answer(&gathering.order.act))
+}
+
+/// Whether it answers a question that a leadership asked.
+fn is_answer(act: &Act) -> bool {
+    match act {
+        Act::Approve { .. } | Act::Reject { .. } => true,
         Act::Appoint { .. }
         | Act::Depose { .. }
         | Act::Pause { .. }
@@ -263,8 +267,8 @@ pub(crate) fn in_a_new_epoch(gathering: Option<Arc<Vec<Gathering>>>) -> Option<A
         | Act::Enrol { .. }
         | Act::Dismiss { .. }
         | Act::Note { .. }
-        | Act::Vote { .. } => true,
-    })
+        | Act::Vote { .. } => false,
+    }
 }
 
 /// What is left once this agent leads: who is to be deposed is whoever led when that was first signed, and nobody else.
@@ -288,14 +292,19 @@ pub(crate) fn under(
     })
 }
 
-/// What is left once this was done. It was gathered under other rules, or by others, if it changed those; and who signed this stands behind nothing else.
+/// What is left once this was done. It was gathered under other rules, or by others, if it changed those; a question that this answered is no longer asked, and the
+/// next one is another, also in the same epoch; and who signed this stands behind nothing else.
 pub(crate) fn after(
     gathering: Option<Arc<Vec<Gathering>>>,
     done: &SignedAct,
     with: &[Cosignature],
 ) -> Option<Arc<Vec<Gathering>>> {
     let guards = done.order.act.kind().is_some_and(ActKind::guards_the_quorum);
-    let mut left = retained(gathering, |gathering| !guards && gathering.order != done.order)?;
+    let answers = is_answer(&done.order.act);
+    let mut left = retained(gathering, |gathering| {
+        let answered = answers && is_answer(&gathering.order.act);
+        !guards && !answered && gathering.order != done.order
+    })?;
     if done.order.act.kind().is_some() {
         let signed = |one: &Cosignature| {
             one.operator() == done.operator() || with.iter().any(|with| with.operator() == one.operator())
