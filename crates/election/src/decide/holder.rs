@@ -411,7 +411,10 @@ pub(super) fn acknowledge(
     if let Some(checkpoint) = &mut next.checkpoint {
         Arc::make_mut(checkpoint).acknowledged_by = Some(leader.agent.clone());
     }
-    if let Some(last) = grants_entry(&mut next) {
+    // What it left itself was no part of the change of leader.
+    if document.is_unread_by(leader)
+        && let Some(last) = grants_entry(&mut next)
+    {
         last.phases.synchronisation = since_grant;
     }
     if let Some(leader) = next.leader.as_mut().filter(|leader| leader.phase == Phase::Synchronising) {
