@@ -28,7 +28,7 @@ impl Coordinator {
             return Err(diverged.into());
         }
         let info = self.local.fresh_info(self.patience, true).await?;
-        let Some(base) = common_ground(claims, &info, act) else { return Err(diverged.into()) };
+        let Some(base) = common_ground(claims, &info) else { return Err(diverged.into()) };
         let decision = on_top(&base, key, (act, break_glass), &info)?;
         if let Some(next) = decision.next {
             for entry in last_acts(claims) {
@@ -41,7 +41,8 @@ impl Coordinator {
     }
 }
 
-/// What comes of the act on that ground. If it takes more operators than this one, it waits there for them, and nobody leads meanwhile.
+/// What comes of the act on that ground. If it takes more operators than this one, it waits there for them, and nobody leads until they have signed it and one
+/// has resumed the election.
 fn on_top(
     base: &Document,
     key: &OperatorKey,
@@ -80,9 +81,9 @@ fn last_acts(claims: &[Claim]) -> impl Iterator<Item = &Entry> {
 /// A vacant document above every claim. Either claimant may be at work, so that the longest of their leases is waited for,
 /// and neither can shorten the wait for the other by releasing.
 ///
-/// Who the operators are is the store's word: a claim that was made up may name others. Of what the claims say of the quorum the strictest holds, and if one
+/// Who the operators are is the store's word: a claim that was made up may name others. Of what the claims say of the quorum all holds together, and if one
 /// of them is paused, so is the ground: otherwise who writes a claim of its own would rid itself of both.
-fn common_ground(claims: &[Claim], info: &StoreInfo, act: &Act) -> Option<Document> {
+fn common_ground(claims: &[Claim], info: &StoreInfo) -> Option<Document> {
     let documents: Vec<&Document> = claims
         .iter()
         .filter_map(|claim| match claim.record.as_deref() {
@@ -95,6 +96,8 @@ fn common_ground(claims: &[Claim], info: &StoreInfo, act: &Act) -> Option<Docume
     let outgoing = holders.max_by_key(|holder| holder.ttl).map(|holder| Leader {
         incarnation: Incarnation([0; 8]),
         key_hash: KeyHash([0; 32]),
+        // An offer is waited for for less than a lease, and perhaps the other one holds a lease.
+        offered: false,
         ..holder.clone()
     });
     let mut ground = (*newest).clone();
@@ -109,16 +112,11 @@ fn common_ground(claims: &[Claim], info: &StoreInfo, act: &Act) -> Option<Docume
     if !info.operator_keys.is_empty() {
         ground.operator_keys = info.operator_keys.clone().into();
     }
-    let strictest = documents.iter().max_by_key(|document| {
-        let rules = &document.policy.operators;
-        (rules.needed(act), rules.quorum, !rules.break_glass)
-    });
-    if let Some(strictest) = strictest {
-        let mut rules = strictest.policy.operators.clone();
-        // A claim that was made up may ask for more than there are.
-        rules.quorum = rules.quorum.min(u8::try_from(ground.operator_keys.len().max(1)).unwrap_or(u8::MAX));
-        Arc::make_mut(&mut ground.policy).operators = rules;
-    }
+    let rules = documents.iter().map(|document| &document.policy.operators);
+    let mut rules = rules.fold(ground.policy.operators.clone(), |all, one| all.and(one));
+    // A claim that was made up may ask for more than there are.
+    rules.quorum = rules.quorum.min(u8::try_from(ground.operator_keys.len().max(1)).unwrap_or(u8::MAX));
+    Arc::make_mut(&mut ground.policy).operators = rules;
     ground.leader = None;
     ground.outgoing = outgoing;
     ground.approval = Approval::default();
@@ -130,7 +128,9 @@ fn common_ground(claims: &[Claim], info: &StoreInfo, act: &Act) -> Option<Docume
 
 #[cfg(test)]
 mod tests {
+    use baton_election::command::Acquire;
     use baton_election::id::StoreId;
+    use baton_election::quorum::{ActKind, Quorum};
     use baton_election::{Epoch, WallTime};
 
     use super::*;
@@ -168,7 +168,7 @@ mod tests {
     fn a_history_that_leaves_the_quorum_out_does_not_end_it() {
         let claims = histories(|document| Arc::make_mut(&mut document.policy).operators.quorum = 2);
         let ([one, two], info) = (keys(), info());
-        let ground = common_ground(&claims, &info, &act()).unwrap();
+        let ground = common_ground(&claims, &info).unwrap();
         let decision = on_top(&ground, &one, (&act(), None), &info).unwrap();
         assert!(matches!(decision.answer, Answer::Signed { have: 1, need: 2, .. }), "{:?}", decision.answer);
         let waits = decision.next.unwrap();
@@ -179,7 +179,57 @@ mod tests {
         );
         let second = on_top(&waits, &two, (&act(), None), &info).unwrap();
         assert!(matches!(second.answer, Answer::Done { .. }), "{:?}", second.answer);
-        assert!(second.next.unwrap().reserved_for.is_some());
+        let signed = second.next.unwrap();
+        assert_eq!(
+            (signed.reserved_for.is_some(), signed.state),
+            (true, State::Paused),
+            "until one resumes it"
+        );
+    }
+
+    #[test]
+    fn a_history_that_asks_for_more_does_not_let_one_act_alone() {
+        // Made up: it asks for more operators, but for fewer acts, and lets everybody break the glass.
+        let [ruled, forged] = histories(|document| Arc::make_mut(&mut document.policy).operators.quorum = 2);
+        let Some(Record::Election(mut document)) = forged.record.map(|record| *record) else {
+            panic!("{ruled:?}")
+        };
+        let made_up = Quorum { quorum: 16, acts: vec![ActKind::Appoint], break_glass: true };
+        Arc::make_mut(&mut document.policy).operators = made_up;
+        let (claims, info) = ([ruled, claim(*document)], info());
+        let ground = common_ground(&claims, &info).unwrap();
+        assert_eq!(ground.policy.operators, Quorum { quorum: 2, acts: vec![], break_glass: false });
+        let alone = on_top(&ground, &keys()[0], (&act(), Some("in a hurry")), &info);
+        assert!(matches!(alone, Err(Refusal::Invalid { .. })), "{alone:?}");
+    }
+
+    #[test]
+    fn the_longest_lease_is_waited_for_also_beside_an_offer() {
+        let [one, other] = histories(|_| ()).map(|claim| match claim.record.map(|record| *record) {
+            Some(Record::Election(document)) => *document,
+            other => panic!("{other:?}"),
+        });
+        let led = |document: &Document, agent: &str, ttl, offer| {
+            let acquire = Acquire {
+                ttl: Some(ttl),
+                offer,
+                ..Acquire::new(agent.parse().unwrap(), Incarnation([1; 8]), KeyHash([1; 32]))
+            };
+            let evidence = Evidence {
+                election: &document.election,
+                store: document.store,
+                age: Span::ZERO,
+                wall: WallTime::default(),
+                floor: document.epoch,
+                vanished_lease: Span::ZERO,
+                operator_keys: &[],
+            };
+            decide(Some(document), &Command::Acquire(acquire), &evidence).unwrap().next.unwrap()
+        };
+        let claims =
+            [led(&one, "a", Span::secs(30), false), led(&other, "b", Span::secs(60), true)].map(claim);
+        let ground = common_ground(&claims, &info()).unwrap();
+        assert!(ground.lease_remaining(Span::ZERO) >= Span::secs(30), "{ground:?}");
     }
 
     #[test]
@@ -194,7 +244,7 @@ mod tests {
             };
             document.paused = Some(pause);
         });
-        let ground = common_ground(&claims, &info(), &act()).unwrap();
+        let ground = common_ground(&claims, &info()).unwrap();
         let settled = on_top(&ground, &keys()[0], (&act(), None), &info()).unwrap();
         let settled = settled.next.unwrap();
         assert_eq!(settled.state, State::Paused);

@@ -130,6 +130,26 @@ impl Quorum {
         Ok(())
     }
 
+    /// What fulfils both: as many operators as either asks for, for all acts for which either does; and one alone only where both let it.
+    #[must_use]
+    pub fn and(&self, other: &Quorum) -> Quorum {
+        // Who asks for one operator asks for nothing.
+        if other.quorum <= 1 {
+            return self.clone();
+        }
+        if self.quorum <= 1 {
+            return other.clone();
+        }
+        let named = |kind: &ActKind| self.acts.contains(kind) || other.acts.contains(kind);
+        let acts = if self.acts.is_empty() || other.acts.is_empty() {
+            Vec::new()
+        } else {
+            ActKind::ALL.iter().map(|(kind, _)| *kind).filter(named).collect()
+        };
+        let quorum = self.quorum.max(other.quorum);
+        Quorum { quorum, acts, break_glass: self.break_glass && other.break_glass }
+    }
+
     /// How many operators an act takes.
     pub fn needed(&self, act: &Act) -> usize {
         match act.kind() {
