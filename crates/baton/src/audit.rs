@@ -161,7 +161,8 @@ impl Coordinator {
         let head = self.head(book).await?;
         let (mut logged, mut broken) = (Vec::new(), Vec::new());
         let mut missing = 0;
-        for part in (0..=Entry::part(head.count)).rev() {
+        // With the next act, which must not stand there: where a record was put back, the log goes on after it.
+        for part in (0..=Entry::part(head.count.saturating_add(1))).rev() {
             match self.logged(book, part).await {
                 Ok(entries) => {
                     missing = if entries.is_empty() { missing + 1 } else { 0 };

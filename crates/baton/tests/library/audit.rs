@@ -252,6 +252,28 @@ async fn what_is_left_out_cut_off_or_put_in_is_found() {
 }
 
 #[tokio::test]
+async fn a_record_that_is_put_back_is_found_out_wherever_that_is() {
+    let store = MemoryStore::default();
+    let coordinator = client(&store);
+    rule(&coordinator, Policy::default()).await;
+    let key = Key::Election(election());
+    let mut before = Vec::new();
+    for number in 2..=70 {
+        before.push(store.read(&key).await.unwrap().record().unwrap().clone());
+        coordinator.note(&election(), &operator(), &format!("note {number}")).await.unwrap();
+    }
+    assert_eq!(verified(&coordinator, &book()).await.faults, vec![]);
+    // The act of the last one was in the record only, and is gone with it.
+    for record in &before[..before.len() - 1] {
+        let expect = store.read(&key).await.unwrap().expect();
+        store.swap(&key, expect, record, Clock::Keep).await.unwrap();
+        // Somebody who has seen nothing of it.
+        let verdict = verified(&client(&store), &book()).await;
+        assert!(!verdict.faults.is_empty(), "after {} acts", verdict.acts);
+    }
+}
+
+#[tokio::test]
 async fn what_everybody_does_is_paused_at_once_and_goes_on_at_once() {
     let store = MemoryStore::default();
     let (coordinator, early) = (client(&store), client(&store));
