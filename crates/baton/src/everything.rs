@@ -5,10 +5,12 @@
 //! store afterwards begins one. Does not stop one that was being made at that very moment by a client that had looked before: the same call
 //! again finds it, as `baton status` does.
 
+use std::sync::Arc;
+
 use baton_election::everything::SignedStop;
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::quorum::Gathering;
-use baton_election::{AgentName, Answer, ElectionName, Refusal};
+use baton_election::{AgentName, Answer, ElectionName, Refusal, StoreInfo};
 use baton_store::boot;
 
 use crate::coordinator::Coordinator;
@@ -37,8 +39,8 @@ impl Coordinator {
         reason: &str,
         break_glass: Option<&str>,
     ) -> Result<Spread, Error> {
-        self.change_stop(by, Some(reason)).await?;
-        self.spread(by, &Act::Halt { reason: reason.to_string() }, break_glass).await
+        let since = self.change_stop(by, Some(reason)).await?.paused.as_ref().map(|pause| pause.at);
+        self.spread(by, &Act::Halt { reason: reason.to_string(), since }, break_glass).await
     }
 
     /// That is over. What was paused by itself before stays so.
@@ -56,8 +58,8 @@ impl Coordinator {
         self.spread(by, &Act::Resume, break_glass).await
     }
 
-    /// Orders it, as often as another order comes first.
-    async fn change_stop(&self, by: &OperatorKey, pause: Option<&str>) -> Result<(), Error> {
+    /// Orders it, as often as another order comes first. Returns what the store knows of itself then.
+    async fn change_stop(&self, by: &OperatorKey, pause: Option<&str>) -> Result<Arc<StoreInfo>, Error> {
         for attempt in 1.. {
             let info = self.local.fresh_info(self.patience, false).await?;
             if info.paused.is_some() == pause.is_some() {
@@ -74,8 +76,7 @@ impl Coordinator {
                 }
             }
         }
-        self.local.fresh_info(self.patience, false).await?;
-        Ok(())
+        self.local.fresh_info(self.patience, false).await
     }
 
     /// Has something remembered, which changes nothing.
@@ -105,7 +106,7 @@ impl Coordinator {
         let unknown = || Refusal::UnknownElection { election: election.to_string() };
         gathering.check(election, document.as_ref().ok_or_else(unknown)?)?;
         if matches!(gathering.order.act, Act::Halt { .. }) && self.store().native().is_none() {
-            // It counts only while everything is paused, which may have changed since this client looked.
+            // It counts only in the pause of everything that it is of, which may have changed since this client looked.
             self.local.fresh_info(self.patience, false).await?;
         }
         Ok(self.carry_out(election, &by.cosign(gathering)).await?.0)

@@ -242,7 +242,7 @@ mod tests {
             Act::Enrol { key: browser.public() },
             Act::Dismiss { key: operator.public() },
             Act::SetPolicy { policy: crate::policy::Policy::default() },
-            Act::Halt { reason: "r".to_string() },
+            Act::Halt { reason: "r".to_string(), since: None },
         ] {
             let signed = by_browser(&browser, order(&document, act), via.clone());
             assert!(matches!(signed.verify(&document), Err(Refusal::WrongKey { .. })));

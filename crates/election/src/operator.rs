@@ -157,6 +157,9 @@ pub enum Act {
     Halt {
         /// Why.
         reason: String,
+        /// When everything was paused: it is of that pause, and of no other. One that does not say it is of none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<WallTime>,
     },
     /// The pause is over.
     Resume,

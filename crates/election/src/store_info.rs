@@ -41,18 +41,16 @@ impl StoreInfo {
     }
 
     /// Refuses a command that grants something while everything is paused, and the part of a pause of everything that is over: a signature that was
-    /// missing must not stop one election after all the others went on.
+    /// missing must not stop one election after all the others went on, and one that was given then is none under the next pause.
     pub fn allow(&self, command: &Command) -> Result<(), Refusal> {
         match (&self.paused, command) {
             (Some(pause), Command::Acquire(_)) => {
                 Err(Refusal::Paused { reason: pause.reason.clone(), since: pause.at })
             }
-            (None, Command::Operate(signed)) if matches!(signed.order.act, Act::Halt { .. }) => {
-                Err(Refusal::invalid(
-                    "this halt is part of a pause of everything, which is over",
-                    "to pause this election alone: baton pause ELECTION",
-                ))
-            }
+            (_, Command::Operate(signed)) if self.is_over(&signed.order.act) => Err(Refusal::invalid(
+                "this halt is part of a pause of everything, which is over",
+                "to pause this election alone: baton pause ELECTION",
+            )),
             (
                 Some(_) | None,
                 Command::Acquire(_)
@@ -65,6 +63,12 @@ impl StoreInfo {
                 | Command::Operate(_),
             ) => Ok(()),
         }
+    }
+
+    /// Whether this act is part of a pause of everything that is over.
+    pub fn is_over(&self, act: &Act) -> bool {
+        let lasts = self.paused.as_ref().map(|pause| pause.at);
+        matches!(act, Act::Halt { since, .. } if lasts.is_none() || *since != lasts)
     }
 
     /// The same after this order, which made it so.
@@ -96,10 +100,17 @@ mod tests {
         let document = Document::new("e".parse().unwrap(), info.id, Epoch(1), &[key.public()]);
         let command = |act| Command::Operate(key.sign(&document, act));
         let reason = "fire".to_string();
-        let halt = command(Act::Halt { reason: reason.clone() });
-        let paused = Some(Pause { by: key.public(), reason: reason.clone(), at, halted: true });
-        assert_eq!(StoreInfo { paused, ..info.clone() }.allow(&halt), Ok(()));
+        let halt = command(Act::Halt { reason: reason.clone(), since: Some(at) });
+        let paused = |at| {
+            let paused = Some(Pause { by: key.public(), reason: reason.clone(), at, halted: true });
+            StoreInfo { paused, ..info.clone() }
+        };
+        assert_eq!(paused(at).allow(&halt), Ok(()));
         assert!(matches!(info.allow(&halt), Err(Refusal::Invalid { .. })));
+        let next = paused(WallTime::from_unix_millis(1));
+        assert!(matches!(next.allow(&halt), Err(Refusal::Invalid { .. })), "nor is it of the next one");
+        let unsaid = command(Act::Halt { reason: reason.clone(), since: None });
+        assert!(matches!(paused(at).allow(&unsaid), Err(Refusal::Invalid { .. })));
         assert_eq!(
             info.allow(&command(Act::Pause { reason })),
             Ok(()),

@@ -258,7 +258,9 @@ pub(super) fn act_line(act: &Act) -> String {
             let force = if *force { " --force" } else { "" };
             with_reason(&format!("{name}{force}"), reason)
         }
-        Act::Pause { reason } | Act::Halt { reason } | Act::Reject { reason } => with_reason(name, reason),
+        Act::Pause { reason } | Act::Halt { reason, .. } | Act::Reject { reason } => {
+            with_reason(name, reason)
+        }
         Act::Resume => name.to_string(),
         Act::Approve { checkpoint: Some(hash) } => format!("{name} checkpoint {}", &hash.to_string()[..12]),
         Act::Approve { checkpoint: None } => format!("{name} more time"),

@@ -7,7 +7,7 @@ use std::io::{BufRead, IsTerminal, stdin};
 
 use baton::election::operator::{Act, PublicKey};
 use baton::election::quorum::Gathering;
-use baton::election::{Answer, Document, ElectionName};
+use baton::election::{Answer, Document, ElectionName, StoreInfo};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -44,8 +44,10 @@ impl Cosign {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let (context, key) = open(global).await?;
         let document = document(&context, &self.election).await?;
-        let gathering = self.chosen(&document, key.public())?;
-        self.check(&context, gathering, &document).await?;
+        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Operator);
+        let info = context.coordinator.info().await.map_err(fail)?;
+        let gathering = self.chosen(&document, &info, key.public())?;
+        self.check(&info, gathering, &document)?;
         let act = &gathering.order.act;
         context.output.talk(&shown(gathering, &document).join("\n"));
         if !self.yes {
@@ -69,7 +71,12 @@ impl Cosign {
     }
 
     /// The act that is meant, if that is clear.
-    fn chosen<'a>(&self, document: &'a Document, own: PublicKey) -> Result<&'a Gathering, Failure> {
+    fn chosen<'a>(
+        &self,
+        document: &'a Document,
+        info: &StoreInfo,
+        own: PublicKey,
+    ) -> Result<&'a Gathering, Failure> {
         let all: Vec<&Gathering> = document.gathering.iter().flat_map(|all| all.iter()).collect();
         let by = |gathering: &&&Gathering| match &self.by {
             Some(start) => {
@@ -77,7 +84,10 @@ impl Cosign {
             }
             None => true,
         };
-        let fitting: Vec<&Gathering> = all.iter().filter(by).copied().collect();
+        let mut fitting: Vec<&Gathering> = all.iter().filter(by).copied().collect();
+        if fitting.len() > 1 {
+            fitting.retain(|gathering| !info.is_over(&gathering.order.act));
+        }
         match fitting.as_slice() {
             [one] => Ok(one),
             [] if all.is_empty() => Err(Failure::usage(
@@ -96,18 +106,12 @@ impl Cosign {
     }
 
     /// Refuses what is for another place than this one.
-    async fn check(
-        &self,
-        context: &Context,
-        gathering: &Gathering,
-        document: &Document,
-    ) -> Result<(), Failure> {
+    fn check(&self, info: &StoreInfo, gathering: &Gathering, document: &Document) -> Result<(), Failure> {
         let odd = |why: String| {
             let hint = "somebody wrote into the store by other means; look at it, and sign nothing";
             Failure::new(Exit::Operator, "wrong-key", why, hint)
         };
-        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Operator);
-        let store = context.coordinator.info().await.map_err(fail)?.id;
+        let store = info.id;
         if document.store != store {
             return Err(odd(format!(
                 "the election is of the store {}, and this store is {store}",

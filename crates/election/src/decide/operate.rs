@@ -168,7 +168,7 @@ fn apply(next: &mut Document, signed: &SignedAct, evidence: &Evidence<'_>) -> Re
             pause(next, signed.operator(), reason, false, evidence);
             Ok(())
         }
-        Act::Halt { reason } => {
+        Act::Halt { reason, since: _ } => {
             moves::check_text("reason", reason)?;
             if next.state == State::Paused {
                 return Err(Refusal::invalid("the election is paused already", "see `baton status`"));

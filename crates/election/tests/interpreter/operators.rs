@@ -31,7 +31,7 @@ impl World {
             "set-policy" => Act::SetPolicy { policy: policy(words) },
             "enrol" => Act::Enrol { key: cast::operator(&words.next()).public() },
             "dismiss" => Act::Dismiss { key: cast::operator(&words.next()).public() },
-            "halt" => Act::Halt { reason: reason(words, "fire") },
+            "halt" => Act::Halt { reason: reason(words, "fire"), since: None },
             "note" => Act::Note { text: words.next() },
             "vote" => Act::Vote { agent: cast::agent(&words.next()) },
             other => panic!("no command: {other}"),
