@@ -29,7 +29,7 @@ pub enum Print {
     Program(ContentHash),
     /// A symbolic link, by where it leads. It is not followed.
     Link(String),
-    /// Something that has no content of its own: a socket, a device, a folder where git has another repository.
+    /// Something that has no content of its own: a socket, a device; below a commit another repository, which is not looked into.
     Other,
     /// There was none, although the commit has it.
     Absent,
@@ -146,6 +146,15 @@ pub struct Found {
     pub in_commit: BTreeSet<String>,
 }
 
+impl Found {
+    /// Whether it lies in a folder that could not be read.
+    fn is_hidden(&self, path: &str) -> bool {
+        let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
+        let unreadable = |folder: &str| self.entries.get(folder) == Some(&Print::Unreadable);
+        !path.is_empty() && folders.chain([""]).any(unreadable)
+    }
+}
+
 /// What is no longer as a manifest says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Differences {
@@ -173,8 +182,11 @@ impl Differences {
             let before = root.entries.get(path);
             // What a commit has and no list names was as it is there: it differs from whatever differs from the commit.
             let unlisted = before.is_none() && found.in_commit.contains(path);
-            let after = found.entries.get(path).unwrap_or(&Print::Absent);
+            let absent = if found.is_hidden(path) { &Print::Unreadable } else { &Print::Absent };
+            let after = found.entries.get(path).unwrap_or(absent);
             let list = match (before, after) {
+                // Below a working tree that is another repository: what is in it may be anything.
+                (Some(Print::Other), Print::Other) if root.commit.is_some() => &mut self.unknown,
                 (Some(print), after) if !print.is_known() || !after.is_known() => &mut self.unknown,
                 (None, after) if !after.is_known() => &mut self.unknown,
                 (Some(before), after) if before == after => continue,
@@ -264,6 +276,29 @@ mod tests {
         assert_eq!(changed, ["/w/touched"]);
         assert_eq!(added, ["/w/gone", "/w/made"]);
         assert_eq!((removed, unknown), (vec!["/w/deleted".to_string()], vec![]));
+    }
+
+    #[test]
+    fn what_lies_in_a_folder_that_cannot_be_read_is_not_said_to_be_gone() {
+        let before = root(false, &[("a", file("1")), ("sub/b", file("2")), ("sub/deep/c", file("3"))]);
+        let found =
+            Found { entries: entries(&[("a", file("1")), ("sub", Print::Unreadable)]), ..Found::default() };
+        let [changed, added, removed, unknown] = differ(&before, &found);
+        assert_eq!((changed, added, removed), (vec![], vec![], vec![]));
+        assert_eq!(unknown, ["/w/sub", "/w/sub/b", "/w/sub/deep/c"]);
+        let nothing = Found { entries: entries(&[("", Print::Unreadable)]), ..Found::default() };
+        assert_eq!(differ(&before, &nothing)[3], ["/w", "/w/a", "/w/sub/b", "/w/sub/deep/c"]);
+    }
+
+    #[test]
+    fn another_repository_within_a_working_tree_is_not_said_to_be_as_it_was() {
+        let before = root(true, &[("nested/", Print::Other)]);
+        let found = Found { entries: before.entries.clone(), ..Found::default() };
+        assert_eq!(differ(&before, &found)[3], ["/w/nested/"]);
+        // A socket is known by its name.
+        let plain = root(false, &[("socket", Print::Other)]);
+        let found = Found { entries: plain.entries.clone(), ..Found::default() };
+        assert_eq!(differ(&plain, &found), [const { Vec::<String>::new() }; 4]);
     }
 
     #[test]

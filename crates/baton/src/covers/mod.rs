@@ -1,9 +1,9 @@
 //! What a checkpoint covers beside itself, looked at: files, folders, working trees of git.
 //!
 //! Assumes that the places are on this machine. Guarantees that nothing is followed, opened or run that could block or lead elsewhere: a symbolic link is
-//! taken by its text, a pipe or device by its name; that what cannot be read, or is being written whenever it is read, is listed as such
+//! taken by its text, a pipe or device by its name (what git itself runs to compare, such as the filters of a repository's own settings, is git's); that what cannot be read, or is being written whenever it is read, is listed as such
 //! and not passed over; and that no more than [`MAX_PATHS`] paths and [`MAX_BYTES`] bytes are looked at. A folder that is the top of a working tree of git is known by its
-//! commit and what differs from that, without what git ignores. Folders named `.git` and `.baton` are left out. Does not guarantee one moment for all
+//! commit and what differs from that, without what git ignores; another repository within it is named, and not looked into. Folders named `.git` and `.baton` are left out. Does not guarantee one moment for all
 //! of it: what is written while this looks is seen before or after.
 
 mod git;
@@ -23,6 +23,9 @@ use scan::Meter;
 pub const MAX_PATHS: u64 = 20_000;
 /// The most bytes that are hashed for one checkpoint.
 pub const MAX_BYTES: u64 = 2 << 30;
+
+/// The most bytes of a manifest that lies elsewhere: room for the most paths, each as long as a path can be, and more.
+const MAX_MANIFEST: u64 = 256 << 20;
 
 /// Why something cannot be covered, or not be compared.
 #[derive(Debug, thiserror::Error)]
@@ -129,18 +132,35 @@ pub fn compare(covers: &Covers) -> Result<Differences, CoversError> {
             all.removed.push(root.path.clone());
             continue;
         }
+        // git would follow a link that took the place of the working tree.
+        let linked = std::fs::symlink_metadata(&real).is_ok_and(|about| about.is_symlink());
         let found = match &root.commit {
-            None => scan::all_below(&real, &mut meter)
+            Some(commit) if !linked => differing(&real, commit, &root.entries, &mut meter),
+            Some(_) | None => scan::all_below(&real, &mut meter)
                 .map(|entries| Found { entries, in_commit: BTreeSet::new() }),
-            Some(commit) => differing(&real, commit, &root.entries, &mut meter),
         };
         match found {
-            Ok(found) => all.add(root, &found),
+            Ok(found) => {
+                let before = all.unknown.len();
+                all.add(root, &found);
+                let unknown = all.unknown.split_off(before);
+                all.unknown
+                    .extend(unknown.into_iter().filter(|path| !is_covered_apart(path, root, manifest)));
+            }
             // One place that cannot be compared hides nothing about the others.
             Err(error) => all.unknown.push(format!("{} ({error})", named(&root.path, ""))),
         }
     }
     Ok(all)
+}
+
+/// Whether this is another repository within a working tree, and covered by itself: it is compared there.
+fn is_covered_apart(path: &str, within: &Root, manifest: &Manifest) -> bool {
+    let is_another = within
+        .entries
+        .iter()
+        .any(|(below, print)| *print == Print::Other && named(&within.path, below) == path);
+    is_another && manifest.roots.iter().any(|root| root.path == path.trim_end_matches('/'))
 }
 
 /// What differs from a commit, and what is at the paths that a manifest lists.
@@ -152,7 +172,7 @@ fn differing(
 ) -> Result<Found, CoversError> {
     let mut found = Found::default();
     for (path, in_commit) in git::differing(top, commit)? {
-        let print = scan::print_of(&top.join(scan::path_of(&path)), meter)?;
+        let print = scan::print_below(top, &scan::path_of(&path), meter)?;
         if in_commit {
             found.in_commit.insert(path.clone());
         }
@@ -160,7 +180,7 @@ fn differing(
     }
     for path in listed.keys() {
         if !found.entries.contains_key(path) {
-            let print = scan::print_of(&top.join(scan::path_of(path)), meter)?;
+            let print = scan::print_below(top, &scan::path_of(path), meter)?;
             found.entries.insert(path.clone(), print);
         }
     }
@@ -169,9 +189,16 @@ fn differing(
 
 fn read_manifest(location: &str, sha256: ContentHash) -> Result<Manifest, CoversError> {
     let refused = |why: String| CoversError::Manifest { location: location.to_string(), why };
-    let text = std::fs::read(location).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    // The location is a predecessor's word, and may be anything.
+    let text = scan::content_of(Path::new(location), MAX_MANIFEST);
+    let text = text.map_err(|error| refused(format!("cannot be read: {error}")))?;
     if ContentHash::of(&text) != sha256 {
         return Err(refused("is not the one that the checkpoint was written with".to_string()));
     }
-    serde_json::from_slice(&text).map_err(|error| refused(format!("is none: {error}")))
+    let manifest: Manifest =
+        serde_json::from_slice(&text).map_err(|error| refused(format!("is none: {error}")))?;
+    if manifest.roots.len() > MAX_ROOTS {
+        return Err(refused(format!("names {} places; {MAX_ROOTS} are the most", manifest.roots.len())));
+    }
+    Ok(manifest)
 }

@@ -6,7 +6,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use baton_election::covers::Print;
 use baton_election::{ContentHash, ContentHasher};
@@ -84,6 +84,24 @@ pub(super) fn is_left_out(name: &OsStr) -> bool {
     LEFT_OUT.iter().any(|left_out| name == *left_out)
 }
 
+/// What is at a path below a place. Where a link took the place of a folder on the way there is nothing, as git sees it too; what leads out of the
+/// place is not looked at.
+pub(super) fn print_below(top: &Path, path: &Path, meter: &mut Meter) -> Result<Print, CoversError> {
+    if path.components().any(|part| !matches!(part, Component::Normal(_))) {
+        meter.path(path)?;
+        return Ok(Print::Unreadable);
+    }
+    let mut folder = top.to_path_buf();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        folder.push(part);
+        if std::fs::symlink_metadata(&folder).is_ok_and(|about| about.is_symlink()) {
+            meter.path(path)?;
+            return Ok(Print::Absent);
+        }
+    }
+    print_of(&top.join(path), meter)
+}
+
 /// What is at a path.
 pub(super) fn print_of(path: &Path, meter: &mut Meter) -> Result<Print, CoversError> {
     meter.path(path)?;
@@ -120,13 +138,30 @@ enum Stopped {
     Failed(io::Error),
 }
 
+/// Opens a file. Whatever took its place neither leads elsewhere nor keeps anybody waiting.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).map_err(io::Error::other)?;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// What is in a file, if that is no more than `most` bytes.
+pub(super) fn content_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut content = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut content)?;
+    if content.len() as u64 > most {
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
+    }
+    Ok(content)
+}
+
 /// The hash of a file, and whether it is a program; none if it was written meanwhile.
 fn hash(path: &Path, meter: &mut Meter) -> Result<Option<(ContentHash, bool)>, Stopped> {
     let failed = Stopped::Failed;
-    // Whatever took its place since it was looked at neither leads elsewhere nor keeps this waiting.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    let flags = i32::try_from(flags).map_err(|error| failed(io::Error::other(error)))?;
-    let mut file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let mut file = open(path).map_err(failed)?;
     let before = file.metadata().map_err(failed)?;
     if !before.is_file() {
         return Ok(None);

@@ -109,8 +109,91 @@ fn a_large_manifest_lies_elsewhere_and_must_be_the_same() {
     let covers = looked.covers(10, keep).unwrap();
     assert!(covers.manifest.is_none() && covers.location.is_some());
     assert!(covers::compare(&covers).unwrap().is_empty());
+    let whole = fs::read(&kept).unwrap();
     fs::write(&kept, "{\"roots\":[]}").unwrap();
     assert!(matches!(covers::compare(&covers), Err(CoversError::Manifest { .. })));
+    fs::write(&kept, whole).unwrap();
+    assert!(covers::compare(&covers).unwrap().is_empty());
+    // A location that keeps who opens it waiting, one without an end, and one that leads elsewhere.
+    let (pipe, link) = (place.path().join("pipe"), place.path().join("link"));
+    rustix_fifo(&pipe);
+    symlink(&kept, &link).unwrap();
+    for odd in [pipe.as_path(), Path::new("/dev/zero"), &link, place.path()] {
+        let elsewhere = Covers { location: Some(odd.display().to_string()), ..covers.clone() };
+        let refused = covers::compare(&elsewhere);
+        assert!(matches!(refused, Err(CoversError::Manifest { .. })), "{odd:?}: {refused:?}");
+    }
+}
+
+#[test]
+fn a_manifest_with_too_many_places_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let kept = place.path().join("manifest");
+    let mut looked = covers::look(&[place.path().to_path_buf()]).unwrap();
+    looked.manifest.roots = vec![looked.manifest.roots[0].clone(); 65];
+    let keep = |text: &str, _| fs::write(&kept, text).map(|()| kept.display().to_string());
+    let refused = covers::compare(&looked.covers(10, keep).unwrap());
+    assert!(matches!(refused, Err(CoversError::Manifest { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_link_on_the_way_is_not_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let (tree, elsewhere) = (place.path().join("tree"), place.path().join("elsewhere"));
+    for folder in [&tree, &elsewhere] {
+        fs::create_dir_all(folder.join("src")).unwrap();
+        fs::write(folder.join("src/a"), "1").unwrap();
+        fs::write(folder.join("src/fresh"), "new").unwrap();
+    }
+    git(&tree, &["init", "-q"]);
+    git(&tree, &["add", "src/a"]);
+    git(&tree, &["commit", "-qm", "first"]);
+    let covers = cover(&[&tree]);
+    assert!(covers::compare(&covers).unwrap().is_empty());
+    // The same files, but not there.
+    fs::remove_dir_all(tree.join("src")).unwrap();
+    symlink(elsewhere.join("src"), tree.join("src")).unwrap();
+    let [changed, added, removed, unknown] = told(&tree, &covers::compare(&covers).unwrap());
+    assert_eq!((changed, added, unknown), (vec![], vec!["src".to_string()], vec![]));
+    assert_eq!(removed, ["src/a", "src/fresh"]);
+    // Nor is one in the place of the tree itself.
+    fs::rename(&tree, place.path().join("moved")).unwrap();
+    symlink(place.path().join("moved"), &tree).unwrap();
+    let since = covers::compare(&covers).unwrap();
+    assert!(!since.is_empty(), "{since:?}");
+    // Nor what leads out of it.
+    let mut odd = covers;
+    let entries = &mut odd.manifest.as_mut().unwrap().roots[0].entries;
+    fs::remove_file(&tree).unwrap();
+    fs::rename(place.path().join("moved"), &tree).unwrap();
+    let fresh = entries["src/fresh"].clone();
+    for path in ["../elsewhere/src/fresh", elsewhere.join("src/fresh").to_str().unwrap()] {
+        entries.insert(path.to_string(), fresh.clone());
+    }
+    assert_eq!(covers::compare(&odd).unwrap().unknown.len(), 2);
+}
+
+#[test]
+fn another_repository_within_the_tree_is_not_said_to_be_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let (tree, nested) = (place.path(), place.path().join("nested"));
+    for folder in [tree, &nested] {
+        fs::create_dir_all(folder).unwrap();
+        git(folder, &["init", "-q"]);
+        fs::write(folder.join("a"), "1").unwrap();
+        git(folder, &["add", "a"]);
+        git(folder, &["commit", "-qm", "first"]);
+    }
+    let covers = cover(&[tree]);
+    fs::write(nested.join("a"), "changed").unwrap();
+    let [changed, added, removed, unknown] = told(tree, &covers::compare(&covers).unwrap());
+    assert_eq!((changed, added, removed), (vec![], vec![], vec![]));
+    assert_eq!(unknown, ["nested/"]);
+    // Covered by itself it is compared.
+    let both = cover(&[tree, &nested]);
+    assert!(covers::compare(&both).unwrap().is_empty());
+    fs::write(nested.join("a"), "changed again").unwrap();
+    assert_eq!(told(tree, &covers::compare(&both).unwrap())[0], ["nested/a"]);
 }
 
 #[test]
