@@ -55,9 +55,9 @@ fn by_bully_a_partition_makes_two_leaders_and_the_server_tells_of_it() {
     // On a busy machine the lowest may lead for a moment before the next one does.
     until("the two highest lead, and are told of", || {
         let names_both = |what: &str| what.contains("peer-2") && what.contains("peer-3");
-        told = alerts(&there).into_iter().find(|told| {
-            told["alert"] == "two-leaders" && told["what"].as_str().is_some_and(names_both)
-        });
+        told = alerts(&there)
+            .into_iter()
+            .find(|told| told["alert"] == "two-leaders" && told["what"].as_str().is_some_and(names_both));
         told.is_some()
     });
     let told = told.unwrap();

@@ -200,8 +200,7 @@ fn a_stranger_neither_joins_nor_asks_and_members_of_another_rhythm_say_so() {
 
     // A member in another rhythm: its votes would break the lease of the others.
     peers.kill(3);
-    peers.member(3).extra =
-        ["--secret-file", "ours", "--timeout", "4001ms..6s"].map(str::to_string).to_vec();
+    peers.member(3).extra = ["--secret-file", "ours", "--timeout", "4001ms..6s"].map(str::to_string).to_vec();
     let mut odd = peers.command(3, &["true"]);
     // The later word counts for a person; clap refuses two, so the first goes.
     let words: Vec<String> = odd.get_args().map(|word| word.to_str().unwrap().to_string()).collect();

@@ -62,7 +62,7 @@ CREATE OR REPLACE TRIGGER baton_emptied BEFORE TRUNCATE ON @table@ FOR EACH STAT
 
 -- For users' own transactions: passes if the token may touch the resource, else raises an exception.
 -- SQLSTATE ZB001: the token is stale. ZB002: the call is wrong. ZB003: a command holds the resource. ZB004: a row is
--- not intact.
+-- not intact. ZB005: the leader must acknowledge what its predecessor left first.
 CREATE OR REPLACE FUNCTION @fence@(resource text, election text, token bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $baton$
 DECLARE
@@ -113,7 +113,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'ZB002', MESSAGE = format('there is no election `%s`', $2);
     ELSIF num_nulls(ruling.epoch, ruling.state, ruling.store) > 0
-        OR (ruling.state = 'held' AND ruling.lease_ms IS NULL) THEN
+        OR (ruling.state IN ('held', 'synchronising') AND ruling.lease_ms IS NULL) THEN
         RAISE EXCEPTION USING ERRCODE = 'ZB004', MESSAGE = format('the row `%s` is not intact', $2);
     ELSIF fence.store <> ruling.store THEN
         RAISE EXCEPTION USING ERRCODE = 'ZB002', MESSAGE = format(
@@ -125,7 +125,7 @@ BEGIN
         WHEN $3 > ruling.epoch THEN 'it was never given: it is of another election or store'
         WHEN $3 < ruling.epoch THEN format('epoch %s has begun', ruling.epoch)
         WHEN ruling.state = 'offered' THEN 'the offer of it has not been claimed'
-        WHEN ruling.state <> 'held' THEN format('the election is %s', ruling.state)
+        WHEN ruling.state NOT IN ('held', 'synchronising') THEN format('the election is %s', ruling.state)
         -- In the other levels of isolation the beat that is seen is that of the snapshot, and tells nothing.
         WHEN current_setting('transaction_isolation') LIKE 'read %'
             AND ruling.age >= ruling.lease_ms * interval '1 millisecond' THEN 'the lease has run out'
@@ -133,6 +133,10 @@ BEGIN
     IF stale IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'ZB001', MESSAGE = format('token %s of `%s` is stale: %s', $3, $2, stale),
             HINT = 'this transaction must not be committed; only the leader with the current token may go on';
+    ELSIF ruling.state = 'synchronising' THEN
+        RAISE EXCEPTION USING ERRCODE = 'ZB005',
+            MESSAGE = format('%s has not yet taken on what its predecessor left', ruling.leader),
+            HINT = format('it reads and acknowledges it with `baton handover %s`', $2);
     ELSIF clock_timestamp() - fence.beat < fence.lease_ms * interval '1 millisecond' THEN
         RAISE EXCEPTION USING ERRCODE = 'ZB003', MESSAGE = format('a command holds the resource `%s`', $1),
             HINT = 'wait until `baton fence … -- CMD` has ended';

@@ -34,7 +34,8 @@
 //! ```
 //!
 //! `ZB001`: the token is stale. `ZB002`: the call is wrong (another election, a store that was made anew, a bad name).
-//! `ZB003`: a command of `baton fence … -- CMD` holds the resource. `ZB004`: a row is not intact.
+//! `ZB003`: a command of `baton fence … -- CMD` holds the resource. `ZB004`: a row is not intact. `ZB005`: the leader must
+//! acknowledge what its predecessor left first, as the policy says.
 //!
 //! It keeps the same record as `baton fence`, so each sees what the other admitted; of transactions, those that raised
 //! the mark are listed. Transactions of one token run beside each other. A later token waits until those of earlier

@@ -60,6 +60,8 @@ fn of_election(document: &Document, plain: Columns) -> Option<Columns> {
     let offered = document.leader.as_ref().is_some_and(|leader| leader.offered);
     let state = match document.state {
         State::Held if offered => "offered".to_string(),
+        // Its token is refused until it has acknowledged what was left.
+        State::Held if document.must_acknowledge().is_some() => "synchronising".to_string(),
         State::Held | State::Vacant | State::AwaitingApproval | State::Paused => document.state.to_string(),
     };
     Some(Columns {

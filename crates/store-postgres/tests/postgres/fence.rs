@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use baton_election::Span;
 use baton_store::Expect;
-use baton_store::conformance::documents::{key, put, released, renewed, take, take_for};
+use baton_store::conformance::documents::{
+    acknowledged, checkpointed, document, key, put, released, renewed, strict, take, take_for,
+};
 use tokio_postgres::Client;
 
 use crate::support::Place;
@@ -12,6 +14,7 @@ use crate::support::Place;
 const STALE: &str = "ZB001";
 const WRONG: &str = "ZB002";
 const DAMAGED: &str = "ZB004";
+const UNREAD: &str = "ZB005";
 
 /// Shows a token: the SQLSTATE and the words of a refusal.
 pub(crate) async fn show(
@@ -89,6 +92,25 @@ async fn a_token_is_refused_when_the_election_says_so() {
         let _ = place.by_hand(&format!("UPDATE baton SET {change} WHERE key = 'job'")).await;
         refused(&client, "orders", "job", 1, code, words).await;
     }
+}
+
+#[tokio::test]
+async fn a_leader_that_must_acknowledge_first_is_refused_until_it_has() {
+    let Some(place) = Place::new().await else { return };
+    let (store, client) = (place.store(""), place.client().await);
+    let (led, version) = take(&*store, &key("job"), "a").await;
+    let left = checkpointed(&strict(&led));
+    let _ = put(&*store, &key("job"), Expect::Version(version), &left).await.unwrap();
+    show(&client, "orders", "job", 1).await.unwrap();
+    let (unread, _) = take(&*store, &key("job"), "b").await;
+    refused(&client, "orders", "job", 2, UNREAD, "b has not yet taken on").await;
+    refused(&client, "orders", "job", 1, STALE, "epoch 2 has begun").await;
+    let _ = place.by_hand("UPDATE baton SET beat = beat - interval '31 s' WHERE key = 'job'").await;
+    refused(&client, "orders", "job", 2, STALE, "the lease has run out").await;
+    let (_, version) = document(&*store, &key("job")).await;
+    let next = acknowledged(&unread);
+    let _ = put(&*store, &key("job"), Expect::Version(version), &next).await.unwrap();
+    show(&client, "orders", "job", 2).await.unwrap();
 }
 
 #[tokio::test]
@@ -215,7 +237,7 @@ async fn a_snapshot_from_before_the_take_over_does_not_pass_a_later_token() {
     let _ = take(&*store, &key("job"), "a").await;
     show(&new, "orders", "job", 1).await.unwrap();
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {
-        let (before, _) = baton_store::conformance::documents::document(&*store, &key("job")).await;
+        let (before, _) = document(&*store, &key("job")).await;
         let token = i64::try_from(before.epoch.0).unwrap();
         old.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}; SELECT * FROM baton")).await.unwrap();
         let _ = take(&*store, &key("job"), "b").await;

@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 
-use baton_election::command::{Acquire, Release, Renew};
+use baton_election::command::{Acknowledge, Acquire, Release, Renew, WriteCheckpoint};
+use baton_election::handover::HandoverRule;
 use baton_election::id::{Credential, Incarnation, LeaseKey, StoreId};
 use baton_election::time::WallTime;
-use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, Span, decide};
+use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, Policy, Span, decide};
 
 use crate::error::StoreError;
 use crate::key::Key;
@@ -65,6 +66,34 @@ pub fn released(document: &Document, reason: Option<&str>) -> Document {
         orphaned: false,
     };
     after(&document.election, Some(document), &Command::Release(release), Span::ZERO, Epoch(0))
+}
+
+/// The same under the rule that a successor acknowledges before it serves.
+pub fn strict(document: &Document) -> Document {
+    let policy = Policy { handover: HandoverRule::Acknowledge, ..(*document.policy).clone() };
+    Document { policy: policy.into(), ..document.clone() }
+}
+
+/// What is there after the leader left something.
+pub fn checkpointed(document: &Document) -> Document {
+    let write = WriteCheckpoint {
+        epoch: document.epoch,
+        credential: credential(document),
+        seq: 1,
+        summary: "half done".to_string(),
+        state: "null".to_string(),
+        reference: None,
+        covers: None,
+    };
+    after(&document.election, Some(document), &Command::Checkpoint(write), Span::ZERO, Epoch(0))
+}
+
+/// What is there after the leader took on what was left.
+pub fn acknowledged(document: &Document) -> Document {
+    let Some(checkpoint) = &document.checkpoint else { panic!("nothing was left") };
+    let (epoch, credential) = (document.epoch, credential(document));
+    let acknowledge = Acknowledge { epoch, credential, hash: checkpoint.hash };
+    after(&document.election, Some(document), &Command::Acknowledge(acknowledge), Span::ZERO, Epoch(0))
 }
 
 /// The document of an election that is there, and its version.
