@@ -263,7 +263,7 @@ pub struct Counts {
     /// Since when nobody leads, for people, if that is known.
     #[serde(default)]
     pub since: Option<WallTime>,
-    /// Tasks under way that somebody was told to do in an earlier epoch, and that no later leader has adopted.
+    /// Tasks under way that somebody was told to do in an earlier epoch, and that were not adopted in this one.
     #[serde(default)]
     pub inherited: u64,
     /// Changes with every change of any item, on a server; zero elsewhere.
@@ -326,9 +326,9 @@ impl Counts {
             epoch,
             most_unled: MAX_UNLED,
             since: leaderless.and_then(|leaderless| leaderless.since),
-            // An approval begins a new epoch of the same leader, whose word stands.
+            // Also what the same leader told before an approval: fences refuse that epoch as they do a predecessor's.
             inherited: leader
-                .map_or(0, |leader| self.under_way.range(..leader.granted).map(|(_, count)| count).sum()),
+                .map_or(0, |leader| self.under_way.range(..leader.epoch).map(|(_, count)| count).sum()),
             ..self
         }
     }

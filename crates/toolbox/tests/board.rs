@@ -7,7 +7,7 @@ use baton_election::command::Acquire;
 use baton_election::time::{Span, WallTime};
 use baton_election::{
     AgentName, Command, Credential, Document, ElectionName, Epoch, Evidence, Incarnation, ItemName, LeaseKey,
-    Refusal, StoreId, decide,
+    Refusal, StoreId, decide, fence,
 };
 use baton_toolbox::board::{self, Accept, Adopt, Assign, Complete, Fail, MAX_UNLED, Report, Withdraw};
 use baton_toolbox::proposal::{propose, rule};
@@ -207,6 +207,11 @@ fn a_successor_adopts_what_is_under_way_and_the_worker_goes_on() {
     counts.count(&task);
     assert_eq!(counts.clone().seen(Some(&first), Span::ZERO).inherited, 0);
     assert_eq!(counts.clone().seen(Some(&second), Span::ZERO).inherited, 1);
+    let mut approved = first.clone();
+    approved.epoch = Epoch(2);
+    approved.leader.as_mut().unwrap().epoch = Epoch(2);
+    assert!(fence::check(Epoch(1), &approved, Span::ZERO).is_err(), "what its worker shows is refused");
+    assert_eq!(counts.clone().seen(Some(&approved), Span::ZERO).inherited, 1);
     let late = carried(&task, Some(&second), adopt(new, Some(0)));
     assert!(matches!(late, Err(Refusal::OutOfTurn { .. })), "{late:?}");
     let adopted = carried(&task, Some(&second), adopt(new, Some(1))).unwrap().unwrap();

@@ -115,14 +115,14 @@ impl Toolbox {
             .collect())
     }
 
-    /// Tasks under way by the word of a former leader, which the present one has not adopted. None while nobody leads.
+    /// Tasks under way by the word of an earlier epoch, a former leader's or the present one's before an approval, that were not adopted. None while nobody leads.
     pub async fn inherited(&self) -> Result<Vec<Task>, Error> {
         let view = self.coordinator.view(&self.election).await?;
-        let Some(granted) = view.leader().map(|leader| leader.granted) else { return Ok(Vec::new()) };
+        let Some(epoch) = view.leader().map(|leader| leader.epoch) else { return Ok(Vec::new()) };
         let mut inherited = Vec::new();
         for state in [State::Assigned, State::Working] {
             let tasks = self.tasks(&Query { state: Some(state), ..Query::default() }).await?;
-            let told_before = |task: &Task| task.attempt().is_some_and(|attempt| attempt.epoch < granted);
+            let told_before = |task: &Task| task.attempt().is_some_and(|attempt| attempt.epoch < epoch);
             inherited.extend(tasks.into_iter().filter(told_before));
         }
         Ok(inherited)

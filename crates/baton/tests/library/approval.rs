@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use baton::election::operator::Act;
 use baton::election::policy::ApprovalMode;
-use baton::election::{Answer, Policy};
+use baton::election::{Answer, ItemName, Policy};
 use baton::store::MemoryStore;
-use baton::{CheckpointContent, Leadership, Status};
+use baton::toolbox::NewTask;
+use baton::{CheckpointContent, Leadership, Mandate, Status, WorkerKey};
 
-use crate::support::{act, bid, changes_of_leader, client, document, in_time, lead, rule};
+use crate::support::{act, agent, bid, changes_of_leader, client, document, election, in_time, lead, rule};
 
 fn content(summary: &str) -> CheckpointContent {
     CheckpointContent {
@@ -54,6 +55,34 @@ async fn the_token_rises_under_a_leader_whose_checkpoints_are_approved() {
     assert!(history.iter().map(|(_, what)| what.as_str()).eq(expected), "{history:?}");
     let released = leader.release("").await.unwrap();
     assert_eq!(released.epoch.0, 4);
+}
+
+#[tokio::test]
+async fn who_works_for_a_leader_is_adopted_after_an_approval() {
+    let store = MemoryStore::default();
+    let (coordinator, person) = (client(&store), client(&store));
+    rule(&person, Policy { approval: ApprovalMode::Checkpoints, ..Policy::default() }).await;
+    let credential = baton::mint_credential().unwrap();
+    let grant = coordinator.acquire(&election(), &bid("a", 600_000), credential, None, None).await.unwrap();
+    let tools = coordinator.toolbox(&election());
+    let mandate = |token| Mandate { token, credential };
+    let (id, worker): (ItemName, _) = ("one".parse().unwrap(), agent("b"));
+    let task = NewTask { id: Some(id.clone()), title: "do it".to_string(), size: 1, ..NewTask::default() };
+    tools.add(Some(mandate(grant.epoch)), None, &[task]).await.unwrap();
+    tools.assign(&id, mandate(grant.epoch), Some(worker.clone())).await.unwrap();
+    tools.accept(&id, &worker, WorkerKey::mint().unwrap(), grant.epoch).await.unwrap();
+    assert_eq!(tools.inherited().await.unwrap(), []);
+    let left = coordinator.checkpoint(&election(), grant.epoch, credential, &content("half")).await.unwrap();
+    let Answer::Checkpointed { hash, .. } = left else { panic!("{left:?}") };
+    act(&person, Act::Approve { checkpoint: Some(hash) }).await;
+    // What the worker shows to a fence is refused, as after a change of leader.
+    assert!(person.check(&election(), grant.epoch).await.is_err());
+    let token = document(&person).await.epoch;
+    let told: Vec<ItemName> = tools.inherited().await.unwrap().into_iter().map(|task| task.id).collect();
+    assert_eq!(told, [id.clone()]);
+    let adopted = tools.adopt(&id, mandate(token), Some(1)).await.unwrap();
+    assert_eq!(adopted.attempt().map(|attempt| attempt.epoch), Some(token));
+    assert_eq!(tools.inherited().await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::output::{Failure, Outcome, table};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton task adopt refactor-auth --look             what goes on by a predecessor's word, and whether its workers are heard
+  baton task adopt refactor-auth --look             what goes on by the word of an earlier epoch, and whether its workers are heard
   baton task adopt refactor-auth parser --as agent-b
   baton task adopt refactor-auth --all --as agent-b
 
@@ -31,7 +31,7 @@ pub(crate) struct Adopt {
     task: Option<ItemName>,
     #[command(flatten)]
     who: Who,
-    /// All that are under way by a predecessor's word
+    /// All that are under way by the word of an earlier epoch
     #[arg(long)]
     all: bool,
     /// Only see them
@@ -95,7 +95,9 @@ impl Adopt {
                 context.output.line(&data.to_string())?;
             }
         } else if tasks.is_empty() {
-            context.output.talk(&format!("nothing of {} goes on by a predecessor's word", self.election));
+            context
+                .output
+                .talk(&format!("nothing of {} goes on by the word of an earlier epoch", self.election));
         } else {
             let rows: Vec<Vec<String>> = tasks.iter().map(|task| row(task, heard.silent_ms(task))).collect();
             let head = ["TASK", "STATE", "AGENT", "EPOCH", "DONE", "HEARD", "TITLE"];
