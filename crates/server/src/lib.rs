@@ -35,7 +35,7 @@ pub use cluster::{Membership, Turned};
 pub use engine::{Engine, Event, Leads, News, Subscription, View};
 pub use options::{Limits, Options};
 pub use traces::Collector;
-pub use webhooks::{Deliveries, Receiver, Secret, Tell};
+pub use webhooks::{Deliveries, Pauses, Receiver, Secret, Tell};
 
 /// A server that listens.
 pub struct Server {

@@ -108,7 +108,8 @@ fn name_in(host: &str) -> &str {
     }
 }
 
-fn is_loopback(name: &str) -> bool {
+/// Whether a name without a port is only this machine's.
+pub(crate) fn is_loopback(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 

@@ -44,6 +44,7 @@ use tokio::task::AbortHandle;
 
 use self::calls::Call;
 pub(crate) use self::front::{Front, Turn};
+pub(crate) use self::gate::is_loopback;
 pub(crate) use self::identity::Register;
 use self::identity::{Identity, Who};
 use self::limits::{Streams, Throttle};

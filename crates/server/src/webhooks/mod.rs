@@ -6,6 +6,7 @@
 //! receiver, no receiver for another, and changes of leader do not wait for alerts. Does not guarantee anything over a restart: what was not delivered then is lost without
 //! a word, except that `server` changes. A receiver that must know asks for the history.
 
+mod pauses;
 mod queue;
 mod receiver;
 mod sign;
@@ -22,14 +23,11 @@ use tokio::time::Instant;
 use crate::alerts::{Alerts, Turned};
 use crate::engine::{Engine, Event};
 use crate::metrics::Counter;
+pub use pauses::Pauses;
 use queue::Queue;
 pub use receiver::Receiver;
 pub use sign::Secret;
 
-/// The first delay before another try is at most this, each later one at most twice the one before.
-const FIRST_DELAY: Duration = Duration::from_millis(500);
-/// No delay is longer.
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// How long a delivery is tried.
 const GIVE_UP: Duration = Duration::from_secs(3_600);
 
@@ -146,11 +144,10 @@ impl Courier {
             Message::Alert(number, _) => format!("{}-alert-{number}", self.run),
         };
         let begun = Instant::now();
-        let mut delay = FIRST_DELAY;
+        let mut pauses = Pauses::default();
         loop {
-            let seconds = baton_store::boot::wall().as_unix_millis() / 1_000;
-            let failed = self.receiver.post(&id, seconds, body.clone()).await.err();
-            let tried = delay > FIRST_DELAY;
+            let failed = self.receiver.post(&id, body.clone()).await.err();
+            let tried = pauses.any();
             match failed {
                 None if tried => (self.tell)(&format!("webhook {}: delivers again", self.receiver)),
                 None => {}
@@ -163,8 +160,7 @@ impl Courier {
                     if !tried {
                         (self.tell)(&format!("webhook {}: {why}; it is tried again", self.receiver));
                     }
-                    tokio::time::sleep(jittered(delay)).await;
-                    delay = (delay * 2).min(LONGEST_DELAY);
+                    tokio::time::sleep(pauses.another()).await;
                     continue;
                 }
             }
@@ -209,12 +205,6 @@ impl Courier {
         });
         serde_json::to_vec(&body).ok().map(Bytes::from)
     }
-}
-
-/// From half of it to all of it: receivers that came back together are not hit together.
-fn jittered(delay: Duration) -> Duration {
-    let part = getrandom::u32().unwrap_or(u32::MAX / 2);
-    delay / 2 + (delay / 2).mul_f64(f64::from(part) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]
