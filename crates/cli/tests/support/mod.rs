@@ -14,6 +14,7 @@ pub(crate) mod peers;
 pub(crate) mod places;
 pub(crate) mod processes;
 pub(crate) mod random;
+pub(crate) mod receiver;
 pub(crate) mod secure;
 pub(crate) mod server;
 pub(crate) mod several;
