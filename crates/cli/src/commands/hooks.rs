@@ -59,6 +59,7 @@ impl Hooks {
     }
 }
 
-fn secret(path: &Path) -> Result<Secret, Failure> {
+/// The secret in a file.
+pub(super) fn secret(path: &Path) -> Result<Secret, Failure> {
     Secret::new(&secrets::read(path)?).ok_or_else(|| secrets::too_short(path))
 }

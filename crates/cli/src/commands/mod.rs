@@ -95,7 +95,7 @@ pub(crate) enum Command {
     Handover(handover::Handover),
     /// Say that the leader is not useful: its leadership ends
     Report(report::Report),
-    /// Have a command judge every checkpoint of whoever leads
+    /// Have a command or a webhook judge every checkpoint of whoever leads
     Judge(judge::Judge),
     /// Stand for election where the policy compares candidates
     Enlist(enlist::Enlist),

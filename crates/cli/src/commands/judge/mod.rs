@@ -1,8 +1,11 @@
-//! `baton judge`: have a command judge every checkpoint of whoever leads, as one of the policy's watchers.
+//! `baton judge`: have a command or a webhook judge every checkpoint of whoever leads, as one of the policy's watchers.
 //!
 //! Assumes that the policy names this agent as a watcher. Guarantees that each checkpoint of a leadership that is seen while it leads is judged at most once
-//! by this process, and that a judge that cannot say anything (it did not answer, it was killed) gives no verdict. Does not guarantee to see every checkpoint: of
-//! several in a short time the last is judged.
+//! by this process, and that a judge that cannot say anything (it did not answer, it was killed) gives no verdict; a webhook is then asked again. Does not
+//! guarantee to see every checkpoint: of several in a short time the last is judged.
+
+#[cfg(feature = "server")]
+mod webhook;
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -27,6 +30,8 @@ use crate::state::write_private;
 
 /// How often to look even if nothing is told.
 const LOOK_AGAIN: Span = Span::secs(5);
+/// How long CMD may take, unless something else is said.
+const TIMEOUT: Span = Span::secs(600);
 /// How long a store that does not answer is left alone.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -35,25 +40,38 @@ const AGAIN: Duration = Duration::from_secs(1);
 Examples:
   baton policy refactor-auth --watcher reviewer --performance 3/5 --cool-off 10m
   baton judge refactor-auth --as reviewer -- make check
-  baton judge refactor-auth --as reviewer -- curl -fsS --data-binary @- https://example.com/verdict
+  baton judge refactor-auth --as reviewer --webhook https://ci.example/ --webhook-secret-file secret
 
 CMD gets the checkpoint as JSON on its stdin and in BATON_CHECKPOINT_FILE, and finds BATON_ELECTION, BATON_LEADER and BATON_TOKEN. Exit \
-code 0 is a good verdict, 1 to 99 a bad one, whose reason is the last line that CMD wrote; anything else is no verdict. Without \
---performance in the policy the first bad verdict ends the leadership.")]
+code 0 is a good verdict, 1 to 99 a bad one, whose reason is the last line that CMD wrote; anything else is no verdict. A webhook gets \
+the same, with a key, and answers {\"key\": THE SAME, \"verdict\": \"pass\" or \"fail\", \"reason\": TEXT}; any other answer is no verdict, and it \
+is asked again. Without --performance in the policy the first bad verdict ends the leadership.")]
 pub(crate) struct Judge {
     /// What is led
     election: ElectionName,
     #[command(flatten)]
     who: Who,
-    /// The longest that CMD may take; then there is no verdict
-    #[arg(long, value_name = "DURATION", default_value = "10m")]
-    timeout: Span,
+    /// The longest that CMD or an answer may take; then there is no verdict [default: 10m; 30s for a webhook]
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<Span>,
     /// End after so many verdicts
     #[arg(long, value_name = "N")]
     verdicts: Option<u64>,
+    #[cfg(feature = "server")]
+    #[command(flatten)]
+    hook: webhook::Hook,
     /// What judges a checkpoint
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, value_name = "CMD")]
+    #[cfg_attr(feature = "server", arg(required_unless_present = "webhook"))]
+    #[cfg_attr(not(feature = "server"), arg(required = true))]
     command: Vec<String>,
+}
+
+/// What judges.
+enum Means {
+    Command,
+    #[cfg(feature = "server")]
+    Webhook(Box<webhook::Webhook>),
 }
 
 /// What there is to judge.
@@ -63,16 +81,42 @@ struct Subject {
     checkpoint: Checkpoint,
 }
 
-/// What CMD said.
+/// What was said of it, and why.
 enum Verdict {
-    Good,
+    Good(String),
     Bad(String),
-    /// It could not say anything.
+    /// Nothing could be said.
     None(String),
+    /// The same, and it is asked again after this time.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "only a webhook is asked again"))]
+    Later(String, Span),
+}
+
+/// What is said of a checkpoint.
+#[derive(Default)]
+struct Said<'a> {
+    verdict: &'a str,
+    why: &'a str,
+    /// Whose leadership it ended.
+    ended: Option<&'a AgentName>,
+    /// After what time it is asked again.
+    again: Option<Span>,
+}
+
+/// What became of a checkpoint.
+#[derive(PartialEq, Eq)]
+enum Round {
+    /// A verdict on it was given.
+    Given,
+    /// There is none.
+    Dropped,
+    /// It is to be looked at again.
+    Again,
 }
 
 impl Judge {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let mut means = self.means()?;
         let context = Context::open(global, Access::Write).await?;
         let by = self.who.agent()?;
         let mut signals = Signals::listen()?;
@@ -82,18 +126,16 @@ impl Judge {
             if changes.is_none() {
                 changes = context.coordinator.store().watch(&Key::Election(self.election.clone())).await.ok();
             }
-            let subject = match context.coordinator.view(&self.election).await {
-                Ok(view) => subject(&view),
-                Err(Error::Store(error)) if error.is_passing() => None,
-                Err(error) => return Err(Failure::from_error(&error, Speaker::Guard)),
-            };
+            let subject = self.look(&context).await?.and_then(|view| subject(&view));
             if let Some(subject) = subject.filter(|subject| judged != Some(subject.mark())) {
-                let verdict = tokio::select! {
-                    verdict = self.judge(&subject) => verdict?,
+                let round = tokio::select! {
+                    round = self.judge(&context, &by, &mut means, &subject) => round?,
                     _ = signals.next() => return Ok(Exit::Done),
                 };
-                judged = Some(subject.mark());
-                given += u64::from(self.tell(&context, &by, &subject, verdict).await?);
+                if round != Round::Again {
+                    judged = Some(subject.mark());
+                }
+                given += u64::from(round == Round::Given);
                 context.remember();
                 if self.verdicts.is_some_and(|most| given >= most) {
                     return Ok(Exit::Done);
@@ -114,8 +156,57 @@ impl Judge {
         }
     }
 
+    fn means(&self) -> Result<Means, Failure> {
+        #[cfg(feature = "server")]
+        if let Some(webhook) = self.hook.webhook(self.timeout)? {
+            return Ok(Means::Webhook(Box::new(webhook)));
+        }
+        Ok(Means::Command)
+    }
+
+    /// The election as it stands; none if the store does not answer.
+    async fn look(&self, context: &Context) -> Result<Option<View>, Failure> {
+        match context.coordinator.view(&self.election).await {
+            Ok(view) => Ok(Some(view)),
+            Err(Error::Store(error)) if error.is_passing() => Ok(None),
+            Err(error) => Err(Failure::from_error(&error, Speaker::Guard)),
+        }
+    }
+
+    /// Has a checkpoint judged, and tells the verdict.
+    async fn judge(
+        &self,
+        context: &Context,
+        by: &AgentName,
+        means: &mut Means,
+        subject: &Subject,
+    ) -> Result<Round, Failure> {
+        let verdict = match means {
+            Means::Command => self.run(subject).await?,
+            #[cfg(feature = "server")]
+            Means::Webhook(webhook) => webhook.judge(&self.election, subject).await,
+        };
+        let (finding, detail) = match verdict {
+            Verdict::Good(why) => (Finding::Sound, why),
+            Verdict::Bad(why) => (Finding::Validation, why),
+            Verdict::None(why) => {
+                self.say(context, subject, &Said { verdict: "none", why: &why, ..Said::default() });
+                return Ok(Round::Dropped);
+            }
+            Verdict::Later(why, pause) => {
+                let again = Some(pause);
+                self.say(context, subject, &Said { verdict: "none", why: &why, again, ..Said::default() });
+                boot::sleep(pause).await?;
+                return Ok(Round::Again);
+            }
+        };
+        // An answer of others counts only for what still stands.
+        let standing = !matches!(means, Means::Command);
+        self.tell(context, by, subject, (finding, &detail), standing).await
+    }
+
     /// Has CMD judge a checkpoint.
-    async fn judge(&self, subject: &Subject) -> Result<Verdict, Failure> {
+    async fn run(&self, subject: &Subject) -> Result<Verdict, Failure> {
         let folder = RunFolder::make()?;
         let (file, text) = (folder.file("checkpoint"), format!("{:#}\n", json!(subject.checkpoint)));
         write_private(&file, text.as_bytes())?;
@@ -137,48 +228,59 @@ impl Judge {
         let child = command.spawn().map_err(|error| {
             Failure::new(Exit::Usage, "judge", format!("cannot run {program}: {error}"), "see what CMD is")
         })?;
-        let most = Duration::from_millis(self.timeout.as_millis());
+        let timeout = self.timeout.unwrap_or(TIMEOUT);
+        let most = Duration::from_millis(timeout.as_millis());
         let Ok(done) = tokio::time::timeout(most, child.wait_with_output()).await else {
-            return Ok(Verdict::None(format!("it did not answer within {}", self.timeout)));
+            return Ok(Verdict::None(format!("it did not answer within {timeout}")));
         };
         let done = done?;
         Ok(match done.status.code() {
-            Some(0) => Verdict::Good,
+            Some(0) => Verdict::Good(String::new()),
             Some(code @ 1..=99) => Verdict::Bad(last_line(&done.stdout, &done.stderr, code)),
             Some(_) | None => Verdict::None(format!("it ended with {}", done.status)),
         })
     }
 
-    /// Reports the verdict; whether there was one.
+    /// Reports the verdict; one that must be on what stands is dropped otherwise.
     async fn tell(
         &self,
         context: &Context,
         by: &AgentName,
         subject: &Subject,
-        verdict: Verdict,
-    ) -> Result<bool, Failure> {
-        let (finding, detail) = match verdict {
-            Verdict::Good => (Finding::Sound, String::new()),
-            Verdict::Bad(why) => (Finding::Validation, why),
-            Verdict::None(why) => {
-                self.say(context, subject, "none", &why, None);
-                return Ok(false);
-            }
+        (finding, detail): (Finding, &str),
+        standing: bool,
+    ) -> Result<Round, Failure> {
+        let stale = |why: &str| {
+            self.say(context, subject, &Said { verdict: "stale", why, ..Said::default() });
         };
-        let word = if finding == Finding::Sound { "good" } else { "bad" };
         loop {
+            if standing {
+                match self.look(context).await? {
+                    Some(view) if self::subject(&view).is_some_and(|now| now.mark() == subject.mark()) => {}
+                    Some(_) => {
+                        stale("it was replaced, or its leadership is over");
+                        return Ok(Round::Again);
+                    }
+                    None => {
+                        tokio::time::sleep(AGAIN).await;
+                        continue;
+                    }
+                }
+            }
             let told =
-                context.coordinator.report(&self.election, subject.token, finding, &detail, by, None).await;
+                context.coordinator.report(&self.election, subject.token, finding, detail, by, None).await;
             match told {
                 Ok(Answer::Done { ended, .. }) => {
-                    self.say(context, subject, word, &detail, ended.as_ref());
-                    return Ok(true);
+                    let verdict = if finding == Finding::Sound { "good" } else { "bad" };
+                    let ended = ended.as_ref();
+                    self.say(context, subject, &Said { verdict, why: detail, ended, again: None });
+                    return Ok(Round::Given);
                 }
                 Ok(other) => unreachable!("a report is answered as one, not with {other:?}"),
                 // It is about a leadership that is over.
                 Err(Error::Refused(Refusal::Stale { why, .. })) => {
-                    self.say(context, subject, "stale", &why, None);
-                    return Ok(false);
+                    stale(&why);
+                    return Ok(Round::Dropped);
                 }
                 Err(Error::Store(error)) if error.is_passing() => tokio::time::sleep(AGAIN).await,
                 Err(error) => return Err(Failure::from_error(&error, Speaker::Guard)),
@@ -186,18 +288,21 @@ impl Judge {
         }
     }
 
-    fn say(&self, context: &Context, subject: &Subject, verdict: &str, why: &str, ended: Option<&AgentName>) {
+    fn say(&self, context: &Context, subject: &Subject, said: &Said<'_>) {
+        let Said { verdict, why, ended, again } = said;
         let data = json!({
             "event": "verdict", "verdict": verdict, "election": self.election, "leader": subject.leader,
             "token": subject.token, "seq": subject.checkpoint.seq, "why": why, "ended": ended,
+            "retry_in_ms": again.map(Span::as_millis),
         });
         if context.output.json {
             return context.output.event(&data);
         }
         let colon = if why.is_empty() { "" } else { ": " };
         let end = ended.map_or(String::new(), |agent| format!("; the leadership of {agent} has ended"));
+        let again = again.map_or(String::new(), |pause| format!("; it is asked again in {pause}"));
         let text = format!(
-            "checkpoint {} of {}: {verdict}{colon}{why}{end}",
+            "checkpoint {} of {}: {verdict}{colon}{why}{end}{again}",
             subject.checkpoint.seq, subject.leader
         );
         context.output.talk(&clean(&text));
@@ -227,11 +332,15 @@ fn subject(view: &View) -> Option<Subject> {
 fn last_line(stdout: &[u8], stderr: &[u8], code: i32) -> String {
     let said = String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned();
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).map(str::trim);
-    let mut last = last.map_or_else(|| format!("it ended with {code}"), ToString::to_string);
-    while last.len() > MAX_TEXT_BYTES / 2 {
-        last.pop();
+    short(last.map_or_else(|| format!("it ended with {code}"), ToString::to_string))
+}
+
+/// A reason, no longer than it may be.
+fn short(mut reason: String) -> String {
+    while reason.len() > MAX_TEXT_BYTES / 2 {
+        reason.pop();
     }
-    last
+    reason
 }
 
 #[cfg(test)]
