@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use baton_election::command::{Acknowledge, Acquire, Finding, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::covers::Covers;
-use baton_election::document::{Checkpoint, Reference, Transition};
+use baton_election::document::{Checkpoint, Leader, Reference, Transition};
 use baton_election::operator::{Act, OperatorKey, SignedAct};
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
@@ -431,8 +431,9 @@ impl Coordinator {
         Ok(self.local.execute(election, self.patience, First::Look, &make).await?.answer)
     }
 
-    /// Says that the leader is not useful, or gives a verdict on its output: where the policy counts verdicts it is the next one, and if its
-    /// answer is lost it still counts once. Of two judges that speak at the same moment one may not be heard.
+    /// Says that the leader is not useful, or gives a verdict on its output: where the policy counts verdicts it is this judge's next one, and if
+    /// its answer is lost it still counts once. Asked for again after an error, it is another: then give it its number, as [`Self::due_verdict`]
+    /// told it before the first time, by [`Self::report_numbered`].
     pub async fn report(
         &self,
         election: &ElectionName,
@@ -444,15 +445,38 @@ impl Coordinator {
     ) -> Result<Answer, Error> {
         let number = match finding.verdict() {
             Some(_) => {
-                let leader = self.view(election).await?.document.and_then(|document| document.leader);
-                leader.filter(|leader| leader.epoch == epoch).map(|leader| leader.verdicts.given + 1)
+                let leader = self.leader_in(election, epoch).await?;
+                // Who shows that it leads judges itself, by whatever name.
+                let judge =
+                    leader.as_ref().filter(|_| credential.is_some()).map_or(by, |leader| &leader.agent);
+                leader.as_ref().map(|leader| leader.verdicts.given_by(judge).saturating_add(1))
             }
             None => None,
         };
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
-            let (by, detail) = (by.clone(), detail.to_string());
-            Command::Report(Report { epoch, finding, detail, by, credential, number })
-        };
+        let report =
+            Report { epoch, finding, detail: detail.to_string(), by: by.clone(), credential, number };
+        self.report_numbered(election, report).await
+    }
+
+    /// The number of this judge's next verdict on whoever leads in this epoch; none if nobody does.
+    pub async fn due_verdict(
+        &self,
+        election: &ElectionName,
+        epoch: Epoch,
+        judge: &AgentName,
+    ) -> Result<Option<u64>, Error> {
+        let leader = self.leader_in(election, epoch).await?;
+        Ok(leader.map(|leader| leader.verdicts.given_by(judge).saturating_add(1)))
+    }
+
+    async fn leader_in(&self, election: &ElectionName, epoch: Epoch) -> Result<Option<Leader>, Error> {
+        let leader = self.view(election).await?.document.and_then(|document| document.leader);
+        Ok(leader.filter(|leader| leader.epoch == epoch))
+    }
+
+    /// The same as [`Self::report`], word for word.
+    pub async fn report_numbered(&self, election: &ElectionName, report: Report) -> Result<Answer, Error> {
+        let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Report(report.clone());
         Ok(self.local.execute(election, self.patience, First::Look, &make).await?.answer)
     }
 

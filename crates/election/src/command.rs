@@ -299,7 +299,7 @@ pub struct Report {
     /// The proof, if it is the leader itself.
     #[serde(default)]
     pub credential: Option<Credential>,
-    /// Of a verdict, where the policy counts them: its number, one above those that were given. Repeated, it is answered as the first
+    /// Of a verdict, where the policy counts them: its number, one above those that this judge gave. Repeated, it is answered as the first
     /// time; without a number it may count twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,

@@ -3,11 +3,13 @@
 //! Guarantees that poor performance ends a leadership only by as many bad verdicts as the policy says, and, if its predecessor was ended for the same, only
 //! after the cool-off as the leader: so that judges who like nobody do not make leadership flap. Time is counted as every limit is, at renewals.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 
 use serde::{Deserialize, Serialize};
 
 use crate::document::{Cause, Document, Leader};
+use crate::name::AgentName;
 use crate::policy::{MAX_CAPABILITY_BYTES, MAX_LIMIT};
 use crate::refusal::Refusal;
 use crate::time::Span;
@@ -86,13 +88,17 @@ fn check_cool_off(cool_off: Span) -> Result<(), Refusal> {
 }
 
 /// What was said of a leader's output, since it was granted the leadership.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdicts {
     /// How many verdicts there were.
     pub given: u64,
     /// Which of the last 32 were bad: the lowest bit is the last one.
     pub bad: u32,
+    /// How many each judge gave that may still judge. Each numbers its own, so that one that is told again is known, whoever else speaks
+    /// meanwhile.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by: BTreeMap<AgentName, u64>,
 }
 
 impl Verdicts {
@@ -107,10 +113,19 @@ impl Verdicts {
         (self.bad & mask).count_ones()
     }
 
+    /// How many this judge gave.
+    pub fn given_by(&self, judge: &AgentName) -> u64 {
+        self.by.get(judge).copied().unwrap_or(0)
+    }
+
     /// With one more.
     #[must_use]
-    pub fn and(self, bad: bool) -> Verdicts {
-        Verdicts { given: self.given + 1, bad: (self.bad << 1) | u32::from(bad) }
+    pub fn and(mut self, judge: &AgentName, bad: bool) -> Verdicts {
+        self.given = self.given.saturating_add(1);
+        self.bad = (self.bad << 1) | u32::from(bad);
+        let own = self.by.entry(judge.clone()).or_insert(0);
+        *own = own.saturating_add(1);
+        self
     }
 }
 
@@ -141,17 +156,18 @@ mod tests {
 
     #[test]
     fn only_the_last_verdicts_count() {
-        let mut verdicts = Verdicts::default();
+        let (mut verdicts, judge) = (Verdicts::default(), AgentName::new("w").unwrap());
         for bad in [true, true, false, true, false] {
-            verdicts = verdicts.and(bad);
+            verdicts = verdicts.and(&judge, bad);
         }
         assert_eq!(
             (verdicts.given, verdicts.bad_of(5), verdicts.bad_of(3), verdicts.bad_of(1)),
             (5, 3, 1, 0)
         );
         for _ in 0..40 {
-            verdicts = verdicts.and(true);
+            verdicts = verdicts.and(&judge, true);
         }
+        assert_eq!((verdicts.given, verdicts.given_by(&judge)), (45, 45));
         assert_eq!((verdicts.given, verdicts.bad_of(MAX_VERDICTS), verdicts.bad_of(255)), (45, 32, 32));
     }
 

@@ -6,6 +6,7 @@ use alloc::string::ToString;
 use super::{Role, moves, role};
 use crate::command::{Answer, Decision, Evidence, Finding, Report};
 use crate::document::{Cause, Document, Leader, State};
+use crate::name::AgentName;
 use crate::refusal::Refusal;
 use crate::time::Span;
 use crate::usefulness;
@@ -44,7 +45,8 @@ pub(super) fn decide(
         ));
     }
     if let (Some(bad), true) = (report.finding.verdict(), document.policy.performance.is_some()) {
-        return verdict(document, leader, bad, report, evidence);
+        let judge = if itself { &leader.agent } else { &report.by };
+        return verdict(document, leader, (judge, bad), report, evidence);
     }
     match report.finding.cause() {
         Some(cause) => Ok(end(document.clone(), cause, report, evidence)),
@@ -57,25 +59,28 @@ pub(super) fn decide(
 fn verdict(
     document: &Document,
     leader: &Leader,
-    bad: bool,
+    (judge, bad): (&AgentName, bool),
     report: &Report,
     evidence: &Evidence<'_>,
 ) -> Result<Decision, Refusal> {
-    let due = leader.verdicts.given + 1;
+    let given = leader.verdicts.given_by(judge);
+    let due = given.saturating_add(1);
     match report.number {
-        Some(number) if number + 1 == due => {
+        Some(number) if number == given && given > 0 => {
             return Ok(Decision { next: None, answer: nothing_ended(document) });
         }
         Some(number) if number != due => {
             return Err(Refusal::invalid(
-                format!("verdict {due} is due, not {number}"),
-                "look at the election again, and number it one above those that were given",
+                format!("verdict {due} of {judge} is due, not {number}"),
+                "look at the election again, and number it one above those that this judge gave",
             ));
         }
         Some(_) | None => {}
     }
     let mut next = document.clone();
-    let verdicts = leader.verdicts.and(bad);
+    let mut verdicts = leader.verdicts.clone().and(judge, bad);
+    // A policy names only so many watchers, but others at other times.
+    verdicts.by.retain(|judge, _| *judge == leader.agent || document.policy.watchers.contains(judge));
     if let Some(leader) = &mut next.leader {
         leader.verdicts = verdicts;
     }

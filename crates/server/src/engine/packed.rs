@@ -310,9 +310,33 @@ fn write_leader(bytes: &mut Writer, leader: &Leader) {
     bytes.option(contact.as_deref(), Writer::text);
     bytes.phase(*phase);
     bytes.number(*spent_tokens);
-    bytes.number(verdicts.given);
-    bytes.number(u64::from(verdicts.bad));
+    write_verdicts(bytes, verdicts);
     bytes.wall(*acquired);
+}
+
+/// Of most leaders there are none.
+fn write_verdicts(bytes: &mut Writer, verdicts: &Verdicts) {
+    let Verdicts { given, bad, by } = verdicts;
+    bytes.number(*given);
+    if *given == 0 {
+        return;
+    }
+    bytes.number(u64::from(*bad));
+    bytes.number(by.len() as u64);
+    for (judge, own) in by {
+        bytes.text(judge.as_str());
+        bytes.number(*own);
+    }
+}
+
+fn read_verdicts(bytes: &mut Reader<'_>) -> Verdicts {
+    let given = bytes.number();
+    if given == 0 {
+        return Verdicts::default();
+    }
+    let bad = u32::try_from(bytes.number()).unwrap_or(u32::MAX);
+    let by = (0..bytes.number()).map(|_| (bytes.agent(), bytes.number())).collect();
+    Verdicts { given, bad, by }
 }
 
 fn read_leader(bytes: &mut Reader<'_>, running: &Running) -> Leader {
@@ -334,7 +358,7 @@ fn read_leader(bytes: &mut Reader<'_>, running: &Running) -> Leader {
         held,
         idle,
         spent_tokens: bytes.number(),
-        verdicts: Verdicts { given: bytes.number(), bad: u32::try_from(bytes.number()).unwrap_or(u32::MAX) },
+        verdicts: read_verdicts(bytes),
         acquired: bytes.wall(),
         expires,
     }

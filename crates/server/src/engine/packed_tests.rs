@@ -169,6 +169,29 @@ fn every_document_is_unpacked_as_it_was_packed() {
     assert!(all.0.lock().unwrap().len() < 10, "documents of the same terms share them");
 }
 
+#[test]
+fn verdicts_on_a_plain_lease_are_kept_with_whose_they_are() {
+    let (election, all) = (ElectionName::new("e").unwrap(), AllTerms::default());
+    let evidence = Evidence {
+        election: &election,
+        store: StoreId([1; 8]),
+        age: Span::ZERO,
+        wall: WallTime::default(),
+        floor: Epoch(0),
+        vanished_lease: Span::ZERO,
+        operator_keys: &[],
+    };
+    let acquire = Acquire::new(AgentName::new("a").unwrap(), Incarnation([1; 8]), LeaseKey([1; 16]).hash());
+    let mut document = decide(None, &Command::Acquire(acquire), &evidence).unwrap().next.unwrap();
+    for (judge, bad) in [("w", true), ("x", false), ("w", true)] {
+        let leader = document.leader.as_mut().unwrap();
+        leader.verdicts = leader.verdicts.clone().and(&AgentName::new(judge).unwrap(), bad);
+        let packed = Packed::of(document.clone(), &all);
+        assert!(packed.running.is_some(), "it is renewed plainly");
+        assert_eq!(packed.document(&election), document);
+    }
+}
+
 /// With its names: nothing is allocated for it beside that.
 #[test]
 fn a_plain_lease_is_small() {
