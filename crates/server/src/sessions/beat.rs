@@ -50,7 +50,7 @@ impl Sessions {
             session.description = description.or(session.description.take());
             session.avow(leads);
             if let Some(follows) = follows {
-                state.follow(credential.incarnation, follows, &self.engine);
+                self.follow(&mut state, credential.incarnation, follows);
             }
         }
         self.touch();

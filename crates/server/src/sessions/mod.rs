@@ -225,7 +225,7 @@ impl Sessions {
                 }
             }
             state.count_for(credential.incarnation, announcer);
-            state.follow(credential.incarnation, follows, &self.engine);
+            self.follow(&mut state, credential.incarnation, follows);
             let session = state.sessions.get_mut(&credential.incarnation).ok_or(Trouble::NoSuchSession)?;
             session.in_turn(number)?;
             session.by = by;
@@ -233,6 +233,30 @@ impl Sessions {
         }
         self.touch();
         self.renew_all(credential, by).await
+    }
+
+    /// From here on a session follows these. If there are new ones, it is told of all of them how they stand.
+    fn follow(&self, state: &mut State, incarnation: Incarnation, follows: BTreeSet<ElectionName>) {
+        let Some(session) = state.sessions.get_mut(&incarnation) else { return };
+        let left: Vec<ElectionName> = session.follows.difference(&follows).cloned().collect();
+        let new: Vec<ElectionName> = follows.difference(&session.follows).cloned().collect();
+        session.follows = follows;
+        if !new.is_empty() {
+            state.changes += 1;
+            (session.follows_since, session.acknowledged) = (state.changes, None);
+            session.news.send_modify(|count| *count += 1);
+        }
+        self.excuse(state, incarnation, &left);
+        left.iter().for_each(|election| state.unfollow(incarnation, election));
+        for election in new {
+            let followed = state.followed.entry(election);
+            let followed = followed.or_insert_with(|| Followed {
+                latest: self.engine.follow(),
+                by: HashSet::new(),
+                round: None,
+            });
+            followed.by.insert(incarnation);
+        }
     }
 
     /// Ends a session. Its leases are released if the work under them has stopped.
@@ -244,7 +268,9 @@ impl Sessions {
                 state.ended.pop_front();
             }
             state.ended.push_back(end.credential.incarnation);
-            state.excuse(end.credential.incarnation);
+            let session = state.sessions.get(&end.credential.incarnation);
+            let follows = session.map(|session| session.follows.clone()).unwrap_or_default();
+            self.excuse(&mut state, end.credential.incarnation, &follows);
             state.remove(end.credential.incarnation).ok_or(Trouble::NoSuchSession)?
         };
         self.touch();
@@ -391,29 +417,6 @@ impl State {
         self.shares.take_away(&session.announcer);
         session.announcer = announcer.clone();
         self.shares.add(announcer);
-    }
-
-    /// From here on a session follows these. If there are new ones, it is told of all of them how they stand.
-    fn follow(&mut self, incarnation: Incarnation, follows: BTreeSet<ElectionName>, engine: &Engine) {
-        let Some(session) = self.sessions.get_mut(&incarnation) else { return };
-        let left: Vec<ElectionName> = session.follows.difference(&follows).cloned().collect();
-        let new: Vec<ElectionName> = follows.difference(&session.follows).cloned().collect();
-        session.follows = follows;
-        if !new.is_empty() {
-            self.changes += 1;
-            (session.follows_since, session.acknowledged) = (self.changes, None);
-            session.news.send_modify(|count| *count += 1);
-        }
-        left.iter().for_each(|election| self.unfollow(incarnation, election));
-        for election in new {
-            let followed = self.followed.entry(election);
-            let followed = followed.or_insert_with(|| Followed {
-                latest: engine.follow(),
-                by: HashSet::new(),
-                round: None,
-            });
-            followed.by.insert(incarnation);
-        }
     }
 
     fn unfollow(&mut self, incarnation: Incarnation, election: &ElectionName) {

@@ -2,8 +2,8 @@
 //! assumed.
 //!
 //! Assumes that a session which follows asks for news. Guarantees that each change of leader of an election that is followed is counted once:
-//! when all have acknowledged it, after a minute, or at the next change, whichever comes first. Who ends its session in order is excused; who falls
-//! silent is not.
+//! when all have acknowledged it, after a minute, or at the next change, whichever comes first. Who ends its session in order, or says that it follows
+//! no more, is excused; who falls silent is not.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -122,6 +122,25 @@ impl Sessions {
         }
     }
 
+    /// Who follows these no more by its own word need not know any more.
+    pub(super) fn excuse<'a>(
+        &self,
+        state: &mut State,
+        incarnation: Incarnation,
+        elections: impl IntoIterator<Item = &'a ElectionName>,
+    ) {
+        let now = boot::now();
+        for election in elections {
+            let round = state.followed.get_mut(election).and_then(|followed| followed.round.as_mut());
+            if let Some(round) = round
+                && round.waiting.remove(&incarnation)
+            {
+                round.expected -= 1;
+                round.complete(election, self, now);
+            }
+        }
+    }
+
     /// Counts what has had its time, and forgets what nobody follows once it is old.
     pub(super) fn settle(&self, state: &mut State) {
         let now = boot::now();
@@ -157,21 +176,6 @@ impl Sessions {
             })
         });
         Attendance { alive, followed: followed.collect(), rounds: rounds.collect() }
-    }
-}
-
-impl State {
-    /// Who ends its session in order need not know any more.
-    pub(super) fn excuse(&mut self, incarnation: Incarnation) {
-        let Some(session) = self.sessions.get(&incarnation) else { return };
-        for election in &session.follows {
-            let round = self.followed.get_mut(election).and_then(|followed| followed.round.as_mut());
-            if let Some(round) = round
-                && round.waiting.remove(&incarnation)
-            {
-                round.expected -= 1;
-            }
-        }
     }
 }
 

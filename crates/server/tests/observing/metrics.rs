@@ -6,7 +6,7 @@ use baton::{Bid, Campaign, CheckpointContent, Renewal};
 use baton_election::fence::Entry;
 use baton_election::{Epoch, Incarnation};
 use baton_server::{Options, Thresholds};
-use baton_store::sessions::{Announce, AskNews};
+use baton_store::sessions::{Announce, AskNews, Heartbeat};
 use baton_store::{Decider, boot};
 use serde_json::json;
 
@@ -198,6 +198,36 @@ async fn participation_is_what_was_acknowledged() {
     let history = place.client.history(&election("e"), 9).await.unwrap();
     let before: Vec<_> = history.iter().filter(|one| one.epoch < third.epoch).collect();
     assert!(before.len() == 2 && before.iter().all(|one| one.phases.notification.is_some()), "{history:?}");
+}
+
+/// Who says that it follows no more is not missed, and nobody waits a minute for it.
+#[tokio::test]
+async fn who_follows_no_more_is_excused_and_the_others_are_counted() {
+    let place = Place::open(warning_of(QUIET)).await;
+    let session = place.client.announce(&agent("f")).await.unwrap();
+    let _follower = session.follow(&election("e")).await.unwrap();
+    let ask = follow_in_silence(&place).await;
+    place.lead("e", "a").await;
+    let ratio = |page: &Page| page.get("baton_election_participation_ratio{election=\"e\"}");
+    let page = place.page_with(|page| ratio(page) == Some(0.5)).await;
+    assert_eq!(page.value("baton_participation_expected_total"), 0.0, "it still has time to answer");
+    let there = place.client.store().decider().and_then(Decider::sessions).unwrap();
+    let leaves = Heartbeat {
+        credential: ask.credential,
+        number: 2,
+        add: Vec::new(),
+        drop: Vec::new(),
+        follows: Some(Vec::new()),
+        health: None,
+        progress: None,
+        description: None,
+        leads: None,
+    };
+    there.heartbeat(&leaves).await.unwrap().unwrap();
+    let page = place.page().await;
+    assert_eq!(ratio(&page), Some(1.0));
+    assert_eq!(page.value("baton_participation_expected_total"), 1.0);
+    assert_eq!(page.value("baton_participation_acknowledged_total"), 1.0);
 }
 
 #[tokio::test]
