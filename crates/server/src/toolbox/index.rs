@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use baton_election::{AgentName, ItemName, Refusal};
 use baton_store::toolbox::board::MAX_UNLED;
-use baton_store::toolbox::{AddTasks, Command, Counts, Item, Kind, MAX_WEIGHT, Query, State, Task};
+use baton_store::toolbox::{AddTasks, Command, Counts, Item, Kind, MAX_WEIGHT, Propose, Query, State, Task};
 
 /// How long a text may be that a worker says of its task where there is no room for more.
 const SHORT: u64 = 512;
@@ -94,7 +94,12 @@ impl Index {
             false => kind.check_room(self.of_kind(kind).len()),
         };
         match command {
-            Command::Add(add) => self.check_tasks(add)?,
+            Command::Add(add) if self.new_tasks(add)? == 0 => return Ok(()),
+            Command::Add(_) => {}
+            // What stands there already is not written again.
+            Command::Propose(Propose { id, .. }) if self.of_kind(Kind::Proposal).contains_key(id) => {
+                return Ok(());
+            }
             Command::Propose(propose) => new(Kind::Proposal, &propose.id)?,
             Command::SetQuota(name, _) => new(Kind::Quota, name)?,
             Command::Put(name, _) => new(Kind::Value, name)?,
@@ -115,13 +120,14 @@ impl Index {
         Err(Refusal::Exhausted { why, retry_in: None })
     }
 
-    /// The same for tasks. Those that stand on the board already need no room: a request whose answer was lost is sent again.
-    fn check_tasks(&self, add: &AddTasks) -> Result<(), Refusal> {
+    /// How many tasks are new, if there is room for so many. Those that stand on the board already need none: a request whose answer was lost
+    /// is sent again.
+    fn new_tasks(&self, add: &AddTasks) -> Result<usize, Refusal> {
         add.check()?;
         let board = self.of_kind(Kind::Task);
         let new = add.unlike(|id| board.contains_key(id));
         if new == 0 {
-            return Ok(());
+            return Ok(0);
         }
         Kind::Task.check_room(board.len() + new - 1)?;
         let unled = self.counts.unled;
@@ -129,7 +135,7 @@ impl Index {
             let why = format!("nobody leads, and {unled} tasks wait already; at most {MAX_UNLED} may");
             return Err(Refusal::Exhausted { why, retry_in: None });
         }
-        Ok(())
+        Ok(new)
     }
 
     /// A part of the items of a kind that are wanted, in the order of their names.

@@ -110,6 +110,18 @@ fn a_batch_that_is_sent_again_needs_no_room() {
     }
     assert_eq!(index.counts().unled, MAX_UNLED);
     index.check_room(&add(0, 100)).expect("they stand there");
+    let propose = |id: &str| {
+        let propose = json!({"id": id, "by": "a", "title": "t"});
+        Command::Propose(serde_json::from_value(propose).unwrap())
+    };
+    let made = json!({"election": "e", "id": "p", "by": "a", "title": "t", "made": WallTime::default()});
+    index.put(Item::Proposal(serde_json::from_value(made).unwrap()));
+    // The first time took the last room that there was.
+    let weight = std::mem::replace(&mut index.weight, MAX_WEIGHT);
+    index.check_room(&add(0, 100)).expect("they stand there all the same");
+    index.check_room(&propose("p")).expect("so does it");
+    assert!(matches!(index.check_room(&propose("q")), Err(Refusal::Exhausted { .. })));
+    index.weight = weight;
     assert!(matches!(index.check_room(&add(MAX_UNLED - 1, MAX_UNLED + 1)), Err(Refusal::Exhausted { .. })));
 }
 
