@@ -61,3 +61,4 @@ pub use store_info::StoreInfo;
 pub use tenure::{Standing, Tenure};
 pub use time::{Moment, Span, WallTime};
 pub use tokens::Tokens;
+pub use wire::{object, objects};

@@ -24,7 +24,7 @@ use crate::time::WallTime;
 
 /// Reads a structure from an object only. As it comes from serde it could also be an array of its fields in their order, and
 /// one whose fields have defaults could be any array.
-pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     struct Object<T>(PhantomData<T>);
 
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
@@ -40,6 +40,20 @@ pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserialize
     }
 
     deserializer.deserialize_map(Object(PhantomData))
+}
+
+/// Reads a list of structures, each from an object only.
+pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct One<T>(T);
+
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for One<T> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<One<T>, D::Error> {
+            object(deserializer).map(One)
+        }
+    }
+
+    let all = Vec::<One<T>>::deserialize(deserializer)?;
+    Ok(all.into_iter().map(|One(one)| one).collect())
 }
 
 /// The written form, as it is read. `coordinator`, `acquired` and `expires` are for people and are not read back.

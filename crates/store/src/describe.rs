@@ -47,7 +47,7 @@ pub struct Description {
     #[cfg_attr(feature = "schema", schemars(length(max = MAX_CAPABILITIES)))]
     pub capabilities: BTreeSet<String>,
     /// What it is at.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "baton_election::objects")]
     #[cfg_attr(feature = "schema", schemars(length(max = MAX_CURRENT_TASKS)))]
     pub tasks: Vec<CurrentTask>,
     /// What it depends on, by name, and how that fares.
@@ -285,6 +285,8 @@ mod tests {
             r#"{"cpu_percent": 1.5}"#,
             r#"{"capabilities": ["a b"]}"#,
             r#"{"tasks": [{"name": ""}]}"#,
+            r#"{"tasks": [["t"]]}"#,
+            r#"{"tasks": [["t", 40, 60000]]}"#,
             r#"{"tasks": [{"name": "two\nlines"}]}"#,
             r#"{"tasks": [{"name": "t", "percent": 101}]}"#,
             r#"{"dependencies": {"db": "fine"}}"#,
