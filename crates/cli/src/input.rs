@@ -1,7 +1,12 @@
 //! Arguments as JSON: each object of `--input` is one call, its fields the command's arguments by their names.
 
-use std::io::Read;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
+use rustix::fs::OFlags;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::output::Failure;
@@ -44,6 +49,24 @@ pub(crate) fn text_of(given: &str, what: &str) -> Result<String, Failure> {
         None => text.push_str(given),
     }
     Ok(text)
+}
+
+/// What one JSON object says. A list of its fields, which serde would take for one, is none.
+pub(crate) fn object_of<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = baton::election::object(&mut reader)?;
+    reader.end()?;
+    Ok(read)
+}
+
+/// Opens a file that another program writes, and keeps nobody waiting if it is none: a pipe that nobody writes to would.
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file")),
+    }
 }
 
 /// The value of `--input`, and the other arguments.
@@ -142,5 +165,40 @@ fn texts(value: &Value) -> Vec<String> {
         Value::String(text) => vec![text.clone()],
         Value::Array(values) => values.iter().flat_map(texts).collect(),
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => vec![value.to_string()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_no_object() {
+        #[derive(serde::Deserialize)]
+        struct Named {
+            #[serde(default)]
+            name: String,
+        }
+        assert_eq!(object_of::<Named>(r#" {"name": "x"} "#).unwrap().name, "x");
+        for text in ["[]", r#"["x"]"#, "null", r#"{"name": "x"} {}"#, ""] {
+            assert!(object_of::<Named>(text).is_err(), "{text:?}");
+        }
+    }
+
+    /// A pipe without a writer: to open it as any file would last until there is one.
+    #[test]
+    fn what_is_no_plain_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let (mode, no_device) = (rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR, 0);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, no_device).unwrap();
+        for odd in [pipe.as_path(), folder.path(), Path::new("/dev/null")] {
+            assert_eq!(open_plain(odd).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{}", odd.display());
+        }
+        let file = folder.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        let mut text = String::new();
+        open_plain(&file).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "x");
     }
 }

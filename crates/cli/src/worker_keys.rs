@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use baton::WorkerKey;
@@ -125,7 +126,9 @@ impl Place {
         }
         let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(fail)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
+            // Who had it may have taken the file away with the key: then others lock another one.
+            Ok(()) if is_at(&file, &path) => Ok(Some(file)),
+            Ok(()) => Ok(None),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(error)) => Err(fail(error)),
         }
@@ -141,5 +144,41 @@ impl Place {
                 let _ = fs::remove_dir(folder);
             }
         }
+    }
+}
+
+/// Whether this very file is still there.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(opened), Ok(there)) => (opened.dev(), opened.ino()) == (there.dev(), there.ino()),
+        (_, _) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_whose_file_was_taken_away_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1.lock");
+        let opened = File::create(&path).unwrap();
+        assert!(is_at(&opened, &path));
+        // Who had the lock drops its key, and another begins anew.
+        fs::remove_file(&path).unwrap();
+        assert!(!is_at(&opened, &path));
+        let other = File::create(&path).unwrap();
+        assert!(is_at(&other, &path) && !is_at(&opened, &path));
+    }
+
+    #[test]
+    fn only_one_has_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { path: folder.path().join("1.json") };
+        let lock = place.lock().unwrap();
+        assert!(lock.is_some() && place.lock().unwrap().is_none());
+        drop(lock);
+        assert!(place.lock().unwrap().is_some());
     }
 }

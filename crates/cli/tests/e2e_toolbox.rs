@@ -4,9 +4,10 @@
 mod support;
 
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use support::server::Server;
-use support::{World, processes, until};
+use support::{World, exit_code, processes, until};
 
 /// A CMD for a task: says that it has begun, then that it is half done, and ends when it may.
 const HALF_THEN_DONE: &str = r#"echo "$BATON_TASK_ID" >> begun; echo '50 half' > "$BATON_TASK_PROGRESS_FILE"
@@ -168,6 +169,38 @@ fn a_worker_that_was_killed_goes_on_with_its_task() {
     assert_eq!(lines(&world, "done"), ["one"]);
     next.kill().unwrap();
     next.wait().unwrap();
+}
+
+/// A server that does not answer has not said that nothing is assigned.
+#[test]
+fn a_worker_that_drains_does_not_take_silence_for_an_empty_board() {
+    let place = World::folder();
+    let mut server = Server::start(&place.file("baton.redb"));
+    let world = World::on(&server.url());
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "10m"]);
+    world.ok(&["task", "add", "e", "a task", "--id", "one", "--as", "a"]);
+    world.ok(&["task", "assign", "e", "one", "--to", "w", "--as", "a"]);
+    server.stop();
+    let mut worker = spawn(&world, &["task", "work", "e", "--as", "w", "--drain", "--", "true"]);
+    // Longer than a single request is tried for.
+    server.crash_for(Duration::from_secs(8));
+    assert_eq!(exit_code(&mut worker), Some(0));
+    assert_eq!(task(&world, "one")["state"], "done");
+}
+
+/// What was cancelled can be queued anew, by one who has seen that it was.
+#[test]
+fn the_last_word_on_a_task_stands() {
+    let world = World::folder();
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "10m"]);
+    world.ok(&["task", "add", "e", "a task", "--id", "one", "--as", "a"]);
+    world.ok(&["task", "cancel", "e", "one", "--as", "a"]);
+    assert_eq!(world.json(&["task", "cancel", "e", "one", "--as", "a"])["outcome"], "cancelled");
+    world.ok(&["task", "retry", "e", "one", "--as", "a"]);
+    assert_eq!(
+        (&task(&world, "one")["state"], &task(&world, "one")["orders"]),
+        (&"queued".into(), &2.into())
+    );
 }
 
 #[test]

@@ -82,7 +82,8 @@ fn assign(mandate: Mandate, to: &str) -> Order {
 }
 
 fn accept(agent: &str, key: u8, seen: u64) -> Order {
-    Order::Accept(Accept { agent: named(agent), key_hash: LeaseKey([key; 16]).hash(), seen: Epoch(seen) })
+    let key_hash = LeaseKey([key; 16]).hash();
+    Order::Accept(Accept { agent: named(agent), key_hash, seen: Epoch(seen), attempts: None })
 }
 
 fn report(key: u8, percent: u8) -> Order {
@@ -112,7 +113,12 @@ fn a_task_goes_from_the_queue_to_its_end_and_says_who_attempted_it() {
     assert_eq!((task.state, task.result.as_deref()), (State::Done, Some("r")));
     assert_eq!(carried(&task, None, complete(7)), Ok(None), "to say it again changes nothing");
     assert!(matches!(carried(&task, None, report(7, 50)), Err(Refusal::OutOfTurn { .. })));
-    let cancel = Order::Cancel(Withdraw { mandate: led("a", 1, 0).1, reason: String::new(), attempts: None });
+    let cancel = Order::Cancel(Withdraw {
+        mandate: led("a", 1, 0).1,
+        reason: String::new(),
+        attempts: None,
+        orders: None,
+    });
     assert!(matches!(carried(&task, Some(&document), cancel), Err(Refusal::OutOfTurn { .. })));
 }
 
@@ -137,7 +143,7 @@ fn who_lost_its_task_is_told_so_and_completes_nothing() {
     let (_, _, task) = working("b");
     let task = carried(&task, None, report(7, 60)).unwrap().unwrap();
     let (successor, mandate) = led("x", 2, 4);
-    let retry = Order::Retry(Withdraw { mandate, reason: "silent".into(), attempts: Some(1) });
+    let retry = Order::Retry(Withdraw { mandate, reason: "silent".into(), attempts: Some(1), orders: None });
     let task = carried(&task, Some(&successor), retry).unwrap().unwrap();
     assert_eq!((task.state, task.attempts[0].percent, task.fence), (State::Queued, 60, Epoch(5)));
     assert!(matches!(carried(&task, None, complete(7)), Err(Refusal::OutOfTurn { .. })));
@@ -146,7 +152,7 @@ fn who_lost_its_task_is_told_so_and_completes_nothing() {
     assert!(matches!(carried(&task, None, complete(7)), Err(Refusal::OutOfTurn { .. })));
     let task = carried(&task, None, complete(9)).unwrap().unwrap();
     assert_eq!(task.attempts.len(), 2);
-    let late = Order::Retry(Withdraw { mandate, reason: String::new(), attempts: Some(1) });
+    let late = Order::Retry(Withdraw { mandate, reason: String::new(), attempts: Some(1), orders: None });
     assert!(matches!(carried(&task, Some(&successor), late), Err(Refusal::OutOfTurn { .. })));
 }
 
@@ -167,10 +173,20 @@ fn an_order_that_comes_late_changes_nothing() {
     assert_eq!(carried(&moved, Some(&document), told("c", 1)), Ok(None), "its answer was lost");
     assert!(matches!(carried(&moved, Some(&document), told("b", 0)), Err(Refusal::OutOfTurn { .. })));
     let moved = carried(&moved, None, accept("c", 7, 1)).unwrap().unwrap();
+    assert_eq!(
+        carried(&moved, Some(&document), told("c", 1)),
+        Ok(None),
+        "the worker was quicker than the answer"
+    );
+    assert_eq!(carried(&moved, Some(&document), assign(mandate, "c")), Ok(None));
+    for other in [told("c", 2), told("c", 0), told("b", 1), assign(mandate, "b")] {
+        let refused = carried(&moved, Some(&document), other);
+        assert!(matches!(refused, Err(Refusal::OutOfTurn { .. })), "{refused:?}");
+    }
     let fail = Order::Fail(Fail { key: LeaseKey([7; 16]), reason: String::new() });
     let failed = carried(&moved, None, fail).unwrap().unwrap();
     // Meant for the first attempt, by whatever way they were held up.
-    let withdraw = Withdraw { mandate, reason: String::new(), attempts: Some(1) };
+    let withdraw = Withdraw { mandate, reason: String::new(), attempts: Some(1), orders: None };
     for task in [&queued, &failed] {
         for order in [Order::Retry(withdraw.clone()), Order::Cancel(withdraw.clone())] {
             let late = carried(task, Some(&document), order);
@@ -179,6 +195,73 @@ fn an_order_that_comes_late_changes_nothing() {
     }
     let meant = Order::Retry(Withdraw { attempts: Some(2), ..withdraw });
     assert_eq!(carried(&failed, Some(&document), meant).unwrap().unwrap().state, State::Queued);
+}
+
+/// Between one attempt and the next a task is queued and cancelled any number of times: the last word stands, whatever comes late.
+#[test]
+fn what_was_overtaken_by_another_order_changes_nothing() {
+    let (document, mandate, task) = working("b");
+    let withdraw =
+        |orders: u64| Withdraw { mandate, reason: String::new(), attempts: Some(1), orders: Some(orders) };
+    let retry = |task: &Task, orders| carried(task, Some(&document), Order::Retry(withdraw(orders)));
+    let cancel = |task: &Task, orders| carried(task, Some(&document), Order::Cancel(withdraw(orders)));
+    assert_eq!(task.orders, 1, "the assignment; the worker's word is no order");
+    let cancelled = cancel(&task, 1).unwrap().unwrap();
+    assert_eq!((cancelled.state, cancelled.orders), (State::Cancelled, 2));
+    assert_eq!(cancel(&cancelled, 1), Ok(None), "its answer was lost");
+    let late = retry(&cancelled, 1);
+    assert!(matches!(late, Err(Refusal::OutOfTurn { .. })), "it was sent before the other: {late:?}");
+    let queued = retry(&cancelled, 2).unwrap().unwrap();
+    assert_eq!((queued.state, queued.orders), (State::Queued, 3));
+    assert_eq!(retry(&queued, 2), Ok(None), "its answer was lost");
+    for late in [cancel(&queued, 1), cancel(&queued, 2), retry(&queued, 1), retry(&queued, 9)] {
+        assert!(matches!(late, Err(Refusal::OutOfTurn { .. })), "{late:?}");
+    }
+    // The same states as before, and yet another time.
+    let again = cancel(&queued, 3).unwrap().unwrap();
+    assert!(matches!(retry(&again, 2), Err(Refusal::OutOfTurn { .. })));
+    assert_eq!(retry(&again, 4).unwrap().unwrap().state, State::Queued);
+}
+
+#[test]
+fn an_acceptance_that_comes_late_begins_no_later_attempt() {
+    let (document, mandate) = led("a", 1, 0);
+    let late = Order::Accept(Accept {
+        agent: named("b"),
+        key_hash: LeaseKey([7; 16]).hash(),
+        seen: Epoch(1),
+        attempts: Some(1),
+    });
+    let first = carried(&added(&document, mandate), Some(&document), assign(mandate, "b")).unwrap().unwrap();
+    let begun = carried(&first, None, late.clone()).unwrap().unwrap();
+    assert_eq!(carried(&begun, None, late.clone()), Ok(None), "its answer was lost");
+    let retry = Order::Retry(Withdraw { mandate, reason: String::new(), attempts: Some(1), orders: Some(1) });
+    let queued = carried(&first, Some(&document), retry).unwrap().unwrap();
+    let second = carried(&queued, Some(&document), assign(mandate, "b")).unwrap().unwrap();
+    let refused = carried(&second, None, late);
+    assert!(matches!(refused, Err(Refusal::OutOfTurn { .. })), "{refused:?}");
+    assert!(carried(&second, None, accept("b", 8, 1)).unwrap().is_some());
+}
+
+#[test]
+fn a_task_that_was_changed_by_hand_is_refused() {
+    let (document, mandate, task) = working("b");
+    for state in [State::Queued, State::Done, State::Failed, State::Cancelled] {
+        let odd = Task { state, ..task.clone() };
+        for order in [assign(mandate, "c"), complete(7), report(7, 50), accept("b", 7, 1)] {
+            let refused = carried(&odd, Some(&document), order);
+            assert!(matches!(refused, Err(Refusal::Invalid { .. })), "{state}: {refused:?}");
+        }
+    }
+}
+
+#[test]
+fn a_task_is_an_object_and_no_list_of_its_fields() {
+    let read = |task: &str| {
+        serde_json::from_str::<AddTasks>(&format!(r#"{{"by": "a", "tasks": [{task}]}}"#)).map(|add| add.tasks)
+    };
+    assert_eq!(read(r#"{"id": "t", "title": "do t"}"#).unwrap(), vec![new("t")]);
+    assert!(read(r#"["t", null, "do t"]"#).is_err());
 }
 
 #[test]

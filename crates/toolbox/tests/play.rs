@@ -190,11 +190,21 @@ impl Stage {
             Move::Adopt(number) => self.adopt(*number),
             Move::Retry(number) => {
                 let Some(mandate) = self.mandate(*number) else { return };
-                self.order(&Order::Retry(Withdraw { mandate, reason: String::new(), attempts: None }));
+                self.order(&Order::Retry(Withdraw {
+                    mandate,
+                    reason: String::new(),
+                    attempts: None,
+                    orders: None,
+                }));
             }
             Move::Cancel(number) => {
                 let Some(mandate) = self.mandate(*number) else { return };
-                self.order(&Order::Cancel(Withdraw { mandate, reason: String::new(), attempts: None }));
+                self.order(&Order::Cancel(Withdraw {
+                    mandate,
+                    reason: String::new(),
+                    attempts: None,
+                    orders: None,
+                }));
             }
             Move::Accept(number, knows) => self.accept(*number, *knows),
             Move::Progress(key, percent) => {
@@ -244,7 +254,7 @@ impl Stage {
         let key = LeaseKey([self.keys; 16]);
         let current = self.document.as_ref().map_or(Epoch(0), |document| document.epoch);
         let seen = if knows { current } else { Epoch(0) };
-        let accept = Accept { agent: agent(number), key_hash: key.hash(), seen };
+        let accept = Accept { agent: agent(number), key_hash: key.hash(), seen, attempts: None };
         if self.order(&Order::Accept(accept)) {
             let attempt = self.task.as_ref().unwrap().attempt().unwrap();
             assert_eq!(attempt.agent, agent(number), "only who was told accepts");

@@ -39,9 +39,32 @@ impl Toolbox {
         key: WorkerKey,
         seen: Epoch,
     ) -> Result<Task, Error> {
+        self.accept_attempt(id, agent, key, seen, None).await
+    }
+
+    /// The same, as the task was seen: a request that comes late begins no attempt that was given since.
+    pub async fn accept_seen(
+        &self,
+        task: &Task,
+        agent: &AgentName,
+        key: WorkerKey,
+        seen: Epoch,
+    ) -> Result<Task, Error> {
+        self.accept_attempt(&task.id, agent, key, seen, Some(task.attempts.len() as u64)).await
+    }
+
+    async fn accept_attempt(
+        &self,
+        id: &ItemName,
+        agent: &AgentName,
+        key: WorkerKey,
+        seen: Epoch,
+        attempts: Option<u64>,
+    ) -> Result<Task, Error> {
         self.coordinator.view(&self.election).await?;
         let seen = seen.max(self.heard());
-        self.order(id, Order::Accept(Accept { agent: agent.clone(), key_hash: key.0.hash(), seen })).await
+        let accept = Accept { agent: agent.clone(), key_hash: key.0.hash(), seen, attempts };
+        self.order(id, Order::Accept(accept)).await
     }
 
     /// Says how far a task is. A refusal says that it was taken back: the work on it must stop.

@@ -16,9 +16,9 @@ use crate::error::Error;
 use crate::local::{First, Pace, Seen, Step};
 use crate::there::insist;
 
-/// How many tasks are sent at once, and how many bytes of text they have at most together.
+/// How many tasks are sent at once, and how many bytes they have at most together, as JSON: a server takes 256 KiB.
 const PART: usize = 100;
-const PART_BYTES: usize = 96 * 1024;
+const PART_BYTES: usize = 128 * 1024;
 
 /// What is to be written, and what is answered once it is.
 pub(super) type Decided<T> = (Option<(Item, Clock)>, T);
@@ -218,12 +218,7 @@ impl Toolbox {
         let mut added = Vec::with_capacity(tasks.len());
         let mut rest = tasks;
         while !rest.is_empty() {
-            let mut bytes = 0;
-            let fits = rest.iter().take(PART).take_while(|task| {
-                bytes += task.body.len() + task.title.len() + 256;
-                bytes <= PART_BYTES
-            });
-            let (part, later) = rest.split_at(fits.count().max(1));
+            let (part, later) = rest.split_at(fitting(rest));
             rest = later;
             let add = AddTasks { mandate, by: by.cloned(), tasks: part.to_vec() };
             match self.carry_out(&Command::Add(add)).await? {
@@ -277,7 +272,13 @@ impl Toolbox {
         reason: &str,
         attempts: Option<u64>,
     ) -> Result<Task, Error> {
-        self.order(id, Order::Retry(Withdraw { mandate, reason: reason.to_string(), attempts })).await
+        let reason = reason.to_string();
+        self.order(id, Order::Retry(Withdraw { mandate, reason, attempts, orders: None })).await
+    }
+
+    /// Queues a task anew, as it was seen: a request that was overtaken by another order changes nothing.
+    pub async fn retry_seen(&self, task: &Task, mandate: Mandate, reason: &str) -> Result<Task, Error> {
+        self.order(&task.id, Order::Retry(seen(task, mandate, reason))).await
     }
 
     /// Cancels a task. With a number, only if there have been so many attempts.
@@ -288,7 +289,13 @@ impl Toolbox {
         reason: &str,
         attempts: Option<u64>,
     ) -> Result<Task, Error> {
-        self.order(id, Order::Cancel(Withdraw { mandate, reason: reason.to_string(), attempts })).await
+        let reason = reason.to_string();
+        self.order(id, Order::Cancel(Withdraw { mandate, reason, attempts, orders: None })).await
+    }
+
+    /// Cancels a task, as it was seen: a request that was overtaken by another order changes nothing.
+    pub async fn cancel_seen(&self, task: &Task, mandate: Mandate, reason: &str) -> Result<Task, Error> {
+        self.order(&task.id, Order::Cancel(seen(task, mandate, reason))).await
     }
 
     /// Proposes something.
@@ -339,6 +346,21 @@ impl Toolbox {
     }
 }
 
+/// How many of these are sent at once: one at least.
+fn fitting(tasks: &[NewTask]) -> usize {
+    let mut bytes = 0;
+    let fits = tasks.iter().take(PART).take_while(|task| {
+        bytes += serde_json::to_vec(task).map_or(PART_BYTES, |json| json.len());
+        bytes <= PART_BYTES
+    });
+    fits.count().max(1)
+}
+
+fn seen(task: &Task, mandate: Mandate, reason: &str) -> Withdraw {
+    let (attempts, orders) = (Some(task.attempts.len() as u64), Some(task.orders));
+    Withdraw { mandate, reason: reason.to_string(), attempts, orders }
+}
+
 fn task_of(found: Option<&Item>) -> Option<&Task> {
     match found {
         Some(Item::Task(task)) => Some(task),
@@ -358,4 +380,29 @@ fn answered<T: Clone>(
 ) -> Result<Decided<Item>, Refusal> {
     let Some(shown) = next.as_ref().or(found).cloned() else { unreachable!("what is not written is there") };
     Ok((next.map(|next| (of(next), Clock::Keep)), of(shown)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys, needs and letters that JSON writes as six take room, too.
+    #[test]
+    fn what_is_sent_at_once_is_no_more_than_a_server_takes() {
+        let needs: BTreeSet<String> = (0..64).map(|n| format!("{n}{}", "c".repeat(60))).collect();
+        let plain = NewTask { title: "t".into(), size: 1, ..NewTask::default() };
+        let long = NewTask { key: Some("\u{1}".repeat(1_024)), needs, ..plain.clone() };
+        let longest = NewTask { body: "\u{1}".repeat(16 * 1_024), ..long.clone() };
+        for task in [plain.clone(), long, longest] {
+            let tasks = vec![task; 500];
+            let fits = fitting(&tasks);
+            let json = serde_json::to_vec(&tasks[..fits]).unwrap();
+            assert!(
+                (1..=PART).contains(&fits) && json.len() < 200 * 1_024,
+                "{fits} with {} bytes",
+                json.len()
+            );
+        }
+        assert_eq!(fitting(&vec![plain; 500]), PART);
+    }
 }

@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::input::open_plain;
 use crate::output::{Failure, Output, clean_lines};
 
 /// How often an agent is looked at.
@@ -77,7 +78,7 @@ impl Lookout {
     fn read(&mut self, file: &Path) {
         let mut text = String::new();
         let most = MAX_DESCRIPTION_BYTES as u64 + 1;
-        let read = std::fs::File::open(file).and_then(|file| file.take(most).read_to_string(&mut text));
+        let read = open_plain(file).and_then(|file| file.take(most).read_to_string(&mut text));
         match read {
             Ok(_) if text.trim().is_empty() => {}
             Ok(_) => match Description::parse(&text) {

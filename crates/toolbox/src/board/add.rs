@@ -32,6 +32,7 @@ pub struct AddTasks {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<AgentName>,
     /// The tasks. Each is added by itself: if one is refused, others may stand all the same.
+    #[serde(deserialize_with = "baton_election::objects")]
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = MAX_ADDED)))]
     pub tasks: Vec<NewTask>,
 }
@@ -179,6 +180,7 @@ pub fn add(
             size: new.size,
             state: State::Queued,
             fence,
+            orders: 0,
             by,
             added: sight.wall,
             progress: Progress::default(),

@@ -184,6 +184,9 @@ pub struct Task {
     pub state: State,
     /// The highest epoch in which a leader wrote it. No leader of a lower one ever writes it again.
     pub fence: Epoch,
+    /// How many orders of leaders have changed it.
+    #[serde(default)]
+    pub orders: u64,
     /// Who put it there.
     pub by: AgentName,
     /// When, for people.

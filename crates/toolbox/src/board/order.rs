@@ -63,6 +63,9 @@ pub struct Withdraw {
     /// How many attempts there were when this was decided: a request that comes late changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u64>,
+    /// How many orders of leaders had changed the task when this was decided: one that was overtaken by another order changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orders: Option<u64>,
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = MAX_NOTE_BYTES)))]
@@ -81,6 +84,9 @@ pub struct Accept {
     /// The highest epoch of this election that the worker has heard of: an instruction of an older one is refused.
     #[serde(default)]
     pub seen: Epoch,
+    /// How many attempts there were when this was decided: one that comes late begins none that was given since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
 }
 
 /// How far a task is.
@@ -146,6 +152,10 @@ impl Order {
 
 /// Carries out an order. None if it was carried out before.
 pub fn carry_out(task: &Task, order: &Order, sight: &Sight<'_>) -> Result<Option<Task>, Refusal> {
+    if !task.is_consistent() {
+        // Nobody here wrote it so.
+        return Err(task.odd());
+    }
     let mut next = task.clone();
     let changed = match order {
         Order::Assign(assign) => next.assign(assign, sight)?,
@@ -157,6 +167,9 @@ pub fn carry_out(task: &Task, order: &Order, sight: &Sight<'_>) -> Result<Option
         Order::Complete(complete) => next.complete(complete, sight)?,
         Order::Fail(fail) => next.fail(fail, sight)?,
     };
+    if changed && order.is_leaders() {
+        next.orders = next.orders.saturating_add(1);
+    }
     assert!(next.fence >= task.fence, "a fence went back");
     assert!(next.is_consistent(), "a task contradicts itself: {next:?}");
     Ok(changed.then_some(next))
@@ -211,13 +224,16 @@ impl Task {
     /// Whether this very instruction was given already: it made the attempt under way, or was given again on top of it.
     fn is_told(&self, assign: &Assign) -> bool {
         let there = self.attempts.len() as u64;
-        let fits = |meant: u64| meant == there || meant.checked_add(1) == Some(there);
-        self.state == State::Assigned
-            && self.attempts.last().is_some_and(|attempt| {
-                attempt.epoch == assign.mandate.token
-                    && assign.to.as_ref().is_none_or(|to| *to == attempt.agent)
-            })
-            && assign.attempts.is_none_or(fits)
+        let made_it = |meant: u64| meant.checked_add(1) == Some(there);
+        let fits = match self.state {
+            State::Assigned => assign.attempts.is_none_or(|meant| meant == there || made_it(meant)),
+            // The worker was quicker than the answer.
+            State::Working => assign.to.is_some() && assign.attempts.is_none_or(made_it),
+            State::Queued | State::Done | State::Failed | State::Cancelled => false,
+        };
+        fits && self.attempts.last().is_some_and(|attempt| {
+            attempt.epoch == assign.mandate.token && assign.to.as_ref().is_none_or(|to| *to == attempt.agent)
+        })
     }
 
     fn tell(&mut self, agent: AgentName, epoch: Epoch, sight: &Sight<'_>) -> Result<(), Refusal> {
@@ -246,6 +262,9 @@ impl Task {
         bounds::check("reason", &withdraw.reason, MAX_NOTE_BYTES)?;
         withdraw.mandate.check_for(self.fence, sight)?;
         self.check_attempts(withdraw.attempts)?;
+        if !self.is_due(withdraw.orders, State::Queued)? {
+            return Ok(false);
+        }
         match self.state {
             // Somebody of this leadership did so already, or there is nothing to take back.
             State::Queued => return Ok(false),
@@ -266,6 +285,9 @@ impl Task {
         bounds::check("reason", &withdraw.reason, MAX_NOTE_BYTES)?;
         withdraw.mandate.check_for(self.fence, sight)?;
         self.check_attempts(withdraw.attempts)?;
+        if !self.is_due(withdraw.orders, State::Cancelled)? {
+            return Ok(false);
+        }
         match self.state {
             State::Cancelled => return Ok(false),
             State::Queued | State::Failed => {}
@@ -281,6 +303,7 @@ impl Task {
     }
 
     fn accept(&mut self, accept: &Accept, sight: &Sight<'_>) -> Result<bool, Refusal> {
+        self.check_attempts(accept.attempts)?;
         let standing = self.out_of_turn("do only what is assigned to you: baton task list --agent AGENT");
         let Some(attempt) = self.attempts.last_mut().filter(|attempt| attempt.outcome.is_none()) else {
             return Err(standing);
@@ -378,6 +401,17 @@ impl Task {
             format!("{} has been attempted {there} times by now", called(Kind::Task, &self.id)),
             "look at it again, and decide anew",
         ))
+    }
+
+    /// Whether an order is still to be carried out that was decided on when so many had changed the task. False if the one that came since
+    /// made it what this would.
+    fn is_due(&self, meant: Option<u64>, made: State) -> Result<bool, Refusal> {
+        match meant {
+            None => Ok(true),
+            Some(meant) if meant == self.orders => Ok(true),
+            Some(meant) if meant.checked_add(1) == Some(self.orders) && self.state == made => Ok(false),
+            Some(_) => Err(self.out_of_turn("a later order was first: look at it again, and decide anew")),
+        }
     }
 
     fn end(&mut self, outcome: Outcome, note: &str, sight: &Sight<'_>) {

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::custody::RunFolder;
+use crate::input::object_of;
 use crate::output::Failure;
 use crate::state::{StateFolder, write_private};
 
@@ -75,27 +76,7 @@ pub(super) fn checkpoint_of(
     bytes: &[u8],
     state: &StateFolder,
 ) -> Result<(CheckpointContent, Vec<PathBuf>), Failure> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Shaped {
-        #[serde(default)]
-        summary: String,
-        #[serde(default)]
-        state: Value,
-        #[serde(default)]
-        covers: Vec<PathBuf>,
-    }
-    let text = String::from_utf8_lossy(bytes);
-    let (summary, value, places) = match serde_json::from_str::<Shaped>(&text) {
-        Ok(shaped) => (shaped.summary, shaped.state, shaped.covers),
-        Err(_) => match serde_json::from_str::<Value>(&text) {
-            Ok(value) => (String::new(), value, Vec::new()),
-            Err(_) => {
-                let first = text.lines().next().unwrap_or_default().to_string();
-                (first, Value::String(text.into_owned()), Vec::new())
-            }
-        },
-    };
+    let Shaped { summary, state: value, covers: places } = shape_of(&String::from_utf8_lossy(bytes));
     let summary = shortened(&summary);
     let inline = value.to_string();
     if inline.len() <= MAX_CHECKPOINT_BYTES {
@@ -110,6 +91,30 @@ pub(super) fn checkpoint_of(
     Ok((CheckpointContent { summary, state, reference: Some(reference), covers: None }, places))
 }
 
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shaped {
+    #[serde(default)]
+    summary: String,
+    #[serde(default)]
+    state: Value,
+    #[serde(default)]
+    covers: Vec<PathBuf>,
+}
+
+fn shape_of(text: &str) -> Shaped {
+    if let Ok(shaped) = object_of::<Shaped>(text) {
+        return shaped;
+    }
+    match serde_json::from_str(text) {
+        Ok(state) => Shaped { summary: String::new(), state, covers: Vec::new() },
+        Err(_) => {
+            let first = text.lines().next().unwrap_or_default().to_string();
+            Shaped { summary: first, state: Value::String(text.to_string()), covers: Vec::new() }
+        }
+    }
+}
+
 fn shortened(summary: &str) -> String {
     let end = summary
         .char_indices()
@@ -117,4 +122,26 @@ fn shortened(summary: &str) -> String {
         .take_while(|end| *end <= MAX_TEXT_BYTES)
         .last();
     summary[..end.unwrap_or(0)].to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What CMD writes is left as it is, unless it has the shape that is asked for.
+    #[test]
+    fn any_other_json_is_the_state() {
+        let shaped = shape_of(r#"{"summary": "s", "state": {"n": 1}, "covers": ["src"]}"#);
+        assert_eq!((shaped.summary.as_str(), &shaped.state), ("s", &json!({"n": 1})));
+        assert_eq!(shaped.covers, [PathBuf::from("src")]);
+        for text in
+            [r#"["done", "to do"]"#, r#"["s", {"n": 1}, ["src"]]"#, "[]", "7", r#"{"n": 1}"#, "{\"n\": 1}\n"]
+        {
+            let state: Value = serde_json::from_str(text).unwrap();
+            let expected = Shaped { summary: String::new(), state, covers: Vec::new() };
+            assert_eq!(shape_of(text), expected, "{text}");
+        }
+        let plain = shape_of("first line\nsecond");
+        assert_eq!((plain.summary.as_str(), plain.state), ("first line", json!("first line\nsecond")));
+    }
 }

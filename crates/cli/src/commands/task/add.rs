@@ -12,7 +12,7 @@ use serde_json::json;
 use super::mandate;
 use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
-use crate::input::text_of;
+use crate::input::{object_of, text_of};
 use crate::output::{Failure, Outcome};
 
 /// The most that is read from a file of tasks.
@@ -141,7 +141,7 @@ fn tasks_of(from: &str) -> Result<Vec<NewTask>, Failure> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let parse = |(number, line): (usize, &str)| {
         let hint = "write {\"id\": \"parser\", \"title\": \"Rewrite the parser\"}";
-        let task: NewTask = serde_json::from_str(line)
+        let task: NewTask = object_of(line)
             .map_err(|error| Failure::usage(format!("line {} is no task: {error}", number + 1), hint))?;
         task.id().map_err(|refusal| Failure::usage(format!("line {}: {refusal}", number + 1), hint))?;
         Ok(task)

@@ -181,11 +181,11 @@ impl Withdraw {
         let mandate = mandate(&context, &self.election, &self.who)?;
         let tools = context.coordinator.toolbox(&self.election);
         let done = async {
-            // A request that comes late must not take away what was begun since.
-            let attempts = Some(tools.task(&self.task).await?.attempts.len() as u64);
+            // A request that comes late must not undo what was said or begun since.
+            let task = tools.task(&self.task).await?;
             match doing {
-                Doing::Retry => tools.retry(&self.task, mandate, &self.reason, attempts).await,
-                Doing::Cancel => tools.cancel(&self.task, mandate, &self.reason, attempts).await,
+                Doing::Retry => tools.retry_seen(&task, mandate, &self.reason).await,
+                Doing::Cancel => tools.cancel_seen(&task, mandate, &self.reason).await,
             }
         };
         let done: Result<Task, baton::Error> = done.await;

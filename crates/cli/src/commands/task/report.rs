@@ -120,7 +120,7 @@ impl Accept {
         // An answer that was lost is asked for again with the same key; another attempt gets another.
         let place = context.state.worker_place(election, &agent, task, found.attempts.len());
         let key = place.reserve(&Kept::by_hand(WorkerKey::mint().map_err(fail)?))?.key;
-        let accepted = tools.accept(task, &agent, key, Epoch(0)).await;
+        let accepted = tools.accept_seen(&found, &agent, key, Epoch(0)).await;
         if matches!(accepted, Err(Error::Refused(_))) {
             place.drop_key(&key);
         }

@@ -20,6 +20,7 @@ use crate::commands::run::signals::Signals;
 use crate::context::{Context, Global, Who};
 use crate::custody::{self, Duty, GivesBack, RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
+use crate::input::open_plain;
 use crate::output::{Failure, Outcome};
 use crate::state::write_private;
 use crate::worker_keys::{Kept, Place};
@@ -32,6 +33,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const BEAT: Duration = Duration::from_secs(1);
 /// How far ahead CMD's end is put at each beat: long enough for any pause of this process that is not its end.
 const AHEAD: Span = Span::secs(24 * 3_600);
+/// How long a result is for which there is always room, about.
+const FEW_BYTES: usize = 200;
 /// Between SIGTERM and SIGKILL.
 const GRACE: Span = Span::secs(5);
 
@@ -70,6 +73,8 @@ enum Next {
     Passed,
     /// It was not accepted, and why: the instruction is of an older epoch, or somebody was first.
     Refused(String),
+    /// The store did not answer: whether it was accepted is seen at the next look.
+    Unheard,
     /// This command is to end.
     End,
 }
@@ -93,8 +98,11 @@ impl Work {
         // Why tasks that were found the last time were not accepted: that is told once.
         let mut refused: BTreeMap<ItemName, String> = BTreeMap::new();
         loop {
-            let mut found = self.found(&tools, &agent, State::Working).await?;
-            found.extend(self.found(&tools, &agent, State::Assigned).await?);
+            let working = self.found(&tools, &agent, State::Working).await?;
+            let assigned = self.found(&tools, &agent, State::Assigned).await?;
+            // Who was not heard has not said that nothing is assigned.
+            let mut heard = working.is_some() && assigned.is_some();
+            let found: Vec<Task> = working.into_iter().chain(assigned).flatten().collect();
             refused.retain(|id, _| found.iter().any(|task| task.id == *id));
             let mut did_any = false;
             for task in found {
@@ -111,6 +119,7 @@ impl Work {
                     self.tell(&context, &task, "not-accepted", why);
                 }
                 did_any |= matches!(next, Next::Did);
+                heard &= !matches!(next, Next::Unheard);
                 if matches!(next, Next::End) || self.once && did_any {
                     return Ok(Exit::Done);
                 }
@@ -118,7 +127,7 @@ impl Work {
             if did_any {
                 continue;
             }
-            if self.drain {
+            if self.drain && heard {
                 return Ok(Exit::Done);
             }
             tokio::select! {
@@ -128,15 +137,20 @@ impl Work {
         }
     }
 
-    /// Tasks of this agent that are in this state; none if the store cannot be reached.
-    async fn found(&self, tools: &Toolbox, agent: &AgentName, state: State) -> Result<Vec<Task>, Failure> {
+    /// Tasks of this agent that are in this state; none, not even an empty list, if the store cannot be reached.
+    async fn found(
+        &self,
+        tools: &Toolbox,
+        agent: &AgentName,
+        state: State,
+    ) -> Result<Option<Vec<Task>>, Failure> {
         let query = Query { state: Some(state), agent: Some(agent.clone()), limit: AT_ONCE, after: None };
         match tools.page(Kind::Task, &query).await {
             Ok(page) => {
                 let task = |item| if let Item::Task(task) = item { Some(task) } else { None };
-                Ok(page.items.into_iter().filter_map(task).collect())
+                Ok(Some(page.items.into_iter().filter_map(task).collect()))
             }
-            Err(Error::Store(error)) if error.is_passing() => Ok(Vec::new()),
+            Err(Error::Store(error)) if error.is_passing() => Ok(None),
             Err(error) => Err(Failure::from_error(&error, Speaker::Guard)),
         }
     }
@@ -176,8 +190,10 @@ impl Work {
         let place = context.state.worker_place(&self.election, &agent, &task.id, task.attempts.len());
         let Some(_lock) = place.lock()? else { return Ok(Next::Passed) };
         let key = place.reserve(&Kept::working(WorkerKey::mint().map_err(fail)?, None))?.key;
-        let task = match tools.accept(&task.id, &agent, key, Epoch(0)).await {
+        let task = match tools.accept_seen(task, &agent, key, Epoch(0)).await {
             Ok(task) => task,
+            // The key stays, and is shown again.
+            Err(Error::Store(error)) if error.is_passing() => return Ok(Next::Unheard),
             Err(Error::Refused(refusal)) => {
                 place.drop_key(&key);
                 return Ok(Next::Refused(refusal.to_string()));
@@ -204,7 +220,15 @@ impl Work {
         let told = match ended {
             Ended::Code(0) => {
                 let result = read_bounded(&folder.file("result"), MAX_BODY_BYTES);
-                self.insist(signals, async || tools.complete(&task.id, key, &result).await).await
+                let told = self.insist(signals, async || tools.complete(&task.id, key, &result).await).await;
+                match told {
+                    // That it is done must be known, or it is done again.
+                    Err(Error::Refused(refusal)) if !takes_back(&refusal) => {
+                        let result = shortened(&result);
+                        self.insist(signals, async || tools.complete(&task.id, key, &result).await).await
+                    }
+                    told => told,
+                }
             }
             Ended::Code(code) => {
                 let reason = format!("CMD ended with {code}");
@@ -348,7 +372,9 @@ async fn watch_over(ward: &mut Ward, desk: &mut Desk<'_>, signals: &mut Signals)
             }
             _ = beats.tick(), if ends.is_none() => {
                 let _ = ward.deadline(boot_time(boot::now() + AHEAD));
-                if let Err(Error::Refused(refusal)) = desk.beat().await {
+                if let Err(Error::Refused(refusal)) = desk.beat().await
+                    && takes_back(&refusal)
+                {
                     ends = Some(Ended::TakenBack(refusal.to_string()));
                     let _ = ward.stop();
                 }
@@ -416,15 +442,51 @@ impl Desk<'_> {
     }
 }
 
+/// Whether a refused report says that the task is no longer this worker's, and not only that there is no room for so many words.
+fn takes_back(refusal: &Refusal) -> bool {
+    !matches!(refusal, Refusal::Exhausted { .. })
+}
+
+/// The beginning of a text, for where there is no room for all of it.
+fn shortened(text: &str) -> String {
+    let end = text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= FEW_BYTES).last();
+    match &text[..end.unwrap_or(0)] {
+        all if all.len() == text.len() => all.to_string(),
+        begun => format!("{begun}…"),
+    }
+}
+
 /// What a file has, as text, up to so many bytes.
 fn read_bounded(path: &Path, most: usize) -> String {
     use std::io::Read;
     let mut bytes = Vec::new();
-    let _ = std::fs::File::open(path).and_then(|file| file.take(most as u64).read_to_end(&mut bytes));
+    let _ = open_plain(path).and_then(|file| file.take(most as u64).read_to_end(&mut bytes));
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
     // What stands for a byte that is no text is longer than it.
     while text.len() > most {
         text.pop();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A board that is full must cost nobody its task: the work would be done again.
+    #[test]
+    fn a_lack_of_room_takes_no_task_back() {
+        assert!(!takes_back(&Refusal::Exhausted { why: "full".to_string(), retry_in: None }));
+        assert!(takes_back(&Refusal::out_of_turn("it is queued", "stop")));
+        assert!(takes_back(&Refusal::WrongKey { why: String::new() }));
+        assert!(takes_back(&Kind::Task.no_such(&"t".parse().unwrap())));
+    }
+
+    #[test]
+    fn a_result_without_room_is_cut_between_two_letters() {
+        assert_eq!((shortened(""), shortened("short")), (String::new(), "short".to_string()));
+        let cut = shortened(&"é".repeat(1_000));
+        assert!(cut.ends_with("é…") && cut.len() <= FEW_BYTES + "…".len(), "{cut}");
+        assert_eq!(shortened(&"x".repeat(FEW_BYTES)).len(), FEW_BYTES);
+    }
 }
