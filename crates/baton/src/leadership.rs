@@ -165,6 +165,10 @@ impl Leadership {
     pub async fn checkpoint(&self, content: &CheckpointContent) -> Result<Answer, Error> {
         let answer =
             self.coordinator.checkpoint(&self.election, self.token(), self.credential, content).await?;
+        if self.shared.region.is_some() {
+            // It restarted no clock: the next renewal would count the time before it as idle.
+            self.progress();
+        }
         if let Answer::Checkpointed { awaiting_approval: true, .. } = answer {
             self.shared.seat.awaits(true);
             self.shared.nudge.notify_one();

@@ -9,7 +9,7 @@ mod world;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use baton_election::command::{Acquire, Renew};
+use baton_election::command::{Acknowledge, Acquire, Renew, WriteCheckpoint};
 use baton_election::document::Cause;
 use baton_election::region::{MAX_DEPTH, Proof};
 use baton_election::time::Span;
@@ -114,6 +114,8 @@ fn a_renewal_shows_the_region_and_ends_with_it() {
     // Another region is not the one that it leads from, even if it leads it.
     let other = Renew { region: Some(world.proof("fleet/us", "b")), ..bare.clone() };
     assert!(refusal(world.ask("fleet", &Command::Renew(other))).contains("from `fleet/eu`"));
+    world.wait(Span::secs(4));
+    world.renew("b", "fleet/us");
     world.depose("fleet/eu");
     let stale = Command::Renew(shown(&world));
     let ended = world.ask("fleet", &stale).unwrap();
@@ -124,16 +126,41 @@ fn a_renewal_shows_the_region_and_ends_with_it() {
     );
     let fleet = world.document("fleet");
     assert_eq!((fleet.epoch, fleet.leader.is_none(), fleet.passed_over.clone()), (Epoch(2), true, None));
-    // The token is refused at once; another region's leader waits for the lease.
+    // The token is refused at once; another region's leader waits for the rest of the lease, and no longer.
     let waits = refusal(world.lead_from("b", "fleet/us"));
     assert!(waits.starts_with("held: the leadership of a was ended (region)"), "{waits}");
     world.wait(Span::secs(5));
-    world.renew("b", "fleet/us");
-    world.wait(Span::secs(5));
+    let waits = refusal(world.lead_from("b", "fleet/us"));
+    assert!(waits.starts_with("held"), "{waits}");
+    world.wait(Span::secs(1));
     assert!(matches!(
         world.lead_from("b", "fleet/us"),
         Ok(Answer::Granted { epoch: Epoch(3), cause: Cause::Region, .. })
     ));
+}
+
+/// Whatever a leader writes, only what shows its region lengthens its lease.
+#[test]
+fn a_checkpoint_lengthens_no_lease_under_a_region() {
+    let mut world = led();
+    world.grant_fleet("a").unwrap();
+    let credential = world.credential("a", "fleet");
+    let write = |seq| {
+        let (summary, state) = (format!("part {seq}"), "null".to_string());
+        let (reference, covers) = (None, None);
+        WriteCheckpoint { epoch: Epoch(1), credential, seq, summary, state, reference, covers }
+    };
+    world.depose("fleet/eu");
+    world.wait(Span::secs(6));
+    world.ask("fleet", &Command::Checkpoint(write(1))).unwrap();
+    let hash = world.document("fleet").checkpoint.unwrap().hash;
+    let acknowledge = Acknowledge { epoch: Epoch(1), credential, hash };
+    world.ask("fleet", &Command::Acknowledge(acknowledge)).unwrap();
+    world.renew("b", "fleet/us");
+    world.wait(Span::secs(4));
+    assert!(refusal(world.ask("fleet", &Command::Checkpoint(write(2)))).contains("the lease ran out"));
+    let next = world.lead_from("b", "fleet/us");
+    assert!(matches!(next, Ok(Answer::Granted { epoch: Epoch(2), cause: Cause::Failover, .. })), "{next:?}");
 }
 
 #[test]

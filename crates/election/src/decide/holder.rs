@@ -34,15 +34,16 @@ pub(super) fn renew(
             running(document, leader, renew.epoch, evidence)?;
             let region = region_of(document, leader, renew)?;
             let mut next = document.clone();
-            count(&mut next, evidence, renew.progress, renew.spent_tokens);
             let region = match region {
                 Under::Leads(region) => region,
+                // The clock goes on: who follows waits for the rest of the lease, and no longer.
                 Under::Lost(why) => {
                     let (cause, reason) = (Cause::Region, format!("it lost its region: {why}"));
                     let _ = moves::end(&mut next, cause, &reason, false, evidence);
                     return Ok(Decision { next: Some(next), answer: Answer::Ended { cause, reason } });
                 }
             };
+            count(&mut next, evidence, renew.progress, renew.spent_tokens);
             if let Some(leader) = &mut next.leader {
                 leader.region = region;
             }
@@ -126,6 +127,15 @@ fn count(next: &mut Document, evidence: &Evidence<'_>, progress: bool, spent_tok
         if next.approval.used >= approval_ttl {
             next.state = State::AwaitingApproval;
         }
+    }
+}
+
+/// What the leader writes is a sign of life and of progress. It lengthens no lease under a region, which only a renewal shows: the next one
+/// counts the time.
+fn wrote(next: &mut Document, evidence: &Evidence<'_>) {
+    match &mut next.leader {
+        Some(leader) if leader.region.is_some() => leader.idle = Span::ZERO,
+        Some(_) | None => count(next, evidence, true, None),
     }
 }
 
@@ -313,7 +323,7 @@ pub(super) fn checkpoint(
         acknowledged_by: None,
     }));
     if leads {
-        count(&mut next, evidence, true, None);
+        wrote(&mut next, evidence);
         if let Some(leader) = next.leader.as_mut().filter(|leader| leader.phase == Phase::Synchronising) {
             // What stands there is its own: nothing of a predecessor is left to be acknowledged.
             leader.phase = Phase::Serving;
@@ -406,8 +416,8 @@ pub(super) fn acknowledge(
         return Ok(Decision { next: None, answer });
     }
     let mut next = document.clone();
-    count(&mut next, evidence, true, None);
-    let since_grant = next.leader.as_ref().map(|leader| leader.held);
+    wrote(&mut next, evidence);
+    let since_grant = leader.held.plus(evidence.age);
     if let Some(checkpoint) = &mut next.checkpoint {
         Arc::make_mut(checkpoint).acknowledged_by = Some(leader.agent.clone());
     }
@@ -415,7 +425,7 @@ pub(super) fn acknowledge(
     if document.is_unread_by(leader)
         && let Some(last) = grants_entry(&mut next)
     {
-        last.phases.synchronisation = since_grant;
+        last.phases.synchronisation = Some(since_grant);
     }
     if let Some(leader) = next.leader.as_mut().filter(|leader| leader.phase == Phase::Synchronising) {
         leader.phase = Phase::Serving;
