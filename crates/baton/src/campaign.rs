@@ -329,8 +329,8 @@ impl Line<'_> {
             // Asking tells whose word is waited for.
             return Ok(Next::Ask(None));
         }
-        if !compares && self.coordinator.store().decider().is_some() {
-            // To ask there is to wait in line.
+        if !compares && self.coordinator.store().decider().is_some() && self.campaign.bid.region.is_none() {
+            // To ask there is to wait in line; who shows a region does not wait there, and would only be refused.
             return Ok(Next::Ask(None));
         }
         let remaining = document.lease_remaining(seen.age);

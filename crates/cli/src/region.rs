@@ -165,16 +165,10 @@ pub(crate) async fn named_or_around(
     region::check_name(election, name)
         .map_err(|refusal| Failure::from_error(&refusal.into(), Speaker::Candidate))?;
     let held = context.lease(name, who)?;
-    let url = variable("BATON_STORE").filter(|_| held.kept.is_none());
-    Ok(Some(of_lease(context, url.as_deref(), name, &held).await?))
+    Ok(Some(of_lease(context, name, &held).await?))
 }
 
-async fn of_lease(
-    context: &Context,
-    url: Option<&str>,
-    region: &ElectionName,
-    held: &Held,
-) -> Result<Region, Failure> {
+async fn of_lease(context: &Context, region: &ElectionName, held: &Held) -> Result<Region, Failure> {
     let (deadline, ttl) = match &held.kept {
         Some(kept) => {
             let ttl = Span::millis(kept.ttl_ms);
@@ -190,7 +184,9 @@ async fn of_lease(
         }
     };
     let (_, terms) = watch::channel(Terms { token: held.epoch, deadline });
-    let coordinator = in_store(context, url).await?;
+    // A lease of the run around is in the store of that, whichever this command names.
+    let url = variable("BATON_STORE").filter(|_| held.kept.is_none());
+    let coordinator = in_store(context, url.as_deref()).await?;
     Ok(Region::led(&coordinator, region, held.credential, ttl, terms))
 }
 
@@ -205,7 +201,7 @@ pub(crate) async fn of_held(
             let Some(name) = &kept.region else { return Ok(None) };
             let who = Who { agent: Some(held.agent.to_string()) };
             let of_region = context.lease(name, &who)?;
-            Ok(Some(of_lease(context, None, name, &of_region).await?))
+            Ok(Some(of_lease(context, name, &of_region).await?))
         }
         // Under a `baton run`, whose lease this is.
         None => {

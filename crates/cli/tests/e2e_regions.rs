@@ -177,6 +177,29 @@ fn regions_may_be_in_another_store_than_the_fleet() {
     assert_eq!(above.status("fleet")["state"], "vacant");
 }
 
+/// Whichever store a command names, the region is looked at where it is led.
+#[test]
+fn a_lease_under_a_region_of_another_store_is_renewed() {
+    let (world, above) = (World::folder(), World::folder());
+    above.ok(&["init"]);
+    above.ok(&["policy", "fleet", "--regions", "yes"]);
+    let inner = r#""$BATON_BIN" acquire fleet --as a --ttl 10m --store "$ABOVE"
+        "$BATON_BIN" renew fleet --as a --store "$ABOVE" > renewed 2>&1; touch asked; exec sleep 600"#;
+    let mut all = world
+        .command(&["run", "fleet/eu", "--as", "a", "--ttl", "1m", "--", "sh", "-c", inner])
+        .env("BATON_BIN", env!("CARGO_BIN_EXE_baton"))
+        .env("ABOVE", above.url())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("it was asked", || world.file("asked").exists());
+    let renewed = std::fs::read_to_string(world.file("renewed")).unwrap();
+    assert!(renewed.starts_with("a leads fleet with token 1"), "{renewed}");
+    processes::signal(all.id(), Signal::TERM);
+    exit_code(&mut all);
+}
+
 #[test]
 fn an_agent_without_a_process_leads_by_the_lease_of_its_region() {
     let world = World::new();
@@ -206,6 +229,8 @@ fn an_agent_without_a_process_leads_by_the_lease_of_its_region() {
     assert!(left < 600_000, "no longer than the region's: {left}");
     assert_eq!(world.json(&["renew", "fleet", "--as", "a"])["token"], 1);
     assert_eq!(world.status("fleet")["leader"]["region"]["election"], "fleet/eu");
+    let top = world.ok(&["top", "--once"]).stdout;
+    assert!(top.contains("a from fleet/eu"), "{top}");
     world.ok(&["release", "fleet/eu", "--as", "a"]);
     let lost = world.call(&["renew", "fleet", "--as", "a"]).expect(4);
     assert!(lost.stderr.contains("fleet/eu"), "{}", lost.stderr);

@@ -104,4 +104,7 @@ async fn a_renewal_by_a_lost_region_ends_the_leadership_and_another_region_takes
     assert_eq!(next, Epoch(3));
     let leader = engine.view(&name("fleet")).await.unwrap().document.unwrap().leader.unwrap();
     assert_eq!(leader.region.unwrap().election, name("fleet/us"));
+    let leads = engine.leader(&name("fleet")).await.unwrap().unwrap();
+    assert_eq!(leads.region.unwrap().election, name("fleet/us"));
+    assert_eq!(engine.leader(&name("fleet/us")).await.unwrap().unwrap().region, None);
 }

@@ -36,6 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use baton::{Coordinator, Memory};
 use baton_election::command::{Acquire, Renew};
+use baton_election::region::Region;
 use baton_election::time::{Moment, Span};
 use baton_election::{
     AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
@@ -91,6 +92,8 @@ pub struct Leads {
     pub epoch: Epoch,
     /// Where it is reached, if it said so.
     pub contact: Option<String>,
+    /// The region from which it leads, if it leads from one.
+    pub region: Option<Region>,
     /// How long its lease lasts at least.
     pub remaining: Span,
 }
@@ -238,7 +241,9 @@ impl Engine {
             let (agent, contact, running) =
                 known.packed.leader().filter(|(.., running)| age < running.ttl)?;
             let (agent, contact) = (AgentName::new(agent).ok()?, contact.map(ToString::to_string));
-            Some(Leads { agent, epoch: running.epoch, contact, remaining: running.ttl.minus(age) })
+            // A lease under a region does not lie open.
+            let (epoch, remaining) = (running.epoch, running.ttl.minus(age));
+            Some(Leads { agent, epoch, contact, region: None, remaining })
         });
         if let Seen::Known(Some(leads)) = seen {
             return Ok(Some(leads));
@@ -249,6 +254,7 @@ impl Engine {
             agent: leader.agent.clone(),
             epoch: leader.epoch,
             contact: leader.contact.as_deref().map(ToString::to_string),
+            region: leader.region.as_deref().cloned(),
             remaining: leader.lease().minus(age),
         }))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_election::audit::Book;
 use baton_election::command::Acquire;
-use baton_election::region::Proof;
+use baton_election::region::{Proof, Region};
 use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
@@ -326,8 +326,8 @@ impl Service {
     /// For load balancers: the status says it all.
     async fn leader(&self, election: &ElectionName) -> Result<Reply, Problem> {
         match self.engine.leader(election).await? {
-            Some(Leads { agent, epoch, contact, remaining }) => {
-                answer(&LeaderShown { agent, epoch, contact, remaining_ms: remaining.as_millis() })
+            Some(Leads { agent, epoch, contact, region, remaining }) => {
+                answer(&LeaderShown { agent, epoch, contact, region, remaining_ms: remaining.as_millis() })
             }
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
@@ -434,6 +434,9 @@ pub(super) struct LeaderShown {
     epoch: Epoch,
     /// Where it is reached, if it said so.
     contact: Option<String>,
+    /// The region from which it leads, if it leads from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region: Option<Region>,
     remaining_ms: u64,
 }
 

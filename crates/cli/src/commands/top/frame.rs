@@ -9,10 +9,12 @@ use baton::store::sessions::SessionView;
 use serde_json::Value;
 
 use super::super::{agents, show};
-use crate::output::table;
+use crate::output::{clean, table};
 
 /// How many lines stand above and below the rows.
 const AROUND: usize = 4;
+/// In which column the leader stands.
+const LEADER: usize = 2;
 /// How many characters a bar has.
 const BAR: u64 = 10;
 
@@ -71,7 +73,7 @@ impl Frame<'_> {
             (Shows::Elections, leaderless) => format!(", {leaderless} of these degraded: nobody leads"),
         };
         let mut lines = vec![format!("baton top  {}  {counted}{degraded}", self.location)];
-        lines.push(self.trouble.map_or(String::new(), |trouble| format!("not fresh: {trouble}")));
+        lines.push(self.trouble.map_or(String::new(), |trouble| format!("not fresh: {}", clean(trouble))));
         lines.extend(body.lines().map(ToString::to_string));
         if let Some(height) = height {
             lines.truncate(height.saturating_sub(1));
@@ -108,6 +110,9 @@ fn row(election: &ElectionName, view: Option<&View>) -> Vec<String> {
     let Some(document) = &view.document else { return unreadable() };
     let mut cells = show::row(view);
     let task = cells.pop().unwrap_or_default();
+    if let Some(region) = document.leader.as_ref().and_then(|leader| leader.region.as_ref()) {
+        cells[LEADER] += &format!(" from {}", region.election);
+    }
     let share = document.lease_holder().map(|holder| {
         let (left, whole) = (document.lease_remaining(view.age), holder.lease());
         bar(left.as_millis(), whole.as_millis())
@@ -244,9 +249,13 @@ mod tests {
 
             q quit  arrows move  e elections  a agents"#]]
         .assert_eq(&frame.lines(Some(7)).join("\n"));
-        frame.trouble = Some("the disk is gone");
+        // A server's own words, perhaps.
+        frame.trouble = Some("the \u{1b}[2Jdisk is gone");
         let lines = frame.lines(Some(3));
-        assert_eq!(lines[1..], ["not fresh: the disk is gone", "q quit  arrows move  e elections  a agents"]);
+        assert_eq!(
+            lines[1..],
+            ["not fresh: the \u{fffd}[2Jdisk is gone", "q quit  arrows move  e elections  a agents"]
+        );
     }
 
     #[test]
