@@ -3,24 +3,31 @@
 use std::collections::BTreeMap;
 
 use baton_election::ElectionName;
-use baton_election::time::{Moment, WallTime};
+use baton_election::time::{Moment, Span, WallTime};
 use baton_store::alerts::{Alert, AlertKind, Severity};
 
 use super::judge::Finding;
 
 /// The most that are remembered at once, and told one by one. More are counted.
 pub(super) const MOST: usize = 1_000;
+/// What is counted over a while can be wrong at one look and well at the next. It ends once it was well for so long.
+const CALM: Span = Span::secs(60);
+
+/// What is wrong, of which election.
+type Key = (Severity, AlertKind, ElectionName);
 
 /// Everything that is wrong.
 #[derive(Default)]
 pub(super) struct Board {
-    active: BTreeMap<(Severity, AlertKind, ElectionName), Active>,
+    active: BTreeMap<Key, Active>,
     /// How many more there are.
     more: u64,
 }
 
 struct Active {
     since: Moment,
+    /// When it was found last.
+    found: Moment,
     wall: WallTime,
     finding: Finding,
 }
@@ -60,16 +67,20 @@ impl Board {
                 *taken += 1;
             }
             let (since, first) = known.as_ref().map_or((now, wall), |known| (known.since, known.wall));
-            let active = Active { since, wall: first, finding };
+            let active = Active { since, found: now, wall: first, finding };
             if known.is_none() {
                 turned.push(Turned { firing: true, alert: show(&key, &active, now, runbooks) });
             }
             self.active.insert(key, active);
         }
-        let ended = before.iter();
-        turned.extend(
-            ended.map(|(key, active)| Turned { firing: false, alert: show(key, active, now, runbooks) }),
-        );
+        let calms = |(_, kind, _): &Key, active: &Active| is_counted(*kind) && now.since(active.found) < CALM;
+        for (key, active) in before {
+            if calms(&key, &active) {
+                self.active.insert(key, active);
+            } else {
+                turned.push(Turned { firing: false, alert: show(&key, &active, now, runbooks) });
+            }
+        }
         turned
     }
 
@@ -84,12 +95,12 @@ impl Board {
     }
 }
 
-fn show(
-    (severity, kind, election): &(Severity, AlertKind, ElectionName),
-    active: &Active,
-    now: Moment,
-    runbooks: &str,
-) -> Alert {
+/// Whether it is found by counting.
+fn is_counted(kind: AlertKind) -> bool {
+    matches!(kind, AlertKind::Flapping | AlertKind::HighContention | AlertKind::FrequentElections)
+}
+
+fn show((severity, kind, election): &Key, active: &Active, now: Moment, runbooks: &str) -> Alert {
     Alert {
         alert: *kind,
         severity: *severity,
@@ -134,6 +145,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_counted_ends_once_it_was_well_for_a_minute() {
+        let mut board = Board::default();
+        let crowd = || vec![found("a", AlertKind::HighContention, "c")];
+        assert_eq!(turn(&mut board, crowd(), 100), [(true, "a".to_string())]);
+        // As often above what is allowed as below it.
+        for at in (104..200).step_by(8) {
+            assert_eq!(turn(&mut board, vec![], at), []);
+            assert_eq!(turn(&mut board, crowd(), at + 4), []);
+        }
+        assert_eq!(turn(&mut board, vec![], 255), []);
+        assert_eq!(board.shown(Moment::default(), "r").len(), 1);
+        assert_eq!(turn(&mut board, vec![], 260), [(false, "a".to_string())]);
+        assert_eq!(turn(&mut board, vec![], 261), []);
+    }
+
+    #[test]
     fn alerts_come_before_warnings() {
         let mut board = Board::default();
         let all = vec![
@@ -162,7 +189,7 @@ mod tests {
     fn more_than_so_many_are_counted_and_those_that_were_there_stay() {
         let mut board = Board::default();
         let many = |from: usize, to: usize| -> Vec<(ElectionName, Finding)> {
-            (from..to).map(|number| found(&format!("e-{number}"), AlertKind::Flapping, "f")).collect()
+            (from..to).map(|number| found(&format!("e-{number}"), AlertKind::NoLeader, "n")).collect()
         };
         assert_eq!(turn(&mut board, many(0, MOST + 7), 1).len(), MOST);
         assert_eq!(board.more(), 7);

@@ -58,6 +58,8 @@ pub(super) struct Observed {
     pub(super) candidates: u64,
     /// Who follows.
     pub(super) followers: u64,
+    /// Who asked in the last minute, and may not lead by the rules.
+    pub(super) barred: u64,
     /// Changes of leader in the window of flapping, and in that of elections.
     pub(super) changes: u64,
     pub(super) elections: u64,
@@ -69,6 +71,13 @@ pub(super) struct Observed {
     pub(super) told: Option<(u64, u64)>,
     /// Who says that it leads.
     pub(super) avowals: Vec<Avowed>,
+}
+
+impl Observed {
+    /// Whether anybody would miss a leader.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.waiting + self.candidates + self.followers + self.barred > 0
+    }
 }
 
 /// That a session says that it leads.
@@ -117,12 +126,13 @@ fn finding(kind: AlertKind, what: String, hint: String) -> Option<Finding> {
 
 fn no_leader(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {
     let (since, most) = (observed.leaderless?, limits.no_leader?);
-    let Observed { waiting, candidates, followers, .. } = observed;
-    if since < most || waiting + candidates + followers == 0 {
+    let Observed { waiting, candidates, followers, barred, .. } = observed;
+    if since < most || !observed.is_wanted() {
         return None;
     }
+    let barred = if *barred > 0 { "; who asks may not lead by the rules" } else { "" };
     let what = format!(
-        "nobody has led `{election}` for {}, while {waiting} wait in line, {candidates} stand and {followers} follow",
+        "nobody has led `{election}` for {}, while {waiting} wait in line, {candidates} stand and {followers} follow{barred}",
         whole(since)
     );
     finding(AlertKind::NoLeader, what, format!("see why nobody may lead: baton status {election}"))

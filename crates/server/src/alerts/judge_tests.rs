@@ -35,6 +35,7 @@ fn nobody_leads_for_a_minute_and_somebody_wants_it() {
         Observed { waiting: 1, ..unwanted.clone() },
         Observed { candidates: 1, ..unwanted.clone() },
         Observed { followers: 1, ..unwanted.clone() },
+        Observed { barred: 1, ..unwanted.clone() },
     ] {
         assert_eq!(kinds(&wanted), [AlertKind::NoLeader], "{wanted:?}");
     }

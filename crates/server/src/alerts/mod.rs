@@ -126,7 +126,7 @@ impl Alerts {
         recall(&mut all, &mut meters.notes(), now);
         let mut leaderless = Vec::new();
         for (election, observed) in &mut all {
-            if observed.waiting + observed.candidates + observed.followers > 0 {
+            if observed.is_wanted() {
                 observed.leaderless = sessions.engine().leaderless(election);
                 leaderless.extend(observed.leaderless.map(|since| (election.clone(), since)));
             }
@@ -198,13 +198,14 @@ fn recall(all: &mut HashMap<ElectionName, Observed>, notes: &mut crate::metrics:
     for (election, note) in notes.all() {
         let (changes, elections, refused) =
             (note.changes.sum(now), note.elections.sum(now), note.refused.sum(now));
+        let barred = note.barred.sum(now);
         let took = note.took.filter(|(at, _)| now.since(*at) < QUIET).map(|(_, took)| took);
-        if changes + elections + refused == 0 && took.is_none() {
+        if changes + elections + refused + barred == 0 && took.is_none() {
             continue;
         }
         if let Some(observed) = of(all, election.clone()) {
             (observed.changes, observed.elections, observed.refused) = (changes, elections, refused);
-            observed.took = took;
+            (observed.barred, observed.took) = (barred, took);
         }
     }
 }

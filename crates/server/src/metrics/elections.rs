@@ -19,6 +19,8 @@ pub(crate) const REMEMBERED: usize = 10_000;
 pub(crate) const OTHERS: &str = "(others)";
 /// Who was quiet for so long makes room. What is told of the last change of leader is of that time too.
 pub(crate) const QUIET: Span = Span::secs(3_600);
+/// Who was barred asks again sooner than this, as long as it wants to lead.
+const BARRED: Span = Span::secs(60);
 
 /// What is remembered of one election.
 pub(crate) struct Note {
@@ -30,6 +32,8 @@ pub(crate) struct Note {
     pub(crate) changes: Recent,
     pub(crate) elections: Recent,
     pub(crate) refused: Recent,
+    /// Those of them whom the rules bar: they stand in no line.
+    pub(crate) barred: Recent,
     /// How long the last change of leader took so far, and when it was.
     pub(crate) took: Option<(Moment, Span)>,
 }
@@ -109,6 +113,7 @@ impl Notes {
                 changes: Recent::over(*changes),
                 elections: Recent::over(*elections),
                 refused: Recent::over(*refused),
+                barred: Recent::over(BARRED),
                 took: None,
             };
             self.by_name.insert(election.clone(), note);
@@ -158,12 +163,13 @@ impl Notes {
         }
     }
 
-    /// A candidate was refused.
-    pub(super) fn refused(&mut self, election: &ElectionName, now: Moment) {
+    /// A candidate was refused, perhaps since the rules bar it.
+    pub(super) fn refused(&mut self, election: &ElectionName, now: Moment, barred: bool) {
         match self.of(election, now) {
             Some(note) => {
                 note.counts.refused += 1;
                 note.refused.add(now, 1);
+                note.barred.add(now, u32::from(barred));
             }
             None => self.rest.refused += 1,
         }
@@ -220,7 +226,7 @@ mod tests {
         let many = REMEMBERED + 500;
         for number in 0..many {
             notes.transition(&name(number), at(10_000), Span::ZERO, true);
-            notes.refused(&name(number), at(10_000));
+            notes.refused(&name(number), at(10_000), false);
         }
         let (shown, rest) = notes.counts();
         assert_eq!(shown.len(), SHOWN);

@@ -315,7 +315,7 @@ impl Meters {
             let why = Unwanted::of(refusal);
             self.unwanted[why as usize].one();
             if matches!(why, Unwanted::Held | Unwanted::NotEligible) {
-                self.notes().refused(election, boot::now());
+                self.notes().refused(election, boot::now(), why == Unwanted::NotEligible);
             }
         }
         if let Refusal::Stale { .. } = refusal {

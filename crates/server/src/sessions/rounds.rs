@@ -141,15 +141,12 @@ impl Sessions {
         }
     }
 
-    /// Counts what has had its time, and forgets what nobody follows once it is old.
+    /// Counts what has had its time, and forgets what is old.
     pub(super) fn settle(&self, state: &mut State) {
         let now = boot::now();
         let rounds = state.followed.values_mut().filter_map(|followed| followed.round.as_mut());
         rounds.filter(|round| now.since(round.opened) >= TIME).for_each(|round| round.count(self));
-        state.followed.retain(|_, followed| {
-            let old = |round: &Round| now.since(round.opened) >= REMEMBERED;
-            !followed.by.is_empty() || !followed.round.as_ref().is_none_or(old)
-        });
+        state.forget_unanswered(now);
     }
 
     /// How many of those who should know of the last change of leader do.
@@ -176,6 +173,17 @@ impl Sessions {
             })
         });
         Attendance { alive, followed: followed.collect(), rounds: rounds.collect() }
+    }
+}
+
+impl State {
+    /// Who did not answer is missed for so long, whoever else follows; what nobody follows is then forgotten.
+    fn forget_unanswered(&mut self, now: Moment) {
+        self.followed.retain(|_, followed| {
+            let old = |round: &mut Round| !round.is_answered() && now.since(round.opened) >= REMEMBERED;
+            followed.round.take_if(old);
+            !followed.by.is_empty() || followed.round.as_ref().is_some_and(|round| !round.is_answered())
+        });
     }
 }
 
@@ -233,6 +241,26 @@ mod tests {
         state.unfollow(silent, &election);
         let round = state.followed.get(&election).and_then(|followed| followed.round.as_ref());
         assert_eq!(round.map(|round| (round.told, round.expected)), Some((0, 1)));
+    }
+
+    #[test]
+    fn who_falls_silent_is_missed_for_an_hour_though_others_follow() {
+        for others in [true, false] {
+            let silent = Incarnation([1; 8]);
+            let (mut state, election) = state(&[silent]);
+            if others {
+                state.followed.get_mut(&election).unwrap().by.insert(Incarnation([2; 8]));
+            }
+            state.unfollow(silent, &election);
+            let is_missed =
+                |state: &State| state.followed.get(&election).is_some_and(|it| it.round.is_some());
+            let opened = boot::now();
+            state.forget_unanswered(opened + Span::secs(3_500));
+            assert!(is_missed(&state));
+            state.forget_unanswered(opened + Span::secs(3_600));
+            assert!(!is_missed(&state));
+            assert_eq!(state.followed.contains_key(&election), others);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Each alert, caused for real, told by `/v1/alerts`, by a metric and by a webhook.
 
+use baton::{Bid, Campaign, Region};
 use baton_election::time::Span;
 use baton_server::{Rate, Thresholds};
 use baton_store::Decider;
@@ -62,6 +63,22 @@ async fn an_election_that_was_never_led_does_not_miss_a_leader() {
     place.alerts_become(&[("no-leader", "e")]).await;
 }
 
+/// Whom the rules bar stands in no line, and wants it all the same.
+#[tokio::test]
+async fn what_is_kept_for_somebody_who_does_not_come_misses_a_leader() {
+    let place = Place::open(warning_of(Thresholds { no_leader: Some(Span::secs(1)), ..QUIET })).await;
+    let first = place.lead("e", "a").await;
+    let (of, gone) = (election("e"), agent("gone"));
+    place.client.pass(&of, first.epoch, first.credential, &gone, None).await.unwrap();
+    let barred = place.try_to_lead("e", "b").await.unwrap_err();
+    assert!(barred.to_string().contains("kept for gone"), "{barred}");
+    let alerts = place.alerts_become(&[("no-leader", "e")]).await;
+    assert!(
+        alerts[0]["what"].as_str().unwrap().ends_with("who asks may not lead by the rules"),
+        "{alerts:?}"
+    );
+}
+
 #[tokio::test]
 async fn flapping_is_told_of() {
     let hook = Taker::start().await;
@@ -89,6 +106,27 @@ async fn high_contention_is_told_of() {
     }
     place.alerts_become(&[("high-contention", "e")]).await;
     is_told(&hook, "high-contention", "firing", "e").await;
+}
+
+/// Who leads a region and waits for the fleet looks, and asks when the fleet is free.
+#[tokio::test]
+async fn regions_that_wait_for_their_fleet_are_no_contention() {
+    let place = Place::open(warning_of(QUIET)).await;
+    let of_region = async |region: &str, by: &str| {
+        let bid = Bid { ttl: Some(Span::secs(60)), ..Bid::new(agent(by)) };
+        let led = place.client.campaign(&election(region), Campaign::new(bid.clone())).await.unwrap();
+        let bid = Bid { region: Some(Region::of(&led)), ..bid };
+        (led, bid)
+    };
+    let ((_eu, first), (_us, second)) = (of_region("fleet/eu", "a").await, of_region("fleet/us", "b").await);
+    let fleet = place.client.campaign(&election("fleet"), Campaign::new(first)).await.unwrap();
+    let waits = Campaign { bid: second.clone(), wait: Some(Span::secs(1)) };
+    let waited = place.client.campaign(&election("fleet"), waits).await;
+    assert!(matches!(waited, Err(baton::Error::WaitedLongEnough { .. })));
+    let refused = "baton_election_acquires_refused_total{election=\"fleet\"}";
+    assert_eq!(place.page().await.value(refused), 0.0);
+    fleet.release("").await.unwrap();
+    place.client.campaign(&election("fleet"), Campaign::new(second)).await.unwrap();
 }
 
 #[tokio::test]

@@ -35,6 +35,11 @@ async fn the_list_of_metrics_is_what_is_printed_and_rules_and_dashboards_use_no_
     let printed: BTreeSet<String> = place.page().await.metrics().into_iter().collect();
     assert!(printed.len() > 25, "{printed:?}");
     let listed = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
+    let page = place.page().await.text;
+    let causes = page.lines().filter_map(|line| line.strip_prefix("baton_transitions_total{cause=\""));
+    for cause in causes.filter_map(|rest| rest.split('"').next()) {
+        assert!(listed.contains(&format!("`{cause}`")), "{cause} is not listed");
+    }
     let rows = listed.lines().filter_map(|line| line.strip_prefix("| `")?.split(['`', '{']).next());
     let listed: BTreeSet<String> = rows.map(ToString::to_string).collect();
     assert_eq!(listed, printed);
