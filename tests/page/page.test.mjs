@@ -122,6 +122,29 @@ test("an election that nobody leads says since when, and what waits", async () =
   await close(page);
 });
 
+test("a task that is put on the board is shown without the page being reloaded", async () => {
+  fleet.baton("acquire", "busy", "--as", "someone", "--ttl", "10m");
+  fleet.baton("release", "busy", "--as", "someone");
+  fleet.baton("task", "add", "busy", "first", "--id", "first", "--as", "another");
+  const page = await opened({}, "/#/election/busy");
+  const tasks = page.getByRole("region", { name: "Tasks" });
+  await tasks.getByText("first", { exact: true }).first().waitFor();
+  fleet.baton("task", "add", "busy", "second", "--id", "second", "--as", "another");
+  await tasks.getByText("second", { exact: true }).first().waitFor();
+  await close(page);
+});
+
+test("elections that could not be read at first are read again", async () => {
+  const page = await opened();
+  let failures = 0;
+  await page.route("**/v1/overview?**", (route) => (failures++ === 0 ? route.abort() : route.continue()));
+  await page.reload();
+  await row(page, "nightly").waitFor();
+  assert.ok(failures > 1);
+  page.complaints.length = 0;
+  await close(page);
+});
+
 test("an election that there is not is said not to be", async () => {
   const page = await opened({}, "/#/election/mistyped");
   await page.getByText("There is no such election").waitFor();

@@ -161,5 +161,5 @@ export function mount(place) {
   }
 
   look();
-  return { update: () => model.rows.size && lines.length === 0 && look(), tick, poke: look };
+  return { update: () => model.rows.size && lines.length === 0 && look(), tick, poke: (what) => what !== "boards" && look() };
 }

@@ -20,7 +20,13 @@ let asked = -Infinity;
 export async function look(now = false) {
   if (!now && performance.now() - asked < ASK_EVERY) return;
   asked = performance.now();
-  const answer = await getIfThere("/v1/alerts").catch(() => null);
+  let answer;
+  try {
+    answer = await getIfThere("/v1/alerts");
+  } catch {
+    // What was wrong a moment ago is not well because nobody answers.
+    return;
+  }
   told = Array.isArray(answer) ? answer : answer?.alerts ?? null;
   model.changed();
 }

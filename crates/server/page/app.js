@@ -121,7 +121,7 @@ async function start() {
     if (begun) stream.open();
     else {
       begun = true;
-      stream.begin({ tell: (now) => { lives = now; head(); if (!now) check(); }, hear, poke: () => view?.poke?.() });
+      stream.begin({ tell: (now) => { lives = now; head(); if (!now) check(); }, hear, poke: (what) => view?.poke?.(what) });
     }
     route();
     views.audit.hidden = !(await audit.isThere());

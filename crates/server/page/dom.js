@@ -2,9 +2,9 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Control characters, and those that turn the direction of writing, would hide what a text says. */
+/** Control characters, those that turn the direction of writing, and those without a width would hide what a text says. */
 // eslint-disable-next-line no-control-regex
-const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
 
 /** Text as it may be shown. */
 export function clean(text) {

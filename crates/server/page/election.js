@@ -14,6 +14,8 @@ import { ago, moment } from "./time.js";
 
 const HISTORY = 256;
 const TASKS = 200;
+/** From here on an agent is suspected to be gone. */
+const SUSPECT = 8;
 
 function policy(rules) {
   if (!rules) return "";
@@ -58,6 +60,8 @@ function standing(row, record, counts) {
     ["Epoch", row.epoch],
     ["Phase", row.leader?.phase],
     ["Since", leader && `${moment(leader.acquired)}, ${ago(leader.acquired)}`],
+    ["Known to", row.participation && `${row.participation.acknowledged} of ${row.participation.expected} that followed when it changed`],
+    ["Suspicion", row.leader?.suspicion >= SUSPECT ? `the leader may be gone (φ ${row.leader.suspicion.toFixed(1)})` : ""],
     ["Contact", row.leader?.contact],
     ["Region", row.leader?.region && `${row.leader.region.election}, epoch ${row.leader.region.epoch}`],
     ["Renewals", leader?.renewals],
@@ -102,12 +106,18 @@ export function mount(place, election) {
       told = [...history].sort((one, other) => one.epoch - other.epoch);
       draw(model.rows.get(election) ?? row);
     } catch (problem) {
-      led.replaceChildren(empty("The history cannot be read", `${problem.message}. ${problem.hint ?? ""}`));
+      show(led, problem.message, () => empty("The history cannot be read", `${problem.message}. ${problem.hint ?? ""}`));
     }
     const book = await bookOf(election);
     show(acted, book?.map((entry) => entry.hash), () => book?.length ? section("What operators did", bookShown(book)) : []);
+    await lookAtBoard();
+  }
+
+  /** The board changes without the election. */
+  async function lookAtBoard() {
     counts = await getIfThere(`${of(election)}/board`).catch(() => null);
-    draw(model.rows.get(election) ?? row);
+    const row = model.rows.get(election);
+    if (row) draw(row);
     const found = await getIfThere(`${of(election)}/tasks?limit=${TASKS}`).catch(() => null);
     show(tasks, found, () => found?.items ? section("Task board", board(found)) : []);
   }
@@ -165,5 +175,5 @@ export function mount(place, election) {
   }
 
   update();
-  return { update, tick };
+  return { update, tick, poke: (what) => what === "boards" && lookAtBoard() };
 }

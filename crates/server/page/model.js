@@ -51,6 +51,10 @@ export function take(row) {
   const before = rows.get(row.election);
   put(row);
   const last = row.last_transition;
+  if (before && before.last_transition?.epoch === last?.epoch) {
+    row.participation ??= before.participation;
+    if (row.leader) row.leader.suspicion ??= before.leader?.suspicion;
+  }
   if (!last || before?.last_transition?.epoch === last.epoch || !complete) return null;
   const change = { election: row.election, ...last };
   recent.unshift(change);
@@ -62,6 +66,14 @@ export function take(row) {
 export function renew(election, epoch, leaseMs) {
   const row = rows.get(election);
   if ((row?.leader ?? row?.outgoing)?.epoch === epoch) row.until = performance.now() + leaseMs;
+}
+
+/** Takes in who knows of a leader, and whether that one is suspected: it changes without the election. */
+export function attend({ election, participation, suspicion }) {
+  const row = rows.get(election);
+  if (!row) return;
+  row.participation = participation;
+  if (row.leader) row.leader.suspicion = suspicion;
 }
 
 /** Reads all elections, part by part. What the stream told meanwhile is newer, and stays. */

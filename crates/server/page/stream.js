@@ -18,7 +18,7 @@ let tell = () => {};
 let hear = () => {};
 let poke = () => {};
 
-/** Begins. `tell` is told whether the stream lives; `hear` of changes of leader; `poke` that agents, or something else, changed. */
+/** Begins. `tell` is told whether the stream lives; `hear` of changes of leader; `poke` that agents, boards, or something else, changed. */
 export function begin(on) {
   ({ tell, hear, poke } = on);
   setInterval(() => {
@@ -27,7 +27,7 @@ export function begin(on) {
   open();
 }
 
-/** These leases are looked at: their renewals are told. */
+/** These elections are looked at: renewals of their leases are told, and what else changes without them. */
 export function watch(elections) {
   const wanted = [...elections].sort().slice(0, 100);
   if (wanted.join() === watched.join()) return;
@@ -58,10 +58,10 @@ export function open() {
     take(JSON.parse(event.data));
   });
   on("hello", ({ fresh }) => {
-    failures = 0;
     tell(true);
     // Only what changes after this is told: the rest is looked at.
     if (fresh) reload();
+    else failures = 0;
   });
   on("alive", () => {});
   on("changes", ({ rows }) => {
@@ -72,6 +72,11 @@ export function open() {
   on("leases", ({ leases: renewed }) => {
     for (const [election, epoch, leaseMs] of renewed) model.renew(election, epoch, leaseMs);
   });
+  on("attended", ({ rows }) => {
+    rows.forEach(model.attend);
+    model.changed();
+  });
+  on("boards", () => poke("boards"));
   on("gap", reload);
   on("agents", () => poke("agents"));
   opened.onerror = () => {
@@ -82,8 +87,11 @@ export function open() {
 async function reload() {
   try {
     await model.load();
+    failures = 0;
     poke("gap");
   } catch {
+    // What the stream did not tell is still to be looked at: the next one must begin anew.
+    after = "";
     lost();
   }
 }

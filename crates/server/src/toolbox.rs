@@ -249,6 +249,12 @@ impl Boards {
         Ok(counts)
     }
 
+    /// How often a board has changed; none if it is not in memory: then nobody has changed it of late.
+    pub(crate) fn changes(&self, election: &ElectionName) -> Option<u64> {
+        let boards = self.boards.lock().unwrap_or_else(PoisonError::into_inner);
+        boards.get(election).map(|board| *board.changes.borrow())
+    }
+
     /// Waits until a board is not as it was at this count of changes.
     pub(crate) async fn changed(&self, election: &ElectionName, after: u64) {
         let board = self.board(election);

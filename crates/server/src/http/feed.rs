@@ -2,15 +2,16 @@
 //!
 //! Assumes that who reads it looks at all elections (`/v1/overview`) after `hello` says that the stream is fresh, and after each `gap`. Guarantees
 //! that whatever changes after that is told, as it stands by then, within a moment; or that a `gap` is. Several changes of one election may be told
-//! as one. Renewals are told of the leases that the caller names, at most twice a second. Does not tell of what the caller may not see.
+//! as one. Of the elections that the caller names it is also told, at most twice a second, that their leases were renewed, that their boards changed, and
+//! who knows of their leaders. Does not tell of what the caller may not see.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_election::ElectionName;
 use baton_election::time::{Moment, Span};
+use baton_election::{AgentName, ElectionName, Epoch};
 use baton_store::boot;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -25,7 +26,7 @@ use tokio::time::Instant;
 use super::Service;
 use super::calls::Call;
 use super::identity::Identity;
-use super::overview;
+use super::overview::{self, Attended};
 use super::reply::{Problem, Reply, typed};
 
 /// How long changes are gathered before they are told together.
@@ -38,8 +39,8 @@ const TICK: Duration = Duration::from_millis(500);
 const TICKS_ALIVE: u32 = 20;
 /// After how many of those it is told that agents were heard of.
 const TICKS_AGENTS: u32 = 4;
-/// The most elections whose leases one stream tells of.
-const LEASES: usize = 100;
+/// The most elections that one stream looks at.
+const WATCHED: usize = 100;
 /// The most elections of one event.
 const ROWS: usize = 200;
 /// Of more than so many that changed at once only that is told.
@@ -55,7 +56,7 @@ pub(super) fn stream(service: &Arc<Service>, call: &Call<'_>) -> Result<Reply, P
     let after = call.last_event.map(ToString::to_string).or(shown);
     let mut feed = Feed {
         identity: call.who.identity.clone(),
-        leases: leases(call)?,
+        watched: watched(call)?,
         changes,
         number,
         waiting: BTreeSet::new(),
@@ -71,21 +72,31 @@ pub(super) fn stream(service: &Arc<Service>, call: &Call<'_>) -> Result<Reply, P
     Ok(typed(StatusCode::OK, "text/event-stream", StreamBody::new(body).boxed_unsync()))
 }
 
-/// The leases that the caller looks at.
-fn leases(call: &Call<'_>) -> Result<Vec<(ElectionName, Option<Moment>)>, Problem> {
+/// An election that the caller looks at, and what it was last told of it beside its changes.
+struct Watched {
+    election: ElectionName,
+    /// By which token the lease was held, and when it ended.
+    lease: Option<(Epoch, Moment)>,
+    /// How often its board had changed.
+    board: Option<u64>,
+    attended: Option<Attended>,
+}
+
+/// What the caller looks at.
+fn watched(call: &Call<'_>) -> Result<Vec<Watched>, Problem> {
     let text = call.parameter("leases").unwrap_or_default();
     let names = text.split(',').filter(|name| !name.is_empty());
     let mut found = Vec::new();
     for name in names {
-        if found.len() == LEASES {
+        if found.len() == WATCHED {
             return Err(Problem::invalid(
-                format!("a stream tells of {LEASES} leases at most"),
+                format!("a stream tells of {WATCHED} leases at most"),
                 "name those that are looked at",
             ));
         }
         let election = ElectionName::new(name).map_err(baton::Error::from)?;
         if call.who.identity.sees(election.as_str()) {
-            found.push((election, None));
+            found.push(Watched { election, lease: None, board: None, attended: None });
         }
     }
     Ok(found)
@@ -102,8 +113,7 @@ struct Feed {
     waiting: BTreeSet<ElectionName>,
     /// What is told next.
     told: VecDeque<String>,
-    /// Each with when it ended as it was last told.
-    leases: Vec<(ElectionName, Option<Moment>)>,
+    watched: Vec<Watched>,
     ticks: u32,
     next_tick: Instant,
     /// Counts what agents said, as it was last told.
@@ -211,6 +221,16 @@ impl Feed {
         if !renewed.is_empty() {
             self.say("leases", false, &json!({ "leases": renewed }));
         }
+        let boards = self.boards();
+        if !boards.is_empty() {
+            self.say("boards", false, &json!({ "elections": boards }));
+        }
+        if self.ticks.is_multiple_of(TICKS_AGENTS) {
+            let attended = self.attended().await;
+            if !attended.is_empty() {
+                self.say("attended", false, &json!({ "rows": attended }));
+            }
+        }
         let pulse = self.service.sessions.pulse();
         let agents = self.ticks.is_multiple_of(TICKS_AGENTS) && self.identity.sees_all();
         if agents && pulse != self.pulse {
@@ -222,20 +242,56 @@ impl Feed {
         }
     }
 
-    /// The leases that end later than was told: the election, the holder's token, how long it lasts.
+    /// The leases that are another's or end later than was told: the election, the holder's token, how long it lasts.
     async fn renewed(&mut self) -> Vec<(ElectionName, u64, u64)> {
         let mut renewed = Vec::new();
-        for (election, told) in &mut self.leases {
+        for Watched { election, lease, .. } in &mut self.watched {
             let Ok(view) = self.service.engine.view(election).await else { continue };
             let Some(document) = view.document else { continue };
             let Some(holder) = document.lease_holder() else { continue };
             let left = document.lease_remaining(view.age);
             let end = boot::now() + left;
-            if told.is_none_or(|told| end.since(told) > MOVED) {
-                *told = Some(end);
+            if lease.is_none_or(|(token, told)| token != holder.epoch || end.since(told) > MOVED) {
+                *lease = Some((holder.epoch, end));
                 renewed.push((election.clone(), holder.epoch.0, left.as_millis()));
             }
         }
         renewed
+    }
+
+    /// Whose boards have changed.
+    fn boards(&mut self) -> Vec<ElectionName> {
+        let mut changed = Vec::new();
+        for Watched { election, board, .. } in &mut self.watched {
+            let now = self.service.boards.changes(election);
+            if now.is_some() && now != *board {
+                *board = now;
+                changed.push(election.clone());
+            }
+        }
+        changed
+    }
+
+    /// Who knows of leaders otherwise than was told, and which of those are suspected to be gone.
+    async fn attended(&mut self) -> Vec<Attended> {
+        let mut documents = Vec::new();
+        for watched in &mut self.watched {
+            let Ok(view) = self.service.engine.view(&watched.election).await else { continue };
+            documents.extend(view.document.map(|document| (watched, document)));
+        }
+        let leaders: HashSet<AgentName> = documents
+            .iter()
+            .filter_map(|(_, document)| Some(document.leader.as_ref()?.agent.clone()))
+            .collect();
+        let suspicions = self.service.sessions.suspicions(|agent| leaders.contains(agent));
+        let mut told = Vec::new();
+        for (watched, document) in documents {
+            let attended = self.service.attended(&document, &suspicions);
+            if watched.attended.as_ref() != Some(&attended) {
+                watched.attended = Some(attended.clone());
+                told.push(attended);
+            }
+        }
+        told
     }
 }

@@ -7,7 +7,7 @@ use baton_election::operator::PublicKey;
 use baton_election::region::Region;
 use baton_election::time::{Span, WallTime};
 use baton_election::{AgentName, ElectionName, Epoch};
-use baton_store::describe::Suspicion;
+use baton_store::describe::{SUSPECT, Suspicion};
 use baton_store::{Key, Prefix, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -69,8 +69,17 @@ struct Holder {
     suspicion: Option<Suspicion>,
 }
 
+/// Who knows of the leader of an election, and whether that one is suspected to be gone: what changes without a change of the election.
+#[derive(Clone, PartialEq, Serialize)]
+pub(super) struct Attended {
+    election: ElectionName,
+    participation: Option<Participation>,
+    /// Only of one who is suspected: of the others it is another at every look.
+    suspicion: Option<Suspicion>,
+}
+
 /// Who knows of the last change of leader, of those with a session that followed when it happened.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, PartialEq, Serialize, JsonSchema)]
 struct Participation {
     acknowledged: u64,
     expected: u64,
@@ -163,10 +172,23 @@ impl Row {
 impl Service {
     /// An election in one line, with what its followers know.
     fn row_now(&self, document: &Document, age: Span) -> Row {
-        let participation = self.sessions.participation(&document.election);
-        let participation =
-            participation.map(|(acknowledged, expected)| Participation { acknowledged, expected });
-        Row { participation, ..row(document, age) }
+        Row { participation: self.participation(&document.election), ..row(document, age) }
+    }
+
+    fn participation(&self, election: &ElectionName) -> Option<Participation> {
+        let (acknowledged, expected) = self.sessions.participation(election)?;
+        Some(Participation { acknowledged, expected })
+    }
+
+    /// Who knows of the leader of an election, given how much speaks against agents.
+    pub(super) fn attended(&self, document: &Document, agents: &HashMap<AgentName, Suspicion>) -> Attended {
+        let leader = document.leader.as_ref();
+        let suspicion = leader.and_then(|leader| agents.get(&leader.agent)).copied();
+        Attended {
+            election: document.election.clone(),
+            participation: self.participation(&document.election),
+            suspicion: suspicion.filter(|suspicion| *suspicion >= SUSPECT),
+        }
     }
 
     /// Elections in the order of their names: the first that this one may see, or those after `after`. Fewer than were asked for are
@@ -175,7 +197,7 @@ impl Service {
         let limit = call.limit(MOST)?;
         let after = call.parameter("after").map(|after| Prefix::Elections.key(&after)).transpose();
         let mut after = after.map_err(baton::Error::from)?;
-        let (agents, mut rows) = (self.sessions.suspicions(), Vec::new());
+        let (agents, mut rows) = (self.sessions.suspicions(|_| true), Vec::new());
         loop {
             let part = self.behind.list_part(&Prefix::Elections, after.as_ref(), MOST).await?;
             let is_last = part.len() < MOST;

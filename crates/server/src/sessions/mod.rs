@@ -312,11 +312,12 @@ impl Sessions {
         session.arrivals.suspicion(self.engine.age(session.beat), session.told.scaled(1, load::MISSED))
     }
 
-    /// The same of every agent that has a session; of one with several, of the one that was heard of best.
-    pub(crate) fn suspicions(&self) -> HashMap<AgentName, Suspicion> {
+    /// The same of each of these agents that has a session; of one with several, of the one that was heard of best.
+    pub(crate) fn suspicions(&self, of: impl Fn(&AgentName) -> bool) -> HashMap<AgentName, Suspicion> {
         let state = self.state();
         let mut all: HashMap<AgentName, Suspicion> = HashMap::new();
-        for session in state.sessions.values().filter(|session| self.is_alive(session)) {
+        let those = state.sessions.values().filter(|session| of(&session.agent) && self.is_alive(session));
+        for session in those {
             let suspicion = self.suspicion(session);
             let least = all.entry(session.agent.clone()).or_insert(suspicion);
             *least = suspicion.min(*least);

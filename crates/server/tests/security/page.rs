@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::client::{Answer, HANG, get, post, request, send};
-use super::setting::{Setting, acquire, code, election, token};
+use super::setting::{Setting, acquire, code, credential, election, token};
 
 /// A browser that was signed in.
 struct Browser {
@@ -272,6 +272,46 @@ async fn everything_that_changes_is_told_and_nothing_that_one_may_not_see() {
     assert!(!nothing.text.contains("event: gap"));
     let mut lost = Stream::open(&setting, "/v1/events?after=0000-7", Some(&operator)).await;
     lost.next("gap").await;
+}
+
+/// Whoever looked at a long lease is told of the short one after it.
+#[tokio::test]
+async fn a_lease_is_told_of_though_the_one_before_would_have_lasted_longer() {
+    let setting = Setting::new(Options::default()).await;
+    let acquired = async |agent: &str, number: u8, seconds: u64| {
+        let mut bid = acquire(agent, number);
+        bid["ttl_ms"] = json!(seconds * 1_000);
+        assert_eq!(post(setting.address, "/v1/elections/mine/acquire", None, &bid).await.status, 200);
+    };
+    acquired("alice", 1, 3_600).await;
+    let mut stream = Stream::open(&setting, "/v1/events?leases=mine", None).await;
+    assert_eq!(stream.next("leases").await.1["leases"][0][1], 1);
+    let release = json!({ "epoch": 1, "credential": credential(1) });
+    assert_eq!(post(setting.address, "/v1/elections/mine/release", None, &release).await.status, 200);
+    acquired("bob", 2, 600).await;
+    let told = stream.next("leases").await.1;
+    assert_eq!(told["leases"][0][1], 2, "{told}");
+    assert!(told["leases"][0][2].as_u64().unwrap() <= 600_000, "{told}");
+}
+
+/// What changes without a change of the election is told of those that are looked at.
+#[tokio::test]
+async fn boards_and_who_knows_of_a_leader_are_told() {
+    let setting = Setting::new(Options::default()).await;
+    let mut stream = Stream::open(&setting, "/v1/events?leases=mine", None).await;
+    stream.next("hello").await;
+    let announce = json!({ "agent": "carol", "credential": credential(9), "number": 1, "follows": ["mine"] });
+    assert_eq!(post(setting.address, "/v1/sessions", None, &announce).await.status, 200);
+    assert_eq!(
+        post(setting.address, "/v1/elections/mine/acquire", None, &acquire("alice", 1)).await.status,
+        200
+    );
+    let expected = json!({ "acknowledged": 0, "expected": 1 });
+    while stream.next("attended").await.1["rows"][0]["participation"] != expected {}
+    let mandate = json!({ "token": 1, "credential": credential(1) });
+    let tasks = json!({ "mandate": mandate, "tasks": [{ "id": "t", "title": "do it" }] });
+    assert_eq!(post(setting.address, "/v1/elections/mine/tasks", None, &tasks).await.status, 200);
+    assert_eq!(stream.next("boards").await.1["elections"], json!(["mine"]));
 }
 
 #[tokio::test]
