@@ -3,7 +3,7 @@
 use baton_election::document::State;
 use baton_election::lease::renewal_interval;
 use baton_election::time::{Moment, Span};
-use baton_election::{Credential, ElectionName, Epoch, Refusal};
+use baton_election::{Credential, Document, ElectionName, Epoch, Refusal};
 use baton_store::{BoxStream, Change, Key, StoreError, boot};
 use futures_util::StreamExt;
 
@@ -314,9 +314,7 @@ impl Line<'_> {
         }
         let compares = document.policy.select.compares();
         // Whom the policy bars must not stand in the way of the others.
-        let failing = &self.campaign.bid.failing;
-        let barred = document.policy.depends.iter().any(|name| failing.contains(name));
-        if compares && !barred {
+        if compares && !self.is_barred(document).await? {
             self.stand().await?;
         } else if self.enlist_at.take().is_some() {
             self.stand_down().await;
@@ -381,6 +379,16 @@ impl Line<'_> {
         let reason = &ranking[ranked].reason;
         let late = if place > 0 { "; those ahead of it did not act" } else { "" };
         Ok(Next::Ask(Some(format!("{reason}{late}"))))
+    }
+
+    /// Whether the policy bars it for what fails of all that it depends on, or for an open circuit breaker.
+    async fn is_barred(&self, document: &Document) -> Result<bool, Error> {
+        let (policy, Bid { agent, failing, .. }) = (&document.policy, &self.campaign.bid);
+        if policy.depends.iter().any(|name| failing.contains(name)) {
+            return Ok(true);
+        }
+        let open = self.coordinator.toolbox(self.election).open_breakers(agent, policy).await?;
+        Ok(policy.barring(&open).is_some())
     }
 
     /// Best effort: a record that is not withdrawn lapses.

@@ -9,6 +9,7 @@ use baton_election::document::{Checkpoint, Leader, Reference, Transition};
 use baton_election::operator::{Act, OperatorKey, SignedAct};
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
+use baton_election::usefulness::OpenBreaker;
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Incarnation, LeaseKey, Margins,
     Refusal, StoreId, StoreInfo, fence,
@@ -309,17 +310,26 @@ impl Coordinator {
             Some(region) => Some(region.shown_to(self).await?),
             None => None,
         };
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
+        let ask = |open: Option<Vec<OpenBreaker>>| {
             let (reason, region) = (reason.clone(), region.clone());
             let noticed = noticed_at.map(|noticed| boot::now().since(noticed));
-            Command::Acquire(Acquire { reason, noticed, region, ..bid.acquire(credential) })
+            Command::Acquire(Acquire { reason, noticed, region, open, ..bid.acquire(credential) })
         };
         if self.decides_here() && election.as_str() != SERVERS {
             // Somebody may have paused everything, or ended that, since this process looked last.
             self.local.fresh_info(self.patience, true).await?;
         }
-        let Executed { answer, document, asked_at, .. } =
-            self.local.execute(election, self.patience, first, &make).await?;
+        let make = |_: Option<&Document>, _: StoreId, _: Epoch| ask(None);
+        let executed = match self.local.execute(election, self.patience, first, &make).await {
+            Err(Error::Refused(refusal)) if refusal.asks_for_breakers() => {
+                // Apart: most policies do not look at them.
+                let open = Box::pin(self.look_at_breakers(election, Some(&bid.agent))).await?;
+                let make = |_: Option<&Document>, _: StoreId, _: Epoch| ask(Some(open.clone()));
+                self.local.execute(election, self.patience, First::Look, &make).await
+            }
+            executed => executed,
+        };
+        let Executed { answer, document, asked_at, .. } = executed?;
         match answer {
             Answer::Granted { epoch, ttl, repeated, .. } => {
                 let region = bid.region.clone();
@@ -431,7 +441,7 @@ impl Coordinator {
         Ok(self.local.execute(election, self.patience, First::Look, &make).await?.answer)
     }
 
-    /// Says that the leader is not useful, or gives a verdict on its output: where the policy counts verdicts it is this judge's next one, and if
+    /// Says that the leader is not useful, or that somebody should look at its circuit breakers, or gives a verdict on its output: where the policy counts verdicts it is this judge's next one, and if
     /// its answer is lost it still counts once. Asked for again after an error, it is another: then give it its number, as [`Self::due_verdict`]
     /// told it before the first time, by [`Self::report_numbered`].
     pub async fn report(
@@ -453,8 +463,10 @@ impl Coordinator {
             }
             None => None,
         };
-        let report =
-            Report { epoch, finding, detail: detail.to_string(), by: by.clone(), credential, number };
+        let looks = finding == Finding::Breaker && self.decides_here();
+        let open = if looks { Some(Box::pin(self.look_at_breakers(election, None)).await?) } else { None };
+        let detail = detail.to_string();
+        let report = Report { epoch, finding, detail, by: by.clone(), credential, number, open };
         self.report_numbered(election, report).await
     }
 

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ use crate::policy::Limits;
 use crate::refusal::Refusal;
 use crate::region::Proof;
 use crate::time::{Span, WallTime, as_optional_millis};
+use crate::usefulness::OpenBreaker;
 
 /// The largest state that a checkpoint carries in the document.
 pub const MAX_CHECKPOINT_BYTES: usize = 64 * 1024;
@@ -94,6 +96,9 @@ pub struct Acquire {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "alloc::vec::Vec<crate::schema::Capability>", length(max = MAX_CAPABILITIES)))]
     pub failing: BTreeSet<String>,
+    /// Its circuit breakers that are open, as who commits the decision has seen them; nobody else can say it. None if nobody looked.
+    #[serde(skip)]
+    pub open: Option<Vec<OpenBreaker>>,
 }
 
 impl Acquire {
@@ -113,6 +118,7 @@ impl Acquire {
             contact: None,
             region: None,
             failing: BTreeSet::new(),
+            open: None,
         }
     }
 }
@@ -259,6 +265,8 @@ pub enum Finding {
     Budget,
     /// The leader makes no progress.
     Stall,
+    /// A circuit breaker of the leader is open. Who commits the decision looks whether it is so.
+    Breaker,
 }
 
 impl Finding {
@@ -270,6 +278,7 @@ impl Finding {
             Finding::Dependency => Some(Cause::Dependency),
             Finding::Budget => Some(Cause::Budget),
             Finding::Stall => Some(Cause::Stall),
+            Finding::Breaker => Some(Cause::Breaker),
         }
     }
 
@@ -278,7 +287,7 @@ impl Finding {
         match self {
             Finding::Validation => Some(true),
             Finding::Sound => Some(false),
-            Finding::Dependency | Finding::Budget | Finding::Stall => None,
+            Finding::Dependency | Finding::Budget | Finding::Stall | Finding::Breaker => None,
         }
     }
 }
@@ -303,6 +312,9 @@ pub struct Report {
     /// time; without a number it may count twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
+    /// The circuit breakers of the leader that are open, as who commits the decision has seen them; nobody else can say it.
+    #[serde(skip)]
+    pub open: Option<Vec<OpenBreaker>>,
 }
 
 /// What is known from outside the document when a command is decided.

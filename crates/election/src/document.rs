@@ -99,6 +99,8 @@ pub enum Cause {
     Validation,
     /// Something failed that the leader depends on.
     Dependency,
+    /// A circuit breaker of the leader opened.
+    Breaker,
     /// An operator approved (the same leader goes on in a new epoch) or rejected.
     Approval,
     /// The leader lost the region from which it led.
@@ -119,6 +121,7 @@ impl fmt::Display for Cause {
             Cause::Stall => "stall",
             Cause::Validation => "validation",
             Cause::Dependency => "dependency",
+            Cause::Breaker => "breaker",
             Cause::Approval => "approval",
             Cause::Region => "region",
         })

@@ -55,9 +55,12 @@ impl Cause {
             Cause::First => Handover::First,
             Cause::Release | Cause::Pass => Handover::Voluntary,
             Cause::Failover => Handover::Failover,
-            Cause::Budget | Cause::Stall | Cause::Validation | Cause::Dependency | Cause::Region => {
-                Handover::Takeover
-            }
+            Cause::Budget
+            | Cause::Stall
+            | Cause::Validation
+            | Cause::Dependency
+            | Cause::Breaker
+            | Cause::Region => Handover::Takeover,
             Cause::Depose | Cause::Appoint | Cause::Pause | Cause::Approval => Handover::Human,
         }
     }

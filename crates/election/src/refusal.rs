@@ -110,6 +110,12 @@ pub const OLDER_INSTRUCTION: &str = "the instruction is of an older epoch than t
 /// How the `why` begins of one who may not lead since it leads no region: an operator's appointment would not help it.
 pub(crate) const ONLY_REGIONS: &str = "only who leads a region of";
 
+/// How the `why` begins of one who may not lead since it has an open circuit breaker.
+pub(crate) const OPEN_BREAKER: &str = "its circuit breaker for";
+
+/// The `why` of one who may perhaps lead, once somebody has looked at its circuit breakers.
+pub(crate) const NOT_LOOKED_AT: &str = "its circuit breakers were not looked at";
+
 impl Refusal {
     /// A refusal of nonsense.
     pub fn invalid(why: impl ToString, hint: impl ToString) -> Refusal {
@@ -119,6 +125,11 @@ impl Refusal {
     /// A refusal of what does not fit how an item stands.
     pub fn out_of_turn(why: impl ToString, hint: impl ToString) -> Refusal {
         Refusal::OutOfTurn { why: why.to_string(), hint: hint.to_string() }
+    }
+
+    /// Whether who commits the decision must look at the circuit breakers of who asks first.
+    pub fn asks_for_breakers(&self) -> bool {
+        matches!(self, Refusal::NotEligible { why, .. } if why == NOT_LOOKED_AT)
     }
 
     /// The stable word for the kind of refusal.
@@ -157,6 +168,9 @@ impl Refusal {
             Refusal::Stale { .. } => {
                 "look again with `baton status`; work under this token must stop, and its agent campaign again"
                     .to_string()
+            }
+            Refusal::NotEligible { why, retry_in: Some(span) } if why.starts_with(OPEN_BREAKER) => {
+                format!("try again in {span}; `baton breaker list` shows it, and an operator can reset it: baton breaker reset ELECTION")
             }
             Refusal::NotEligible { retry_in: Some(span), .. } => format!("try again in {span}"),
             Refusal::NotEligible { why, .. } if why.starts_with(ONLY_REGIONS) => {

@@ -1,21 +1,31 @@
-//! What a leader must have and show to be of use, as far as a policy says so: verdicts on its output, and what it depends on.
+//! What a leader must have and show to be of use, as far as a policy says so: verdicts on its output, what it depends on, and circuit breakers
+//! that are not open.
 //!
 //! Guarantees that poor performance ends a leadership only by as many bad verdicts as the policy says, and, if its predecessor was ended for the same, only
-//! after the cool-off as the leader: so that judges who like nobody do not make leadership flap. Time is counted as every limit is, at renewals.
+//! after the cool-off as the leader: so that judges who like nobody do not make leadership flap. The same of an open breaker. Time is counted as
+//! every limit is, at renewals.
+//!
+//! Breakers are records beside the document. Assumes that who commits the decision has looked at them just before; what is not looked at is refused.
+//! Does not guarantee that nobody leads whose breaker opened between the look and the commit: two records are not swapped at once.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::document::{Cause, Document, Leader};
 use crate::name::AgentName;
-use crate::policy::{MAX_CAPABILITY_BYTES, MAX_LIMIT};
-use crate::refusal::Refusal;
+use crate::policy::{MAX_CAPABILITY_BYTES, MAX_LIMIT, Policy};
+use crate::refusal::{NOT_LOOKED_AT, OPEN_BREAKER, Refusal};
 use crate::time::Span;
 
 /// The most verdicts that are looked back at.
 pub const MAX_VERDICTS: u8 = 32;
+/// After what time who was refused since nobody had looked at its breakers asks again.
+const LOOK_AGAIN: Span = Span::millis(100);
 
 /// From which verdicts on a leadership ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -58,10 +68,104 @@ pub struct Breakers {
     /// Rises when an operator resets all breakers of the election.
     #[serde(default, skip_serializing_if = "is_first")]
     pub generation: u64,
+    /// What an open one bars its agent from.
+    #[serde(default, skip_serializing_if = "Bars::is_usual")]
+    pub bars: Bars,
 }
 
 fn is_first(generation: &u64) -> bool {
     *generation == 0
+}
+
+/// What an open circuit breaker bars its agent from, beside tasks of its kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Bars {
+    /// Nothing more.
+    #[default]
+    Tasks,
+    /// Becoming the leader.
+    Candidacy,
+    /// That, and staying it.
+    Leadership,
+}
+
+impl Bars {
+    /// Whether it is what every election has that nobody gave another.
+    pub fn is_usual(&self) -> bool {
+        *self == Bars::Tasks
+    }
+}
+
+impl fmt::Display for Bars {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Bars::Tasks => "tasks",
+            Bars::Candidacy => "candidacy",
+            Bars::Leadership => "leadership",
+        })
+    }
+}
+
+impl FromStr for Bars {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Bars, String> {
+        match text {
+            "tasks" => Ok(Bars::Tasks),
+            "candidacy" => Ok(Bars::Candidacy),
+            "leadership" => Ok(Bars::Leadership),
+            _ => Err(format!("`{text}` is nothing that a breaker bars; use tasks, candidacy or leadership")),
+        }
+    }
+}
+
+/// A circuit breaker that is open, as who commits the decision has just seen it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenBreaker {
+    /// For what.
+    pub capability: String,
+    /// After how many failures in a row.
+    pub failures: u64,
+    /// The last of them, in words.
+    pub reason: String,
+    /// For how much longer.
+    pub left: Span,
+}
+
+impl fmt::Display for OpenBreaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OpenBreaker { capability, failures, reason, .. } = self;
+        write!(f, "{OPEN_BREAKER} `{capability}` is open after {failures} failures in a row ({reason})")
+    }
+}
+
+impl Policy {
+    /// Whether the circuit breakers of who wants to lead are looked at.
+    pub fn looks_at_breakers(&self) -> bool {
+        self.breakers.as_ref().is_some_and(|breakers| !breakers.bars.is_usual())
+    }
+
+    /// Which of an agent's open breakers bars it from leading, the longest if there are several: of what the policy needs of a leader, or of
+    /// anything if it needs nothing.
+    pub fn barring<'a>(&self, open: &'a [OpenBreaker]) -> Option<&'a OpenBreaker> {
+        let counts = |open: &&OpenBreaker| self.needs.is_empty() || self.needs.contains(&open.capability);
+        open.iter().filter(|_| self.looks_at_breakers()).filter(counts).max_by_key(|open| open.left)
+    }
+}
+
+/// Refuses who wants to lead and has an open breaker, where the policy says so.
+pub(crate) fn admit(policy: &Policy, open: Option<&[OpenBreaker]>) -> Result<(), Refusal> {
+    if !policy.looks_at_breakers() {
+        return Ok(());
+    }
+    let Some(open) = open else {
+        return Err(Refusal::NotEligible { why: NOT_LOOKED_AT.to_string(), retry_in: Some(LOOK_AGAIN) });
+    };
+    match policy.barring(open) {
+        Some(open) => Err(Refusal::NotEligible { why: open.to_string(), retry_in: Some(open.left) }),
+        None => Ok(()),
+    }
 }
 
 impl Breakers {
@@ -129,13 +233,30 @@ impl Verdicts {
     }
 }
 
-/// Whether the verdicts on a leader end its leadership. Its time as the leader includes that since its last renewal.
+/// Whether the verdicts on a leader end its leadership.
 pub(crate) fn judged(document: &Document, leader: &Leader, age: Span) -> bool {
     let Some(performance) = &document.policy.performance else { return false };
-    let follows_one = document.last_transition.as_ref().is_some_and(|last| last.cause == Cause::Validation);
-    let led = leader.held.plus(age);
     leader.verdicts.bad_of(performance.of) >= u32::from(performance.bad)
-        && (!follows_one || led >= performance.cool_off)
+        && !is_spared(document, leader, age, Cause::Validation, performance.cool_off)
+}
+
+/// Which open breaker of the leader ends its leadership, if one does.
+pub(crate) fn broken<'a>(
+    document: &Document,
+    leader: &Leader,
+    age: Span,
+    open: &'a [OpenBreaker],
+) -> Option<&'a OpenBreaker> {
+    let breakers = document.policy.breakers.as_ref().filter(|breakers| breakers.bars == Bars::Leadership)?;
+    let open = document.policy.barring(open)?;
+    (!is_spared(document, leader, age, Cause::Breaker, breakers.cool_off)).then_some(open)
+}
+
+/// Whether a leader cannot be ended for this yet, since its predecessor was and it has not led for the cool-off. Its time as the leader includes
+/// that since its last renewal.
+fn is_spared(document: &Document, leader: &Leader, age: Span, cause: Cause, cool_off: Span) -> bool {
+    let follows_one = document.last_transition.as_ref().is_some_and(|last| last.cause == cause);
+    follows_one && leader.held.plus(age) < cool_off
 }
 
 /// Refuses what is no name of something that an agent depends on.
@@ -169,6 +290,47 @@ mod tests {
         }
         assert_eq!((verdicts.given, verdicts.given_by(&judge)), (45, 45));
         assert_eq!((verdicts.given, verdicts.bad_of(MAX_VERDICTS), verdicts.bad_of(255)), (45, 32, 32));
+    }
+
+    #[test]
+    fn an_open_breaker_bars_as_the_policy_says() {
+        let open = |capability: &str, seconds| OpenBreaker {
+            capability: capability.to_string(),
+            failures: 3,
+            reason: "no compiler".to_string(),
+            left: Span::secs(seconds),
+        };
+        let policy = |bars, needs: &[&str]| Policy {
+            breakers: Some(Breakers {
+                failures: 3,
+                cool_off: Span::secs(60),
+                probes: 1,
+                generation: 0,
+                bars,
+            }),
+            needs: needs.iter().map(ToString::to_string).collect(),
+            ..Policy::default()
+        };
+        let two = [open("rust", 20), open("*", 40)];
+        for bars in [Bars::Candidacy, Bars::Leadership] {
+            assert_eq!(admit(&policy(bars, &[]), Some(&[])), Ok(()));
+            let refused = admit(&policy(bars, &[]), Some(&two)).unwrap_err();
+            assert_eq!(
+                refused,
+                Refusal::NotEligible { why: two[1].to_string(), retry_in: Some(Span::secs(40)) },
+                "the one that lasts longest"
+            );
+            assert!(refused.hint().contains("baton breaker"), "{}", refused.hint());
+            assert_eq!(policy(bars, &["rust"]).barring(&two), Some(&two[0]), "what a leader needs");
+            assert_eq!(admit(&policy(bars, &["go"]), Some(&two)), Ok(()));
+            assert!(admit(&policy(bars, &[]), None).unwrap_err().asks_for_breakers());
+        }
+        assert_eq!(admit(&policy(Bars::Tasks, &[]), Some(&two)), Ok(()));
+        assert_eq!(admit(&policy(Bars::Tasks, &[]), None), Ok(()), "nobody looks where nothing comes of it");
+        assert_eq!(admit(&Policy::default(), Some(&two)), Ok(()));
+        for bars in [Bars::Tasks, Bars::Candidacy, Bars::Leadership] {
+            assert_eq!(bars.to_string().parse(), Ok(bars));
+        }
     }
 
     #[test]

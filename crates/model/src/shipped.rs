@@ -155,6 +155,7 @@ impl Shipped {
             contact: None,
             region: None,
             failing: Default::default(),
+            open: None,
         }
     }
 

@@ -28,6 +28,8 @@ function policy(rules) {
   const { quorum = 1, acts = [], break_glass: alone } = rules.operators ?? {};
   if (quorum > 1) parts.push(`${quorum} operators for ${acts.length ? acts.join(" ") : "every act"}${alone ? ", one alone with a reason" : ""}`);
   if (rules.depends?.length) parts.push(`depends on ${rules.depends.join(" ")}`);
+  const bars = rules.breakers?.bars ?? "tasks";
+  if (bars !== "tasks") parts.push(`an open breaker bars from ${bars}`);
   return parts.join(", ");
 }
 

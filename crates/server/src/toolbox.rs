@@ -17,13 +17,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use baton::{Coordinator, Error, Toolbox};
 use baton_election::ElectionName;
 use baton_store::toolbox::{Answer, Command, Counts, Item, Kind, MAX_WEIGHT, Query};
-use baton_store::{StoreError, boot};
+use baton_store::{StoreError, Undecided, boot};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use index::{Index, Part};
 pub(crate) use tally::Tools;
 use tally::{Size, Tally};
 use tokio::sync::{MutexGuard, watch};
 
+use crate::engine::Engine;
 use crate::metrics::Meters;
 
 /// How many boards are kept in memory at once, and how many items of them all, before those that nobody uses are forgotten.
@@ -42,6 +43,8 @@ const AT_ONCE: usize = 64;
 /// All boards.
 pub(crate) struct Boards {
     coordinator: Coordinator,
+    /// Who decides on the elections; none where nobody does.
+    engine: Option<Engine>,
     boards: Mutex<HashMap<ElectionName, Arc<Board>>>,
     /// How much the commands weigh that wait for their turns.
     waiting: Arc<AtomicU64>,
@@ -108,7 +111,7 @@ impl Board {
             | Command::Put(..)
             | Command::Order(..)
             | Command::Rule(..)
-            | Command::Draw(..) => self.toolbox.carry_out(command).await,
+            | Command::Draw(..) => self.toolbox.carry_out_here(command).await,
         };
         if !matches!(&outcome, Err(Error::Refused(_))) || matches!(command, Command::Add(_)) {
             let refreshed = self.refresh(known, command, outcome.as_ref().ok()).await;
@@ -119,6 +122,24 @@ impl Board {
             self.changes.send_modify(|changes| *changes += 1);
         }
         outcome
+    }
+
+    /// Ends the leadership of a worker that failed, where the policy ends it for an open breaker. Who repeats the command after an error makes up
+    /// for it.
+    async fn end_lead(
+        &self,
+        engine: Option<&Engine>,
+        command: &Command,
+        answer: &Answer,
+    ) -> Result<(), Error> {
+        let Some(engine) = engine else { return Ok(()) };
+        let Some(report) = self.toolbox.against_leader(command, answer).await? else { return Ok(()) };
+        let report = baton_election::Command::Report(report);
+        match engine.execute(self.toolbox.election(), &report).await {
+            // What is refused is over already.
+            Ok(_) | Err(Undecided::Refused(_)) => Ok(()),
+            Err(Undecided::Store(error)) => Err(error.into()),
+        }
     }
 
     /// Takes in what a command changed, or may have.
@@ -149,9 +170,9 @@ impl Board {
 
 impl Boards {
     /// The toolboxes of a store's elections.
-    pub(crate) fn new(coordinator: Coordinator, meters: Arc<Meters>) -> Boards {
+    pub(crate) fn new(coordinator: Coordinator, engine: Option<Engine>, meters: Arc<Meters>) -> Boards {
         let (waiting, tally) = (Arc::default(), Tally::default());
-        Boards { coordinator, boards: Mutex::default(), waiting, meters, tally }
+        Boards { coordinator, engine, boards: Mutex::default(), waiting, meters, tally }
     }
 
     /// The one of an election.
@@ -185,7 +206,12 @@ impl Boards {
         let waits = self.wait_for(self.board(election), &command)?;
         let asked = Arc::new(command);
         let command = Arc::clone(&asked);
-        let at_it = tokio::spawn(async move { waits.board.carry_out(&command).await });
+        let engine = self.engine.clone();
+        let at_it = tokio::spawn(async move {
+            let answer = waits.board.carry_out(&command).await?;
+            waits.board.end_lead(engine.as_ref(), &command, &answer).await?;
+            Ok(answer)
+        });
         let outcome = at_it.await.unwrap_or_else(|broke| Err(Error::System(std::io::Error::other(broke))));
         self.tally.count(&self.meters, &asked, &outcome);
         outcome

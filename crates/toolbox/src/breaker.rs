@@ -5,13 +5,16 @@
 //! anew. Probes of which nothing is heard are let through again after another cool-off, so that nobody is barred for ever by a task that was taken back.
 //! Time is the record's age, as with quotas: no clock decides. Each failure is known by its task and attempt, so that one that is told twice counts
 //! once. Does not guarantee that every failure counts: a task and its breakers are several records.
+//!
+//! Where the policy says so, who has an open one does not lead either. Only *open* bars from that, from the last failure until the cool-off is over: who is
+//! half-open may lead, whether its probes are under way or not, since it has not failed again.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use baton_election::time::WallTime;
-use baton_election::usefulness::Breakers;
+use baton_election::usefulness::{Breakers, OpenBreaker};
 use baton_election::{AgentName, ContentHash, ElectionName, ItemName, Refusal, Span};
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +147,20 @@ impl Breaker {
     }
 }
 
+impl Breaker {
+    /// That it is open, for who wants to lead or does; none if it is closed or being tried.
+    pub fn open(&self, rules: &Breakers, age: Span) -> Option<OpenBreaker> {
+        let left = rules.cool_off.minus(age);
+        let open = self.circuit == Circuit::Open && self.generation == rules.generation && left > Span::ZERO;
+        open.then(|| OpenBreaker {
+            capability: self.capability.clone(),
+            failures: self.failures,
+            reason: self.reason.clone(),
+            left,
+        })
+    }
+}
+
 impl Scope<'_> {
     fn fresh(&self) -> Breaker {
         Breaker {
@@ -249,9 +266,12 @@ fn shortened(reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use baton_election::usefulness::Bars;
+
     use super::*;
 
-    const RULES: Breakers = Breakers { failures: 3, cool_off: Span::secs(60), probes: 2, generation: 0 };
+    const RULES: Breakers =
+        Breakers { failures: 3, cool_off: Span::secs(60), probes: 2, generation: 0, bars: Bars::Tasks };
 
     struct Bench {
         found: Option<Breaker>,
@@ -371,6 +391,28 @@ mod tests {
             bench.fail();
         }
         assert!(bench.found.as_ref().unwrap().counted.len() <= REMEMBERED);
+    }
+
+    #[test]
+    fn it_speaks_against_a_leader_from_the_last_failure_until_the_cool_off_is_over() {
+        let mut bench = Bench::new();
+        let left = |bench: &Bench| {
+            let open = bench.found.as_ref().and_then(|found| found.open(&bench.rules, bench.age));
+            open.map(|open| open.left)
+        };
+        (0..2).for_each(|_| bench.fail());
+        assert_eq!(left(&bench), None);
+        bench.fail();
+        bench.age = Span::secs(59);
+        assert_eq!(left(&bench), Some(Span::secs(1)));
+        bench.age = Span::secs(60);
+        assert_eq!(left(&bench), None, "half-open");
+        assert!(bench.admits() && bench.admits() && !bench.admits());
+        assert_eq!(left(&bench), None, "its probes are under way");
+        bench.fail();
+        assert_eq!(left(&bench), Some(Span::secs(60)), "a probe failed");
+        bench.rules.generation = 1;
+        assert_eq!(left(&bench), None, "an operator reset it");
     }
 
     #[test]

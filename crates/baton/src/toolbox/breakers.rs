@@ -1,17 +1,26 @@
-//! Circuit breakers beside the board: they learn from how tasks end, and bar who fails again and again.
+//! Circuit breakers beside the board: they learn from how tasks end, and bar who fails again and again: from more tasks, and from leading where the policy
+//! says so.
+//!
+//! Whoever decides on the election looks at them, and puts what it saw into the command. A breaker that opens between the look and the swap is
+//! not seen; where it ends a leadership, the leader is reported right after the failure that opened it. Who dies in between leaves that undone, until the
+//! worker repeats its word, as it does after an error, or fails again, or somebody reports the leader.
 
 use std::collections::BTreeSet;
 
+use baton_election::command::{Finding, Report};
+use baton_election::policy::Policy;
 use baton_election::time::Span;
-use baton_election::usefulness::Breakers;
-use baton_election::{AgentName, ItemName, Refusal};
+use baton_election::usefulness::{Bars, Breakers, OpenBreaker};
+use baton_election::{AgentName, Document, ElectionName, Epoch, ItemName, Refusal, StoreId};
 use baton_store::toolbox::board::{self, Assign};
 use baton_store::toolbox::breaker::{ANYTHING, Breaker, Counted, Scope, Standing, Written, name_of};
-use baton_store::toolbox::{Item, Kind, Order, Query, Sight, Task};
-use baton_store::{Clock, Key, boot};
+use baton_store::toolbox::{Answer, Command, Item, Kind, Order, Query, Sight, Task};
+use baton_store::{Clock, Key, Record, boot};
 
 use super::Toolbox;
+use crate::coordinator::Coordinator;
 use crate::error::Error;
+use crate::local::First;
 
 /// A circuit breaker, and how it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +53,74 @@ impl Toolbox {
             matches!(view.standing, Standing::Open(_)) && takes.contains(&view.breaker.capability.as_str())
         };
         Ok(self.breakers(None).await?.into_iter().filter(open).map(|view| view.breaker.agent).collect())
+    }
+
+    /// The breakers of an agent that are open and may bar it from leading under this policy; none if the policy does not look at them.
+    pub async fn open_breakers(&self, agent: &AgentName, policy: &Policy) -> Result<Vec<OpenBreaker>, Error> {
+        let Some(rules) = policy.breakers.as_ref().filter(|_| policy.looks_at_breakers()) else {
+            return Ok(Vec::new());
+        };
+        let names: Vec<ItemName> = match policy.needs.is_empty() {
+            false => policy.needs.iter().map(|capability| name_of(agent, capability)).collect(),
+            true => {
+                let query = Query { agent: Some(agent.clone()), ..Query::default() };
+                let all = self.all(Kind::Breaker, &query).await?;
+                all.iter().map(|item| item.place().1.clone()).collect()
+            }
+        };
+        let mut open = Vec::new();
+        for name in names {
+            let key = Key::Item(self.election.clone(), Kind::Breaker, name);
+            let local = &self.coordinator.local;
+            let reading = local.store.read(&key).await?;
+            let age = local.memory().observe(&key, &reading);
+            let Some(Record::Item(item)) = reading.record() else { continue };
+            if let Item::Breaker(breaker) = &**item {
+                open.extend(breaker.open(rules, age));
+            }
+        }
+        Ok(open)
+    }
+
+    /// What speaks against the leader after a command was carried out: that it is the worker who failed, and the policy ends its leadership for an open
+    /// breaker. For who decides on the election itself.
+    pub async fn against_leader(&self, command: &Command, answer: &Answer) -> Result<Option<Report>, Error> {
+        let (Command::Order(_, Order::Fail(_)), Answer::Item(Item::Task(task))) = (command, answer) else {
+            return Ok(None);
+        };
+        let Some(worker) = task.worker() else { return Ok(None) };
+        let Some(document) = self.coordinator.local.see(&self.election).await?.document else {
+            return Ok(None);
+        };
+        let policy = &document.policy;
+        let leads = document.leader.as_ref().filter(|leader| leader.agent == *worker);
+        let ends = policy.breakers.as_ref().is_some_and(|breakers| breakers.bars == Bars::Leadership);
+        let Some(leader) = leads.filter(|_| ends) else { return Ok(None) };
+        let open = self.open_breakers(worker, policy).await?;
+        Ok(policy.barring(&open).is_some().then(|| Report {
+            epoch: leader.epoch,
+            finding: Finding::Breaker,
+            detail: String::new(),
+            by: worker.clone(),
+            credential: None,
+            number: None,
+            open: Some(open.clone()),
+        }))
+    }
+
+    /// Ends the leadership of a worker that failed, where that is decided here and the policy says so.
+    pub(super) async fn end_lead(&self, command: &Command, answer: &Answer) -> Result<(), Error> {
+        let Some(report) = self.against_leader(command, answer).await? else { return Ok(()) };
+        let coordinator = &self.coordinator;
+        let make =
+            |_: Option<&Document>, _: StoreId, _: Epoch| baton_election::Command::Report(report.clone());
+        let reported =
+            coordinator.local.execute(&self.election, coordinator.patience, First::Look, &make).await;
+        match reported {
+            // What is refused is over already.
+            Ok(_) | Err(Error::Refused(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The policy's rules for breakers, if it has any.
@@ -158,5 +235,21 @@ fn capabilities(task: &Task) -> Vec<&str> {
     match task.needs.is_empty() {
         true => vec![ANYTHING],
         false => task.needs.iter().map(String::as_str).collect(),
+    }
+}
+
+impl Coordinator {
+    /// The open breakers of who wants to lead, or of the leader if nobody is named, as far as the policy looks at them.
+    pub(crate) async fn look_at_breakers(
+        &self,
+        election: &ElectionName,
+        agent: Option<&AgentName>,
+    ) -> Result<Vec<OpenBreaker>, Error> {
+        let Some(document) = self.local.see(election).await?.document else { return Ok(Vec::new()) };
+        let leader = document.leader.as_ref().map(|leader| &leader.agent);
+        match agent.or(leader) {
+            Some(agent) => self.toolbox(election).open_breakers(agent, &document.policy).await,
+            None => Ok(Vec::new()),
+        }
     }
 }

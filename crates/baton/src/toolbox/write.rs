@@ -30,6 +30,14 @@ impl Toolbox {
         if let Some(tools) = coordinator.store().decider().and_then(Decider::tools) {
             return insist(coordinator.patience, || tools.carry_out(&self.election, command)).await;
         }
+        let answer = self.carry_out_here(command).await?;
+        // Who repeats the command after an error makes up for it.
+        self.end_lead(command, &answer).await?;
+        Ok(answer)
+    }
+
+    /// The same for who decides on the election itself: a leadership that it should end goes on, see [`Toolbox::against_leader`].
+    pub async fn carry_out_here(&self, command: &Command) -> Result<Answer, Error> {
         match command {
             Command::Add(add) => self.add_here(add).await.map(Answer::Added),
             Command::Order(id, order) => self.order_here(id, order).await.map(Answer::Item),

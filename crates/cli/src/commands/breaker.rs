@@ -17,11 +17,13 @@ use crate::output::{Failure, Outcome, table};
 #[command(after_help = "\
 Examples:
   baton policy refactor-auth --breaker 3/5m --breaker-probes 1
+  baton policy refactor-auth --breaker-bars leadership
   baton breaker list refactor-auth
   baton breaker reset refactor-auth
 
 After so many failed tasks in a row an agent is not told to do more that takes the same capability, for the cool-off; then as many probes are let \
-through as the policy says, and the first success closes the breaker. `*` stands for tasks that need no capability.")]
+through as the policy says, and the first success closes the breaker. `*` stands for tasks that need no capability. Who has an open one may lead all the same, unless the policy says \
+otherwise (--breaker-bars).")]
 pub(crate) struct Breaker {
     #[command(subcommand)]
     what: What,

@@ -17,7 +17,7 @@ Examples:
   baton history refactor-auth --limit 5
   baton history refactor-auth --phases        where the time went
 
-A hand-over is voluntary (release, pass), a failover, a takeover (budget, stall, validation, dependency, region) or human (depose, appoint, pause, approval). TOOK is from \
+A hand-over is voluntary (release, pass), a failover, a takeover (budget, stall, validation, dependency, breaker, region) or human (depose, appoint, pause, approval). TOOK is from \
 the end of the former leadership until the leader worked and had taken on what was left, as far as that was measured.")]
 pub(crate) struct History {
     /// Which one

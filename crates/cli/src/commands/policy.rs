@@ -5,7 +5,7 @@ use baton::election::operator::Act;
 use baton::election::policy::{self, ApprovalMode, Select};
 use baton::election::quorum::ActKind;
 use baton::election::time::Span;
-use baton::election::usefulness::{Breakers, Performance};
+use baton::election::usefulness::{Bars, Breakers, Performance};
 use baton::election::{AgentName, ElectionName};
 use baton::store::Access;
 use clap::Args;
@@ -28,6 +28,7 @@ Examples:
   baton policy refactor-auth --performance 3/5 --watcher reviewer   three bad verdicts of the last five
   baton policy refactor-auth --depends db                           whose db fails may not lead
   baton policy refactor-auth --breaker 3/5m                         who fails at three tasks rests
+  baton policy refactor-auth --breaker-bars candidacy               and is granted no leadership
   baton policy refactor-auth --select vote --nomination 1m          operators vote on the candidates
   baton policy fleet --regions yes                                  led by a region's leader only
   baton policy refactor-auth --quorum 2 --quorum-act approve        two operators must approve
@@ -85,6 +86,10 @@ pub(crate) struct Policy {
     /// How many more are tried after that [default: 1]
     #[arg(long, value_name = "N")]
     breaker_probes: Option<u8>,
+    /// What an open breaker bars from beside tasks of its kind: tasks (nothing more), candidacy (its agent is granted nothing) or
+    /// leadership (and loses the lead); of what --need names, or of anything [default: tasks]
+    #[arg(long, value_name = "WHAT")]
+    breaker_bars: Option<Bars>,
     /// What a leader must not have failing (again for more; `none` for nothing)
     #[arg(long = "depends", value_name = "NAME")]
     depends: Vec<String>,
@@ -224,15 +229,16 @@ impl Policy {
         let before = policy.breakers.clone();
         let probes = self.breaker_probes.or(before.as_ref().map(|before| before.probes)).unwrap_or(1);
         let generation = before.as_ref().map_or(0, |before| before.generation);
+        let bars = self.breaker_bars.or(before.as_ref().map(|before| before.bars)).unwrap_or_default();
         match (self.breaker, before) {
             (Some(Limit(Some(Failures { failures, cool_off }))), _) => {
-                policy.breakers = Some(Breakers { failures, cool_off, probes, generation });
+                policy.breakers = Some(Breakers { failures, cool_off, probes, generation, bars });
             }
             (Some(Limit(None)), _) => policy.breakers = None,
-            (None, Some(before)) => policy.breakers = Some(Breakers { probes, ..before }),
-            (None, None) if self.breaker_probes.is_some() => {
+            (None, Some(before)) => policy.breakers = Some(Breakers { probes, bars, ..before }),
+            (None, None) if self.breaker_probes.is_some() || self.breaker_bars.is_some() => {
                 return Err(Failure::usage(
-                    "probes of what? The policy has no circuit breakers",
+                    "the policy has no circuit breakers",
                     "say after how many failures one opens, and for how long: --breaker 3/5m",
                 ));
             }

@@ -22,6 +22,8 @@ enum What {
     Budget,
     /// It makes no progress
     Stall,
+    /// A circuit breaker of its is open: whoever decides looks whether it is so
+    Breaker,
 }
 
 #[derive(Args, Debug)]
@@ -31,7 +33,8 @@ Example:
 
 Accepted from the leader itself, and from agents that the policy names as watchers \
 (baton policy ELECTION --watcher AGENT). The leadership ends at once; where the policy counts verdicts (--performance), by as \
-many bad ones as it says. `sound` ends nothing. `baton judge` does it for every checkpoint.")]
+many bad ones as it says. `sound` ends nothing. `baton judge` does it for every checkpoint. `breaker` is accepted from everybody: the record is \
+believed, not who speaks of it, and it ends a leadership where the policy says so (--breaker-bars leadership).")]
 pub(crate) struct Report {
     /// What is led
     election: ElectionName,
@@ -66,6 +69,7 @@ impl Report {
             What::Dependency => Finding::Dependency,
             What::Budget => Finding::Budget,
             What::Stall => Finding::Stall,
+            What::Breaker => Finding::Breaker,
         };
         let itself = context.lease(&self.election, &self.who).ok().filter(|held| held.epoch == epoch);
         let credential = itself.map(|held| held.credential);

@@ -11,7 +11,7 @@ use crate::policy::{Policy, Select, check_capability, check_ttl};
 use crate::refusal::Refusal;
 use crate::region::{self, Flaw, Region};
 use crate::time::Span;
-use crate::usefulness::check_dependency;
+use crate::usefulness::{self, check_dependency};
 
 pub(super) fn decide(
     document: Option<&Document>,
@@ -182,7 +182,8 @@ fn eligible(document: &Document, acquire: &Acquire, evidence: &Evidence<'_>) -> 
     if document.reserved_for.as_ref().is_some_and(|kept| reserved_for_it && kept.by_operator) {
         return Ok(());
     }
-    obeys(&document.policy, acquire)
+    obeys(&document.policy, acquire)?;
+    usefulness::admit(&document.policy, acquire.open.as_deref())
 }
 
 /// What the policy demands of the agent itself; its place among others is not decided here.

@@ -154,6 +154,7 @@ pub(super) fn end(
         | Cause::Stall
         | Cause::Validation
         | Cause::Dependency
+        | Cause::Breaker
         | Cause::Approval => Some(leader.agent.clone()),
         Cause::First
         | Cause::Release

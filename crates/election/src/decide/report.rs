@@ -9,7 +9,7 @@ use crate::document::{Cause, Document, Leader, State};
 use crate::name::AgentName;
 use crate::refusal::Refusal;
 use crate::time::Span;
-use crate::usefulness;
+use crate::usefulness::{self, Bars};
 
 pub(super) fn decide(
     document: &Document,
@@ -32,6 +32,10 @@ pub(super) fn decide(
         None => false,
         Some(credential) => matches!(role(document, credential, report.epoch)?, Role::Leader(_)),
     };
+    if report.finding == Finding::Breaker {
+        // The record is believed, not who speaks of it.
+        return breaker(document, leader, report, evidence);
+    }
     if !itself && !document.policy.watchers.contains(&report.by) {
         return Err(Refusal::NotEligible {
             why: format!("{} is neither the leader nor one of the policy's watchers", report.by),
@@ -51,6 +55,31 @@ pub(super) fn decide(
     match report.finding.cause() {
         Some(cause) => Ok(end(document.clone(), cause, report, evidence)),
         // Who has nothing against the leader changes nothing.
+        None => Ok(Decision { next: None, answer: nothing_ended(document) }),
+    }
+}
+
+/// Ends the leadership if an open breaker does.
+fn breaker(
+    document: &Document,
+    leader: &Leader,
+    report: &Report,
+    evidence: &Evidence<'_>,
+) -> Result<Decision, Refusal> {
+    if document.policy.breakers.as_ref().is_none_or(|breakers| breakers.bars != Bars::Leadership) {
+        return Err(Refusal::invalid(
+            "the policy ends no leadership for an open circuit breaker",
+            "an operator can say so: baton policy ELECTION --breaker 3/5m --breaker-bars leadership",
+        ));
+    }
+    let Some(open) = &report.open else {
+        return Err(Refusal::invalid(
+            format!("the circuit breakers of {} were not looked at", leader.agent),
+            "send it to who decides on the election",
+        ));
+    };
+    match usefulness::broken(document, leader, evidence.age, open) {
+        Some(open) => Ok(end_for(document.clone(), Cause::Breaker, &open.to_string(), evidence)),
         None => Ok(Decision { next: None, answer: nothing_ended(document) }),
     }
 }
@@ -92,10 +121,13 @@ fn verdict(
     Ok(Decision { next: Some(next), answer })
 }
 
-fn end(mut next: Document, cause: Cause, report: &Report, evidence: &Evidence<'_>) -> Decision {
+fn end(next: Document, cause: Cause, report: &Report, evidence: &Evidence<'_>) -> Decision {
+    end_for(next, cause, &format!("{} reports: {}", report.by, report.detail), evidence)
+}
+
+fn end_for(mut next: Document, cause: Cause, reason: &str, evidence: &Evidence<'_>) -> Decision {
     let ended = next.leader.as_ref().map(|leader| leader.agent.clone());
-    let reason = format!("{} reports: {}", report.by, report.detail);
-    let waits = moves::end(&mut next, cause, &reason, false, evidence);
+    let waits = moves::end(&mut next, cause, reason, false, evidence);
     let answer = Answer::Done { epoch: next.epoch, ended, waits };
     Decision { next: Some(next), answer }
 }

@@ -5,6 +5,7 @@ use baton_election::command::{
 };
 use baton_election::document::{Phase, Reference};
 use baton_election::policy::Limits;
+use baton_election::usefulness::OpenBreaker;
 use baton_election::{ContentHash, Credential, Epoch, LeaseKey, checkpoint_hash};
 
 use super::World;
@@ -12,7 +13,7 @@ use super::words::Words;
 use crate::cast;
 
 impl World {
-    /// `acquire AGENT [ttl= task= can= time= tokens= renewals= stall= reason= noticed= contact= key=wrong offer]`
+    /// `acquire AGENT [ttl= task= can= time= tokens= renewals= stall= reason= noticed= contact= failing= open= key=wrong offer]`
     pub(super) fn acquire(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         let credential = self.credential(&name, words);
@@ -30,6 +31,7 @@ impl World {
             contact: words.option("contact"),
             region: None,
             failing: words.list("failing").into_iter().collect(),
+            open: open(words),
         })
     }
 
@@ -109,7 +111,7 @@ impl World {
         })
     }
 
-    /// `report validation|sound|dependency|budget|stall AGENT [as-leader detail= number= token= key=wrong]`
+    /// `report validation|sound|dependency|budget|stall|breaker AGENT [as-leader detail= number= open= token= key=wrong]`
     pub(super) fn report(&mut self, words: &mut Words) -> Command {
         let finding = match words.next().as_str() {
             "validation" => Finding::Validation,
@@ -117,6 +119,7 @@ impl World {
             "dependency" => Finding::Dependency,
             "budget" => Finding::Budget,
             "stall" => Finding::Stall,
+            "breaker" => Finding::Breaker,
             other => panic!("no finding: {other}"),
         };
         let name = words.next();
@@ -130,6 +133,7 @@ impl World {
             by: cast::agent(&name),
             credential: as_leader.then(|| self.credential(&name, words)),
             number: words.value("number"),
+            open: open(words),
         })
     }
 
@@ -150,6 +154,21 @@ impl World {
             Some(_) => Credential { key: LeaseKey([0xbd; 16]), ..own },
         }
     }
+}
+
+/// The open breakers that whoever decides has seen: `open=CAPABILITY:LEFT,…`, or `open=none`. Without it, nobody looked.
+fn open(words: &mut Words) -> Option<Vec<OpenBreaker>> {
+    let seen = words.option("open")?;
+    let open = |text: &str| {
+        let (capability, left) = text.rsplit_once(':').expect("open=rust:30s");
+        OpenBreaker {
+            capability: capability.to_string(),
+            failures: 3,
+            reason: "no compiler".to_string(),
+            left: left.parse().expect("how much longer"),
+        }
+    };
+    Some(seen.split(',').filter(|text| *text != "none").map(open).collect())
 }
 
 /// The limits that a line gives: `time= tokens= renewals= stall=`

@@ -5,7 +5,7 @@ use baton_election::command::Command;
 use baton_election::document::Question;
 use baton_election::operator::Act;
 use baton_election::quorum::Quorum;
-use baton_election::usefulness::Performance;
+use baton_election::usefulness::{Breakers, Performance};
 
 use super::World;
 use super::agents::limits;
@@ -78,7 +78,13 @@ fn policy(words: &mut Words) -> Policy {
             cool_off: words.value("cool-off").expect("how long"),
         }),
         depends: words.list("depends"),
-        breakers: None,
+        breakers: words.value("breaker").map(|failures| Breakers {
+            failures,
+            cool_off: words.value("rest").expect("for how long"),
+            probes: 1,
+            generation: 0,
+            bars: words.value("bars").unwrap_or_default(),
+        }),
         operators: Quorum {
             quorum: words.value("quorum").unwrap_or(1),
             acts: words.list("acts").iter().map(|name| name.parse().expect("an act")).collect(),

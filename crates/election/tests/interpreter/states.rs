@@ -29,7 +29,7 @@ pub(crate) const STATES: [(&str, &[&str]); 15] = [
 ];
 
 /// The commands that every state is tried with.
-pub(crate) const COMMANDS: [&str; 23] = [
+pub(crate) const COMMANDS: [&str; 24] = [
     "acquire",
     "renew",
     "release",
@@ -41,6 +41,7 @@ pub(crate) const COMMANDS: [&str; 23] = [
     "report dependency",
     "report budget",
     "report stall",
+    "report breaker",
     "appoint",
     "depose",
     "pause",
@@ -92,6 +93,7 @@ pub(crate) fn name_of(command: &Command) -> &'static str {
             Finding::Dependency => "report dependency",
             Finding::Budget => "report budget",
             Finding::Stall => "report stall",
+            Finding::Breaker => "report breaker",
         },
         Command::Operate(signed) => signed.order.act.name(),
     }

@@ -4,7 +4,7 @@ use baton_election::command::{Acknowledge, Acquire, Finding, Pass, Release, Rene
 use baton_election::document::{Leader, Phase, Question};
 use baton_election::operator::Act;
 use baton_election::policy::{ApprovalMode, Limits};
-use baton_election::usefulness::Performance;
+use baton_election::usefulness::{Bars, Breakers, OpenBreaker, Performance};
 use baton_election::{Command, ContentHash, Credential, Epoch, Incarnation, Policy, Span};
 
 use super::steps::{What, Who};
@@ -83,6 +83,7 @@ impl Play {
             contact: None,
             region: None,
             failing: Default::default(),
+            open: Some(Vec::new()),
         };
         (Some(by), Command::Acquire(acquire))
     }
@@ -106,11 +107,18 @@ impl Play {
                 Finding::Stall,
                 Finding::Sound,
                 Finding::Dependency,
-            ][self.sent.len() % 5],
+                Finding::Breaker,
+            ][self.sent.len() % 6],
             detail: "red".to_string(),
             by: if itself { name(by.0) } else { cast::agent("watcher") },
             credential: itself.then_some(credential),
             number: None,
+            open: Some(vec![OpenBreaker {
+                capability: "rust".to_string(),
+                failures: 3,
+                reason: "red".to_string(),
+                left: Span::secs(5),
+            }]),
         };
         (itself.then_some(by), Command::Report(report))
     }
@@ -197,6 +205,13 @@ fn policy(which: u8) -> Policy {
         5 => Policy {
             performance: Some(Performance { bad: 2, of: 3, cool_off: Span::secs(20) }),
             depends: vec!["db".to_string()],
+            breakers: Some(Breakers {
+                failures: 3,
+                cool_off: Span::secs(20),
+                probes: 1,
+                generation: 0,
+                bars: Bars::Leadership,
+            }),
             ..base
         },
         _ => Policy { ttl: Span::secs(3), ..base },

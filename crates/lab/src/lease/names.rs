@@ -71,6 +71,7 @@ impl Names {
             contact: None,
             region: None,
             failing: Default::default(),
+            open: None,
         })
     }
 
@@ -83,6 +84,7 @@ impl Names {
             by: self.watcher.clone(),
             credential: None,
             number: None,
+            open: None,
         })
     }
 }

@@ -129,6 +129,7 @@ impl Elections {
             contact: None,
             region: None,
             failing: Default::default(),
+            open: None,
         });
         match self.decide(scope, &command, now)? {
             Err(Refusal::Held { remaining, .. }) => {

@@ -124,6 +124,7 @@ impl Writer {
             Cause::Approval => 10,
             Cause::Region => 11,
             Cause::Dependency => 12,
+            Cause::Breaker => 13,
         });
     }
 }
@@ -218,6 +219,7 @@ impl<'a> Reader<'a> {
             10 => Cause::Approval,
             11 => Cause::Region,
             12 => Cause::Dependency,
+            13 => Cause::Breaker,
             _ => broken(),
         }
     }

@@ -7,6 +7,7 @@
 //! out whole or not at all. Does not guarantee that a lease ends at its end while the server does not run: it ends later.
 
 mod at_work;
+mod breakers;
 mod bytes;
 mod changes;
 mod elections;
@@ -322,7 +323,7 @@ impl Engine {
     /// Carries out a command.
     pub async fn execute(&self, election: &ElectionName, command: &Command) -> Outcome {
         let outcome = match self.seeing_region(command).await {
-            Ok(command) => self.shared.execute(election, &command).await,
+            Ok(command) => self.execute_looking(election, &command).await,
             Err(error) => Err(error.into()),
         };
         self.shared.count(election, command, &outcome);
@@ -341,7 +342,7 @@ impl Engine {
             return Box::pin(self.execute(election, &Command::Acquire(acquire))).await;
         }
         let command = Command::Acquire(acquire);
-        let outcome = match self.shared.execute(election, &command).await {
+        let outcome = match self.execute_looking(election, &command).await {
             Err(Undecided::Refused(refusal @ Refusal::Held { .. }))
                 if wait > Span::ZERO && !self.shared.compares(election) =>
             {
@@ -369,11 +370,18 @@ impl Engine {
             settled = place.settled() => Some(settled),
             _ = boot::sleep_until(until) => None,
         };
-        match settled {
+        let settled = match settled {
             Some(settled) => settled,
-            None if place.leave() => Err(self.still_refused(election, refusal).await),
+            None if place.leave() => return Err(self.still_refused(election, refusal).await),
             // It is being granted in this very moment.
             None => place.settled().await,
+        };
+        match settled {
+            // Its turn has come. It asked long ago: what it is granted is an offer.
+            Err(Undecided::Refused(refusal)) if refusal.asks_for_breakers() => {
+                self.look_and_acquire(election, Acquire { offer: true, ..acquire.clone() }).await
+            }
+            settled => settled,
         }
     }
 

@@ -47,6 +47,7 @@ impl Walk {
             contact: (self.roll(3) == 0).then(|| "http://h:1".to_string()),
             region: None,
             failing: Default::default(),
+            open: None,
         })
     }
 
@@ -113,6 +114,7 @@ impl Walk {
                 by: AgentName::new("watcher").unwrap(),
                 credential: None,
                 number: None,
+                open: None,
             }),
             _ => self.act(),
         }

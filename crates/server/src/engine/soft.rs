@@ -76,6 +76,7 @@ mod tests {
                 contact: None,
                 region: None,
                 failing: Default::default(),
+                open: None,
             }),
         )
     }

@@ -15,6 +15,8 @@ use super::{AFTER_A_FAILURE, Shard, Shared, decided};
 
 /// When an election is looked after again whose look failed by a fault of ours.
 const AFTER_A_FAULT: Span = Span::secs(5);
+/// How long the first in line has for a look at its circuit breakers before the next one has its turn.
+const AFTER_A_LOOK: Span = Span::millis(200);
 
 impl Shared {
     /// Joins the line.
@@ -125,6 +127,12 @@ impl Shared {
                 }
                 Ok(Decision { next: None, answer }) => {
                     waiter.tell(Ok(decided(answer, Some(document), true)));
+                }
+                // It is looked whether it may lead; meanwhile, for a moment, it is nobody's turn.
+                Err(refusal) if refusal.asks_for_breakers() => {
+                    retry_in = Some(retry_in.map_or(AFTER_A_LOOK, |first: Span| first.min(AFTER_A_LOOK)));
+                    waiter.tell(Err(refusal.into()));
+                    break;
                 }
                 // It is not this one's turn: perhaps another's.
                 Err(Refusal::NotEligible { retry_in: Some(span), .. }) => {

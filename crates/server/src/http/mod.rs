@@ -134,7 +134,8 @@ impl Service {
         let following = tokens::follow(Arc::clone(engine.store()), Arc::clone(&register));
         let Options { tls, names, limits, require_tokens: _, warnings, collector } = options;
         let coordinator = Coordinator::with_store(behind.clone(), Memory::new());
-        let boards = Arc::new(Boards::new(coordinator.clone(), Arc::clone(engine.meters())));
+        let boards = Boards::new(coordinator.clone(), Some(engine.clone()), Arc::clone(engine.meters()));
+        let boards = Arc::new(boards);
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
         let sessions = Sessions::start(engine.clone(), run.clone(), limits.sessions);

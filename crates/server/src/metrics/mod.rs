@@ -26,7 +26,7 @@ pub(crate) use show::{Shown, standby};
 pub(crate) use text::FORMAT;
 
 /// All causes of a change of leader.
-const CAUSES: [Cause; 13] = [
+const CAUSES: [Cause; 14] = [
     Cause::First,
     Cause::Release,
     Cause::Pass,
@@ -38,6 +38,7 @@ const CAUSES: [Cause; 13] = [
     Cause::Stall,
     Cause::Validation,
     Cause::Dependency,
+    Cause::Breaker,
     Cause::Approval,
     Cause::Region,
 ];

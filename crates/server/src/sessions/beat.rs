@@ -88,6 +88,7 @@ impl Sessions {
                 by: agent.clone(),
                 credential: Some(credential),
                 number: None,
+                open: None,
             };
             // What is refused is over already; the renewal that follows says so.
             match self.engine.execute(&election, &Command::Report(report)).await {

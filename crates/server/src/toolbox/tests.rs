@@ -17,7 +17,7 @@ fn propose() -> Command {
 #[tokio::test]
 async fn behind_a_slow_store_only_so_many_wait() {
     let coordinator = Coordinator::with_store(Arc::new(MemoryStore::default()), Memory::new());
-    let boards = Arc::new(Boards::new(coordinator, Arc::default()));
+    let boards = Arc::new(Boards::new(coordinator, None, Arc::default()));
     let e: ElectionName = "e".parse().unwrap();
     let board = boards.board(&e);
     // Somebody is at it, and takes its time.
