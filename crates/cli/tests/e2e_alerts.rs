@@ -106,6 +106,7 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
         ("--alert-contention", "x/1m", "5/10m"),
         ("--alert-no-leader", "soon", "off"),
         ("--warn-participation", "101", "0 to 100"),
+        ("--warn-suspicion", "0", "1 to 100"),
     ] {
         let refused = folder.call(&["serve", "--listen", "127.0.0.1:0", option, value]);
         assert_eq!(refused.code, 2, "{option}");

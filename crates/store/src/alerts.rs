@@ -27,11 +27,13 @@ pub enum AlertKind {
     SlowTransition,
     /// Not everybody who follows an election has heard of its new leader.
     LowParticipation,
+    /// The leader is silent, and suspected to be gone while its lease runs.
+    SuspectedLeader,
 }
 
 impl AlertKind {
     /// All of them.
-    pub const ALL: [AlertKind; 7] = [
+    pub const ALL: [AlertKind; 8] = [
         AlertKind::NoLeader,
         AlertKind::Flapping,
         AlertKind::TwoLeaders,
@@ -39,6 +41,7 @@ impl AlertKind {
         AlertKind::FrequentElections,
         AlertKind::SlowTransition,
         AlertKind::LowParticipation,
+        AlertKind::SuspectedLeader,
     ];
 
     /// How it is called, also as a file among the runbooks.
@@ -51,6 +54,7 @@ impl AlertKind {
             AlertKind::FrequentElections => "frequent-elections",
             AlertKind::SlowTransition => "slow-transition",
             AlertKind::LowParticipation => "low-participation",
+            AlertKind::SuspectedLeader => "suspected-leader",
         }
     }
 
@@ -60,9 +64,10 @@ impl AlertKind {
             AlertKind::NoLeader | AlertKind::Flapping | AlertKind::TwoLeaders | AlertKind::HighContention => {
                 Severity::Alert
             }
-            AlertKind::FrequentElections | AlertKind::SlowTransition | AlertKind::LowParticipation => {
-                Severity::Warning
-            }
+            AlertKind::FrequentElections
+            | AlertKind::SlowTransition
+            | AlertKind::LowParticipation
+            | AlertKind::SuspectedLeader => Severity::Warning,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From where on a server warns, and whom it sends traces.
 
 use baton::election::time::Span;
+use baton::store::describe::Suspicion;
 use baton_server::{Collector, Rate, Thresholds, Warnings};
 use clap::Args;
 
@@ -31,6 +32,9 @@ pub(crate) struct Watching {
     /// Warn if fewer hundredths of those who follow acknowledge a change of leader
     #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = percent)]
     warn_participation: Off<u8>,
+    /// Warn of a leader whose lease runs and for whom at least this φ speaks that it is gone, 1 to 100
+    #[arg(long, value_name = "PHI", default_value = "8", value_parser = phi)]
+    warn_suspicion: Off<Suspicion>,
     /// Where the runbooks are, if not in the source tree: an address to which alerts link
     #[arg(long, value_name = "URL", default_value = "docs/operations")]
     runbooks: String,
@@ -52,6 +56,7 @@ impl Watching {
             elections: self.warn_elections.0,
             transition: self.warn_transition.0,
             participation: self.warn_participation.0,
+            suspicion: self.warn_suspicion.0,
         };
         Warnings { limits, runbooks: self.runbooks.clone() }
     }
@@ -97,6 +102,14 @@ fn percent(text: &str) -> Result<Off<u8>, String> {
     percent.map(|percent| Off(Some(percent))).ok_or_else(|| "write 0 to 100, or off".to_string())
 }
 
+fn phi(text: &str) -> Result<Off<Suspicion>, String> {
+    if text == "off" {
+        return Ok(Off(None));
+    }
+    let phi = text.parse().ok().filter(|phi| (1.0..=100.0).contains(phi));
+    phi.map(|phi| Off(Some(Suspicion::of(phi)))).ok_or_else(|| "write 1 to 100, or off".to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +120,16 @@ mod tests {
         assert_eq!(rate("off").unwrap().0, None);
         for odd in ["5", "/10m", "x/10m", "5/", "5/0s", "5/25h", "-1/1m", "5/10m/1"] {
             assert!(rate(odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_suspicion_is_at_least_that_of_somebody_late() {
+        assert_eq!(phi("8").unwrap().0, Some(Suspicion::of(8.0)));
+        assert_eq!(phi("1.5").unwrap().0, Some(Suspicion::of_hundredths(150)));
+        assert!(phi("off").unwrap().0.is_none());
+        for odd in ["0.9", "101", "x", "NaN", "inf", "-1", ""] {
+            assert!(phi(odd).is_err(), "{odd}");
         }
     }
 

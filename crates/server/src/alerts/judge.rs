@@ -5,8 +5,9 @@
 //! nothing. Does not prove the contrary: who tells nothing is not seen.
 
 use baton_election::time::{Moment, Span};
-use baton_election::{AgentName, ElectionName};
+use baton_election::{AgentName, ElectionName, Epoch};
 use baton_store::alerts::AlertKind;
+use baton_store::describe::{SUSPECT, Suspicion};
 
 /// From where on something is wrong. What is none is never wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Thresholds {
     pub transition: Option<Span>,
     /// Which part, in hundredths, of those who follow acknowledges a new leader: a warning.
     pub participation: Option<u8>,
+    /// How much speaks for it that a leader is gone whose lease runs: a warning.
+    pub suspicion: Option<Suspicion>,
 }
 
 /// So many in so long.
@@ -43,6 +46,7 @@ impl Default for Thresholds {
             elections: Some(Rate { count: 1, window: Span::secs(3_600) }),
             transition: Some(Span::secs(30)),
             participation: Some(100),
+            suspicion: Some(SUSPECT),
         }
     }
 }
@@ -71,6 +75,22 @@ pub(super) struct Observed {
     pub(super) told: Option<(u64, u64)>,
     /// Who says that it leads.
     pub(super) avowals: Vec<Avowed>,
+    /// Its leader, if that is silent while its lease runs.
+    pub(super) suspected: Option<Suspected>,
+}
+
+/// A leader that is silent while its lease runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Suspected {
+    pub(crate) agent: AgentName,
+    /// Under which token it leads.
+    pub(crate) epoch: Epoch,
+    /// How much speaks for it that it is gone.
+    pub(crate) suspicion: Suspicion,
+    /// How long its lease has not been renewed.
+    pub(crate) silent: Span,
+    /// For how much longer its lease lasts.
+    pub(crate) left: Span,
 }
 
 impl Observed {
@@ -116,6 +136,7 @@ pub(super) fn judge(election: &ElectionName, observed: &Observed, limits: &Thres
         elections(election, observed, limits),
         slow(election, observed, limits),
         participation(election, observed, limits),
+        suspected(election, observed, limits),
     ];
     found.into_iter().flatten().collect()
 }
@@ -202,6 +223,23 @@ fn participation(election: &ElectionName, observed: &Observed, limits: &Threshol
     }
     let what = format!("{told} of {of} that follow `{election}` have acknowledged its last change of leader");
     finding(AlertKind::LowParticipation, what, "see who is silent: baton sessions".to_string())
+}
+
+fn suspected(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+    let (Suspected { agent, suspicion, silent, left, .. }, least) =
+        (observed.suspected.as_ref()?, limits.suspicion?);
+    if *suspicion < least {
+        return None;
+    }
+    let what = format!(
+        "{agent} leads `{election}` and has been silent for {}: φ is {suspicion}, and its lease lasts {} more",
+        whole(*silent),
+        whole(*left)
+    );
+    let hint = format!(
+        "see how it is: baton agents {agent}; its lease decides: wait for its end, or baton depose {election}"
+    );
+    finding(AlertKind::SuspectedLeader, what, hint)
 }
 
 /// Without fractions of a second: it is told anew with each look.

@@ -89,6 +89,27 @@ fn warnings_are_of_frequent_slow_and_lonely_changes() {
     assert_eq!(kinds(&Observed { told: Some((0, 0)), ..some }), [], "nobody follows");
 }
 
+fn silent(hundredths: u32) -> Suspected {
+    Suspected {
+        agent: AgentName::new("a").unwrap(),
+        epoch: Epoch(3),
+        suspicion: Suspicion::of_hundredths(hundredths),
+        silent: Span::millis(14_400),
+        left: Span::millis(15_600),
+    }
+}
+
+#[test]
+fn a_leader_that_is_silent_is_warned_of_from_the_threshold_on() {
+    let leads = |hundredths| Observed { suspected: Some(silent(hundredths)), ..Observed::default() };
+    assert_eq!(kinds(&leads(799)), []);
+    assert_eq!(kinds(&leads(800)), [AlertKind::SuspectedLeader]);
+    let late = Thresholds { suspicion: Some(Suspicion::of(2.0)), ..Thresholds::default() };
+    assert_eq!(kinds_by(&leads(200), &late), [AlertKind::SuspectedLeader]);
+    let found = &judge(&name(), &leads(810), &Thresholds::default())[0];
+    assert_eq!(found.what, "a leads `e` and has been silent for 14s: φ is 8.1, and its lease lasts 15s more");
+}
+
 #[test]
 fn what_has_no_threshold_is_never_wrong() {
     let all = Observed {
@@ -99,9 +120,10 @@ fn what_has_no_threshold_is_never_wrong() {
         refused: 500,
         took: Some(Span::secs(900)),
         told: Some((0, 9)),
+        suspected: Some(silent(9_000)),
         ..Observed::default()
     };
-    assert_eq!(kinds(&all).len(), 6);
+    assert_eq!(kinds(&all).len(), 7);
     let off = Thresholds {
         no_leader: None,
         flapping: None,
@@ -109,6 +131,7 @@ fn what_has_no_threshold_is_never_wrong() {
         elections: None,
         transition: None,
         participation: None,
+        suspicion: None,
     };
     assert_eq!(kinds_by(&all, &off), []);
     let half = Thresholds { participation: Some(50), ..off };

@@ -22,7 +22,7 @@ use crate::sessions::Sessions;
 use crate::store::Behind;
 use board::Board;
 pub(crate) use board::Turned;
-pub(crate) use judge::Avowed;
+pub(crate) use judge::{Avowed, Suspected};
 use judge::{Observed, judge};
 pub use judge::{Rate, Thresholds};
 
@@ -63,6 +63,8 @@ struct State {
     board: Board,
     /// What nobody leads while somebody waits, and for how long.
     leaderless: Vec<(ElectionName, Span)>,
+    /// Whose leaders were suspected at the last look.
+    suspected: HashMap<ElectionName, Suspected>,
     looked: Moment,
 }
 
@@ -77,7 +79,12 @@ impl Alerts {
     /// Looks from here on. The task that this starts ends with it.
     pub(crate) fn start(warnings: Warnings, sessions: &Arc<Sessions>, behind: &Arc<Behind>) -> Arc<Alerts> {
         sessions.engine().meters().judge_by(&warnings.limits);
-        let state = State { board: Board::default(), leaderless: Vec::new(), looked: boot::now() };
+        let state = State {
+            board: Board::default(),
+            leaderless: Vec::new(),
+            suspected: HashMap::new(),
+            looked: boot::now(),
+        };
         let alerts = Arc::new(Alerts {
             warnings,
             state: Mutex::new(state),
@@ -119,10 +126,24 @@ impl Alerts {
         self.state().leaderless.clone()
     }
 
+    /// Whose leaders are silent. Who was is remembered until it is heard of, also if its session is forgotten first.
+    fn suspect(&self, all: &mut HashMap<ElectionName, Observed>, sessions: &Sessions) {
+        let Some(least) = self.warnings.limits.suspicion else { return };
+        let before = std::mem::take(&mut self.state().suspected);
+        let suspected = sessions.suspected_leaders(least, before);
+        for (election, leader) in &suspected {
+            if let Some(observed) = of(all, election.clone()) {
+                observed.suspected = Some(leader.clone());
+            }
+        }
+        self.state().suspected = suspected;
+    }
+
     fn look(&self, sessions: &Sessions, behind: &Behind) {
         let now = boot::now();
         let meters = sessions.engine().meters();
         let mut all = gather(sessions, behind);
+        self.suspect(&mut all, sessions);
         recall(&mut all, &mut meters.notes(), now);
         let mut leaderless = Vec::new();
         for (election, observed) in &mut all {

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use baton_election::document::State;
 use baton_election::time::Span;
-use baton_election::{Document, ElectionName};
+use baton_election::{AgentName, Document, ElectionName, Epoch};
 
 use super::{Engine, Seen};
 
@@ -28,7 +28,30 @@ pub(crate) struct Tally {
     pub(crate) stalls: u64,
 }
 
+/// A lease that runs.
+pub(crate) struct Lease {
+    pub(crate) agent: AgentName,
+    pub(crate) epoch: Epoch,
+    /// How long ago it was renewed.
+    pub(crate) age: Span,
+    /// For how much longer it lasts at least.
+    pub(crate) left: Span,
+}
+
 impl Engine {
+    /// The lease of who leads an election, as far as that is in memory.
+    pub(crate) fn lease(&self, election: &ElectionName) -> Option<Lease> {
+        let seen = self.shared.seen(election, |known, age| {
+            let (agent, _, running) = known.packed.leader().filter(|(.., running)| age < running.ttl)?;
+            let agent = AgentName::new(agent).ok()?;
+            Some(Lease { agent, epoch: running.epoch, age, left: running.ttl.minus(age) })
+        });
+        match seen {
+            Seen::Known(lease) => lease,
+            Seen::Absent | Seen::Unknown(_) => None,
+        }
+    }
+
     pub(crate) async fn tally(&self) -> Tally {
         let mut tally = Tally { stalls: self.shared.clock.stalls(), ..Tally::default() };
         for shard in &self.shared.shards {

@@ -11,6 +11,7 @@ mod follow;
 mod load;
 mod rounds;
 mod shares;
+mod suspects;
 mod suspicion;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -309,7 +310,7 @@ impl Sessions {
 
     /// How much speaks for it that an agent is gone: for people only.
     fn suspicion(&self, session: &Session) -> Suspicion {
-        session.arrivals.suspicion(self.engine.age(session.beat), session.told.scaled(1, load::MISSED))
+        session.arrivals.suspicion(self.engine.age(session.beat), suspects::asked(session))
     }
 
     /// The same of each of these agents that has a session; of one with several, of the one that was heard of best.

@@ -4,6 +4,7 @@ use baton::{Bid, Campaign, Region};
 use baton_election::time::Span;
 use baton_server::{Rate, Thresholds};
 use baton_store::Decider;
+use baton_store::describe::Suspicion;
 use baton_store::sessions::{Announce, Avowal, MAX_AVOWALS};
 use serde_json::Value;
 
@@ -204,4 +205,37 @@ async fn a_follower_that_does_not_answer_is_told_of() {
     place.lead("e", "a").await;
     let alerts = place.alerts_become(&[("low-participation", "e")]).await;
     assert_eq!(alerts[0]["what"], "0 of 1 that follow `e` have acknowledged its last change of leader");
+}
+
+#[tokio::test]
+async fn a_leader_that_falls_silent_while_its_lease_runs_is_told_of() {
+    let hook = Taker::start().await;
+    let suspicion = Some(Suspicion::of(1.0));
+    let place = Place::telling(warning_of(Thresholds { suspicion, ..QUIET }), Some(&hook)).await;
+    let grant = place.lead_for("e", "a", Span::secs(600)).await;
+    let there = place.client.store().decider().and_then(Decider::sessions).unwrap();
+    let session = baton::mint_credential().unwrap();
+    let announce = Announce {
+        agent: agent("a"),
+        credential: session,
+        number: 1,
+        follows: vec![election("e")],
+        leases: Vec::new(),
+    };
+    there.announce(&announce).await.unwrap();
+    let alerts = place.alerts_become(&[("suspected-leader", "e")]).await;
+    assert_eq!(alerts[0]["severity"], "warning");
+    assert_eq!(alerts[0]["runbook"], "docs/operations/suspected-leader.md");
+    let what = alerts[0]["what"].as_str().unwrap();
+    assert!(what.starts_with("a leads `e` and has been silent for "), "{what}");
+    let page = place.page().await;
+    assert_eq!(page.value("baton_alerts_active{alert=\"suspected-leader\",severity=\"warning\"}"), 1.0);
+    is_told(&hook, "suspected-leader", "firing", "e").await;
+    let view = place.client.view(&election("e")).await.unwrap();
+    assert_eq!(view.leader().unwrap().epoch, grant.epoch, "it decides nothing");
+
+    // It lives: a renewal shows that as well as a heartbeat.
+    let renewal = baton::Renewal::new(grant.epoch, grant.credential);
+    place.client.renew(&election("e"), &renewal).await.unwrap();
+    is_told(&hook, "suspected-leader", "resolved", "e").await;
 }

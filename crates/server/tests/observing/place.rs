@@ -45,6 +45,7 @@ pub(crate) const QUIET: Thresholds = Thresholds {
     elections: None,
     transition: None,
     participation: None,
+    suspicion: None,
 };
 
 pub(crate) fn warning_of(limits: Thresholds) -> Options {
@@ -77,7 +78,15 @@ impl Place {
     }
 
     pub(crate) async fn try_to_lead(&self, of: &str, by: &str) -> Result<Grant, baton::Error> {
-        let bid = Bid { ttl: Some(Span::secs(600)), ..Bid::new(agent(by)) };
+        self.ask_to_lead(of, by, Span::secs(600)).await
+    }
+
+    pub(crate) async fn lead_for(&self, of: &str, agent: &str, ttl: Span) -> Grant {
+        self.ask_to_lead(of, agent, ttl).await.unwrap()
+    }
+
+    async fn ask_to_lead(&self, of: &str, by: &str, ttl: Span) -> Result<Grant, baton::Error> {
+        let bid = Bid { ttl: Some(ttl), ..Bid::new(agent(by)) };
         let credential = mint_credential().unwrap();
         self.client.acquire(&election(of), &bid, credential, None, None).await
     }
