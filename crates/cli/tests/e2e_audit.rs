@@ -307,3 +307,28 @@ fn everything_is_paused_and_kept_at_a_server() {
     assert_eq!(acts(&world, &[]), before, "kill -9 takes nothing of it away");
     world.ok(&["audit", "verify"]);
 }
+
+/// A line of the log says which rules were set, not only that some were.
+#[test]
+fn the_rules_that_were_set_are_in_the_line_of_their_act() {
+    let world = World::folder();
+    world.ok(&["init"]);
+    world.ok(&[
+        "policy",
+        "e",
+        "--breaker",
+        "3/5m",
+        "--depends",
+        "db",
+        "--budget-time",
+        "4h",
+        "--regions",
+        "yes",
+    ]);
+    world.ok(&["breaker", "reset", "e"]);
+    let log = world.ok(&["audit", "e"]).stdout;
+    let rules = "led from its regions only, leads for at most 4h, depends on db, breakers 3/5m";
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(rules)).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(!lines[0].contains("resets") && lines[1].contains("breakers 3/5m (resets: 1)"), "{log}");
+}

@@ -134,10 +134,14 @@ fn bad_verdicts_end_a_leadership_as_the_policy_says() {
     let checkpoint = |step: &str| world.ok(&["checkpoint", "e", "--as", "a", "--summary", step]);
     checkpoint("one");
     let good = judge(r#"grep -q '"summary": "one"' && test "$BATON_LEADER" = a"#);
+    assert!(good.stderr.contains("reviewer judges what the leader of e leaves"), "{}", good.stderr);
     assert!(good.stderr.contains("checkpoint 1 of a: good"), "{}", good.stderr);
     checkpoint("two");
     let bad = judge("echo 'one test fails'; exit 1");
     assert!(bad.stderr.contains("bad: one test fails"), "{}", bad.stderr);
+    let told = world.ok(&["status", "e"]).stdout;
+    assert!(told.contains("verdicts    1 of the last 2 bad; 2 of 3 end the leadership"), "{told}");
+    assert!(told.contains("watched by reviewer, performance 2/3 (cool-off 1h)"), "{told}");
     world.ok(&["check", "e", "--token", "1"]);
     checkpoint("three");
     let last = judge("echo 'two tests fail' >&2; exit 1");
@@ -154,4 +158,14 @@ fn bad_verdicts_end_a_leadership_as_the_policy_says() {
     }
     assert_eq!(leader(&world), "b");
     world.call(&["report", "e", "validation", "--as", "somebody"]).expect(3);
+}
+
+#[test]
+fn a_report_without_words_stands_in_the_history_as_one() {
+    let world = World::folder();
+    world.ok(&["init"]);
+    world.ok(&["policy", "e", "--watcher", "reviewer"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "10m"]);
+    world.ok(&["report", "e", "stall", "--as", "reviewer"]);
+    assert_eq!(world.status("e")["departure"]["reason"], "reviewer reports it");
 }

@@ -78,6 +78,42 @@ fn nobody_else_gets_in_while_a_command_runs_on_the_resource() {
     world.ok(&["fence", "db", "--token", "1"]);
 }
 
+/// Who waits for a resource says so, and who has waited long enough says for what.
+#[test]
+fn who_waits_for_a_resource_is_told_why() {
+    let world = guarded();
+    let script = r#"echo in > "$E2E_WORLD/in"; while [ ! -e "$E2E_WORLD/end" ]; do sleep 0.02; done"#;
+    let mut holder = world
+        .command(&["fence", "db", "--token", "1", "--", "sh", "-c", script])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    world.read_soon("in");
+    let refused = world.call(&["fence", "db", "--token", "1", "--wait", "0s"]).expect(3).stderr;
+    assert!(refused.contains("error: another command is at db, with token 1"), "{refused}");
+    assert!(refused.contains("--wait"), "{refused}");
+    let wait = |told: &str, how: &[&str]| {
+        let stderr = std::fs::File::create(world.file(told)).unwrap();
+        let arguments = [&["fence", "db", "--token", "1", "--wait", "10m"], how].concat();
+        world.command(&arguments).stdout(Stdio::null()).stderr(stderr).spawn().unwrap()
+    };
+    let told = |name: &str| std::fs::read_to_string(world.file(name)).unwrap();
+    let mut waiting = [wait("told", &["--", "true"]), wait("event", &["--json"])];
+    let line = "baton: another command is at db, with token 1; waits for at most 10m\n";
+    until("both have said that they wait", || told("told") == line && told("event").ends_with('\n'));
+    let event: serde_json::Value = serde_json::from_str(&told("event")).unwrap();
+    assert_eq!(
+        (&event["event"], &event["resource"], &event["token"]),
+        (&json!("waiting"), &json!("db"), &json!(1))
+    );
+    std::fs::write(world.file("end"), "").unwrap();
+    assert_eq!(exit_code(&mut holder), Some(0));
+    for waiter in &mut waiting {
+        assert_eq!(exit_code(waiter), Some(0));
+    }
+    assert_eq!(told("told"), line, "it is said once");
+}
+
 #[test]
 fn a_command_is_ended_when_its_token_becomes_stale() {
     let world = guarded();

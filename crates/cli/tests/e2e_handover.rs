@@ -109,6 +109,35 @@ fn a_successor_serves_once_it_has_acknowledged_at_a_server() {
     serves_once_acknowledged(&World::on(&server.url()));
 }
 
+/// Orders about all that goes on are not passed over in silence.
+#[test]
+fn who_may_give_no_orders_yet_is_told_so() {
+    let world = World::folder();
+    world.ok(&["init"]);
+    world.ok(&["policy", "e", "--handover", "acknowledge"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "10m"]);
+    world.ok(&["task", "add", "e", "t", "--id", "one", "--as", "a"]);
+    world.ok(&["task", "assign", "e", "one", "--to", "w", "--as", "a"]);
+    world.ok(&["checkpoint", "e", "--summary", "s", "--as", "a"]);
+    world.ok(&["release", "e", "--as", "a"]);
+    world.ok(&["acquire", "e", "--as", "b", "--ttl", "10m"]);
+    for early in [
+        &["task", "adopt", "e", "--all"][..],
+        &["task", "assign", "e", "--inherited"],
+        &["checkpoint", "e", "--summary", "over it"],
+        &["check", "e", "--token", "2"],
+    ] {
+        let refused = world.call(&[early, &["--as", "b", "--json"]].concat()).expect(1).json();
+        assert_eq!(refused["code"], "out-of-turn", "{early:?}: {refused}");
+        assert!(refused["hint"].as_str().unwrap().contains("baton handover e"), "{early:?}: {refused}");
+    }
+    world.ok(&["handover", "e", "--as", "b"]);
+    let again = world.ok(&["task", "assign", "e", "--inherited", "--as", "b"]).stdout;
+    assert_eq!(again, "1 task is told again (epoch 2)\n");
+    let worked = world.ok(&["task", "work", "e", "--as", "w", "--once", "--", "true"]).stderr;
+    assert!(worked.starts_with("baton: w waits for tasks of e\n"), "{worked}");
+}
+
 #[test]
 fn a_successor_sees_what_was_changed_after_the_checkpoint() {
     let world = World::new();

@@ -107,6 +107,9 @@ pub(crate) const GOES_ON: &str = "that leadership goes on with token";
 /// How the `why` begins of a worker that was told something in an older epoch than it has heard of: it leads nothing, and cannot mend that itself.
 pub const OLDER_INSTRUCTION: &str = "the instruction is of an older epoch than this worker has heard of";
 
+/// How the `why` begins of one who may not lead since something fails that it depends on.
+pub(crate) const DEPENDENCY: &str = "its dependency";
+
 /// How the `why` begins of one who may not lead since it leads no region: an operator's appointment would not help it.
 pub(crate) const ONLY_REGIONS: &str = "only who leads a region of";
 
@@ -175,6 +178,9 @@ impl Refusal {
             Refusal::NotEligible { retry_in: Some(span), .. } => format!("try again in {span}"),
             Refusal::NotEligible { why, .. } if why.starts_with(ONLY_REGIONS) => {
                 "lead a region first, and show it: run inside of its `baton run`, or acquire with --region".to_string()
+            }
+            Refusal::NotEligible { why, .. } if why.starts_with(DEPENDENCY) => {
+                "it may lead once it no longer says so: by --failing, or in what --describe names".to_string()
             }
             Refusal::NotEligible { retry_in: None, .. } => {
                 "an operator can change the policy or appoint this agent".to_string()

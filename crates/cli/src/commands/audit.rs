@@ -9,6 +9,7 @@ use baton::store::{Access, StoreError};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::show::policy_line;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, clean, table};
@@ -264,13 +265,7 @@ pub(super) fn act_line(act: &Act) -> String {
         Act::Resume => name.to_string(),
         Act::Approve { checkpoint: Some(hash) } => format!("{name} checkpoint {}", &hash.to_string()[..12]),
         Act::Approve { checkpoint: None } => format!("{name} more time"),
-        Act::SetPolicy { policy } => {
-            let quorum = match policy.operators.quorum {
-                1 => String::new(),
-                quorum => format!(", quorum {quorum}"),
-            };
-            format!("{name} {}, lease {}, approval {}{quorum}", policy.select, policy.ttl, policy.approval)
-        }
+        Act::SetPolicy { policy } => format!("{name} {}", policy_line(policy)),
         Act::Enrol { key } | Act::Dismiss { key } => format!("{name} {}", short(*key)),
         Act::Note { text } => with_reason(name, text),
         Act::Vote { agent } => format!("{name} {agent}"),

@@ -42,7 +42,7 @@ impl Check {
         context.remember();
         let view = checked.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
         if self.serving {
-            serves(&view)?;
+            serves(&view, &self.election)?;
         }
         if let Some(held) = mine {
             // The holder's own check is a sign of life.
@@ -62,12 +62,14 @@ impl Check {
 }
 
 /// Refuses while the leader does not serve.
-fn serves(view: &View) -> Result<(), Failure> {
+fn serves(view: &View, election: &ElectionName) -> Result<(), Failure> {
     let Some(leader) = view.leader().filter(|leader| leader.phase != Phase::Serving) else { return Ok(()) };
     let hint = match leader.phase {
-        Phase::Synchronising => "it serves once it has taken on what was left: baton handover",
-        Phase::Draining => "it is stopping its work: wait for its successor",
-        Phase::Serving => "",
+        Phase::Synchronising => {
+            format!("it serves once it has taken on what was left: baton handover {election}")
+        }
+        Phase::Draining => "it is stopping its work: wait for its successor".to_string(),
+        Phase::Serving => String::new(),
     };
     let refusal = Refusal::out_of_turn(format!("{} is {}", leader.agent, leader.phase), hint);
     Err(Failure::from_error(&refusal.into(), Speaker::Guard))

@@ -18,6 +18,8 @@ use crate::output::{Failure, Outcome, table};
 
 /// How long a hold lasts after its last sign of life: how long others wait if the holder is stopped.
 const HOLD: Span = Span::secs(5);
+/// How long it is waited in silence.
+const IN_SILENCE: Span = Span::secs(1);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -79,7 +81,7 @@ impl Fence {
         }
         let admitted = self.admit(&context, resource, token, None).await;
         context.remember();
-        admitted.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+        admitted.map_err(|error| refused(&error, resource))?;
         let data = json!({"outcome": "accepted", "resource": resource, "token": token});
         context.output.say(&data, &format!("{resource} accepts token {token}"))?;
         Ok(Exit::Done)
@@ -116,7 +118,9 @@ impl Fence {
         let note = if self.note.is_empty() { self.command.join(" ") } else { self.note.clone() };
         let entry = Entry { resource, token, agent: agent.as_ref(), note: &note, hold };
         // A token is of one election. If that is not the one that the resource is bound to, the fence refuses.
-        let give_up_at = boot::now() + self.wait;
+        let begun = boot::now();
+        let give_up_at = begun + self.wait;
+        let mut said = false;
         let election = self.of_election(context, resource).await;
         let mut renew_at = boot::now();
         loop {
@@ -128,12 +132,26 @@ impl Fence {
             }
             let asked_at = boot::now();
             match context.coordinator.admit(&entry, self.election.as_ref()).await {
-                Err(Error::Refused(Refusal::Held { remaining, .. })) if boot::now() < give_up_at => {
+                Err(Error::Refused(Refusal::Held { remaining, epoch, .. })) if boot::now() < give_up_at => {
+                    if !said && boot::now() >= begun + IN_SILENCE {
+                        self.say_that_it_waits(context, resource, epoch);
+                        said = true;
+                    }
                     let until = (boot::now() + remaining.min(Span::millis(100))).min(give_up_at);
                     boot::sleep_until(until).await?;
                 }
                 outcome => return Ok((outcome?, asked_at)),
             }
+        }
+    }
+
+    fn say_that_it_waits(&self, context: &Context, resource: &ResourceName, token: Epoch) {
+        let text = format!("{}; waits for at most {}", at_it(resource, token), self.wait);
+        context.output.talk(&format!("baton: {text}"));
+        if context.output.json {
+            context.output.event(&json!({
+                "event": "waiting", "resource": resource, "token": token, "wait_ms": self.wait.as_millis(), "message": text,
+            }));
         }
     }
 
@@ -148,7 +166,7 @@ impl Fence {
             Ok(admitted) => admitted,
             Err(error) => {
                 let _ = ward.dismiss().await;
-                return Err(fail(error));
+                return Err(refused(&error, resource));
             }
         };
         let inside = Inside { context, resource, election: fence.election, run };
@@ -208,6 +226,22 @@ impl Fence {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Why somebody is not let in. What holds a resource is a command, not a lease.
+fn refused(error: &Error, resource: &ResourceName) -> Failure {
+    let mut failure = Failure::from_error(error, Speaker::Guard);
+    if let Error::Refused(Refusal::Held { epoch, .. }) = error {
+        failure.message = at_it(resource, *epoch);
+        failure.hint = Some(format!(
+            "it ends by itself, or is over {HOLD} after its last sign of life; to wait longer: --wait DURATION"
+        ));
+    }
+    failure
+}
+
+fn at_it(resource: &ResourceName, token: Epoch) -> String {
+    format!("another command is at {resource}, with token {token}")
 }
 
 impl Inside<'_> {

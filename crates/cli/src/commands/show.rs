@@ -2,6 +2,7 @@
 
 use baton::View;
 use baton::election::document::{Cause, Document, Leader, Question, State, Transition};
+use baton::election::policy::{ApprovalMode, Policy};
 use baton::election::quorum::Gathering;
 use baton::election::time::Span;
 use serde_json::{Value, json};
@@ -126,6 +127,7 @@ pub(crate) fn text(view: &View) -> String {
             leader.phase, leader.renewals, leader.acquired
         ));
     }
+    lines.extend(document.leader.as_ref().and_then(|leader| verdicts(document, leader)));
     if let Some(contact) = document.leader.as_ref().and_then(|leader| leader.contact.as_ref()) {
         lines.push(format!("  contact     {}", clean(contact)));
     }
@@ -181,7 +183,7 @@ pub(crate) fn text(view: &View) -> String {
         lines.extend(took(last));
     }
     if !view.native {
-        lines.push(format!("  policy      {}", policy_line(document)));
+        lines.push(format!("  policy      {}", policy_line(&document.policy)));
     }
     lines.join("\n")
 }
@@ -240,21 +242,56 @@ fn headline(document: &Document, view: &View) -> String {
     }
 }
 
-fn policy_line(document: &Document) -> String {
-    let policy = &document.policy;
+/// What judges said of the leader, and from how many bad ones on that ends its leadership.
+fn verdicts(document: &Document, leader: &Leader) -> Option<String> {
+    let (verdicts, rule) = (&leader.verdicts, document.policy.performance.as_ref()?);
+    let last = verdicts.given.min(u64::from(rule.of));
+    (verdicts.given > 0).then(|| {
+        let bad = verdicts.bad_of(rule.of);
+        format!("  verdicts    {bad} of the last {last} bad; {} of {} end the leadership", rule.bad, rule.of)
+    })
+}
+
+/// The rules of an election that are not the usual ones, in a line.
+pub(super) fn policy_line(policy: &Policy) -> String {
     let mut parts = vec![format!("{}, lease {}", policy.select, policy.ttl)];
+    parts.extend(policy.max_ttl.map(|ttl| format!("lease at most {ttl}")));
     parts.extend(policy.designated.as_ref().map(|agent| format!("designated {agent}")));
     parts.extend((!policy.needs.is_empty()).then(|| format!("needs {}", policy.needs.join(" "))));
     parts.extend((policy.nomination > Span::ZERO).then(|| format!("nomination {}", policy.nomination)));
-    if policy.approval != baton::election::policy::ApprovalMode::None {
+    if policy.approval != ApprovalMode::None {
         parts.push(format!("approval by {} ({})", policy.approval, policy.approval_ttl));
     }
     parts.extend((!policy.handover.is_usual()).then(|| format!("hand-over {}", policy.handover)));
     if policy.regions {
         parts.push("led from its regions only".to_string());
     }
-    if policy.operators.quorum > 1 {
-        parts.push(format!("quorum of {} operators", policy.operators.quorum));
+    let limits = &policy.limits;
+    parts.extend(limits.time.map(|time| format!("leads for at most {time}")));
+    parts.extend(limits.tokens.map(|tokens| format!("spends at most {tokens} tokens")));
+    parts.extend(limits.renewals.map(|renewals| format!("renews at most {renewals} times")));
+    parts.extend(limits.stall.map(|stall| format!("stalls for at most {stall}")));
+    if !policy.watchers.is_empty() {
+        let names: Vec<&str> = policy.watchers.iter().map(|agent| agent.as_str()).collect();
+        parts.push(format!("watched by {}", names.join(" ")));
     }
+    parts.extend(
+        policy
+            .performance
+            .as_ref()
+            .map(|rule| format!("performance {}/{} (cool-off {})", rule.bad, rule.of, rule.cool_off)),
+    );
+    parts.extend((!policy.depends.is_empty()).then(|| format!("depends on {}", policy.depends.join(" "))));
+    parts.extend(policy.breakers.as_ref().map(|rule| {
+        let resets =
+            if rule.generation > 0 { format!(" (resets: {})", rule.generation) } else { String::new() };
+        format!("breakers {}/{}{resets}", rule.failures, rule.cool_off)
+    }));
+    if policy.operators.quorum > 1 {
+        let acts: Vec<String> = policy.operators.acts.iter().map(ToString::to_string).collect();
+        let of = if acts.is_empty() { String::new() } else { format!(" for {}", acts.join(" ")) };
+        parts.push(format!("quorum of {} operators{of}", policy.operators.quorum));
+    }
+    parts.extend(policy.operators.break_glass.then(|| "break-glass".to_string()));
     parts.join(", ")
 }

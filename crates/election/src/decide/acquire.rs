@@ -8,7 +8,7 @@ use super::moves;
 use crate::command::{Acquire, Answer, Decision, Evidence, MAX_CAPABILITIES, check_contact};
 use crate::document::{Cause, Document, Leader, State};
 use crate::policy::{Policy, Select, check_capability, check_ttl};
-use crate::refusal::Refusal;
+use crate::refusal::{DEPENDENCY, Refusal};
 use crate::region::{self, Flaw, Region};
 use crate::time::Span;
 use crate::usefulness::{self, check_dependency};
@@ -190,7 +190,7 @@ fn eligible(document: &Document, acquire: &Acquire, evidence: &Evidence<'_>) -> 
 fn obeys(policy: &Policy, acquire: &Acquire) -> Result<(), Refusal> {
     let refused = |why| Err(Refusal::NotEligible { why, retry_in: None });
     if let Some(failing) = policy.depends.iter().find(|name| acquire.failing.contains(*name)) {
-        return refused(format!("its dependency `{failing}` is failing"));
+        return refused(format!("{DEPENDENCY} `{failing}` is failing"));
     }
     match policy.select {
         Select::Designated if policy.designated.as_ref() != Some(&acquire.agent) => {

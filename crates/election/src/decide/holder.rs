@@ -280,7 +280,7 @@ pub(super) fn checkpoint(
     if document.policy.handover == HandoverRule::Acknowledge && document.is_unread_by(leader) {
         return Err(Refusal::out_of_turn(
             "what the predecessor left would be overwritten before it was taken on",
-            "acknowledge it first: baton handover",
+            format!("acknowledge it first: baton handover {}", document.election),
         ));
     }
     let state = check_checkpoint(write)?;

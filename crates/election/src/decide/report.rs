@@ -122,7 +122,11 @@ fn verdict(
 }
 
 fn end(next: Document, cause: Cause, report: &Report, evidence: &Evidence<'_>) -> Decision {
-    end_for(next, cause, &format!("{} reports: {}", report.by, report.detail), evidence)
+    let reason = match report.detail.as_str() {
+        "" => format!("{} reports it", report.by),
+        detail => format!("{} reports: {detail}", report.by),
+    };
+    end_for(next, cause, &reason, evidence)
 }
 
 fn end_for(mut next: Document, cause: Cause, reason: &str, evidence: &Evidence<'_>) -> Decision {

@@ -120,6 +120,7 @@ impl Judge {
         let context = Context::open(global, Access::Write).await?;
         let by = self.who.agent()?;
         let mut signals = Signals::listen()?;
+        context.output.talk(&format!("baton: {by} judges what the leader of {} leaves", self.election));
         let (mut judged, mut given) = (None, 0);
         let mut changes = None;
         loop {

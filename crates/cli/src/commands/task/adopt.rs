@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::heard::{Heard, ago};
-use super::mandate;
+use super::{has_moved, mandate};
 use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, table};
@@ -57,8 +57,12 @@ impl Adopt {
                 let attempts = Some(task.attempts.len() as u64);
                 match tools.adopt(&task.id, mandate, attempts).await {
                     Ok(task) => adopted.push(task),
-                    // It was ended, or taken back, meanwhile.
-                    Err(Error::Refused(Refusal::OutOfTurn { .. })) if self.all => {}
+                    // It was ended, or taken back, meanwhile; or this leader may give no orders yet.
+                    Err(error @ Error::Refused(Refusal::OutOfTurn { .. })) if self.all => {
+                        if !has_moved(&tools, &task).await? {
+                            return Err(error);
+                        }
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -77,6 +81,7 @@ impl Adopt {
                 let agent = task.worker().map_or("-".to_string(), ToString::to_string);
                 format!("task {} stays {agent}'s (epoch {})", task.id, mandate.token)
             }
+            [_] => format!("1 task is adopted (epoch {})", mandate.token),
             all => format!("{} tasks are adopted (epoch {})", all.len(), mandate.token),
         };
         context.output.say(&data, &text)?;

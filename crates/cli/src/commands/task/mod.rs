@@ -9,8 +9,8 @@ mod see;
 mod work;
 
 pub(crate) use add::minted;
-use baton::Mandate;
 use baton::election::ElectionName;
+use baton::{Mandate, Toolbox};
 use clap::{Args, Subcommand};
 
 use crate::context::{Context, Global, Who};
@@ -88,4 +88,12 @@ impl Task {
 pub(crate) fn mandate(context: &Context, election: &ElectionName, who: &Who) -> Result<Mandate, Failure> {
     let held = context.lease(election, who)?;
     Ok(Mandate { token: held.epoch, credential: held.credential })
+}
+
+/// Whether somebody has told, begun or ended a task since it was seen.
+async fn has_moved(tools: &Toolbox, seen: &baton::toolbox::Task) -> Result<bool, baton::Error> {
+    let stands = |task: &baton::toolbox::Task| {
+        (task.state, task.attempts.len(), task.attempt().map(|attempt| attempt.epoch))
+    };
+    Ok(stands(&tools.task(&seen.id).await?) != stands(seen))
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::heard::Heard;
-use super::mandate;
+use super::{has_moved, mandate};
 use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
@@ -84,7 +84,8 @@ impl Assign {
         let data = json!({
             "outcome": "assigned", "election": self.election, "epoch": epoch, "tasks": many, "not_heard": missing,
         });
-        context.output.say(&data, &format!("{many} tasks are told again (epoch {epoch})"))?;
+        let tasks = if many == 1 { "1 task is".to_string() } else { format!("{many} tasks are") };
+        context.output.say(&data, &format!("{tasks} told again (epoch {epoch})"))?;
         if !missing.is_empty() {
             let mut names: Vec<String> = missing.iter().take(MAX_NAMED).map(ToString::to_string).collect();
             if missing.len() > MAX_NAMED {
@@ -134,7 +135,11 @@ async fn inherit(tools: &Toolbox, mandate: Mandate) -> Result<Vec<Task>, baton::
         }
         match tools.assign_seen(&task, mandate, None).await {
             Ok(task) => again.push(task),
-            Err(baton::Error::Refused(Refusal::OutOfTurn { .. } | Refusal::Invalid { .. })) => {}
+            Err(error @ baton::Error::Refused(Refusal::OutOfTurn { .. } | Refusal::Invalid { .. })) => {
+                if !has_moved(tools, &task).await? {
+                    return Err(error);
+                }
+            }
             Err(error) => return Err(error),
         }
     }

@@ -95,6 +95,9 @@ impl Work {
         let agent = self.who.agent()?;
         let tools = context.coordinator.toolbox(&self.election);
         let mut signals = Signals::listen()?;
+        if !self.drain {
+            context.output.talk(&format!("baton: {agent} waits for tasks of {}", self.election));
+        }
         // Why tasks that were found the last time were not accepted: that is told once.
         let mut refused: BTreeMap<ItemName, String> = BTreeMap::new();
         loop {
