@@ -149,9 +149,7 @@ pub(crate) fn text(view: &View) -> String {
         };
         lines.push(format!("  ended       {} ({}){reason}", departure.agent, why(departure.cause)));
     }
-    if let Some(kept) = &document.reserved_for {
-        lines.push(format!("  kept for    {}", kept.agent));
-    }
+    lines.extend(document.reserved_for.as_ref().map(|kept| format!("  kept for    {}", kept.agent)));
     match &document.approval.question {
         Some(Question::Checkpoint { hash }) => {
             lines.push(format!(
