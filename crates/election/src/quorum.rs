@@ -351,7 +351,7 @@ fn retained(
 pub(crate) fn check_enough(quorum: &Quorum, operators: usize) -> Result<(), Refusal> {
     if usize::from(quorum.quorum) > operators.max(1) {
         return Err(Refusal::invalid(
-            format!("the policy asks for {} operators, and there are {operators}", quorum.quorum),
+            format!("the policy asks for {} operators; enrolled: {operators}", quorum.quorum),
             "add operators first: baton operator add KEY",
         ));
     }

@@ -185,9 +185,9 @@ impl Refusal {
             Refusal::NotEligible { retry_in: None, .. } => {
                 "an operator can change the policy or appoint this agent".to_string()
             }
-            Refusal::Paused { .. } => "an operator resumes it with `baton resume`".to_string(),
+            Refusal::Paused { .. } => "an operator resumes it with `baton resume ELECTION`, or everything with `baton resume --all`".to_string(),
             Refusal::AwaitingApproval { .. } => {
-                "an operator decides with `baton approve` or `baton reject`".to_string()
+                "an operator decides with `baton approve ELECTION` or `baton reject ELECTION`".to_string()
             }
             Refusal::WrongKey { .. } => {
                 "the lease key is in the state folder of the user that acquired, or in BATON_KEY; an operator's in its configuration folder".to_string()

@@ -1,7 +1,7 @@
 //! An operator's acts: the last word.
 
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -112,13 +112,21 @@ fn mark_broken_glass(before: &Document, next: &mut Document, why: &str) {
         && let Some(departure) = &mut next.departure
     {
         let departure = Arc::make_mut(departure);
-        departure.reason = format!("break-glass ({why}): {}", departure.reason);
+        departure.reason = alone(why, &departure.reason);
     }
     if next.last_transition != before.last_transition
         && let Some(last) = &mut next.last_transition
     {
         let last = Arc::make_mut(last);
-        last.reason = format!("break-glass ({why}): {}", last.reason);
+        last.reason = alone(why, &last.reason);
+    }
+}
+
+/// Why one operator acted alone, before the act's own reason. The command gives one reason for both.
+fn alone(why: &str, reason: &str) -> String {
+    match reason.strip_prefix(why) {
+        Some(rest) if rest.is_empty() || rest.starts_with("; ") => format!("break-glass ({why}){rest}"),
+        _ => format!("break-glass ({why}): {reason}"),
     }
 }
 
