@@ -144,6 +144,14 @@ impl Fault {
 }
 
 fn unavailable(location: &str, why: String) -> StoreError {
+    // What openssl makes unless it is told otherwise.
+    if why.contains("CaUsedAsEndEntity") {
+        return StoreError::Unavailable {
+            location: location.to_string(),
+            why: "its certificate is an authority's (CA:TRUE), not a server's".to_string(),
+            hint: "give the server one that is not: openssl req -x509 … -addext basicConstraints=critical,CA:FALSE, or let that authority sign one".to_string(),
+        };
+    }
     let hint = match (why.contains("certificate"), location.starts_with("http://")) {
         (true, _) => {
             "name the authority that signed it, and the host by a name that stands in it: https://HOST?ca=FILE"
@@ -158,6 +166,17 @@ fn unavailable(location: &str, why: String) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_authoritys_certificate_is_told_in_words() {
+        let said = unavailable(
+            "https://h:1",
+            "invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))".to_string(),
+        );
+        let StoreError::Unavailable { why, hint, .. } = said else { panic!("{said:?}") };
+        assert_eq!(why, "its certificate is an authority's (CA:TRUE), not a server's");
+        assert!(hint.contains("CA:FALSE"), "{hint}");
+    }
 
     #[test]
     fn a_refusal_is_the_same_here_as_there() {

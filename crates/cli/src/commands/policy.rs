@@ -177,6 +177,8 @@ impl Policy {
         let context = Context::open(global, Access::Read).await?;
         let view = context.coordinator.view(&self.election).await;
         let view = view.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
+        let leads = view.document.as_ref().and_then(|document| document.leader.as_ref());
+        let leads = leads.map(|leader| leader.agent.clone());
         let current = view.document.map(|document| (*document.policy).clone());
         let wanted = self.changed(current.clone().unwrap_or_default())?;
         if Some(&wanted) == current.as_ref() || wanted == policy::Policy::default() && current.is_none() {
@@ -185,7 +187,11 @@ impl Policy {
             context.output.say(&data, &text)?;
             return Ok(Exit::Done);
         }
-        let text = format!("the policy of {} is set", self.election);
+        let mut text = format!("the policy of {} is set", self.election);
+        if let Some(agent) = leads.filter(|_| current.is_some_and(|current| current.limits != wanted.limits))
+        {
+            text.push_str(&format!("; {agent} keeps the limits that it began to lead with"));
+        }
         let alone = self.alone.reason();
         // Some stores are open once at a time.
         drop(context);
