@@ -82,6 +82,7 @@ fn led(credential: &Credential, evidence: &Evidence<'_>) -> Document {
         contact: None,
         region: None,
         failing: BTreeSet::new(),
+        open: None,
     });
     match decide_once(&acquire, evidence) {
         Some(document) => document,

@@ -188,24 +188,8 @@ impl Stage {
                 self.order(&Order::Assign(Assign { mandate, to: None, attempts: None }));
             }
             Move::Adopt(number) => self.adopt(*number),
-            Move::Retry(number) => {
-                let Some(mandate) = self.mandate(*number) else { return };
-                self.order(&Order::Retry(Withdraw {
-                    mandate,
-                    reason: String::new(),
-                    attempts: None,
-                    orders: None,
-                }));
-            }
-            Move::Cancel(number) => {
-                let Some(mandate) = self.mandate(*number) else { return };
-                self.order(&Order::Cancel(Withdraw {
-                    mandate,
-                    reason: String::new(),
-                    attempts: None,
-                    orders: None,
-                }));
-            }
+            Move::Retry(number) => self.withdraw(*number, Order::Retry),
+            Move::Cancel(number) => self.withdraw(*number, Order::Cancel),
             Move::Accept(number, knows) => self.accept(*number, *knows),
             Move::Progress(key, percent) => {
                 let report =
@@ -236,6 +220,11 @@ impl Stage {
             }
             Move::Draw(number, amount) => self.draw(*number, *amount),
         }
+    }
+
+    fn withdraw(&mut self, number: usize, how: fn(Withdraw) -> Order) {
+        let Some(mandate) = self.mandate(number) else { return };
+        self.order(&how(Withdraw { mandate, reason: String::new(), attempts: None, orders: None }));
     }
 
     fn adopt(&mut self, number: usize) {

@@ -79,7 +79,7 @@ async fn who_works_for_a_leader_is_adopted_after_an_approval() {
     assert!(person.check(&election(), grant.epoch).await.is_err());
     let token = document(&person).await.epoch;
     let told: Vec<ItemName> = tools.inherited().await.unwrap().into_iter().map(|task| task.id).collect();
-    assert_eq!(told, [id.clone()]);
+    assert_eq!(told, std::slice::from_ref(&id));
     let adopted = tools.adopt(&id, mandate(token), Some(1)).await.unwrap();
     assert_eq!(adopted.attempt().map(|attempt| attempt.epoch), Some(token));
     assert_eq!(tools.inherited().await.unwrap(), []);

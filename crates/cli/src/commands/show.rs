@@ -283,7 +283,8 @@ pub(super) fn policy_line(policy: &Policy) -> String {
     parts.extend(policy.breakers.as_ref().map(|rule| {
         let resets =
             if rule.generation > 0 { format!(" (resets: {})", rule.generation) } else { String::new() };
-        format!("breakers {}/{}{resets}", rule.failures, rule.cool_off)
+        let bars = if rule.bars.is_usual() { String::new() } else { format!(" bar {}", rule.bars) };
+        format!("breakers {}/{}{bars}{resets}", rule.failures, rule.cool_off)
     }));
     if policy.operators.quorum > 1 {
         let acts: Vec<String> = policy.operators.acts.iter().map(ToString::to_string).collect();

@@ -1,7 +1,7 @@
 //! Rows that somebody else changed.
 
 use baton_election::{Epoch, Span};
-use baton_store::conformance::documents::{key, put, renewed, take};
+use baton_store::conformance::documents::{key, led, put, renewed, take};
 use baton_store::{Expect, Key, Prefix, StoreError};
 
 use crate::support::Place;
@@ -56,9 +56,7 @@ async fn a_foreign_row_is_neither_listed_nor_overwritten() {
     let listed = store.list(&Prefix::Elections).await.unwrap();
     assert_eq!(listed, [key("ours"), key("theirs")]);
     assert_eq!(store.read(&key("theirs")).await.unwrap_err().code(), "corrupt");
-    let error =
-        put(&*store, &key("theirs"), Expect::Absent, &crate::support::documents::led("theirs", None, "a"))
-            .await;
+    let error = put(&*store, &key("theirs"), Expect::Absent, &led("theirs", None, "a")).await;
     assert!(matches!(error, Err(StoreError::Conflict)), "{error:?}");
 }
 

@@ -10,7 +10,7 @@ mod webhook;
 use std::process::Stdio;
 use std::time::Duration;
 
-use baton::election::command::{Finding, MAX_TEXT_BYTES};
+use baton::election::command::{Finding, MAX_TEXT_BYTES, Report};
 use baton::election::document::Checkpoint;
 use baton::election::time::Span;
 use baton::election::{AgentName, Answer, ContentHash, ElectionName, Epoch, Refusal};
@@ -254,6 +254,8 @@ impl Judge {
         let stale = |why: &str| {
             self.say(context, subject, &Said { verdict: "stale", why, ..Said::default() });
         };
+        // However often it is told, it counts once.
+        let mut number = None;
         loop {
             if standing {
                 match self.look(context).await? {
@@ -268,9 +270,7 @@ impl Judge {
                     }
                 }
             }
-            let told =
-                context.coordinator.report(&self.election, subject.token, finding, detail, by, None).await;
-            match told {
+            match self.report(context, by, subject, (finding, detail), &mut number).await {
                 Ok(Answer::Done { ended, .. }) => {
                     let verdict = if finding == Finding::Sound { "good" } else { "bad" };
                     let ended = ended.as_ref();
@@ -287,6 +287,24 @@ impl Judge {
                 Err(error) => return Err(Failure::from_error(&error, Speaker::Guard)),
             }
         }
+    }
+
+    /// Reports it under the number that was due when it was first told.
+    async fn report(
+        &self,
+        context: &Context,
+        by: &AgentName,
+        subject: &Subject,
+        (finding, detail): (Finding, &str),
+        number: &mut Option<u64>,
+    ) -> Result<Answer, Error> {
+        let (coordinator, epoch) = (&context.coordinator, subject.token);
+        if number.is_none() {
+            *number = coordinator.due_verdict(&self.election, epoch, by).await?;
+        }
+        let (by, detail) = (by.clone(), detail.to_string());
+        let report = Report { epoch, finding, detail, by, credential: None, number: *number, open: None };
+        coordinator.report_numbered(&self.election, report).await
     }
 
     fn say(&self, context: &Context, subject: &Subject, said: &Said<'_>) {
