@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests")]
 
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -99,11 +99,16 @@ impl Scene {
     }
 
     pub(crate) fn say(&self, order: &str) {
-        fs::OpenOptions::new()
-            .append(true)
-            .open(self.path().join("control"))
-            .and_then(|mut pipe| std::io::Write::write_all(&mut pipe, format!("{order}\n").as_bytes()))
-            .unwrap();
+        let mut pipe = fs::OpenOptions::new();
+        // Nobody reads in a program that has ended: it is not waited for without end.
+        pipe.append(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        let control = self.path().join("control");
+        until(&format!("{order} is heard"), || {
+            let said = pipe.open(&control).and_then(|mut pipe| {
+                std::io::Write::write_all(&mut pipe, format!("{order}\n").as_bytes())
+            });
+            said.is_ok()
+        });
     }
 
     /// Waits for an event and gives its words after the first.
