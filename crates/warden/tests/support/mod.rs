@@ -104,9 +104,9 @@ impl Scene {
         pipe.append(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
         let control = self.path().join("control");
         until(&format!("{order} is heard"), || {
-            let said = pipe.open(&control).and_then(|mut pipe| {
-                std::io::Write::write_all(&mut pipe, format!("{order}\n").as_bytes())
-            });
+            let said = pipe
+                .open(&control)
+                .and_then(|mut pipe| std::io::Write::write_all(&mut pipe, format!("{order}\n").as_bytes()));
             said.is_ok()
         });
     }
