@@ -82,7 +82,10 @@ fn led(credential: &Credential, evidence: &Evidence<'_>) -> Document {
         contact: None,
         region: None,
         failing: BTreeSet::new(),
+        waited: None,
+        seen: None,
         open: None,
+        through: None,
     });
     match decide_once(&acquire, evidence) {
         Some(document) => document,

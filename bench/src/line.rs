@@ -1,15 +1,21 @@
 //! HTTP/1.1 on one connection, as cheap as it can be had: the load shares the cores with the server that is measured.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 
 /// One connection.
 pub(crate) struct Line {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     buffer: Vec<u8>,
     /// How much of the buffer was taken.
     taken: usize,
 }
+
+/// A connection of either kind.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl Stream for TcpStream {}
+impl Stream for UnixStream {}
 
 /// Where an answer stands in the buffer.
 struct Found {
@@ -18,9 +24,16 @@ struct Found {
 }
 
 impl Line {
-    pub(crate) async fn open(address: &str) -> std::io::Result<Line> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
+    /// To `ADDRESS:PORT`, or to `unix:/PATH`.
+    pub(crate) async fn open(place: &str) -> std::io::Result<Line> {
+        let stream: Box<dyn Stream> = match place.strip_prefix("unix:") {
+            Some(path) => Box::new(UnixStream::connect(path).await?),
+            None => {
+                let stream = TcpStream::connect(place).await?;
+                stream.set_nodelay(true)?;
+                Box::new(stream)
+            }
+        };
         Ok(Line { stream, buffer: Vec::with_capacity(8 * 1024), taken: 0 })
     }
 

@@ -36,6 +36,8 @@ const TTL_MS: u64 = 7_200_000;
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) address: String,
+    /// `unix:/PATH`, where it listens too.
+    socket: String,
 }
 
 impl Server {
@@ -43,16 +45,26 @@ impl Server {
     pub(crate) fn start(baton: &Path, folder: &Path) -> std::io::Result<Server> {
         let announced = folder.join("address");
         let store = format!("embedded:{}", folder.join("server.redb").display());
+        let socket = format!("unix:{}", folder.join("s").display());
         let mut command = Command::new(baton);
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--store", &store, "--address-file"])
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--listen",
+                &socket,
+                "--store",
+                &store,
+                "--address-file",
+            ])
             .arg(&announced);
         let mut process = Process::start(&mut command, &folder.join("server.log"))?;
         let address = process.await_for("the server", || {
             let text = std::fs::read_to_string(&announced).ok()?;
             Some(text.trim().to_string()).filter(|address| !address.is_empty())
         })?;
-        Ok(Server { process, address })
+        Ok(Server { process, address, socket })
     }
 
     /// So many clients, each of which takes an election of its own and gives it back.
@@ -66,9 +78,13 @@ impl Server {
 
     /// Renewals of [`LEASES`] that were taken before, one per message, so many under way on each connection.
     pub(crate) async fn renewals(&self, under_way: usize) -> std::io::Result<Rate> {
+        self.renewals_at(&self.address, under_way).await
+    }
+
+    async fn renewals_at(&self, place: &str, under_way: usize) -> std::io::Result<Rate> {
         let (tally, mut tasks) = (Arc::<Tally>::default(), Clients::new());
         for client in 0..CLIENTS {
-            let mut line = Line::open(&self.address).await?;
+            let mut line = Line::open(place).await?;
             let tally = Arc::clone(&tally);
             let requests: Vec<Vec<u8>> = (client..LEASES).step_by(CLIENTS).map(renewal).collect();
             tasks.spawn(async move {
@@ -233,9 +249,14 @@ pub(crate) fn measure(baton: &Path) -> std::io::Result<Vec<Figure>> {
         note("server: durable acquire + release, 1 client", server.pairs(1).await?);
         server.fill(0..LEASES).await?;
         note("server: renewals, one per message, 16 under way", server.renewals(UNDER_WAY).await?);
-        note("server: renewals, one per message, 1 under way", server.renewals(1).await?);
+        let over_tcp = server.renewals(1).await?;
+        let over_socket = server.renewals_at(&server.socket, 1).await?;
+        let times = format!("{:.2} times", over_socket.per_second / over_tcp.per_second);
+        note("server: renewals, one per message, 1 under way", over_tcp);
+        note("server: the same at a Unix socket", over_socket);
         note("server: renewals, 1,000 per message", server.batches().await?);
         note("server: who leads", server.reads().await?);
+        figures.push(Figure::note("server: a Unix socket beside TCP, renewals in a second", times));
         server.fill(LEASES..100_000).await?;
         let megabytes = server.process.memory()? as f64 / 1e6;
         figures.push(Figure::note("server: memory at 100,000 leases", format!("{megabytes:.0} MB")));

@@ -26,7 +26,7 @@ export class Fleet {
     const fleet = new Fleet();
     fleet.folder = mkdtempSync(join(tmpdir(), "page-"));
     const { HOME, PATH, BATON_TEST_RUN } = process.env;
-    fleet.env = { HOME, PATH, ...(BATON_TEST_RUN && { BATON_TEST_RUN }), BATON_CONFIG_DIR: join(fleet.folder, "config"), BATON_STATE_DIR: join(fleet.folder, "state") };
+    fleet.env = { HOME, PATH, ...(BATON_TEST_RUN && { BATON_TEST_RUN }), BATON_CONFIG_DIR: join(fleet.folder, "config"), BATON_STATE_DIR: join(fleet.folder, "state"), BATON_OPERATOR_CODE_FILE: join(fleet.folder, "baton.redb.operator-code") };
     fleet.processes = new Map();
     const address = join(fleet.folder, "address");
     const store = `embedded:${join(fleet.folder, "baton.redb")}`;

@@ -90,6 +90,59 @@ async function signedIn(options, config = "config") {
 
 const row = (page, election) => page.locator("tr", { has: page.getByRole("link", { name: election, exact: true }) });
 
+/** How the page is looked at: a desktop, in the dark, on a phone. */
+const LOOKS = {
+  desktop: { viewport: { width: 1100, height: 720 } },
+  dark: { viewport: { width: 1100, height: 720 }, colorScheme: "dark" },
+  phone: { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true },
+};
+
+test("everything is paused and resumed by click, and the page says who paused it, when and why", async () => {
+  const { page } = await signedIn();
+  const state = async (election) => (await fleet.json(`/v1/elections/${encodeURIComponent(election)}`)).record.state;
+  const paused = async () => (await state("refactor-auth")) === "paused";
+  await page.getByRole("button", { name: "Pause everything …" }).click();
+  const dialog = page.getByRole("dialog");
+  // It says what happens, and to how many: nightly is paused already.
+  await dialog.getByText(/This pauses 4 elections: \d leaders lose the token at once and stop/).waitFor();
+  if (PICTURES) await page.screenshot({ path: `${PICTURES}/pause-everything.png` });
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  assert.ok(!(await paused()), "nothing happens before it is confirmed");
+  await page.getByRole("button", { name: "Pause everything …" }).click();
+  await dialog.getByLabel("Reason, for those who ask").fill(`something is wrong ${MARKUP}`);
+  await dialog.getByRole("button", { name: "Pause everything" }).click();
+  await page.getByText(/everything is paused; 4 elections changed/).waitFor();
+  const banner = page.locator("#halted");
+  await banner.getByText("Everything is paused", { exact: true }).waitFor();
+  await banner.getByText("something is wrong").waitFor();
+  assert.match(await banner.textContent(), new RegExp(` by ${fleet.baton("operator", "key").slice(0, 8)}`));
+  assert.ok(await paused(), "the leader was stopped");
+  assert.ok(await page.getByRole("button", { name: "Pause everything …" }).isHidden());
+  // Whoever only looks sees it, too.
+  for (const [name, options] of Object.entries(LOOKS)) {
+    const other = await opened({ ...options, bypassCSP: true });
+    await other.locator("#halted").getByText("Everything is paused", { exact: true }).waitFor();
+    await other.evaluate(AXE);
+    const { violations } = await other.evaluate(() => window.axe.run());
+    assert.deepEqual(violations.filter((found) => ["serious", "critical"].includes(found.impact)).map((found) => found.id), [], name);
+    assert.ok(await other.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), `${name} is too wide`);
+    if (PICTURES) await other.screenshot({ path: `${PICTURES}/everything-paused-${name}.png` });
+    await close(other);
+  }
+  assert.throws(() => fleet.baton("acquire", "begins-meanwhile", "--as", "agent-9"), "no election begins");
+  await banner.getByRole("button", { name: "Resume everything …" }).click();
+  await dialog.getByText("1 election that was paused by itself stays paused.").waitFor();
+  if (PICTURES) await page.screenshot({ path: `${PICTURES}/resume-everything.png` });
+  await dialog.getByRole("button", { name: "Resume everything" }).click();
+  await page.getByText(/everything is resumed; 4 elections changed/).waitFor();
+  await banner.waitFor({ state: "hidden" });
+  for (const election of ["refactor-auth", "fleet/eu", "fleet/us"]) await until(`a leader of ${election} again`, () => fleet.leader(election));
+  assert.equal(await state("nightly"), "paused");
+  assert.equal(await page.evaluate(() => window.pwned), undefined);
+  assert.match(fleet.baton("audit", "verify"), /@store: \d+ acts, whole/);
+  await close(page);
+});
+
 test("a killed leader's successor is shown within a second", async () => {
   const page = await opened();
   const leads = row(page, "refactor-auth").locator("td[data-head=Leader]");
@@ -225,7 +278,12 @@ test("a checkpoint is approved by click, and the approval names what was seen", 
   const hash = await card.locator(".hash").textContent();
   assert.match(hash, /^[0-9a-f]{64}$/);
   await picture(page, "dashboard-approvals");
+  let show;
+  const held = new Promise((resolve) => { show = resolve; });
+  await page.route("**/v1/elections/release", async (route) => { await held; await route.continue(); });
   await card.locator('[data-act="approve"]').click();
+  assert.equal(await page.locator('dialog [data-act="confirm"]').isDisabled(), true, "what is not shown is not approved");
+  show();
   await page.locator("dialog .hash", { hasText: hash }).waitFor();
   await page.locator('dialog [data-act="confirm"]').click();
   await page.getByText("release: approved").waitFor();
@@ -359,6 +417,77 @@ test("a server that asks for tokens shows nothing until somebody is signed in", 
   }
 });
 
+test("state, leader and phase of an election do not contradict each other", async () => {
+  fleet.baton("acquire", "run-out", "--as", "cron-1", "--ttl", "1s");
+  fleet.baton("policy", "asks", "--approval", "checkpoints");
+  fleet.baton("acquire", "asks", "--as", "agent-a", "--ttl", "10m");
+  fleet.baton("checkpoint", "asks", "--as", "agent-a", "--summary", "half");
+  const page = await opened();
+  const cell = (election, head) => row(page, election).locator(`td[data-head=${head}]`);
+  await cell("run-out", "State").getByText("no leader").waitFor();
+  assert.equal(await cell("run-out", "Leader").textContent(), "–");
+  assert.equal(await cell("run-out", "Phase").textContent(), "–");
+  assert.equal(await cell("run-out", "Lease").locator(".lease").isVisible(), false);
+  await cell("asks", "State").getByText("awaiting approval").waitFor();
+  assert.equal(await cell("asks", "Leader").textContent(), "agent-a");
+  assert.equal(await cell("asks", "Phase").textContent(), "–");
+  await page.goto(`${fleet.url}/#/election/run-out`);
+  await page.locator(".facts", { hasText: "cron-1, whose lease has run out" }).waitFor();
+  assert.match(await page.locator(".facts").textContent(), /Leadernobody/);
+  await close(page);
+});
+
+test("an election shows who waits in line", async () => {
+  const page = await opened({}, "/#/election/refactor-auth");
+  const line = page.locator(".facts dd", { hasText: /agent-\d \(since .+\), agent-\d \(since .+\)/ });
+  await line.waitFor();
+  const leader = await fleet.leader("refactor-auth");
+  assert.ok(!(await line.textContent()).includes(leader));
+  // The list has a count.
+  await page.goto(`${fleet.url}/#/elections`);
+  const count = row(page, "refactor-auth").locator("td[data-head='In line']");
+  await until("a count", async () => Number(await count.textContent()) >= 2);
+  await close(page);
+});
+
+test("the reason of a change is seen at 1100 pixels, and the marks of a timeline differ", async () => {
+  fleet.baton("acquire", "told", "--as", "one", "--ttl", "10m");
+  fleet.baton("depose", "told", "--reason", "it goes in circles");
+  fleet.baton("release", "told", "--as", "one");
+  fleet.baton("acquire", "told", "--as", "two", "--ttl", "10m");
+  const page = await opened({ viewport: { width: 1100, height: 800 } }, "/#/election/told");
+  const reason = page.locator("td .reason", { hasText: "it goes in circles" }).first();
+  await reason.waitFor();
+  const { x, width } = await reason.boundingBox();
+  assert.ok(x + width <= 1100, `it ends at ${x + width}`);
+  // A history of less than a second has one mark; the bound is for a hang.
+  let marks = [];
+  for (const end = Date.now() + 60_000; marks.length < 2 && Date.now() < end; ) {
+    await page.reload();
+    await reason.waitFor();
+    marks = await page.locator(".timeline .mark").allTextContents();
+  }
+  assert.equal(new Set(marks).size, marks.length, marks.join(" · "));
+  assert.ok(marks.length >= 2 && marks.includes("now"), marks.join(" · "));
+  await close(page);
+});
+
+test("the timeline of all shows who led when, and follows", async () => {
+  fleet.baton("acquire", "followed", "--as", "early", "--ttl", "10m");
+  const page = await opened({}, "/#/timeline");
+  const drawn = page.locator("svg.timeline");
+  await drawn.locator("text.agent", { hasText: "followed" }).waitFor();
+  const title = (words) => drawn.locator("title", { hasText: words });
+  await title("early, epoch 1").waitFor({ state: "attached" });
+  fleet.baton("pass", "followed", "later", "--as", "early");
+  fleet.baton("acquire", "followed", "--as", "later", "--ttl", "10m");
+  await title(/later, epoch 2: from .*; began by voluntary: pass/).waitFor({ state: "attached" });
+  await page.getByRole("region", { name: "Leaderships" }).locator("tr", { hasText: "voluntary: pass" }).first().waitFor();
+  await page.getByLabel("Show").selectOption({ label: "Last hour" });
+  await title(/later, epoch 2/).waitFor({ state: "attached" });
+  await close(page);
+});
+
 /** Keeps a picture for the docs, if one is wanted. */
 async function picture(page, name) {
   if (PICTURES) await page.screenshot({ path: `${PICTURES}/${name}.png` });
@@ -379,15 +508,19 @@ for (const [name, options] of Object.entries({
       serious.push(...violations.filter((found) => ["serious", "critical"].includes(found.impact)).map((found) => `${view}: ${found.id}: ${found.nodes.map((node) => node.target.join(" ")).slice(0, 3).join(", ")}`));
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.ok(wide <= 0, `${view} is ${wide} pixels too wide`);
+      // Nothing on a phone is cut at the right, where nobody sees that it goes on.
+      const cut = options.isMobile ? await page.evaluate(() => [...document.querySelectorAll(".wide, .drawing, .tabs")].filter((node) => node.scrollWidth > node.clientWidth + 1).map((node) => `${node.className} ${node.getAttribute("aria-label")} ${node.scrollWidth - node.clientWidth}`)) : [];
+      assert.deepEqual(cut, [], view);
     };
     await look("elections");
     await picture(page, name);
-    for (const view of ["approvals", "agents", "alerts", "audit"]) {
+    for (const view of ["approvals", "timeline", "agents", "alerts", "audit"]) {
       await page.goto(`${fleet.url}/#/${view}`);
       await page.getByRole("heading", { level: 1 }).waitFor();
       await page.waitForTimeout(200);
+      if (view === "timeline") await page.locator("svg.timeline").waitFor();
       await look(view);
-      if (view === "agents") await picture(page, `${name}-agents`);
+      if (["agents", "timeline"].includes(view)) await picture(page, `${name}-${view}`);
     }
     await page.goto(`${fleet.url}/#/election/refactor-auth`);
     await page.locator(".timeline").waitFor();

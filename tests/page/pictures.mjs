@@ -46,9 +46,9 @@ async function pictures() {
   await beat();
   const browser = await chromium.launch({ executablePath: process.env.BATON_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
   for (const [name, options, views] of [
-    ["desktop", { viewport: { width: 1200, height: 640 }, colorScheme: "light" }, { "": "elections", "-approvals": "approvals" }],
+    ["desktop", { viewport: { width: 1200, height: 640 }, colorScheme: "light" }, { "": "elections", "-approvals": "approvals", "-timeline": "timeline" }],
     ["dark", { viewport: { width: 1200, height: 720 }, colorScheme: "dark" }, { "": "election/refactor-auth", "-agents": "agents" }],
-    ["phone", { viewport: { width: 390, height: 780 }, colorScheme: "light", isMobile: true, hasTouch: true }, { "": "elections" }],
+    ["phone", { viewport: { width: 390, height: 780 }, colorScheme: "light", isMobile: true, hasTouch: true }, { "": "elections", "-timeline": "timeline" }],
   ]) {
     const link = fleet.baton("dashboard", "--print").split("\n").find((line) => line.includes("#sign-in="));
     const context = await browser.newContext(options);

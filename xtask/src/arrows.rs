@@ -67,7 +67,7 @@ pub const TABLE: &[Row] = &[
             "baton-store",
             "baton-election",
         ],
-        dev: &[],
+        dev: &["baton-store-embedded", "baton-store-git"],
     },
     Row {
         from: "baton-bench",

@@ -28,7 +28,7 @@ pub struct AgentView {
     pub sessions: Vec<SessionView>,
     /// What it leads, by documents whose leases run.
     pub leads: Vec<ElectionName>,
-    /// What it stands for, where a policy compares candidates.
+    /// What it stands for, where a policy compares candidates, or waits in line for.
     pub stands_for: Vec<ElectionName>,
 }
 
@@ -122,8 +122,13 @@ impl Coordinator {
         let view = self.view(election).await?;
         let leader = view.leader().map(|leader| leader.agent.clone());
         let compares = view.document.as_ref().is_some_and(|document| document.policy.select.compares());
-        if !compares || view.native {
+        if view.native {
             return Ok((leader, Vec::new()));
+        }
+        if !compares {
+            // Whatever ails the notes of those who wait, the leader is shown.
+            let waiting = self.waiting(election).await.unwrap_or_default();
+            return Ok((leader, waiting.into_iter().map(|waiting| waiting.agent).collect()));
         }
         let candidates = match self.candidates(election).await {
             Ok(candidates) => candidates,

@@ -1,6 +1,10 @@
-//! What a server warns of.
+//! What a server warns of, and when its access tokens were used.
 
+use std::collections::BTreeMap;
+
+use baton_election::TokenId;
 use baton_store::alerts::Alerts;
+use baton_store::uses::TokenUse;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -17,5 +21,13 @@ impl Coordinator {
             )
         })?;
         insist(self.patience, || warns.alerts()).await
+    }
+
+    /// The last use of each access token that was used since the server began. None without a server.
+    pub async fn token_uses(&self) -> Result<Option<BTreeMap<TokenId, TokenUse>>, Error> {
+        match self.store().decider().and_then(|decider| decider.uses()) {
+            Some(uses) => insist(self.patience, || uses.uses()).await.map(Some),
+            None => Ok(None),
+        }
     }
 }

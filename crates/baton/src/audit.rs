@@ -9,7 +9,7 @@ use baton_election::audit::{self, Book, Entry, Fault, Head, Verdict};
 use baton_election::log::Log;
 use baton_election::operator::PublicKey;
 use baton_election::{ElectionName, Refusal};
-use baton_store::{Clock, Key, Record, StoreError};
+use baton_store::{Clock, Key, Prefix, Record, StoreError};
 
 use crate::backoff::Patience;
 use crate::coordinator::Coordinator;
@@ -26,18 +26,24 @@ const MAX_LOOKS: usize = 4;
 impl Local {
     /// Puts an act into its log, once.
     pub(crate) async fn record_act(&self, book: Book, entry: &Entry) -> Result<(), Error> {
-        let key = Key::Audit(book, Entry::part(entry.number));
-        Box::pin(self.change(&key, Patience::default(), |look| {
-            let log = match look.record {
-                Some(Record::Audit(log)) => log.clone(),
-                Some(_) | None => Log::default(),
-            };
-            Ok(match audit::appended(&log, entry) {
-                None => Step::Done(()),
-                Some(longer) => Step::Write(Record::Audit(longer), Clock::Keep, ()),
-            })
-        }))
-        .await
+        for times in 0..=audit::MAX_SPILLED {
+            let key = Key::Audit(book.clone(), Entry::spilled(Entry::part(entry.number), times));
+            let stands = Box::pin(self.change(&key, Patience::default(), |look| {
+                let log = match look.record {
+                    Some(Record::Audit(log)) => log.clone(),
+                    Some(_) | None => Log::default(),
+                };
+                Ok(match audit::appended(&log, entry) {
+                    None => Step::Done(true),
+                    Some(_) if audit::is_full(&log) && times < audit::MAX_SPILLED => Step::Done(false),
+                    Some(longer) => Step::Write(Record::Audit(longer), Clock::Keep, true),
+                })
+            }));
+            if stands.await? {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -96,6 +102,19 @@ impl Coordinator {
         Ok(entries.split_off(surplus))
     }
 
+    /// The elections that have acts in a log. One that is not among [`Coordinator::elections`] has lost its record.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn logged_elections(&self) -> Result<Vec<ElectionName>, Error> {
+        let keys = self.local.store.list(&Prefix::Audits).await?;
+        let election = |key| match key {
+            Key::Audit(Book::Election(election), _) => Some(election),
+            _ => None,
+        };
+        Ok(keys.into_iter().filter_map(election).collect())
+    }
+
     /// Looks at all of it: whether each entry is as it was written and signed, and none is missing. Of its access tokens a server
     /// tells what it found itself, since it shows nobody the hashes that those orders are signed over.
     pub async fn verify_audit(&self, book: &Book) -> Result<Verdict, Error> {
@@ -110,7 +129,17 @@ impl Coordinator {
             read => read?,
         };
         let operators = match book {
-            Book::Election(_) => Some(audit::operators(&head, &logged)),
+            Book::Election(election) => {
+                let told = audit::operators(&head, &logged);
+                match self.view_of_record(election).await?.document {
+                    // It began anew with those who were the store's operators then, and its record names only the last ones.
+                    Some(document) if document.forgotten.is_some() => {
+                        let (head, logged, _) = self.book_at_rest(&Book::Store).await?;
+                        store_operators(&head, &logged).map(|store| store.union(&told).copied().collect())
+                    }
+                    Some(_) | None => Some(told),
+                }
+            }
             Book::Store => store_operators(&head, &logged),
             Book::Tokens => {
                 let (head, logged, _) = self.book_at_rest(&Book::Store).await?;
@@ -185,17 +214,24 @@ impl Coordinator {
     }
 
     async fn logged(&self, book: &Book, part: u64) -> Result<Vec<Entry>, Error> {
-        match self.local.store.read(&Key::Audit(book.clone(), part)).await?.found {
-            Some((Record::Audit(log), _)) => Ok(log.entries),
-            Some(_) | None => Ok(Vec::new()),
+        let mut entries = Vec::new();
+        for times in 0..=audit::MAX_SPILLED {
+            let key = Key::Audit(book.clone(), Entry::spilled(part, times));
+            let Some((Record::Audit(log), _)) = self.local.store.read(&key).await?.found else { break };
+            let full = audit::is_full(&log);
+            entries.extend(log.entries);
+            if !full {
+                break;
+            }
         }
+        Ok(entries)
     }
 
     /// What the record itself says of its acts.
     async fn head(&self, book: &Book) -> Result<Head, Error> {
         match book {
             Book::Election(election) => {
-                let document = self.view(election).await?.document;
+                let document = self.view_of_record(election).await?.document;
                 let unknown = || Refusal::UnknownElection { election: election.to_string() };
                 let document = document.ok_or_else(unknown)?;
                 let last = document.last_act.as_ref().and_then(|last| last.entry.clone());

@@ -1,17 +1,20 @@
 //! Waiting in line until this agent leads.
 
+use baton_election::command::Acquire;
 use baton_election::document::State;
 use baton_election::lease::renewal_interval;
 use baton_election::time::{Moment, Span};
-use baton_election::{Credential, Document, ElectionName, Epoch, Refusal};
-use baton_store::{BoxStream, Change, Key, StoreError, boot};
+use baton_election::{AgentName, Credential, Document, ElectionName, Epoch, Refusal};
+use baton_store::{BoxStream, Change, Decider, Key, StoreError, boot};
 use futures_util::StreamExt;
 
 use crate::backoff::{Backoff, Patience, jitter};
-use crate::coordinator::{Bid, Coordinator, Grant, mint_credential};
+use crate::coordinator::{Bid, Coordinator, mint_credential};
 use crate::error::Error;
+use crate::grant::{Answered, Grant};
 use crate::leadership::Leadership;
 use crate::local::{First, Seen};
+use crate::waiting::Note;
 
 /// How long the second in line waits for the first to act, and so on down the line.
 const STEP_DOWN_THE_LINE: Span = Span::millis(500);
@@ -40,6 +43,29 @@ impl Campaign {
     }
 }
 
+/// Why a candidate waits, as it was seen last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standby {
+    /// Another leads, or its lease may still be running.
+    Behind {
+        /// Who.
+        leader: AgentName,
+        /// Its token.
+        token: Epoch,
+        /// How much longer its lease lasts unless it is renewed; the most that it can, where the store tells no ages.
+        remaining: Span,
+        /// Its leadership was ended; only its lease is waited for.
+        ending: bool,
+    },
+    /// Something else, in words: a pause, an approval, a policy.
+    Because(String),
+    /// The store failed, or did not take what was written.
+    Failing(String),
+}
+
+/// Whom to tell why a candidate waits. Told after every look; what is told twice is the same as before.
+pub type TellStandby<'a> = &'a (dyn Fn(Standby) + Send + Sync);
+
 /// What to do next, after a look.
 enum Next {
     /// Ask for the lease, for this reason.
@@ -63,12 +89,12 @@ struct Line<'a> {
     election: &'a ElectionName,
     campaign: &'a Campaign,
     credential: Credential,
+    /// When this wait began.
+    since: Moment,
     /// When the candidacy must be renewed; none while it does not stand.
     enlist_at: Option<Moment>,
     /// Since when the election is known to be free.
     noticed_at: Option<Moment>,
-    /// When this credential first asked without being refused since: a grant that turns up later counts from there.
-    asked_at: Option<Moment>,
     give_up_at: Option<Moment>,
     /// The epoch whose entry in the history was waited for once.
     entry_awaited: Option<Epoch>,
@@ -76,6 +102,12 @@ struct Line<'a> {
     changed: bool,
     /// Whether it has a place in the store's own line, behind another.
     waits_in_line: bool,
+    /// When it last tried whether it could write.
+    tried_at: Option<Moment>,
+    /// Whom to tell why it waits.
+    tell: Option<TellStandby<'a>>,
+    /// That it waits, as others see it.
+    note: Note,
 }
 
 impl Coordinator {
@@ -85,7 +117,7 @@ impl Coordinator {
     pub async fn campaign(&self, election: &ElectionName, campaign: Campaign) -> Result<Leadership, Error> {
         let give_up_at = campaign.wait.map(|wait| boot::now() + wait);
         loop {
-            let grant = match self.queue(election, &campaign, mint_credential()?, give_up_at).await {
+            let grant = match self.queue(election, &campaign, mint_credential()?, give_up_at, None).await {
                 // It was granted and lost the lease before it could know of it: begin anew.
                 Err(Error::Refused(Refusal::Stale { .. })) => continue,
                 outcome => outcome?,
@@ -107,7 +139,19 @@ impl Coordinator {
         credential: Credential,
     ) -> Result<Grant, Error> {
         let give_up_at = campaign.wait.map(|wait| boot::now() + wait);
-        self.queue(election, campaign, credential, give_up_at).await
+        self.queue(election, campaign, credential, give_up_at, None).await
+    }
+
+    /// The same, telling why it waits while it does. Whoever is granted the lease at once is told nothing.
+    pub async fn wait_for_grant_telling(
+        &self,
+        election: &ElectionName,
+        campaign: &Campaign,
+        credential: Credential,
+        tell: TellStandby<'_>,
+    ) -> Result<Grant, Error> {
+        let give_up_at = campaign.wait.map(|wait| boot::now() + wait);
+        self.queue(election, campaign, credential, give_up_at, Some(tell)).await
     }
 
     async fn queue(
@@ -116,19 +160,23 @@ impl Coordinator {
         campaign: &Campaign,
         credential: Credential,
         give_up_at: Option<Moment>,
+        tell: Option<TellStandby<'_>>,
     ) -> Result<Grant, Error> {
         let mut line = Line {
             coordinator: self,
             election,
             campaign,
             credential,
+            since: boot::now(),
             enlist_at: None,
             noticed_at: None,
-            asked_at: None,
             give_up_at,
             entry_awaited: None,
             changed: false,
             waits_in_line: false,
+            tried_at: None,
+            tell,
+            note: Note::new(self, election, &campaign.bid.agent, credential),
         };
         let outcome = match &campaign.bid.region {
             None => line.wait().await,
@@ -162,10 +210,26 @@ impl Coordinator {
     }
 }
 
+impl Standby {
+    fn of(refusal: &Refusal) -> Standby {
+        match refusal {
+            Refusal::Held { by: Some(by), epoch, remaining, ending } => Standby::Behind {
+                leader: by.clone(),
+                token: *epoch,
+                remaining: *remaining,
+                ending: ending.is_some(),
+            },
+            other => Standby::Because(other.to_string()),
+        }
+    }
+}
+
 impl Line<'_> {
     async fn wait(&mut self) -> Result<Grant, Error> {
         let key = Key::Election(self.election.clone());
         let mut changes = self.watch(&key).await;
+        // Changes of what the store knows of itself, while everything is paused.
+        let mut stops: Option<BoxStream<Change>> = None;
         let mut backoff = Backoff::new(Patience::default().endless());
         loop {
             let Wait { until, why, refusal, failure } = match self.advance().await {
@@ -175,6 +239,7 @@ impl Line<'_> {
                     wait
                 }
                 Err(Error::Store(error)) if error.is_passing() => {
+                    self.tell(|| Standby::Failing(error.to_string()));
                     let delay = backoff.next().unwrap_or(Span::secs(5));
                     Wait {
                         until: boot::now() + delay,
@@ -185,6 +250,14 @@ impl Line<'_> {
                 }
                 Err(error) => return Err(error),
             };
+            let paused = matches!(refusal.as_deref(), Some(Refusal::Paused { .. }));
+            if !paused {
+                stops = None;
+            } else if stops.is_none() && self.coordinator.decides_here() {
+                // That everything goes on changes no election which is not paused itself. What changed before this watch began shows at once.
+                stops = Some(self.watch(&Key::Store).await);
+                continue;
+            }
             // A candidacy that is overdue was looked after just before, and is when it is waited for the next time.
             let enlist_at = self.enlist_at.filter(|at| *at > boot::now());
             let until = enlist_at.map_or(until, |at| until.min(at));
@@ -198,6 +271,9 @@ impl Line<'_> {
                 });
             }
             let until = self.give_up_at.map_or(until, |at| until.min(at));
+            if self.enlist_at.is_none() {
+                self.note.write();
+            }
             tokio::select! {
                 change = changes.next() => {
                     self.changed = change == Some(Change::Changed);
@@ -205,6 +281,7 @@ impl Line<'_> {
                         changes = self.watch(&key).await;
                     }
                 }
+                () = told(&mut stops) => {}
                 slept = boot::sleep_until(until) => slept?,
             }
         }
@@ -228,22 +305,27 @@ impl Line<'_> {
         self.coordinator.local.only_unserved(seen.document.as_ref())?;
         let judged = self.judge(&seen).await?;
         let reason = match judged {
-            Next::Ask(reason) => reason,
+            Next::Ask(reason) => {
+                // To ask a server may be to wait there for long.
+                self.tell_behind(&seen);
+                reason
+            }
             Next::WaitUntil(until, why) => {
+                self.try_to_write().await?;
+                if !self.tell_behind(&seen) {
+                    self.tell(|| Standby::Because(why.to_string()));
+                }
                 return Ok(Err(Wait { until, why: why.to_string(), refusal: None, failure: None }));
             }
         };
         let noticed = *self.noticed_at.get_or_insert_with(boot::now);
         let bid = &self.campaign.bid;
-        let asked_at = *self.asked_at.get_or_insert_with(boot::now);
         let begun = boot::now();
         let (asked, in_line) = self.ask(seen, reason, noticed).await;
         let refusal = match asked {
-            Ok(grant) => return Ok(Ok(self.taken(grant, asked_at))),
-            Err(Error::Refused(refusal)) => {
-                self.asked_at = None;
-                refusal
-            }
+            Ok(grant) if self.waits_in_line => return Ok(Ok(grant.after_a_wait_in_line())),
+            Ok(grant) => return Ok(Ok(grant)),
+            Err(Error::Refused(refusal)) => refusal,
             Err(error) => return Err(error),
         };
         let wait = match &refusal {
@@ -270,16 +352,40 @@ impl Line<'_> {
             | Refusal::Exhausted { .. }
             | Refusal::Invalid { .. } => return Err(refusal.into()),
         };
+        self.tell(|| Standby::of(&refusal));
         let until = boot::now() + wait.min(LOOK_AGAIN.plus(jitter(Span::secs(1))));
         Ok(Err(Wait { until, why: refusal.to_string(), refusal: Some(Box::new(refusal)), failure: None }))
     }
 
-    fn taken(&self, grant: Grant, asked_at: Moment) -> Grant {
-        if !grant.repeated {
-            return grant;
+    fn tell(&self, standby: impl FnOnce() -> Standby) {
+        if let Some(tell) = self.tell {
+            tell(standby());
         }
-        // Perhaps of an earlier call, whose answer was lost. Who waited in the store's line stood there, but did not lead.
-        Grant { asked_at: grant.asked_at.min(asked_at), repeated: !self.waits_in_line, ..grant }
+    }
+
+    /// Tells whose lease it waits for, if it waits for one. Says whether it does.
+    fn tell_behind(&self, seen: &Seen) -> bool {
+        let Some(document) = &seen.document else { return false };
+        let remaining = document.lease_remaining(seen.age.plus(boot::now().since(seen.asked_at)));
+        let other =
+            document.lease_holder().filter(|leader| leader.incarnation != self.credential.incarnation);
+        let Some(leader) = other.filter(|_| remaining > Span::ZERO) else { return false };
+        self.tell(|| Standby::Behind {
+            leader: leader.agent.clone(),
+            token: leader.epoch,
+            remaining,
+            ending: document.leader.is_none(),
+        });
+        true
+    }
+
+    /// Finds out before the wait, and now and then during it, what would fail when the turn comes.
+    async fn try_to_write(&mut self) -> Result<(), Error> {
+        if self.tried_at.is_none_or(|at| boot::now().since(at) >= LOOK_AGAIN) {
+            self.coordinator.store().writable(&Key::Election(self.election.clone())).await?;
+            self.tried_at = Some(boot::now());
+        }
+        Ok(())
     }
 
     /// Asks once. Where the store decides and nobody is compared, that is to wait in its line; says whether it was.
@@ -288,9 +394,7 @@ impl Line<'_> {
         let compares = seen.document.as_ref().is_some_and(|document| document.policy.select.compares());
         if let Some(decider) = self.coordinator.store().decider().filter(|_| !compares) {
             let wait = self.give_up_at.map_or(LOOK_AGAIN, |at| at.since(boot::now()).min(LOOK_AGAIN));
-            let (local, acquire) = (&self.coordinator.local, bid.acquire(self.credential));
-            let asked = local.acquire_in_line(decider, self.election, &acquire, self.credential, wait).await;
-            return (asked.map(|grant| Grant { region: bid.region.clone(), ..grant }), true);
+            return (self.ask_in_line(decider, wait).await, true);
         }
         let first = match seen.reading {
             Some(reading) => First::Seen(Box::new(reading)),
@@ -299,6 +403,16 @@ impl Line<'_> {
         let asked =
             self.coordinator.acquire_from(first, self.election, bid, self.credential, reason, Some(noticed));
         (asked.await, false)
+    }
+
+    async fn ask_in_line(&self, decider: &dyn Decider, wait: Span) -> Result<Grant, Error> {
+        let (bid, coordinator) = (&self.campaign.bid, self.coordinator);
+        let seen = coordinator.known_before_asking(self.election);
+        let waited = Some(boot::now().since(self.since).whole_millis());
+        let acquire = Acquire { seen, waited, ..bid.acquire(self.credential) };
+        let executed = coordinator.local.acquire_in_line(decider, self.election, &acquire, wait).await?;
+        let answered = Answered::new(executed, self.credential, bid.region.clone());
+        coordinator.confirmed(self.election, answered).await
     }
 
     /// Whether the store has a line of its own, in which to ask is to stand.
@@ -416,5 +530,14 @@ impl Line<'_> {
             Err(Error::Store(StoreError::Conflict)) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Waits for the next change, if anybody tells of any. Where nobody does any more, the next look finds it.
+async fn told(changes: &mut Option<BoxStream<Change>>) {
+    let Some(stream) = changes else { return std::future::pending().await };
+    if stream.next().await.is_none() {
+        *stream = Box::pin(futures_util::stream::pending());
+        stream.next().await;
     }
 }

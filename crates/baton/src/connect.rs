@@ -12,7 +12,7 @@ use crate::error::Error;
 const ALWAYS: [&str; 3] = ["file", "git", "mem"];
 
 /// The stores that are built in on request: scheme, feature, whether this build has it.
-const ON_REQUEST: [(&str, &str, bool); 9] = [
+const ON_REQUEST: [(&str, &str, bool); 10] = [
     ("embedded", "embedded", cfg!(feature = "embedded")),
     ("etcd", "etcd", cfg!(feature = "etcd")),
     ("firestore", "firestore", cfg!(feature = "firestore")),
@@ -22,6 +22,7 @@ const ON_REQUEST: [(&str, &str, bool); 9] = [
     ("postgres", "postgres", cfg!(feature = "postgres")),
     ("postgresql", "postgres", cfg!(feature = "postgres")),
     ("spanner", "spanner", cfg!(feature = "spanner")),
+    ("unix", "http", cfg!(feature = "http")),
 ];
 
 /// The schemes that this build can open.
@@ -63,7 +64,7 @@ pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store
             Ok(Arc::new(opened.await.map_err(std::io::Error::other)??))
         }
         #[cfg(feature = "http")]
-        "http" | "https" => Ok(baton_store_http::open(url).await?),
+        "http" | "https" | "unix" => Ok(baton_store_http::open(url).await?),
         "git" => Ok(Arc::new(GitStore::open(url)?)),
         "mem" => {
             url.only(&[])?;

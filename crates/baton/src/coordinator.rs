@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use baton_election::command::{Acknowledge, Acquire, Finding, Pass, Release, Renew, Report, WriteCheckpoint};
+use baton_election::command::{
+    Acknowledge, Acquire, Ending, Finding, Pass, Release, Renew, Report, WriteCheckpoint,
+};
 use baton_election::covers::Covers;
 use baton_election::document::{Checkpoint, Leader, Reference, Transition};
 use baton_election::operator::{Act, OperatorKey, SignedAct};
@@ -11,18 +13,18 @@ use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
 use baton_election::usefulness::OpenBreaker;
 use baton_election::{
-    AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Incarnation, LeaseKey, Margins,
-    Refusal, StoreId, StoreInfo, fence,
+    AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
+    StoreId, StoreInfo, fence,
 };
 use baton_store::{Access, Key, NativeLeader, Prefix, Store, StoreError, boot};
 
 use crate::backoff::Patience;
 use crate::connect;
 use crate::error::Error;
+use crate::grant::{Answered, Grant};
 use crate::local::{Executed, First, Local};
 use crate::memory::Memory;
 use crate::region::Region;
-use crate::served::SERVERS;
 
 /// A client of one store. Clones share what they have seen.
 #[derive(Clone)]
@@ -118,25 +120,6 @@ impl Bid {
     }
 }
 
-/// A lease that was granted.
-#[derive(Clone, Debug)]
-pub struct Grant {
-    /// The token.
-    pub epoch: Epoch,
-    /// What proves to be its holder.
-    pub credential: Credential,
-    /// How long the lease lasts after each renewal.
-    pub ttl: Span,
-    /// When the request was first sent, on this machine's boot-time clock.
-    pub asked_at: Moment,
-    /// The document as granted.
-    pub document: Document,
-    /// It had been granted before.
-    pub repeated: bool,
-    /// The region under which it was granted: it lasts no longer than that.
-    pub region: Option<Region>,
-}
-
 /// A renewal that was answered.
 #[derive(Clone, Debug)]
 pub struct Renewed {
@@ -148,19 +131,6 @@ pub struct Renewed {
     pub ttl: Option<Span>,
     /// After how much more time a limit is reached, if there is one: a renewal then shows it.
     pub limit_in: Option<Span>,
-}
-
-impl Grant {
-    /// How long it can be used after each renewal: as long as the lease lasts, or that of the region, if that is shorter.
-    pub fn lasts(&self) -> Span {
-        self.region.as_ref().map_or(self.ttl, |region| self.ttl.min(region.ttl()))
-    }
-
-    /// When the holder must have stopped, unless it renews.
-    pub fn deadline(&self) -> Moment {
-        let own = Margins::STANDARD.deadline(self.asked_at, self.ttl);
-        self.region.as_ref().map_or(own, |region| own.min(region.deadline()))
-    }
 }
 
 /// A credential that nobody else has.
@@ -221,8 +191,14 @@ impl Coordinator {
         self.local.info(self.patience, false).await
     }
 
-    /// An election as it stands.
+    /// An election as it stands. One that an operator retired is shown as if there were none.
     pub async fn view(&self, election: &ElectionName) -> Result<View, Error> {
+        let view = self.view_of_record(election).await?;
+        Ok(View { document: view.document.filter(|document| !document.is_retired()), ..view })
+    }
+
+    /// The same as its record has it, also of one that an operator retired.
+    pub(crate) async fn view_of_record(&self, election: &ElectionName) -> Result<View, Error> {
         let seen = self.local.see(election).await?;
         let served = seen.document.as_ref().is_some_and(|document| document.server.is_some());
         let (exact, native) = (self.tells_ages() && !served, self.store().native().is_some());
@@ -243,7 +219,7 @@ impl Coordinator {
         }
     }
 
-    /// All elections.
+    /// All elections that have a record, also those that an operator retired: [`Self::view`] shows nothing of those.
     pub async fn elections(&self) -> Result<Vec<ElectionName>, Error> {
         let keys = self.local.store.list(&Prefix::Elections).await?;
         let name = |key| if let Key::Election(name) = key { Some(name) } else { None };
@@ -310,15 +286,12 @@ impl Coordinator {
             Some(region) => Some(region.shown_to(self).await?),
             None => None,
         };
+        let seen = self.known_before_asking(election);
         let ask = |open: Option<Vec<OpenBreaker>>| {
             let (reason, region) = (reason.clone(), region.clone());
             let noticed = noticed_at.map(|noticed| boot::now().since(noticed));
-            Command::Acquire(Acquire { reason, noticed, region, open, ..bid.acquire(credential) })
+            Command::Acquire(Acquire { reason, noticed, region, open, seen, ..bid.acquire(credential) })
         };
-        if self.decides_here() && election.as_str() != SERVERS {
-            // Somebody may have paused everything, or ended that, since this process looked last.
-            self.local.fresh_info(self.patience, true).await?;
-        }
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| ask(None);
         let executed = match self.local.execute(election, self.patience, first, &make).await {
             Err(Error::Refused(refusal)) if refusal.asks_for_breakers() => {
@@ -329,18 +302,37 @@ impl Coordinator {
             }
             executed => executed,
         };
-        let Executed { answer, document, asked_at, .. } = executed?;
-        match answer {
-            Answer::Granted { epoch, ttl, repeated, .. } => {
-                let region = bid.region.clone();
-                Ok(Grant { epoch, credential, ttl, asked_at, document, repeated, region })
-            }
-            other => unreachable!("an acquire is granted or refused, not {other:?}"),
-        }
+        let answered = Answered::new(executed?, credential, bid.region.clone());
+        self.confirmed(election, answered).await
+    }
+
+    /// The lease that an acquire was answered with, counted from a request that is known to have begun or renewed it.
+    pub(crate) async fn confirmed(
+        &self,
+        election: &ElectionName,
+        answered: Answered,
+    ) -> Result<Grant, Error> {
+        let unconfirmed = match answered {
+            Answered::Begun(grant) => return Ok(grant),
+            answered if self.store().native().is_some() => return Ok(answered.renewed_by_the_store()),
+            Answered::Unconfirmed(unconfirmed) => unconfirmed,
+        };
+        let shown = match unconfirmed.region() {
+            Some(region) => Some(region.shown_to(self).await?),
+            None => None,
+        };
+        let renewal = Command::Renew(unconfirmed.renewal(shown));
+        let make = |_: Option<&Document>, _: StoreId, _: Epoch| renewal.clone();
+        unconfirmed.confirmed(self.local.execute(election, self.patience, First::Look, &make).await?)
+    }
+
+    /// The highest epoch that this client knows of, where requests travel and may be late. A decision made here is made on a look.
+    pub(crate) fn known_before_asking(&self, election: &ElectionName) -> Option<Epoch> {
+        self.store().decider().map(|_| self.local.memory().vanished(election, boot::now()).0)
     }
 
     /// Whether decisions are made in this process, not by the store.
-    fn decides_here(&self) -> bool {
+    pub(crate) fn decides_here(&self) -> bool {
         self.store().decider().is_none() && self.store().native().is_none()
     }
 
@@ -360,7 +352,7 @@ impl Coordinator {
         credential: Credential,
         reason: Option<String>,
     ) -> Result<Document, Error> {
-        self.leave(election, Release { epoch, credential, reason, orphaned: false }).await
+        self.leave(election, Release { epoch, credential, reason, ending: Ending::Stopped }).await
     }
 
     /// The same in the place of a leader that is gone, by whoever ended its work.
@@ -372,10 +364,11 @@ impl Coordinator {
         reason: &str,
     ) -> Result<Document, Error> {
         let reason = Some(reason.to_string());
-        self.leave(election, Release { epoch, credential, reason, orphaned: true }).await
+        self.leave(election, Release { epoch, credential, reason, ending: Ending::Orphaned }).await
     }
 
-    async fn leave(&self, election: &ElectionName, release: Release) -> Result<Document, Error> {
+    /// Gives the lease back, and says how the work under it ended.
+    pub async fn leave(&self, election: &ElectionName, release: Release) -> Result<Document, Error> {
         let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Release(release.clone());
         Ok(self.local.execute(election, self.patience, First::Own, &make).await?.document)
     }
@@ -466,7 +459,8 @@ impl Coordinator {
         let looks = finding == Finding::Breaker && self.decides_here();
         let open = if looks { Some(Box::pin(self.look_at_breakers(election, None)).await?) } else { None };
         let detail = detail.to_string();
-        let report = Report { epoch, finding, detail, by: by.clone(), credential, number, open };
+        let (by, checkpoint) = (by.clone(), None);
+        let report = Report { epoch, finding, detail, by, credential, number, checkpoint, open };
         self.report_numbered(election, report).await
     }
 
@@ -494,7 +488,7 @@ impl Coordinator {
 
     /// Whether a token may act, as the election stands.
     pub async fn check(&self, election: &ElectionName, token: Epoch) -> Result<View, Error> {
-        let view = self.view(election).await?;
+        let view = self.view_of_record(election).await?;
         match &view.document {
             None => Err(Refusal::UnknownElection { election: election.to_string() }.into()),
             Some(document) => {
@@ -512,7 +506,7 @@ impl Coordinator {
     ) -> Result<(), Error> {
         if self.store().decider().is_some() {
             let info = self.local.info(self.patience, true).await?;
-            let document = self.view(election).await?.document;
+            let document = self.view_of_record(election).await?.document;
             make(document.as_ref(), info.id, Epoch(0));
         }
         Ok(())

@@ -56,10 +56,7 @@ impl Error {
             Error::Refused(refusal) => Some(refusal.hint()),
             Error::Store(error) => Some(error.hint()),
             Error::Url(error) => Some(error.hint.clone()),
-            Error::Name(_) => Some(
-                "names look like refactor-auth, those of elections and resources also like fleet/eu: at most 64 of a-z 0-9 . _ -"
-                    .to_string(),
-            ),
+            Error::Name(error) => Some(error.hint()),
             Error::WaitedLongEnough { .. } => Some("wait longer, or see who leads: baton status".to_string()),
             Error::Lost(_) => Some("campaign again".to_string()),
             Error::System(_) => None,

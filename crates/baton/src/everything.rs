@@ -1,32 +1,20 @@
-//! What concerns everything at once, and what operators say beside their acts: pauses of the whole store, notes, votes, second signatures.
+//! What concerns everything at once, and what operators say beside their acts: pauses of the whole store, notes, votes, second signatures on acts.
 //!
 //! To pause everything is an order on the store, so that nobody is granted anything new, and then a signed act on each election that exists, which ends
 //! whoever leads. Guarantees that once it has returned without a failure, every election that existed is paused, and that nobody who looks at the
 //! store afterwards begins one. Does not stop one that was being made at that very moment by a client that had looked before: the same call
 //! again finds it, as `baton status` does.
 
-use std::sync::Arc;
-
-use baton_election::everything::SignedStop;
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::quorum::Gathering;
+use baton_election::store_order::StoreChange;
 use baton_election::{AgentName, Answer, ElectionName, Refusal, StoreInfo};
-use baton_store::boot;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::operators::{MAX_ATTEMPTS, Spread};
-use crate::there::insist;
 
 impl Coordinator {
-    /// Carries out a signed order to pause everything, or to go on. It ends no leadership by itself.
-    pub async fn order_stop(&self, order: &SignedStop) -> Result<(), Error> {
-        if let Some(decider) = self.store().decider() {
-            return insist(self.patience, || decider.order_stop(order)).await;
-        }
-        self.change_store(|info| order.carry_out(info, boot::wall())).await
-    }
-
     /// Whoever leads anything, stops, and nobody may lead anything.
     pub async fn pause_everything(&self, by: &OperatorKey, reason: &str) -> Result<Spread, Error> {
         self.pause_everything_urgently(by, reason, None).await
@@ -39,8 +27,26 @@ impl Coordinator {
         reason: &str,
         break_glass: Option<&str>,
     ) -> Result<Spread, Error> {
-        let since = self.change_stop(by, Some(reason)).await?.paused.as_ref().map(|pause| pause.at);
-        self.spread(by, &Act::Halt { reason: reason.to_string(), since }, break_glass).await
+        let pause = StoreChange::Pause { reason: reason.to_string() };
+        // A call before this one was broken off, or somebody else's: elections may be left.
+        let ordered =
+            self.change_store(by, break_glass, None, |info| info.paused.is_none().then(|| Ok(pause.clone())));
+        if let Some(signed) = Spread::waiting_for(ordered.await?) {
+            return Ok(signed);
+        }
+        self.halt_everything(by, break_glass).await
+    }
+
+    /// The part of a pause of everything that is an act on each election.
+    pub(crate) async fn halt_everything(
+        &self,
+        by: &OperatorKey,
+        break_glass: Option<&str>,
+    ) -> Result<Spread, Error> {
+        let info = self.local.fresh_info(self.patience, false).await?;
+        let Some(pause) = &info.paused else { return Ok(Spread::default()) };
+        let act = Act::Halt { reason: pause.reason.clone(), since: Some(pause.at) };
+        self.spread(by, &act, break_glass).await
     }
 
     /// That is over. What was paused by itself before stays so.
@@ -54,29 +60,12 @@ impl Coordinator {
         by: &OperatorKey,
         break_glass: Option<&str>,
     ) -> Result<Spread, Error> {
-        self.change_stop(by, None).await?;
-        self.spread(by, &Act::Resume, break_glass).await
-    }
-
-    /// Orders it, as often as another order comes first. Returns what the store knows of itself then.
-    async fn change_stop(&self, by: &OperatorKey, pause: Option<&str>) -> Result<Arc<StoreInfo>, Error> {
-        for attempt in 1.. {
-            let info = self.local.fresh_info(self.patience, false).await?;
-            if info.paused.is_some() == pause.is_some() {
-                // A call before this one was broken off, or somebody else's: elections may be left.
-                break;
-            }
-            match self.order_stop(&by.sign_stop(&info, pause.map(str::to_string))).await {
-                Err(Error::Refused(Refusal::Invalid { .. }))
-                    if attempt < MAX_ATTEMPTS
-                        && self.local.fresh_info(self.patience, false).await?.orders != info.orders => {}
-                outcome => {
-                    outcome?;
-                    break;
-                }
-            }
+        let resume = |info: &StoreInfo| info.paused.is_some().then_some(Ok(StoreChange::Resume));
+        let ordered = self.change_store(by, break_glass, None, resume).await?;
+        match Spread::waiting_for(ordered) {
+            Some(signed) => Ok(signed),
+            None => self.spread(by, &Act::Resume, break_glass).await,
         }
-        self.local.fresh_info(self.patience, false).await
     }
 
     /// Has something remembered, which changes nothing.

@@ -1,13 +1,18 @@
 //! The check where the work is done.
 
-use baton_election::fence::{self, Accepted, Entry, Fence, LOG_PART, Sight};
-use baton_election::{Document, ElectionName, Incarnation, Refusal, ResourceName, Span};
+use baton_election::bindings::{FenceChange, SignedFenceOrder};
+use baton_election::fence::{self, Accepted, Entry, Fence, LOG_PART, LOG_PARTS, Sight};
+use baton_election::operator::OperatorKey;
+use baton_election::{Credential, Document, ElectionName, Refusal, ResourceName, Span};
 use baton_store::{Clock, Key, Prefix, Record, boot};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::local::{First, Look, Pace, Step};
 use crate::there::insist;
+
+/// How often an order is signed anew when others change the binding under it.
+const MAX_ATTEMPTS: usize = 8;
 
 /// A fence as it stands.
 #[derive(Clone, Debug)]
@@ -39,7 +44,7 @@ impl Coordinator {
         &self,
         resource: &ResourceName,
         election: &ElectionName,
-        mine: Incarnation,
+        mine: &Credential,
     ) -> Result<(), Error> {
         if let Some(decider) = self.store().decider() {
             return insist(self.patience, || decider.keep_hold(resource, election, mine)).await;
@@ -54,18 +59,68 @@ impl Coordinator {
     }
 
     /// Ends a hold. Its command has ended.
-    pub async fn leave_hold(&self, resource: &ResourceName, mine: Incarnation) -> Result<(), Error> {
+    pub async fn leave_hold(&self, resource: &ResourceName, mine: &Credential) -> Result<(), Error> {
         if let Some(decider) = self.store().decider() {
             return insist(self.patience, || decider.leave_hold(resource, mine)).await;
         }
         let key = Key::Fence(resource.clone());
         self.local
             .change(&key, self.patience, |look| match look.record {
-                Some(Record::Fence(found)) => Ok(match fence::leave(found, mine) {
+                Some(Record::Fence(found)) => Ok(match fence::leave(found, mine)? {
                     Some(next) => Step::Write(Record::Fence(Box::new(next)), Clock::Restart, ()),
                     None => Step::Done(()),
                 }),
                 Some(_) | None => Ok(Step::Done(())),
+            })
+            .await
+    }
+
+    /// Binds a resource to an election, or frees it, by the word of an operator. Signed anew as often as somebody else's order comes first.
+    pub async fn change_binding(
+        &self,
+        by: &OperatorKey,
+        resource: &ResourceName,
+        change: &FenceChange,
+    ) -> Result<Fence, Error> {
+        let info = self.info().await?;
+        let mut attempt = 1;
+        loop {
+            let found = self.fence(resource).await?.map(|view| view.fence);
+            let order = by.sign_fence(info.id, resource.clone(), found.as_ref(), change.clone());
+            let orders = async || Ok::<_, Error>(self.fence(resource).await?.map(|view| view.fence.orders));
+            match self.order_fence(&order).await {
+                Err(Error::Refused(Refusal::Invalid { .. }))
+                    if attempt < MAX_ATTEMPTS
+                        && orders().await? != found.as_ref().map(|fence| fence.orders) =>
+                {
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Carries out a signed change of a resource's binding.
+    pub async fn order_fence(&self, order: &SignedFenceOrder) -> Result<Fence, Error> {
+        if let Some(decider) = self.store().decider() {
+            return insist(self.patience, || decider.order_fence(order)).await;
+        }
+        // Who the operators are is asked anew: one who was removed orders nothing.
+        let info = self.local.fresh_info(self.patience, false).await?;
+        let key = Key::Fence(order.order.resource.clone());
+        self.local
+            .change(&key, self.patience, |look| {
+                let found = match look.record {
+                    Some(Record::Fence(found)) => Some(&**found),
+                    Some(_) | None => None,
+                };
+                let next = order.carry_out(found, &info, boot::wall())?;
+                Ok(if found == Some(&next) {
+                    Step::Done(next)
+                } else {
+                    // A hold that runs goes on lapsing.
+                    Step::Write(Record::Fence(Box::new(next.clone())), Clock::Keep, next)
+                })
             })
             .await
     }
@@ -88,15 +143,17 @@ impl Coordinator {
         Ok(keys.into_iter().filter_map(name).collect())
     }
 
-    /// Everything that a fence has accepted, the oldest first.
+    /// What a fence has accepted, the oldest first: at least the last 16,128 entries ([`LOG_PARTS`] parts less the one that is being replaced).
     pub async fn accepted(&self, resource: &ResourceName) -> Result<Vec<Accepted>, Error> {
         let Some(FenceView { fence, .. }) = self.fence(resource).await? else { return Ok(Vec::new()) };
         let first_here = fence.tail.first().map_or(0, |entry| entry.seq);
         let mut entries = Vec::new();
-        for part in 0..=first_here / LOG_PART {
-            let reading = self.local.store.read(&Key::FenceLog(resource.clone(), part)).await?;
+        let last = first_here / LOG_PART;
+        for part in (last + 1).saturating_sub(LOG_PARTS)..=last {
+            let reading = self.local.store.read(&Key::FenceLog(resource.clone(), part % LOG_PARTS)).await?;
             if let Some((Record::FenceLog(log), _)) = reading.found {
-                entries.extend(log.entries.into_iter().filter(|entry| entry.seq < first_here));
+                let of_part = |entry: &Accepted| entry.seq < first_here && entry.seq / LOG_PART == part;
+                entries.extend(log.entries.into_iter().filter(of_part));
             }
         }
         entries.extend(fence.tail);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use baton_election::command::{Ending, Release};
 use baton_election::document::{Checkpoint, Document, Phase};
 use baton_election::time::Moment;
 use baton_election::{AgentName, Answer, Credential, ElectionName, Epoch};
@@ -12,8 +13,9 @@ use baton_store::sessions::Notified;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::coordinator::{Bid, CheckpointContent, Coordinator, Grant};
+use crate::coordinator::{Bid, CheckpointContent, Coordinator};
 use crate::error::Error;
+use crate::grant::Grant;
 use crate::region::Region;
 use crate::renewer::{Renewer, Shared};
 use crate::seat::{Seat, Status};
@@ -193,21 +195,34 @@ impl Leadership {
 
     /// Gives the leadership back. The work under it has stopped.
     pub async fn release(self, reason: &str) -> Result<Document, Error> {
+        self.leave(Ending::Stopped, reason).await
+    }
+
+    /// Gives the leadership back, since the work is done: nobody is missed from here on.
+    pub async fn finish(self, reason: &str) -> Result<Document, Error> {
+        self.leave(Ending::Finished, reason).await
+    }
+
+    async fn leave(self, ending: Ending, reason: &str) -> Result<Document, Error> {
         self.stop_renewing();
-        let reason = (!reason.is_empty()).then(|| reason.to_string());
-        self.coordinator.release(&self.election, self.token(), self.credential, reason).await
+        self.coordinator.leave(&self.election, self.given_back(ending, reason)).await
     }
 
     /// Gives the leadership back, and then waits for at most so long until those who follow it know; needs a server.
-    pub async fn release_telling(
+    pub async fn leave_telling(
         self,
+        ending: Ending,
         reason: &str,
         notify: Duration,
     ) -> Result<(Document, Notified), Error> {
         self.stop_renewing();
+        let release = self.given_back(ending, reason);
+        self.coordinator.leave_telling(&self.election, release, notify).await
+    }
+
+    fn given_back(&self, ending: Ending, reason: &str) -> Release {
         let reason = (!reason.is_empty()).then(|| reason.to_string());
-        let coordinator = &self.coordinator;
-        coordinator.release_telling(&self.election, self.token(), self.credential, reason, notify).await
+        Release { epoch: self.token(), credential: self.credential, reason, ending }
     }
 
     /// Gives the leadership back and keeps it for a successor for one lease. The work under it has stopped.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use baton_election::document::Transition;
-use baton_election::fence::{Accepted, LOG_PART};
+use baton_election::fence::{Accepted, LOG_PART, LOG_PARTS};
 use baton_election::id::StoreId;
 use baton_election::log::{Log, MAX_HISTORY, Numbered};
 use baton_election::time::{Moment, Span};
@@ -280,7 +280,7 @@ impl Local {
                         Some(at) => self.accept(document, look.age, at, look.trace)?,
                         None => self.still_newest(document)?,
                     }
-                    match document {
+                    match document.filter(|document| !document.is_retired()) {
                         None if !fresh => Ok(Step::Done(None)),
                         None | Some(_) => self.decide(election, document, look.age, &info, make),
                     }
@@ -307,8 +307,8 @@ impl Local {
     ) -> Result<Step<Option<(Answer, Document)>>, Error> {
         let (floor, vanished_lease) = self.memory().vanished(election, boot::now());
         let command = make(document, info.id, floor);
-        if election.as_str() != served::SERVERS {
-            // The servers themselves go on: without them nobody could end the pause.
+        // The servers themselves go on: without them nobody could end the pause. Whether a grant is allowed shows before its swap.
+        if election.as_str() != served::SERVERS && !matches!(command, Command::Acquire(_)) {
             info.allow(&command)?;
         }
         let evidence = Evidence {
@@ -424,7 +424,13 @@ impl Local {
     }
 
     /// What falls out of a record must stand in the list beside it first.
+    ///
+    /// And nobody is granted anything while everything is paused. Who pauses everything first says so in the store's own record, then in each election's. So one who
+    /// looks at the two in the other order sees the pause, or its swap finds the election changed.
     async fn before_swap(&self, key: &Key, old: Option<&Record>, next: &Record) -> Result<(), Error> {
+        if is_grant(key, old, next) {
+            Box::pin(self.fresh_info(Patience::default(), true)).await?.allow_grant()?;
+        }
         if let Some((book, entry)) = audit::pushed_out(key, old, next) {
             self.record_act(book, entry).await?;
         }
@@ -493,15 +499,21 @@ impl Local {
         stands
     }
 
-    /// Puts accepted tokens into the log beside a fence, each once.
+    /// Puts accepted tokens into the log beside a fence, each once. A part replaces an older one; where a newer one stands, it comes too late.
     async fn record_accepted(&self, resource: &ResourceName, entries: &[Accepted]) -> Result<(), Error> {
         for part in entries.chunk_by(|a, b| a.seq / LOG_PART == b.seq / LOG_PART) {
             let Some(first) = part.first() else { continue };
-            let key = Key::FenceLog(resource.clone(), first.seq / LOG_PART);
+            let number = first.seq / LOG_PART;
+            let key = Key::FenceLog(resource.clone(), number % LOG_PARTS);
             Box::pin(self.change(&key, Patience::default(), |look| {
                 let log = match look.record {
                     Some(Record::FenceLog(log)) => log.clone(),
                     Some(_) | None => Log::default(),
+                };
+                let log = match log.entries.first().map_or(number, |entry| entry.seq / LOG_PART) {
+                    stands if stands > number => return Ok(Step::Done(())),
+                    stands if stands < number => Log::default(),
+                    _ => log,
                 };
                 Ok(match log.with(part, usize::MAX) {
                     None => Step::Done(()),
@@ -560,7 +572,9 @@ impl Local {
         limit: usize,
     ) -> Result<Vec<Transition>, Error> {
         // The document first: what it does not show stands in the history by then.
-        let newest = self.see(election).await?.document.and_then(|document| document.last_transition);
+        let document = self.see(election).await?.document;
+        let forgotten = document.as_ref().and_then(|document| document.forgotten);
+        let newest = document.and_then(|document| document.last_transition);
         let mut entries = match self.store.strengths().history {
             HistoryKept::Native => self.store.native_history(election, limit).await?,
             HistoryKept::Beside => match self.store.read(&Key::History(election.clone())).await?.found {
@@ -574,6 +588,7 @@ impl Local {
                 None => entries.push((*newest).clone()),
             }
         }
+        entries.retain(|entry| forgotten.is_none_or(|forgotten| entry.epoch > forgotten));
         entries.sort_by_key(|entry| entry.epoch);
         let surplus = entries.len().saturating_sub(limit);
         Ok(entries.split_off(surplus))
@@ -589,4 +604,15 @@ impl Local {
         self.store.swap(key, Expect::Version(settles.clone()), next, Clock::Restart).await?;
         Ok(())
     }
+}
+
+/// Whether somebody else leads by it, of an election that a pause of everything stops.
+fn is_grant(key: &Key, old: Option<&Record>, next: &Record) -> bool {
+    let (Key::Election(election), Record::Election(next)) = (key, next) else { return false };
+    let led_by = |document: &Document| document.leader.as_ref().map(|leader| leader.incarnation);
+    let before = match old {
+        Some(Record::Election(old)) => led_by(old),
+        Some(_) | None => None,
+    };
+    election.as_str() != served::SERVERS && next.leader.is_some() && led_by(next) != before
 }

@@ -183,6 +183,7 @@ fn document(election: &ElectionName, leader: &NativeLeader, ttl: Span) -> Docume
         offered: false,
         contact: None,
         region: None,
+        through: None,
         phase: Phase::Serving,
         limits: Limits::default(),
         held: Span::ZERO,

@@ -3,17 +3,17 @@
 //! An election changes its list only by an act that one of its operators signed. The store's list, from which new elections take
 //! theirs, is changed here only for one whose key is on it; whoever can write the store by other means is not bound by that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use baton_election::operator::{Act, MAX_OPERATORS, OperatorKey, PublicKey, SignedKeys};
-use baton_election::{Answer, Document, ElectionName, Refusal, State, StoreInfo};
-use baton_store::{Clock, Key, Record, boot};
+use baton_election::operator::{Act, MAX_OPERATORS, OperatorKey, PublicKey};
+use baton_election::store_order::StoreChange;
+use baton_election::store_quorum::OrderOutcome;
+use baton_election::{Answer, Document, ElectionName, Refusal, State};
+use baton_store::{Key, Prefix};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::local::Step;
 use crate::served::SERVERS;
-use crate::there::insist;
 
 /// How often an act is signed anew for an election whose leadership changes under it.
 pub(crate) const MAX_ATTEMPTS: usize = 8;
@@ -23,6 +23,8 @@ const MAX_ROUNDS: usize = 8;
 
 /// What became of an act on one of many elections.
 enum Spreading {
+    /// There is no such election.
+    Absent,
     /// There was nothing to do.
     Not,
     Done,
@@ -30,11 +32,15 @@ enum Spreading {
     Waits(Option<&'static str>),
 }
 
-/// What became of a change of the operators in the elections that exist.
+/// What became of an order on everything: in the store, and in the elections that exist.
 #[derive(Debug, Default)]
 pub struct Spread {
+    /// How many operators have signed the order on the store and how many it takes, if it waits for more. Then no election was changed.
+    pub signed: Option<(u64, u64)>,
     /// How many elections it changed.
     pub elections: usize,
+    /// How many elections there are.
+    pub met: usize,
     /// Those whose policy asks for more operators, and that wait for them.
     pub waiting: Vec<ElectionName>,
     /// Those of them where this operator stood behind another act, and does so no longer; with the name of that act.
@@ -43,55 +49,92 @@ pub struct Spread {
     pub failed: Vec<(ElectionName, Error)>,
 }
 
+impl Spread {
+    /// That of an order that waits for more operators.
+    pub(crate) fn waiting_for(outcome: OrderOutcome) -> Option<Spread> {
+        match outcome {
+            OrderOutcome::Done => None,
+            OrderOutcome::Signed { have, need } => {
+                Some(Spread { signed: Some((have, need)), ..Spread::default() })
+            }
+        }
+    }
+
+    /// Both together.
+    pub(crate) fn and(mut self, other: Spread) -> Spread {
+        self.elections += other.elections;
+        self.waiting.extend(other.waiting);
+        self.withdrawn.extend(other.withdrawn);
+        self.failed.extend(other.failed);
+        self
+    }
+}
+
 impl Coordinator {
     /// Makes this key an operator's on its own word, in the store and in every election that exists. Returns how many those are.
     ///
-    /// Refused where there are operators already: then one of them must add it.
+    /// Refused where there are operators already: then one of them must add it. A server refuses it too, unless it was started with this key.
     pub async fn enrol(&self, key: &OperatorKey) -> Result<usize, Error> {
+        self.enrol_by_code(key, None).await
+    }
+
+    /// The same, with the code that a server without an operator printed at its start. Stores do without one.
+    pub async fn enrol_by_code(&self, key: &OperatorKey, code: Option<&str>) -> Result<usize, Error> {
+        self.enrol_named(key, code, None).await
+    }
+
+    /// The same, with what people call this operator.
+    pub async fn enrol_named(
+        &self,
+        key: &OperatorKey,
+        code: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<usize, Error> {
         let public = key.public();
         self.local.info(self.patience, true).await?;
-        self.change_keys(key, |keys| {
+        let founded = self.change_keys(key, (None, code), name.map(|name| (public, name)), |keys| {
             if keys.is_empty() {
                 keys.push(public);
             }
             among(keys, public)
-        })
-        .await?;
+        });
+        // Whoever is the first one needs no other.
+        let _ = founded.await?;
         let spread = self.spread(key, &Act::Enrol { key: public }, None).await?;
         match spread.failed.into_iter().next() {
             Some((_, error)) => Err(error),
-            None => Ok(self.elections().await?.len()),
+            None => Ok(spread.met),
         }
     }
 
-    /// Carries out a signed change of the keys that new elections begin with.
-    pub async fn set_operators(&self, order: &SignedKeys) -> Result<(), Error> {
-        if let Some(decider) = self.store().decider() {
-            return insist(self.patience, || decider.set_operators(order)).await;
+    /// Whether this user could write the store's own record and every election that exists, as far as that can be tried without a
+    /// change. For what must be done everywhere or nowhere.
+    pub async fn writable(&self) -> Result<(), Error> {
+        let store = self.store();
+        if store.decider().is_some() || store.native().is_some() {
+            return Ok(());
         }
-        self.change_store(|info| order.carry_out(info, boot::wall())).await
+        store.writable(&Key::Store).await?;
+        for key in store.list(&Prefix::Elections).await? {
+            store.writable(&key).await?;
+        }
+        Ok(())
     }
 
-    /// Changes what the store knows of itself, unless it is so already.
-    pub(crate) async fn change_store(
-        &self,
-        carry_out: impl Fn(&StoreInfo) -> Result<StoreInfo, Refusal>,
-    ) -> Result<(), Error> {
-        self.local
-            .change(&Key::Store, self.patience, |look| {
-                let info = known(look.record)?;
-                let next = carry_out(info)?;
-                Ok(if next == *info {
-                    Step::Done(())
-                } else {
-                    Step::Write(Record::Store(next), Clock::Keep, ())
-                })
-            })
-            .await
-    }
-
-    /// Makes another key an operator's too, by the word of one.
+    /// Makes another key an operator's too, by the word of as many operators as the store asks for.
     pub async fn add_operator(&self, by: &OperatorKey, key: PublicKey) -> Result<Spread, Error> {
+        self.add_operator_urgently(by, key, None, None).await
+    }
+
+    /// The same, with what people call it; with a reason to, without waiting for the other operators, wherever one may act alone. Another name for
+    /// one who is an operator already is a change, too.
+    pub async fn add_operator_urgently(
+        &self,
+        by: &OperatorKey,
+        key: PublicKey,
+        name: Option<&str>,
+        break_glass: Option<&str>,
+    ) -> Result<Spread, Error> {
         if !key.is_usable() {
             return Err(Refusal::invalid(
                 format!("{key} is nobody's public key"),
@@ -100,7 +143,8 @@ impl Coordinator {
             .into());
         }
         self.info().await?;
-        self.change_keys(by, |keys| {
+        let named = name.map(|name| (key, name));
+        let ordered = self.change_keys(by, (break_glass, None), named, |keys| {
             among(keys, by.public())?;
             if keys.contains(&key) {
                 return Ok(());
@@ -111,16 +155,28 @@ impl Coordinator {
             }
             keys.push(key);
             Ok(())
-        })
-        .await?;
-        self.spread(by, &Act::Enrol { key }, None).await
+        });
+        match Spread::waiting_for(ordered.await?) {
+            Some(signed) => Ok(signed),
+            None => self.spread(by, &Act::Enrol { key }, break_glass).await,
+        }
     }
 
-    /// Makes a key an operator's no longer, by the word of one. An election that begins at this very moment may still have it:
+    /// Makes a key an operator's no longer, by the same. An election that begins at this very moment may still have it:
     /// the same call again finds it.
     pub async fn remove_operator(&self, by: &OperatorKey, key: PublicKey) -> Result<Spread, Error> {
+        self.remove_operator_urgently(by, key, None).await
+    }
+
+    /// The same; with a reason to, without waiting for the other operators, wherever one may act alone.
+    pub async fn remove_operator_urgently(
+        &self,
+        by: &OperatorKey,
+        key: PublicKey,
+        break_glass: Option<&str>,
+    ) -> Result<Spread, Error> {
         let known = self.local.fresh_info(self.patience, false).await?.operator_keys.contains(&key);
-        self.change_keys(by, |keys| {
+        let ordered = self.change_keys(by, (break_glass, None), None, |keys| {
             if !keys.contains(&key) {
                 // Perhaps by a call that was broken off: elections may still have it.
                 return Ok(());
@@ -134,9 +190,11 @@ impl Coordinator {
             }
             keys.retain(|other| *other != key);
             Ok(())
-        })
-        .await?;
-        let spread = self.spread(by, &Act::Dismiss { key }, None).await?;
+        });
+        if let Some(signed) = Spread::waiting_for(ordered.await?) {
+            return Ok(signed);
+        }
+        let spread = self.spread(by, &Act::Dismiss { key }, break_glass).await?;
         if !known && spread.elections == 0 && spread.failed.is_empty() {
             return Err(Refusal::invalid(
                 format!("{key} is not an operator's key here"),
@@ -147,32 +205,33 @@ impl Coordinator {
         Ok(spread)
     }
 
-    /// Changes the keys that new elections begin with, as often as somebody else changes them meanwhile.
+    /// Changes the keys that new elections begin with, unless they are so already.
     async fn change_keys(
         &self,
         by: &OperatorKey,
+        (break_glass, code): (Option<&str>, Option<&str>),
+        named: Option<(PublicKey, &str)>,
         change: impl Fn(&mut Vec<PublicKey>) -> Result<(), Refusal>,
-    ) -> Result<(), Error> {
-        for attempt in 1.. {
-            let info = self.local.fresh_info(self.patience, false).await?;
+    ) -> Result<OrderOutcome, Error> {
+        let ordered = self.change_store(by, break_glass, code, |info| {
             let mut after = info.operator_keys.clone();
-            change(&mut after)?;
-            if after == info.operator_keys {
-                break;
+            if let Err(refusal) = change(&mut after) {
+                return Some(Err(refusal));
             }
-            match self.set_operators(&by.sign_keys(&info, after)).await {
-                Err(Error::Refused(Refusal::Invalid { .. }))
-                    if attempt < MAX_ATTEMPTS
-                        && self.local.fresh_info(self.patience, false).await?.operator_keys
-                            != info.operator_keys => {}
-                outcome => {
-                    outcome?;
-                    break;
-                }
+            let known = info.operator_names.iter().filter(|(key, _)| after.contains(key));
+            let mut names: BTreeMap<PublicKey, String> =
+                known.map(|(key, name)| (*key, name.clone())).collect();
+            if let Some((key, name)) = named {
+                names.insert(key, name.to_string());
             }
-        }
+            let renamed = named
+                .is_some_and(|(key, name)| info.operator_names.get(&key).is_none_or(|known| known != name));
+            let changed = after != info.operator_keys || renamed;
+            changed.then_some(Ok(StoreChange::Operators { after, names }))
+        });
+        let outcome = ordered.await?;
         self.local.fresh_info(self.patience, true).await?;
-        Ok(())
+        Ok(outcome)
     }
 
     /// Carries an act out in every election that it changes. One that is broken does not keep it from the others. With a reason, it waits for no other
@@ -193,8 +252,10 @@ impl Coordinator {
                 break;
             }
             for election in new {
-                match self.spread_to(&election, by, act, break_glass).await {
-                    Ok(Spreading::Not) => {}
+                let outcome = self.spread_to(&election, by, act, break_glass).await;
+                spread.met += usize::from(!matches!(outcome, Ok(Spreading::Absent)));
+                match outcome {
+                    Ok(Spreading::Absent | Spreading::Not) => {}
                     Ok(Spreading::Done) => spread.elections += 1,
                     Ok(Spreading::Waits(withdrawn)) => {
                         spread.waiting.push(election.clone());
@@ -218,7 +279,7 @@ impl Coordinator {
     ) -> Result<Spreading, Error> {
         let mut attempts = 0;
         loop {
-            let Some(document) = self.view(election).await?.document else { return Ok(Spreading::Not) };
+            let Some(document) = self.view(election).await?.document else { return Ok(Spreading::Absent) };
             let servers = election.as_str() == SERVERS;
             let done = match act {
                 Act::Enrol { key } => document.operator_keys.contains(key),
@@ -251,14 +312,6 @@ fn signed_before(document: &Document, by: PublicKey, act: &Act) -> Option<&'stat
     let waits = document.gathering.iter().flat_map(|all| all.iter());
     let mut own = waits.filter(|gathering| gathering.signed.iter().any(|one| one.operator() == by));
     own.find(|gathering| gathering.order.act != *act).map(|gathering| gathering.order.act.name())
-}
-
-/// What a store knows of itself.
-pub(crate) fn known(record: Option<&Record>) -> Result<&StoreInfo, Refusal> {
-    match record {
-        Some(Record::Store(info)) => Ok(info),
-        Some(_) | None => Err(Refusal::invalid("the store's own record is gone", "run baton init again")),
-    }
 }
 
 /// Refuses one who is not among the operators.

@@ -13,8 +13,9 @@ use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use crate::backoff::{Backoff, Patience};
-use crate::coordinator::{Coordinator, Grant, Renewed};
+use crate::coordinator::{Coordinator, Renewed};
 use crate::error::Error;
+use crate::grant::Grant;
 use crate::leadership::Terms;
 use crate::region::Region;
 use crate::seat::{Seat, Status};

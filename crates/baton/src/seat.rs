@@ -11,8 +11,8 @@ use baton_election::{Epoch, Margins, Tenure};
 use baton_store::boot;
 use tokio::sync::watch;
 
-use crate::coordinator::Grant;
 use crate::error::Error;
+use crate::grant::Grant;
 
 /// How a leadership stands, as told to those who listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct Seat {
 impl Seat {
     /// A leader's with this grant, unless it was heard of too late.
     pub(crate) fn take(grant: &Grant) -> Result<(Seat, Tenure), Error> {
-        let tenure = Tenure::granted(grant.asked_at, grant.ttl, Margins::STANDARD);
+        let tenure = Tenure::granted(grant.asked_at(), grant.ttl, Margins::STANDARD);
         let deadline = grant.deadline();
         if boot::now() >= deadline {
             return Err(Error::Lost("the grant arrived after its own deadline".to_string()));

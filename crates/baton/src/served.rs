@@ -30,7 +30,8 @@ impl Local {
                 place: format!("the election `{}` in {}", document.election, self.store.location()),
                 why: "servers decide on it".to_string(),
                 hint: format!(
-                    "use their URL as the store; who leads `{SERVERS}` is one: baton status {SERVERS}"
+                    "use their URL as the store (`baton status {SERVERS}` shows one); or stop them and give the elections back: baton \
+                     serve --store … --release"
                 ),
             }
             .into()),

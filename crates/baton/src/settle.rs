@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use baton_election::audit::Entry;
 use baton_election::document::{Approval, Leader, Pause};
+use baton_election::handover::HandoverRule;
 use baton_election::operator::{Act, OperatorKey};
+use baton_election::policy::{ApprovalMode, Policy};
 use baton_election::{
     Answer, Command, Decision, Document, ElectionName, Evidence, Incarnation, KeyHash, Refusal, Span, State,
     StoreInfo, decide,
@@ -107,6 +109,7 @@ fn common_ground(claims: &[Claim], info: &StoreInfo) -> Option<Document> {
         (ground.acts, ground.last_act) = (most.acts, most.last_act.clone());
     }
     ground.gathering = None;
+    ground.forgotten = documents.iter().filter_map(|document| document.forgotten).max();
     ground.checkpoint =
         documents.iter().filter_map(|document| document.checkpoint.clone()).max_by_key(|left| left.seq);
     if !info.operator_keys.is_empty() {
@@ -116,7 +119,9 @@ fn common_ground(claims: &[Claim], info: &StoreInfo) -> Option<Document> {
     let mut rules = rules.fold(ground.policy.operators.clone(), |all, one| all.and(one));
     // A claim that was made up may ask for more than there are.
     rules.quorum = rules.quorum.min(u8::try_from(ground.operator_keys.len().max(1)).unwrap_or(u8::MAX));
-    Arc::make_mut(&mut ground.policy).operators = rules;
+    let policy = Arc::make_mut(&mut ground.policy);
+    policy.operators = rules;
+    ask_as_the_strictest(policy, &documents);
     ground.leader = None;
     ground.outgoing = outgoing;
     ground.approval = Approval::default();
@@ -124,6 +129,28 @@ fn common_ground(claims: &[Claim], info: &StoreInfo) -> Option<Document> {
     ground.paused = paused.and_then(|document| document.paused.clone());
     ground.state = if paused.is_some() { State::Paused } else { State::Vacant };
     Some(ground)
+}
+
+/// What a person must approve, and whether a successor must acknowledge, as the strictest of the histories has it: one that was made up could leave it out.
+///
+/// Where one asks at checkpoints and another by time, time it is: a leader that writes no checkpoint is asked about too.
+fn ask_as_the_strictest(policy: &mut Policy, documents: &[&Document]) {
+    let asking = documents
+        .iter()
+        .map(|document| &document.policy)
+        .filter(|policy| policy.approval != ApprovalMode::None);
+    let modes: Vec<ApprovalMode> = asking.clone().map(|policy| policy.approval).collect();
+    if modes.contains(&ApprovalMode::Time) {
+        policy.approval = ApprovalMode::Time;
+    } else if modes.contains(&ApprovalMode::Checkpoints) {
+        policy.approval = ApprovalMode::Checkpoints;
+    }
+    if let Some(shortest) = asking.map(|policy| policy.approval_ttl).min() {
+        policy.approval_ttl = shortest;
+    }
+    if documents.iter().any(|document| document.policy.handover == HandoverRule::Acknowledge) {
+        policy.handover = HandoverRule::Acknowledge;
+    }
 }
 
 #[cfg(test)]
@@ -230,6 +257,29 @@ mod tests {
             [led(&one, "a", Span::secs(30), false), led(&other, "b", Span::secs(60), true)].map(claim);
         let ground = common_ground(&claims, &info()).unwrap();
         assert!(ground.lease_remaining(Span::ZERO) >= Span::secs(30), "{ground:?}");
+    }
+
+    #[test]
+    fn a_history_that_leaves_approval_and_acknowledgement_out_does_not_end_them() {
+        let claims = histories(|document| {
+            let policy = Arc::make_mut(&mut document.policy);
+            policy.approval = ApprovalMode::Checkpoints;
+            policy.approval_ttl = Span::secs(60);
+            policy.handover = HandoverRule::Acknowledge;
+        });
+        let ground = common_ground(&claims, &info()).unwrap();
+        let told = |policy: &Policy| (policy.approval, policy.approval_ttl, policy.handover);
+        let strict = (ApprovalMode::Checkpoints, Span::secs(60), HandoverRule::Acknowledge);
+        assert_eq!(told(&ground.policy), strict);
+        // One that asks in another way, and seldom, does not let anybody go on for longer.
+        let [ruled, other] = claims;
+        let Some(Record::Election(mut other)) = other.record.map(|record| *record) else {
+            panic!("{ruled:?}")
+        };
+        let policy = Arc::make_mut(&mut other.policy);
+        (policy.approval, policy.approval_ttl) = (ApprovalMode::Time, Span::secs(360_000));
+        let ground = common_ground(&[ruled, claim(*other)], &info()).unwrap();
+        assert_eq!(told(&ground.policy), (ApprovalMode::Time, Span::secs(60), HandoverRule::Acknowledge));
     }
 
     #[test]

@@ -33,12 +33,19 @@ impl SignInLink {
 impl Coordinator {
     fn page(&self) -> Result<&dyn Page, Error> {
         let page = self.store().decider().and_then(|decider| decider.page());
-        page.ok_or_else(|| {
+        let page = page.ok_or_else(|| {
             Error::Refused(Refusal::invalid(
                 format!("{} has no page: a server has one", self.store().location()),
                 "start one with `baton serve`, and name it: --store http://HOST:PORT",
             ))
-        })
+        })?;
+        if page.address().starts_with("unix:") {
+            return Err(Error::Refused(Refusal::invalid(
+                "a browser cannot open a Unix socket",
+                "name the server's address: --store http://HOST:PORT; a server listens at both with two --listen",
+            )));
+        }
+        Ok(page)
     }
 
     /// Lets a browser act for an operator for so long.

@@ -1,12 +1,11 @@
 //! Commands that the store decides by itself: they are sent, and sent again until there is an answer.
 
-use baton_election::command::{Acquire, Renew};
+use baton_election::command::Acquire;
 use baton_election::time::{Moment, Span};
-use baton_election::{Answer, Command, Credential, Document, ElectionName, Epoch, Refusal, StoreId};
+use baton_election::{Answer, Command, Document, ElectionName, Epoch, StoreId};
 use baton_store::{Decided, Decider, Decision, StoreError, Undecided, boot};
 
 use crate::backoff::Patience;
-use crate::coordinator::Grant;
 use crate::error::Error;
 use crate::local::{Executed, Local, Pace};
 
@@ -77,49 +76,19 @@ impl Local {
         }
     }
 
-    /// Waits in the store's line for at most so long. Who is granted the lease after a wait claims it with a renewal, and
-    /// leads from the asking of that.
+    /// Waits in the store's line for at most so long. Whoever is granted the lease after a wait must claim it with a renewal.
     pub(crate) async fn acquire_in_line(
         &self,
         decider: &dyn Decider,
         election: &ElectionName,
         acquire: &Acquire,
-        credential: Credential,
         wait: Span,
-    ) -> Result<Grant, Error> {
+    ) -> Result<Executed, Error> {
         // Before it asks: an offer does not wait long.
         let info = self.info(Patience::default(), true).await?;
         let asked_at = boot::now();
-        let Decided { answer, document, .. } = decider.acquire(election, acquire, wait).await?;
-        let Answer::Granted { epoch, ttl, repeated, offer, .. } = answer else {
-            unreachable!("an acquire is granted or refused, not {answer:?}")
-        };
+        let Decided { answer, document, ttl } = decider.acquire(election, acquire, wait).await?;
         let document = self.known_by(election, info.id, &answer, document, asked_at)?;
-        // What was granted to an earlier asking may be older than this one: a renewal tells how long it lasts, as for an offer.
-        if !offer && !repeated && !document.leader.as_ref().is_some_and(|leader| leader.offered) {
-            return Ok(Grant { epoch, credential, ttl, asked_at, document, repeated, region: None });
-        }
-        let asked_at = boot::now();
-        let claim = Renew { region: acquire.region.clone(), ..Renew::new(epoch, credential) };
-        let claim = Command::Renew(claim);
-        let claimed = insist(Patience::default(), || decider.execute(election, &claim)).await?;
-        match claimed.answer {
-            Answer::Renewed { epoch, .. } => {
-                let document = match claimed.document {
-                    Some(claimed) => *claimed,
-                    None => document,
-                };
-                let ttl = claimed.ttl.unwrap_or(ttl);
-                Ok(Grant { epoch, credential, ttl, asked_at, document, repeated, region: None })
-            }
-            // A limit ended it before it began.
-            other => Err(Refusal::Stale {
-                shown: epoch,
-                current: epoch,
-                leader: None,
-                why: format!("it was ended before it was claimed: {other:?}"),
-            }
-            .into()),
-        }
+        Ok(Executed { answer, document, asked_at, ttl })
     }
 }

@@ -1,12 +1,13 @@
 //! The access tokens of a store's server: created and revoked by the word of an operator.
 //!
-//! The secret is made here and is sent nowhere: the order that is signed has its hash. Whoever can write the store by other means than
+//! A secret is made here and is sent nowhere: the order that is signed has its hash. Whoever can write the store by other means than
 //! Baton's is not bound by the signature.
 
-use baton_election::operator::OperatorKey;
+use baton_election::operator::{Act, OperatorKey};
+use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
-use baton_election::tokens::{Pattern, Role, SignedTokenOrder, TokenChange, TokenEntry, TokenSecret};
-use baton_election::{Refusal, TokenId, Tokens};
+use baton_election::tokens::{Pattern, Proof, Role, SignedTokenOrder, TokenChange, TokenEntry, TokenSecret};
+use baton_election::{Answer, ElectionName, Refusal, TokenId, Tokens};
 use baton_store::{Clock, Key, Record, boot};
 
 use crate::coordinator::Coordinator;
@@ -26,10 +27,23 @@ pub struct NewToken {
     pub agents: Vec<Pattern>,
     /// Which elections it may see and take part in; all if there is none.
     pub elections: Vec<Pattern>,
+    /// Which resources it may see and touch; if there is none, those that the patterns of its elections cover.
+    pub resources: Vec<Pattern>,
     /// Whose it is, in words.
     pub note: String,
     /// After what time it expires, by the server's wall clock.
     pub expires: Option<Span>,
+}
+
+/// What became of the leaderships by one access token.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// Where the leader was deposed.
+    pub deposed: Vec<ElectionName>,
+    /// Where more operators must sign it.
+    pub waiting: Vec<ElectionName>,
+    /// Where it could not be done, and why.
+    pub failed: Vec<(ElectionName, Error)>,
 }
 
 impl Coordinator {
@@ -45,40 +59,131 @@ impl Coordinator {
         }
     }
 
-    /// Creates a token. What is returned first is its only copy.
+    /// Creates a token. What is returned first is its only copy. Where the store asks for several operators, the token opens nothing until they have
+    /// signed too, as the outcome says.
     pub async fn create_token(
         &self,
         by: &OperatorKey,
         new: &NewToken,
-    ) -> Result<(TokenSecret, TokenEntry), Error> {
-        let (mut id, mut secret) = ([0; 6], [0; 32]);
-        getrandom::fill(&mut id).map_err(std::io::Error::other)?;
+    ) -> Result<(TokenSecret, TokenEntry, OrderOutcome), Error> {
+        self.create_token_urgently(by, new, None).await
+    }
+
+    /// The same; with a reason to, without waiting for the other operators, if the store lets one act alone.
+    pub async fn create_token_urgently(
+        &self,
+        by: &OperatorKey,
+        new: &NewToken,
+        break_glass: Option<&str>,
+    ) -> Result<(TokenSecret, TokenEntry, OrderOutcome), Error> {
+        let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::other)?;
-        let secret = TokenSecret::new(TokenId(id), secret);
+        let id = new_id()?;
+        let secret = TokenSecret::new(id, secret);
+        let proof = Proof::Secret { hash: Some(secret.hash()) };
+        let (entry, outcome) = self.create_entry(by, new, id, proof, break_glass).await?;
+        Ok((secret, entry, outcome))
+    }
+
+    /// Creates an entry that a client certificate or a JWT opens. There is no secret to hand out.
+    pub async fn allow(
+        &self,
+        by: &OperatorKey,
+        new: &NewToken,
+        proof: Proof,
+        break_glass: Option<&str>,
+    ) -> Result<(TokenEntry, OrderOutcome), Error> {
+        self.create_entry(by, new, new_id()?, proof, break_glass).await
+    }
+
+    async fn create_entry(
+        &self,
+        by: &OperatorKey,
+        new: &NewToken,
+        id: TokenId,
+        proof: Proof,
+        break_glass: Option<&str>,
+    ) -> Result<(TokenEntry, OrderOutcome), Error> {
+        let NewToken { role, agents, elections, resources, note, expires } = new.clone();
         let created = boot::wall();
+        let expires = expires.map(|span| created + span);
         let entry = TokenEntry {
-            id: TokenId(id),
-            hash: Some(secret.hash()),
-            role: new.role,
-            agents: new.agents.clone(),
-            elections: new.elections.clone(),
-            note: new.note.clone(),
+            id,
+            proof,
+            role,
+            agents,
+            elections,
+            resources,
+            note,
             created,
-            expires: new.expires.map(|span| created + span),
+            expires,
             by: by.public(),
         };
-        self.change_tokens(by, &TokenChange::Create { token: entry.clone() }).await?;
-        Ok((secret, entry))
+        let create = TokenChange::Create { token: entry.clone() };
+        let outcome = self.change_tokens(by, &create, break_glass).await?;
+        Ok((entry, outcome))
     }
 
     /// Revokes a token: it opens nothing any more.
-    pub async fn revoke_token(&self, by: &OperatorKey, id: TokenId) -> Result<(), Error> {
-        self.change_tokens(by, &TokenChange::Revoke { id }).await
+    pub async fn revoke_token(&self, by: &OperatorKey, id: TokenId) -> Result<OrderOutcome, Error> {
+        self.revoke_token_urgently(by, id, None).await
+    }
+
+    /// The same; with a reason to, without waiting for the other operators, if the store asks for several and lets one act alone.
+    pub async fn revoke_token_urgently(
+        &self,
+        by: &OperatorKey,
+        id: TokenId,
+        break_glass: Option<&str>,
+    ) -> Result<OrderOutcome, Error> {
+        self.change_tokens(by, &TokenChange::Revoke { id }, break_glass).await
+    }
+
+    /// Deposes everybody whose lease was granted through an access token. With `force` successors do not wait for those leases.
+    ///
+    /// Whoever revokes the token first leaves nobody out: a request that is under way then may be granted, so it is looked again until
+    /// nothing is found. What is granted later to somebody who waited in line is an offer, which takes the token to be claimed.
+    pub async fn depose_through(&self, by: &OperatorKey, id: TokenId, force: bool) -> Result<Swept, Error> {
+        let mut swept = Swept::default();
+        let act = Act::Depose { force, reason: format!("access token {id} was revoked") };
+        for _ in 0..MAX_ATTEMPTS {
+            let mut found = false;
+            for election in self.elections().await? {
+                let view = self.view(&election).await?;
+                let Some(document) = &view.document else { continue };
+                let leads = document.leader.as_ref().is_some_and(|leader| leader.through == Some(id));
+                // Whoever was deposed before, but is waited for.
+                let waited = document.outgoing.as_ref().is_some_and(|leader| leader.through == Some(id));
+                let met = swept.waiting.contains(&election)
+                    || swept.failed.iter().any(|(failed, _)| *failed == election);
+                if met || !(leads || waited && force) || document.lease_remaining(view.age) == Span::ZERO {
+                    continue;
+                }
+                found = true;
+                match self.operate(&election, by, &act).await {
+                    // The election changed after the act was signed: the next round looks at it again.
+                    Err(Error::Refused(Refusal::Stale { .. })) => {}
+                    Err(Error::Store(error)) if error.is_passing() => return Err(error.into()),
+                    Err(error) => swept.failed.push((election, error)),
+                    Ok(Answer::Signed { .. }) => swept.waiting.push(election),
+                    Ok(_) => swept.deposed.push(election),
+                }
+            }
+            if !found {
+                break;
+            }
+        }
+        Ok(swept)
     }
 
     /// Signs a change, anew as often as somebody else's comes first.
-    async fn change_tokens(&self, by: &OperatorKey, change: &TokenChange) -> Result<(), Error> {
-        let info = self.info().await?;
+    async fn change_tokens(
+        &self,
+        by: &OperatorKey,
+        change: &TokenChange,
+        break_glass: Option<&str>,
+    ) -> Result<OrderOutcome, Error> {
+        let info = self.local.fresh_info(self.patience, false).await?;
         let (mut attempt, mut was_there) = (1, false);
         loop {
             let tokens = self.known_tokens().await?;
@@ -89,10 +194,11 @@ impl Coordinator {
                 TokenChange::Revoke { id } => was_there && !is_there(*id),
             };
             if done {
-                return Ok(());
+                return Ok(OrderOutcome::Done);
             }
             was_there = matches!(change, TokenChange::Revoke { id } if is_there(*id));
-            let order = by.sign_tokens(info.id, &tokens, change.clone());
+            let alone = break_glass.map(ToString::to_string);
+            let order = by.sign_tokens_urgently(&info, &tokens, change.clone(), alone, boot::wall());
             match self.order_tokens(&order).await {
                 Err(Error::Refused(Refusal::Invalid { .. }))
                     if attempt < MAX_ATTEMPTS && self.known_tokens().await?.orders != tokens.orders =>
@@ -104,8 +210,8 @@ impl Coordinator {
         }
     }
 
-    /// Carries out a signed change of the access tokens.
-    pub async fn order_tokens(&self, order: &SignedTokenOrder) -> Result<(), Error> {
+    /// Carries out a signed change of the access tokens, or has it wait for more signatures.
+    pub async fn order_tokens(&self, order: &SignedTokenOrder) -> Result<OrderOutcome, Error> {
         if let Some(decider) = self.store().decider() {
             return insist(self.patience, || decider.order_tokens(order)).await;
         }
@@ -117,13 +223,19 @@ impl Coordinator {
                     Some(Record::Tokens(tokens)) => tokens.clone(),
                     Some(_) | None => Tokens::default(),
                 };
-                let next = order.carry_out(&tokens, &info, boot::wall())?;
+                let (next, outcome) = order.carry_out(&tokens, &info, boot::wall())?;
                 Ok(if next == tokens {
-                    Step::Done(())
+                    Step::Done(outcome)
                 } else {
-                    Step::Write(Record::Tokens(next), Clock::Keep, ())
+                    Step::Write(Record::Tokens(next), Clock::Keep, outcome)
                 })
             })
             .await
     }
+}
+
+fn new_id() -> Result<TokenId, Error> {
+    let mut id = [0; 6];
+    getrandom::fill(&mut id).map_err(std::io::Error::other)?;
+    Ok(TokenId(id))
 }

@@ -1,15 +1,15 @@
 //! What every command needs: the store, the agent, its lease key.
 
+use baton::caller::KeptLease;
 use baton::election::time::Span;
 use baton::election::{AgentName, Credential, ElectionName, Epoch, Margins, Moment};
-use baton::store::boot::Boot;
 use baton::store::{Access, boot};
-use baton::{Coordinator, Error, Memory, default_store};
+use baton::{Coordinator, DefaultStore, Error, Memory, Origin, default_store};
 use clap::Args;
 
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Output};
-use crate::state::{KeptLease, StateFolder};
+use crate::state::StateFolder;
 
 /// Options that every command has.
 #[derive(Args, Clone, Debug)]
@@ -25,6 +25,16 @@ pub(crate) struct Global {
     /// Read the arguments as JSON, one object per line, from a file or - for stdin
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) input: Option<String>,
+}
+
+impl Global {
+    /// The store that is meant.
+    pub(crate) fn store(&self) -> Result<DefaultStore, Failure> {
+        match &self.store {
+            Some(url) => Ok(DefaultStore { url: url.clone(), origin: Origin::Named }),
+            None => default_store().map_err(|error| Failure::from_error(&error.into(), Speaker::Candidate)),
+        }
+    }
 }
 
 /// For commands without a store: `--store` is not in their help, and refused instead of not heeded.
@@ -70,6 +80,7 @@ pub(crate) struct Context {
     pub(crate) coordinator: Coordinator,
     pub(crate) output: Output,
     pub(crate) url: String,
+    pub(crate) origin: Origin,
     pub(crate) state: StateFolder,
     loaded: Memory,
 }
@@ -77,8 +88,11 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) async fn open(global: &Global, access: Access) -> Result<Context, Failure> {
         let output = Output { json: global.json };
-        let url = global.store.clone().unwrap_or_else(default_store);
+        let DefaultStore { url, origin } = global.store()?;
         refuse_memory(&url)?;
+        if access == Access::Write && origin == Origin::Above {
+            output.found_store(&url);
+        }
         let fail = |error: Error| Failure::from_error(&error, Speaker::Candidate);
         let coordinator = Coordinator::connect_for(&url, access, Memory::new()).await.map_err(fail)?;
         let location = coordinator.store().location();
@@ -86,7 +100,7 @@ impl Context {
         let state = StateFolder::of(&coordinator.store().location())?;
         let loaded = state.memory();
         let coordinator = coordinator.remembering(loaded.clone());
-        Ok(Context { coordinator, output, url, state, loaded })
+        Ok(Context { coordinator, output, url, origin, state, loaded })
     }
 
     /// That there is nothing to be shown. A place that was mistyped does not look like an empty store.
@@ -107,6 +121,13 @@ impl Context {
         }
     }
 
+    /// Forgets a lease that was given back.
+    pub(crate) fn forget(&self, election: &ElectionName, held: &Held) {
+        if let Some(kept) = &held.kept {
+            self.state.leases().forget(election, &held.agent, kept);
+        }
+    }
+
     /// The lease that the caller holds: by `BATON_KEY` under `baton run`, else by the key in the state folder.
     pub(crate) fn lease(&self, election: &ElectionName, who: &Who) -> Result<Held, Failure> {
         // Who names another agent than the surrounding run's does not mean its lease.
@@ -117,7 +138,7 @@ impl Context {
             return Ok(held);
         }
         let agent = who.agent()?;
-        match self.state.lease(election, &agent) {
+        match self.state.leases().held(election, &agent) {
             Some(kept) => {
                 Ok(Held { agent, credential: kept.credential, epoch: kept.epoch, kept: Some(kept) })
             }
@@ -139,9 +160,8 @@ impl Context {
         asked_at: Moment,
         ttl: Span,
     ) -> Result<(), Failure> {
-        let region = held.kept.as_ref().and_then(|kept| kept.region.clone());
-        let lease = KeptLease::new(held.credential, epoch, ttl, asked_at).under(region);
-        self.state.keep_lease(election, &held.agent, &lease)
+        let Some(kept) = &held.kept else { return Ok(()) };
+        Ok(self.state.leases().keep(election, &held.agent, &kept.renewed(epoch, ttl, asked_at))?)
     }
 }
 
@@ -158,8 +178,7 @@ impl Held {
     /// What the store answers while the lease lasts; none if it ends first. A lease that has ended already, or whose end is not
     /// known, since a `baton run` keeps it, ends nothing.
     pub(crate) async fn while_it_lasts<T>(&self, asked: impl Future<Output = T>) -> Option<T> {
-        let kept = self.kept.as_ref().filter(|kept| kept.boot == Boot::current().boot);
-        let end = kept.map(|kept| Margins::STANDARD.deadline(kept.asked_at, Span::millis(kept.ttl_ms)));
+        let end = self.kept.as_ref().and_then(KeptLease::deadline);
         let Some(end) = end.filter(|end| *end > boot::now()) else { return Some(asked.await) };
         tokio::select! {
             answered = asked => Some(answered),

@@ -13,6 +13,8 @@ use crate::state::{StateFolder, write_durably};
 /// How many paths of a kind are shown to people, and to programs.
 const SHOWN: usize = 20;
 const TOLD: usize = 1_000;
+/// The folder of the manifests that a document has no room for.
+const MANIFESTS: &str = "manifests";
 
 /// Looks at places; their manifest stands in the document beside a state of so many bytes, or in a file of the state folder.
 pub(crate) async fn cover(
@@ -24,16 +26,21 @@ pub(crate) async fn cover(
     let looked = looked.map_err(std::io::Error::other)?.map_err(|error| failed(&error))?;
     let room = MAX_CHECKPOINT_BYTES.saturating_sub(state_bytes);
     looked.covers(room, |text, sha256| {
-        let kept = state.path().join("manifests").join(sha256.to_string());
+        let kept = state.path().join(MANIFESTS).join(sha256.to_string());
         write_durably(&kept, text.as_bytes())?;
         Ok(kept.display().to_string())
     })
 }
 
-/// What was changed since; what cannot be compared at all is a failure.
-pub(crate) async fn compare(covers: &Covers) -> Result<Differences, Failure> {
+/// What was changed since, of what lies below these folders; what cannot be compared at all is a failure. The manifest may also lie where this user's own do.
+pub(crate) async fn compare(
+    covers: &Covers,
+    below: &[PathBuf],
+    state: &StateFolder,
+) -> Result<Differences, Failure> {
     let covers = covers.clone();
-    let compared = tokio::task::spawn_blocking(move || covers::compare(&covers)).await;
+    let below = [below, &[state.path().join(MANIFESTS)]].concat();
+    let compared = tokio::task::spawn_blocking(move || covers::compare(&covers, &below)).await;
     compared.map_err(std::io::Error::other)?.map_err(|error| failed(&error))
 }
 
@@ -43,8 +50,10 @@ fn failed(error: &CoversError) -> Failure {
         CoversError::TooMuch { .. } | CoversError::TooMany(_) => {
             "name what matters; of a working tree of git only what differs from its commit is listed"
         }
-        CoversError::Git { .. } => "see what `git status` says there",
-        CoversError::Manifest { .. } => "it lies on the machine that the checkpoint was written on",
+        CoversError::Git { .. } => "see what `git fsck` says there",
+        CoversError::Manifest { .. } => {
+            "it lies on the machine that the checkpoint was written on; name its folder: --compare=FOLDER"
+        }
     };
     Failure::new(Exit::Error, "not-covered", error.to_string(), hint)
 }
@@ -56,10 +65,11 @@ pub(crate) fn about(covers: &Covers) -> Value {
 
 /// What was changed, for programs.
 pub(crate) fn data(differences: &Differences) -> Value {
-    let Differences { changed, added, removed, unknown } = differences;
+    let Differences { changed, added, removed, unknown, elsewhere } = differences;
     let first = |paths: &[String]| paths.iter().take(TOLD).cloned().collect::<Vec<_>>();
     json!({
         "changed": first(changed), "added": first(added), "removed": first(removed), "unknown": first(unknown),
+        "elsewhere": first(elsewhere),
         "paths": changed.len() + added.len() + removed.len() + unknown.len(),
     })
 }
@@ -74,7 +84,7 @@ pub(crate) fn covered(covers: &Covers) -> String {
 
 /// For people: how much, and then what.
 pub(crate) fn lines(covers: &Covers, differences: &Differences) -> Vec<String> {
-    let Differences { changed, added, removed, unknown } = differences;
+    let Differences { changed, added, removed, unknown, elsewhere } = differences;
     if differences.is_empty() {
         return vec![format!("{}, all as it was", covered(covers))];
     }
@@ -91,6 +101,12 @@ pub(crate) fn lines(covers: &Covers, differences: &Differences) -> Vec<String> {
         lines.extend(paths.iter().take(SHOWN).map(|path| format!("  {word:8} {}", clean(path))));
         let more = paths.len().saturating_sub(SHOWN);
         lines.extend((more > 0).then(|| format!("  {word:8} and {more} more")));
+    }
+    if !elsewhere.is_empty() {
+        lines.push(
+            "not looked at, since it is not below the working folder (name it: --compare=PATH):".to_string(),
+        );
+        lines.extend(elsewhere.iter().map(|path| format!("  {}", clean(path))));
     }
     lines
 }

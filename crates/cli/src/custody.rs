@@ -6,20 +6,25 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use baton::election::{Credential, ElectionName, Epoch, Incarnation, Moment, ResourceName};
+use baton::election::{Credential, ElectionName, Epoch, Moment, ResourceName};
 use baton::store::{Access, StoreUrl};
 use baton::{Coordinator, Memory};
-use baton_warden::{BootTime, Farewell, Household, Ticket, Ward};
+use baton_warden::{BootTime, Farewell, Household, Shims, Terminal, Ticket, Ward};
+use rustix::fs::{Access as May, Mode, OFlags, access};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
-use crate::output::{Failure, Output};
-use crate::state::make_private_folder;
+use crate::leaving::{Left, Publisher};
+use crate::output::{Failure, Output, clean};
+use crate::state::{StateFolder, make_private_folder};
 
 /// The hidden command of the warden.
 pub(crate) const WARDEN: &str = "__warden";
 /// The hidden command that becomes CMD.
 pub(crate) const EXEC: &str = "__exec";
+
+/// The hidden command that keeps a validator.
+pub(crate) const VALIDATE: &str = "__validate";
 
 /// What the warden does with its ticket when run is gone: CMD's tree is gone too.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,9 +41,15 @@ pub(crate) struct Duty {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum GivesBack {
     /// The lease of an election.
-    Lease { election: ElectionName, epoch: Epoch, credential: Credential },
+    Lease {
+        election: ElectionName,
+        epoch: Epoch,
+        credential: Credential,
+        /// Published first: run may not have lived to do it.
+        left: Left,
+    },
     /// The hold on a resource.
-    Hold { resource: ResourceName, run: Incarnation },
+    Hold { resource: ResourceName, credential: Credential },
     /// Nothing: the leadership of a group of peers runs out by itself.
     Nothing,
 }
@@ -49,15 +60,24 @@ impl Duty {
         Ticket::new(serde_json::to_string(self).unwrap_or_default())
     }
 
-    async fn carry_out(&self) -> Result<(), baton::Error> {
+    async fn carry_out(&self, output: Output) -> Result<(), baton::Error> {
         let connect = Coordinator::connect_for(&self.store, Access::Write, Memory::new());
         match &self.gives_back {
-            GivesBack::Lease { election, epoch, credential } => {
+            GivesBack::Lease { election, epoch, credential, left } => {
                 let coordinator = connect.await?;
+                if let Ok(state) = StateFolder::of(&coordinator.store().location()) {
+                    let (coordinator, election) = (coordinator.clone(), election.clone());
+                    let publisher = Publisher { coordinator, election, credential: *credential, state };
+                    if let Some(said) = left.publish_orphaned(&publisher, *epoch).await {
+                        output.talk(&format!("baton: {}", clean(&said)));
+                    }
+                }
                 let reason = "its `baton run` is gone; the warden ended CMD and released";
                 coordinator.release_orphaned(election, *epoch, *credential, reason).await?;
             }
-            GivesBack::Hold { resource, run } => connect.await?.leave_hold(resource, *run).await?,
+            GivesBack::Hold { resource, credential } => {
+                connect.await?.leave_hold(resource, credential).await?;
+            }
             GivesBack::Nothing => {}
         }
         Ok(())
@@ -68,11 +88,11 @@ impl Duty {
 pub(crate) fn warden(arguments: &[String]) -> ExitCode {
     let output = Output { json: false };
     let Some(socket) = arguments.first() else { return ExitCode::from(Exit::Usage.code()) };
-    let shim: [OsString; 1] = [EXEC.into()];
-    let served = baton_warden::serve(Path::new(socket), &shim, |ticket| {
+    let shims = Shims { command: &[EXEC.into()], validator: &[VALIDATE.into()] };
+    let served = baton_warden::serve(Path::new(socket), shims, |ticket| {
         let Ok(duty) = serde_json::from_str::<Duty>(ticket.expose()) else { return };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let done = runtime.map(|runtime| runtime.block_on(duty.carry_out()));
+        let done = runtime.map(|runtime| runtime.block_on(duty.carry_out(output)));
         if let Ok(Err(error)) = done {
             output.talk(&format!(
                 "baton: the warden could not give the lease back; it runs out by itself: {error}"
@@ -101,6 +121,47 @@ pub(crate) fn exec(arguments: &[String]) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
+/// Keeps a validator: `baton __validate …`.
+pub(crate) fn validate(arguments: &[String]) -> ExitCode {
+    match baton_warden::keep_validator(arguments.iter().map(OsString::from)) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            Output { json: false }.talk(&format!("baton: {error}"));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Looks for the program of CMD as a shell would: 127 if there is none, 126 if it cannot be executed. It may still change before
+/// it is run; this is for a mistyped name, which nobody should wait for.
+pub(crate) fn look_for_program(command: &[String]) -> Result<(), Failure> {
+    let Some(program) = command.first() else { return Ok(()) };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<PathBuf> = match program.contains('/') {
+        true => vec![PathBuf::from(program)],
+        false => std::env::split_paths(&path).map(|folder| folder.join(program)).collect(),
+    };
+    let found: Vec<&PathBuf> = places.iter().filter(|place| place.exists()).collect();
+    let runs = |place: &&PathBuf| place.is_file() && access(place.as_path(), May::EXEC_OK).is_ok();
+    if found.iter().any(runs) {
+        return Ok(());
+    }
+    match found.first() {
+        None => Err(Failure::new(
+            Exit::Command(127),
+            "no-program",
+            format!("there is no program `{program}`; nothing was run, and no lease was asked for"),
+            "CMD comes after --; it is looked for in $PATH, and is no shell's line: for one, sh -c '…'",
+        )),
+        Some(place) => Err(Failure::new(
+            Exit::Command(126),
+            "no-program",
+            format!("{} cannot be executed; nothing was run, and no lease was asked for", place.display()),
+            format!("for a script: chmod +x {}", place.display()),
+        )),
+    }
+}
+
 /// The private folder of one run of CMD. Removed when it is dropped.
 pub(crate) struct RunFolder {
     path: PathBuf,
@@ -112,8 +173,12 @@ impl RunFolder {
         getrandom::fill(&mut random).map_err(std::io::Error::other)?;
         let name = format!("run-{}-{}", std::process::id(), baton::election::hex::encode(&random));
         let root = run_root();
-        make_private_folder(&root)?;
-        refuse_shared(&root)?;
+        // A link that leads nowhere cannot be made a folder; the check says what it is.
+        let made = make_private_folder(&root);
+        if made.is_ok() || std::fs::symlink_metadata(&root).is_ok() {
+            refuse_shared(&root)?;
+        }
+        made?;
         let path = root.join(name);
         make_private_folder(&path)?;
         Ok(RunFolder { path })
@@ -147,47 +212,69 @@ pub(crate) fn run_root() -> PathBuf {
     places.into_iter().flatten().find(fits).unwrap_or_else(|| Path::new("/tmp").join(own))
 }
 
-/// Refuses a folder that somebody else could exchange under our hands.
+/// Refuses a folder that somebody else could exchange under our hands. A link is one: its target may be anywhere.
 fn refuse_shared(folder: &Path) -> Result<(), Failure> {
-    let found = std::fs::metadata(folder)?;
-    if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0 {
-        return Ok(());
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(open) = rustix::fs::open(folder, flags, Mode::empty()) {
+        let found = std::fs::File::from(open).metadata()?;
+        if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0 {
+            return Ok(());
+        }
     }
     Err(Failure::new(
         Exit::Error,
         "system",
-        format!("others can change {}, where the files of runs would be", folder.display()),
-        "set XDG_RUNTIME_DIR to a folder of your own",
+        format!("{} is a link, or others can change it; the files of runs would be there", folder.display()),
+        "remove it, or set XDG_RUNTIME_DIR to a folder of your own",
     ))
 }
 
-/// A warden that waits for its CMD. With `heard`, what CMD prints comes through [`Ward::take_output`].
-pub(crate) async fn prepare(household: Household, folder: &RunFolder, heard: bool) -> Result<Ward, Failure> {
-    prepare_without(household, folder, heard, &[]).await
+/// What a CMD is given of ours.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Given<'a> {
+    /// Whether what CMD prints comes through [`Ward::take_output`].
+    pub(crate) heard: bool,
+    /// Whether CMD has a terminal of its own, where we are at one.
+    pub(crate) terminal: bool,
+    /// Variables of ours that CMD must not see.
+    pub(crate) hidden: &'a [&'a str],
 }
 
-/// The same for a CMD that must not see these variables of ours.
-pub(crate) async fn prepare_without(
+/// A warden that waits for its CMD.
+pub(crate) async fn prepare(
     household: Household,
     folder: &RunFolder,
-    heard: bool,
-    hidden: &[&str],
+    given: Given<'_>,
 ) -> Result<Ward, Failure> {
+    let terminal = if given.terminal { own_terminal() } else { None };
     let mut command = Command::new("/proc/self/exe");
     command.arg0(std::env::args_os().next().unwrap_or_default()).arg(WARDEN);
-    for name in hidden {
+    for name in given.hidden {
         command.env_remove(name);
     }
-    if heard {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // At a terminal of its own, CMD is heard there.
+    if given.heard && terminal.is_none() {
+        command.stdout(Stdio::piped());
     }
-    Ward::prepare(household, command, folder.path()).await.map_err(|error| {
+    if given.heard && !terminal.as_ref().is_some_and(Terminal::has_stderr) {
+        command.stderr(Stdio::piped());
+    }
+    Ward::prepare_at(terminal, household, command, folder.path()).await.map_err(|error| {
         Failure::new(
             Exit::Error,
             "warden",
             error.to_string(),
             "CMD is not run without somebody to end it in time",
         )
+    })
+}
+
+/// A terminal for CMD, if we are at one. Without it CMD has ours, as it has any other stdin and stdout.
+fn own_terminal() -> Option<Terminal> {
+    Terminal::open().unwrap_or_else(|error| {
+        let output = Output { json: false };
+        output.talk(&format!("baton: CMD has no terminal of its own, and is not interactive: {error}"));
+        None
     })
 }
 
@@ -209,13 +296,39 @@ pub(crate) fn absolute_store(coordinator: &Coordinator, url: &str) -> String {
             parsed.to_string()
         }
         Ok(mut parsed) if parsed.scheme == "https" => {
-            if let Some(file) = parsed.parameters.get_mut("ca")
-                && let Ok(path) = std::path::absolute(&*file)
-            {
-                *file = path.display().to_string();
+            for name in ["ca", "cert", "key"] {
+                if let Some(file) = parsed.parameters.get_mut(name)
+                    && let Ok(path) = std::path::absolute(&*file)
+                {
+                    *file = path.display().to_string();
+                }
             }
             parsed.to_string()
         }
         Ok(_) | Err(_) => url.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn the_folder_of_runs_is_a_folder_of_this_user_and_no_link() {
+        let place = tempfile::tempdir().unwrap();
+        let (own, link, dangling) =
+            (place.path().join("own"), place.path().join("link"), place.path().join("dangling"));
+        make_private_folder(&own).unwrap();
+        refuse_shared(&own).unwrap();
+        symlink(&own, &link).unwrap();
+        symlink(place.path().join("nowhere"), &dangling).unwrap();
+        for path in [&link, &dangling] {
+            let refused = refuse_shared(path).unwrap_err();
+            assert!(refused.message.contains("is a link"), "{refused:?}");
+            assert!(refused.hint.is_some_and(|hint| hint.contains("XDG_RUNTIME_DIR")));
+        }
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(refuse_shared(&own).is_err(), "its group can change it");
     }
 }

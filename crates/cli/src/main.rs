@@ -7,10 +7,13 @@ mod custody;
 mod exit;
 mod input;
 mod keys;
+mod leaving;
 mod output;
 mod region;
+mod scribe;
 mod secrets;
 mod state;
+mod suspend;
 mod worker_keys;
 
 use std::process::ExitCode;

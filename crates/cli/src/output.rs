@@ -1,8 +1,10 @@
 //! What is printed: data to stdout, talk to stderr.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use baton::Error;
+use rustix::termios::{OutputModes, tcgetattr};
 use serde_json::{Map, Value, json};
 
 use crate::exit::{self, Exit, Speaker};
@@ -81,12 +83,32 @@ impl Output {
         if self.json { self.line(&data.to_string()) } else { self.line(text) }
     }
 
-    /// Prints a line to stdout.
+    /// Prints lines to stdout. At a terminal, nothing in them steers it, whoever wrote it.
     pub(crate) fn line(self, text: &str) -> Result<(), Failure> {
+        let text = if io::stdout().is_terminal() { self.harmless(text) } else { text.into() };
+        self.painted(&text)
+    }
+
+    /// The same for what the caller has cleaned, and painted for a terminal.
+    pub(crate) fn painted(self, text: &str) -> Result<(), Failure> {
         match self.write(&format!("{}\n", text.trim_end_matches('\n'))) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
             other => Ok(other?),
         }
+    }
+
+    /// JSON with escapes in it, which mean the same; of other text, marks in the place of what would steer a terminal.
+    fn harmless(self, text: &str) -> Cow<'_, str> {
+        if !text.chars().any(|c| steers(c) && c != '\t') {
+            return text.into();
+        }
+        if self.json {
+            let escaped = |c: char| {
+                c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>()
+            };
+            return text.chars().map(|c| if steers(c) { escaped(c) } else { c.to_string() }).collect();
+        }
+        text.chars().map(|c| if steers(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
     }
 
     /// Writes to stdout as it is, at once. For those who must tidy up before they leave, whoever has closed the pipe.
@@ -98,13 +120,23 @@ impl Output {
     /// Tells a person something that is not data.
     pub(crate) fn talk(self, text: &str) {
         if !self.json {
-            say_at_once(&format!("{text}\n"));
+            say_at_once(&self.talk_line(text));
         }
+    }
+
+    /// The line that [`Output::talk`] prints.
+    pub(crate) fn talk_line(self, text: &str) -> String {
+        format!("{}\n", self.told(text))
     }
 
     /// Tells a program something that is not data: an event, on stderr.
     pub(crate) fn event(self, data: &Value) {
-        say_at_once(&format!("{data}\n"));
+        say_at_once(&Output { json: true }.talk_line(&data.to_string()));
+    }
+
+    /// As it goes to stderr.
+    fn told(self, text: &str) -> Cow<'_, str> {
+        if io::stderr().is_terminal() { self.harmless(text) } else { text.into() }
     }
 
     /// Tells that a store was made: who meant another one, in another folder, must learn of it.
@@ -113,6 +145,15 @@ impl Output {
         self.talk(&text);
         if self.json {
             self.event(&json!({"event": "store-made", "store": location, "message": text}));
+        }
+    }
+
+    /// Tells which store was taken, where nobody named it.
+    pub(crate) fn found_store(self, url: &str) {
+        let text = format!("uses the store {url}, found here or above; name another with --store");
+        self.talk(&text);
+        if self.json {
+            self.event(&json!({"event": "store-found", "store": url, "message": text}));
         }
     }
 
@@ -143,7 +184,13 @@ impl Output {
 
 /// In one piece: CMD, its warden and others write to the same stderr.
 pub(crate) fn say_at_once(line: &str) {
-    let _ = io::stderr().write_all(line.as_bytes());
+    let _ = io::stderr().write_all(ended_for(&io::stderr(), line).as_bytes());
+}
+
+/// A terminal that CMD works at through us does not move to the left by itself.
+fn ended_for<'a>(stderr: &io::Stderr, line: &'a str) -> Cow<'a, str> {
+    let raw = tcgetattr(stderr).is_ok_and(|modes| !modes.output_modes.contains(OutputModes::OPOST));
+    if raw { line.replace('\n', "\r\n").into() } else { line.into() }
 }
 
 /// Colour only for a person at a terminal who has not asked for none.
@@ -158,13 +205,23 @@ pub(crate) fn clean(text: &str) -> String {
 
 /// Text that may have several lines, without the control characters that would steer a terminal.
 pub(crate) fn clean_lines(text: &str) -> String {
-    // Of others' characters, those that turn the direction of what follows, or have no width.
-    let hides = |c| {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        turns || matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}')
-    };
-    let steers = |c: char| c.is_control() && c != '\n' || hides(c);
     text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Whether a character would steer a terminal (also U+007F to U+009F), turn the direction of what follows, end a line that looks whole, or hide: marks without a
+/// width, joiners, tags.
+fn steers(c: char) -> bool {
+    let hides = matches!(
+        c,
+        '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'
+            | '\u{2066}'..='\u{2069}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e007f}'
+    );
+    c.is_control() && c != '\n' || hides
 }
 
 /// Rows in columns as wide as their widest cell.
@@ -182,4 +239,23 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     };
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_string()).collect();
     std::iter::once(line(&head)).chain(rows.iter().map(|row| line(row))).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of each kind one: a control, one of C1, marks of direction, a separator of lines, joiners, a tag.
+    const ODD: &str = "\u{1b}\u{7f}\u{9b}\u{61c}\u{200c}\u{200d}\u{202e}\u{2028}\u{2029}\u{feff}\u{e0041}";
+
+    #[test]
+    fn nothing_steers_a_terminal_and_json_means_the_same() {
+        let data = json!({"text": ODD, "plain": "ü 汉 \t"});
+        let shown = Output { json: true }.harmless(&data.to_string()).into_owned();
+        assert!(!shown.chars().any(steers), "{shown:?}");
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), data);
+        let shown = Output { json: false }.harmless(&format!("{ODD}a\tb\nc")).into_owned();
+        assert_eq!(shown, format!("{}a\tb\nc", "\u{fffd}".repeat(ODD.chars().count())));
+        assert_eq!(clean_lines(ODD), "\u{fffd}".repeat(ODD.chars().count()));
+    }
 }

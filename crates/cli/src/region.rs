@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use baton::election::region;
 use baton::election::time::{Moment, Span};
-use baton::election::{AgentName, Credential, ElectionName, Epoch, Incarnation, Margins};
+use baton::election::{AgentName, Credential, ElectionName, Epoch, Incarnation};
 use baton::store::boot::Boot;
 use baton::store::{Access, boot};
 use baton::{Coordinator, Leadership, Memory, Region, Terms};
@@ -172,9 +172,7 @@ async fn of_lease(context: &Context, region: &ElectionName, held: &Held) -> Resu
     let (deadline, ttl) = match &held.kept {
         Some(kept) => {
             let ttl = Span::millis(kept.ttl_ms);
-            let same_boot = kept.boot == Boot::current().boot;
-            let until = Margins::STANDARD.deadline(kept.asked_at, ttl);
-            (if same_boot { until } else { Moment::default() }, ttl)
+            (kept.deadline().unwrap_or_default(), ttl)
         }
         None => {
             let note: Option<Note> =

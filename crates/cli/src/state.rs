@@ -3,35 +3,15 @@
 //! Everything here is readable by this user only. Agents that run as the same Unix user can read it too: see the docs.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use baton::Memory;
-use baton::election::time::{Moment, Span};
-use baton::election::{AgentName, ContentHash, Credential, ElectionName, Epoch};
-use baton::store::boot::Boot;
-use serde::{Deserialize, Serialize};
+use baton::caller::{LeaseKeys, NotKept};
+use baton::election::{AgentName, ContentHash, Credential, ElectionName};
+use baton::{Memory, private};
+use serde::Deserialize;
 
 use crate::output::Failure;
-
-/// A lease that an agent which is not a process holds, or tried to get.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct KeptLease {
-    /// What proves to be its holder.
-    pub(crate) credential: Credential,
-    /// Its token; zero until it is granted.
-    pub(crate) epoch: Epoch,
-    /// How long it lasts after each renewal.
-    pub(crate) ttl_ms: u64,
-    /// When the last renewal was asked for, on the clock of `boot`.
-    pub(crate) asked_at: Moment,
-    /// The run of the machine.
-    pub(crate) boot: String,
-    /// The region under which it was granted, if under one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) region: Option<ElectionName>,
-}
 
 /// The folders of one store.
 #[derive(Clone, Debug)]
@@ -48,69 +28,19 @@ impl StateFolder {
         Ok(StateFolder { folder: state_root()?.join("stores").join(&hash[..16]) })
     }
 
-    fn lease_path(&self, kind: &str, election: &ElectionName, agent: &AgentName) -> PathBuf {
-        self.folder.join(kind).join(election.as_str().replace('/', "+")).join(format!("{agent}.json"))
+    fn candidacy_path(&self, election: &ElectionName, agent: &AgentName) -> PathBuf {
+        let folder = self.folder.join("candidacies").join(election.as_str().replace('/', "+"));
+        folder.join(format!("{agent}.json"))
     }
 
-    /// The lease of an agent.
-    pub(crate) fn lease(&self, election: &ElectionName, agent: &AgentName) -> Option<KeptLease> {
-        read_json(&self.lease_path("leases", election, agent))
-    }
-
-    pub(crate) fn keep_lease(
-        &self,
-        election: &ElectionName,
-        agent: &AgentName,
-        lease: &KeptLease,
-    ) -> Result<(), Failure> {
-        write_private(
-            &self.lease_path("leases", election, agent),
-            &serde_json::to_vec(lease).unwrap_or_default(),
-        )
-    }
-
-    /// Keeps the key of a lease that will be asked for. False if there is one already: several calls of one agent may be at
-    /// it at once, and the first of them decides on the key.
-    pub(crate) fn reserve_lease(
-        &self,
-        election: &ElectionName,
-        agent: &AgentName,
-        lease: &KeptLease,
-    ) -> Result<bool, Failure> {
-        let path = self.lease_path("leases", election, agent);
-        let draft = path.with_extension(format!("draft-{}", std::process::id()));
-        write_private(&draft, &serde_json::to_vec(lease).unwrap_or_default())?;
-        let linked = fs::hard_link(&draft, &path);
-        let _ = fs::remove_file(&draft);
-        match linked {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(cannot(&path, &error)),
-        }
-    }
-
-    /// Drops a key, unless another has taken its place.
-    pub(crate) fn drop_lease_of(&self, election: &ElectionName, agent: &AgentName, credential: Credential) {
-        if self.lease(election, agent).is_some_and(|kept| kept.credential == credential) {
-            self.drop_lease(election, agent);
-        }
-    }
-
-    /// Drops what is in the place of a key and is none.
-    pub(crate) fn drop_spoilt_lease(&self, election: &ElectionName, agent: &AgentName) {
-        let path = self.lease_path("leases", election, agent);
-        if fs::read(&path).is_ok_and(|text| serde_json::from_slice::<KeptLease>(&text).is_err()) {
-            let _ = fs::remove_file(path);
-        }
-    }
-
-    pub(crate) fn drop_lease(&self, election: &ElectionName, agent: &AgentName) {
-        let _ = fs::remove_file(self.lease_path("leases", election, agent));
+    /// The lease keys of agents that are not processes.
+    pub(crate) fn leases(&self) -> LeaseKeys {
+        LeaseKeys::at(&self.folder.join("leases"))
     }
 
     /// The credential under which an agent stands.
     pub(crate) fn candidacy(&self, election: &ElectionName, agent: &AgentName) -> Option<Credential> {
-        read_json(&self.lease_path("candidacies", election, agent))
+        read_json(&self.candidacy_path(election, agent))
     }
 
     pub(crate) fn keep_candidacy(
@@ -120,11 +50,11 @@ impl StateFolder {
         credential: &Credential,
     ) -> Result<(), Failure> {
         let text = serde_json::to_vec(credential).unwrap_or_default();
-        write_private(&self.lease_path("candidacies", election, agent), &text)
+        write_private(&self.candidacy_path(election, agent), &text)
     }
 
     pub(crate) fn drop_candidacy(&self, election: &ElectionName, agent: &AgentName) {
-        let _ = fs::remove_file(self.lease_path("candidacies", election, agent));
+        let _ = fs::remove_file(self.candidacy_path(election, agent));
     }
 
     /// What was seen of this store.
@@ -142,18 +72,6 @@ impl StateFolder {
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.folder
-    }
-}
-
-impl KeptLease {
-    pub(crate) fn new(credential: Credential, epoch: Epoch, ttl: Span, asked_at: Moment) -> KeptLease {
-        let boot = Boot::current().boot;
-        KeptLease { credential, epoch, ttl_ms: ttl.as_millis(), asked_at, boot, region: None }
-    }
-
-    /// The same, of a lease under a region.
-    pub(crate) fn under(self, region: Option<ElectionName>) -> KeptLease {
-        KeptLease { region, ..self }
     }
 }
 
@@ -196,7 +114,7 @@ fn private_root(own: &str, xdg: &str, below_home: &str) -> Result<PathBuf, Failu
 
 /// A folder that only this user can use, for one run of a command.
 pub(crate) fn make_private_folder(path: &Path) -> Result<(), Failure> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| cannot(path, &error))
+    private::make_folder(path).map_err(|error| cannot(path, &error))
 }
 
 pub(crate) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
@@ -214,26 +132,13 @@ pub(crate) fn write_durably(path: &Path, text: &[u8]) -> Result<(), Failure> {
 }
 
 fn write(path: &Path, text: &[u8], durably: bool) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    make_private_folder(folder)?;
-    let temporary = folder.join(format!(".tmp-{}", std::process::id()));
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)
-        .and_then(|mut file| {
-            file.set_permissions(fs::Permissions::from_mode(0o600))?;
-            file.write_all(text)?;
-            if durably { file.sync_data() } else { Ok(()) }
-        })
-        .and_then(|()| fs::rename(&temporary, path))
-        .and_then(|()| if durably { fs::File::open(folder)?.sync_all() } else { Ok(()) });
-    written.map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        cannot(path, &error)
-    })
+    private::write(path, text, durably).map_err(|error| cannot(path, &error))
+}
+
+impl From<NotKept> for Failure {
+    fn from(not_kept: NotKept) -> Failure {
+        cannot(&not_kept.path, &not_kept.error)
+    }
 }
 
 pub(crate) fn cannot(path: &Path, error: &io::Error) -> Failure {

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -76,27 +77,39 @@ impl Drop for Leftovers {
     }
 }
 
+/// An agent's command that has nothing to do, in the place of the real one.
+fn agent_at(path: &Path) {
+    std::fs::write(path, "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 /// Runs the examples of one document in one folder; variables that are exported stay.
 fn run(document: &Path) -> usize {
     let steps = steps(&std::fs::read_to_string(document).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let leftovers = Leftovers(folder.path().display().to_string());
     let bin = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let stand_ins = tempfile::tempdir().unwrap();
+    agent_at(&stand_ins.path().join("claude"));
+    let others = std::env::var("PATH").unwrap();
+    let path = format!("{}:{}:{others}", bin.display(), stand_ins.path().display());
     let mut exported = String::new();
     for step in &steps {
         if step.command.starts_with("export ") {
             exported.push_str(&format!("{}; ", step.command));
             continue;
         }
-        let done = Command::new("sh")
-            .args(["-c", &format!("{exported}{}", step.command)])
+        // The bound is for a hang.
+        let done = Command::new("timeout")
+            .args(["300", "sh", "-c", &format!("{exported}{}", step.command)])
             .current_dir(folder.path())
             .env("PATH", &path)
             .env("BATON_STATE_DIR", folder.path().join("state"))
             .env("BATON_CONFIG_DIR", folder.path().join("config"))
             .env("XDG_RUNTIME_DIR", folder.path())
             .env(support::MARK, &leftovers.0)
+            // A reader types them in one terminal.
+            .env("BATON_SESSION", "docs")
             .env_remove("BATON_STORE")
             .env_remove("BATON_AGENT")
             .output()
@@ -115,4 +128,16 @@ fn run(document: &Path) -> usize {
 fn what_the_docs_show_is_what_happens() {
     let counts: Vec<usize> = documents().iter().map(|document| run(document)).collect();
     assert!(counts.iter().sum::<usize>() >= 10, "the examples are found: {counts:?}");
+}
+
+/// Whoever types what the first page shows, from top to bottom and in one folder, meets no error. Only what builds Baton itself is left out.
+#[test]
+fn the_readme_is_run_from_top_to_bottom() {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let (used, rest) = text.split_once("## Use it").and_then(|(_, rest)| rest.split_once("\n## ")).unwrap();
+    assert!(!rest.is_empty(), "the section ends");
+    let shown = used.matches("```console").count();
+    let marked = used.matches("<!-- run -->\n```console").count();
+    assert!(shown >= 3, "its examples are found");
+    assert_eq!(marked, shown, "each of its examples is run");
 }

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use baton::election::command::Ending;
 use baton::election::{AgentName, ElectionName, Moment, Span};
 use baton::store::boot;
 use baton::{Bid, Coordinator, Follower, Riding, Session, Status};
@@ -84,7 +85,7 @@ struct Handed {
 
 /// One leader releases and waits until its followers know; another agent leads.
 async fn hand_over(riding: Riding, number: usize, to: Arc<Session>) -> (usize, Riding, u64, usize) {
-    let (_, notified) = riding.release_telling("next", NOTIFY).await.unwrap();
+    let (_, notified) = riding.leave_telling(Ending::Stopped, "next", NOTIFY).await.unwrap();
     (number, acquire(to, number).await, notified.told, notified.silent.len())
 }
 

@@ -25,6 +25,8 @@ fn by_bully_a_partition_makes_two_leaders_and_the_server_tells_of_it() {
     let world = World::folder();
     let server = Server::start(&world.file("elections.redb"));
     let there = World::on(&server.url());
+    // A server without an operator warns of that.
+    there.ok(&["init"]);
     let mut peers = Peers::new(&world, "bully", 3);
     let mut links: BTreeMap<(u16, u16), Proxy> = BTreeMap::new();
     for to in 1..=3 {
@@ -84,6 +86,8 @@ fn thresholds_are_options_of_the_server() {
         ["--alert-flapping", "1/1h", "--warn-elections", "off", "--runbooks", "https://example.org/run/"];
     let server = Server::start_with(&world.file("elections.redb"), &options);
     let there = World::on(&server.url());
+    // A server without an operator warns of that.
+    there.ok(&["init"]);
     for agent in ["a", "b"] {
         there.ok(&["acquire", "e", "--as", agent]);
         there.ok(&["release", "e", "--as", agent]);

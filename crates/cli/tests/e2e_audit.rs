@@ -97,6 +97,45 @@ fn every_act_is_kept_and_a_changed_byte_is_found() {
     assert!(broken.stdout.contains("act 3: it is missing"), "{broken:?}");
 }
 
+/// The whole record of an election is deleted: nobody names it any more, and its log is still there.
+#[test]
+fn a_record_that_is_gone_is_noticed_without_its_name_in_a_folder_and_over_http() {
+    let world = folder();
+    for election in ["e", "f"] {
+        world.ok(&["acquire", election, "--as", "a"]);
+        world.ok(&["note", election, "one"]);
+        world.ok(&["note", election, "two"]);
+    }
+    world.ok(&["audit", "verify"]);
+    for name in ["versions", "coordinator.json"] {
+        let path = world.store().join("e").join(name);
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap()
+        } else {
+            std::fs::remove_file(path).unwrap()
+        }
+    }
+    let listening = world.file("address");
+    let file = listening.display().to_string();
+    let url = world.url();
+    let mut observe = world
+        .command(&["observe", "--store", &url, "--listen", "127.0.0.1:0", "--address-file", &file])
+        .spawn()
+        .unwrap();
+    let address = world.read_soon("address");
+    for store in [url.clone(), format!("http://{}", address.trim())] {
+        let broken = world.call(&["audit", "verify", "--store", &store]).expect(1);
+        assert!(broken.stdout.contains("e: 1 act, NOT WHOLE"), "{store}: {broken:?}");
+        assert!(broken.stdout.contains("record is gone"), "{store}: {broken:?}");
+        assert!(broken.stdout.contains("f: 2 acts, whole"), "{store}: {broken:?}");
+        // What can be shown is shown.
+        let shown = world.ok(&["audit", "--store", &store]);
+        assert!(shown.stdout.contains("note: two") && shown.stderr.contains("e is left out"), "{shown:?}");
+    }
+    observe.kill().unwrap();
+    observe.wait().unwrap();
+}
+
 #[test]
 fn what_others_wrote_does_not_steer_a_terminal() {
     let world = folder();
@@ -144,8 +183,12 @@ fn two_operators_must_sign_and_one_may_break_the_glass() {
         "checkpoints",
     ]);
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
-    world.call(&["checkpoint", "e", "--as", "a", "--summary", "half", "--state", "{}"]).expect(0);
-    let signed = world.call(&["approve", "e", "--json"]).expect(6).json();
+    let reference = world.file("notes.md");
+    std::fs::write(&reference, "the rest").unwrap();
+    let left = ["--summary", "half", "--state", "{\"done\":1}", "--reference", reference.to_str().unwrap()];
+    world.ok(&[&["checkpoint", "e", "--as", "a"][..], &left].concat());
+    let hash = world.waiting("e");
+    let signed = world.call(&["approve", "e", "--checkpoint", &hash, "--json"]).expect(6).json();
     assert_eq!(
         (&signed["outcome"], &signed["have"], &signed["need"]),
         (&json!("signed"), &json!(1), &json!(2))
@@ -154,7 +197,11 @@ fn two_operators_must_sign_and_one_may_break_the_glass() {
     assert_eq!(world.status("e")["state"], "awaiting-approval");
     // Its own signature a second time is still one.
     world.call(&["cosign", "e", "--yes"]).expect(6);
-    world.call_elsewhere(&["approve", "e"]).expect(0);
+    let shown = world.call_elsewhere(&["cosign", "e"]).expect(2).stderr;
+    for part in ["half", "state: {\"done\":1}", "notes.md (sha256 ", &hash] {
+        assert!(shown.contains(part), "{part} is not shown: {shown}");
+    }
+    world.call_elsewhere(&["approve", "e", "--checkpoint", &hash]).expect(0);
     assert_eq!(world.status("e")["state"], "held");
     world.call(&["depose", "e", "--reason", "loops"]).expect(6);
     // Neither notes nor an agent that comes and goes void what was signed; and nobody signs unasked.
@@ -294,6 +341,50 @@ fn everything_is_paused_in_a_folder() {
     pause_all(&folder());
 }
 
+/// One election is resumed while everything is paused: what still holds is said, and who waits is told when that is over. Who were not would look again after
+/// ten seconds, so that so many rounds would take longer than the bound.
+fn resume_one_of_all(world: &World) {
+    const ROUNDS: u64 = 8;
+    let wait = ["run", "build", "--as", "b", "--", "sleep", "600"];
+    let mut run = world.command(&wait).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let leads = || world.status("build")["leader"]["live"] == true;
+    until("it leads", || world.call(&["status", "build"]).code == 0 && leads());
+    let began = std::time::Instant::now();
+    for _ in 0..ROUNDS {
+        world.ok(&["pause", "--all", "--reason", "fire"]);
+        let resumed = world.call(&["resume", "build"]).expect(6).stdout;
+        assert_eq!(resumed, "build itself is no longer paused, but everything is: baton resume --all\n");
+        let status = world.ok(&["status", "build"]).stdout;
+        let key = world.ok(&["operator", "key"]).stdout;
+        let by = format!("everything is paused by {} since ", &key[..12]);
+        assert!(status.contains(&by), "{status}");
+        assert_eq!(world.status("build")["everything_paused"]["reason"], "fire");
+        let again = world.call(&["resume", "build", "--json"]).expect(6).json();
+        assert_eq!(again["code"], "paused", "{again}");
+        assert!(!leads(), "everything is paused");
+        world.ok(&["resume", "--all"]);
+        assert_eq!(world.status("build")["everything_paused"], json!(null));
+        until("it leads again", leads);
+    }
+    assert!(began.elapsed() < support::HANG, "{ROUNDS} rounds took {:?}", began.elapsed());
+    run.kill().unwrap();
+    run.wait().unwrap();
+}
+
+#[test]
+fn who_waits_is_told_when_everything_goes_on_in_a_folder() {
+    resume_one_of_all(&folder());
+}
+
+#[test]
+fn who_waits_is_told_when_everything_goes_on_at_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("server.redb"));
+    let world = World::on(&server.url());
+    world.ok(&["init"]);
+    resume_one_of_all(&world);
+}
+
 #[test]
 fn everything_is_paused_and_kept_at_a_server() {
     let folder = tempfile::tempdir().unwrap();
@@ -303,7 +394,7 @@ fn everything_is_paused_and_kept_at_a_server() {
     world.ok(&["init"]);
     pause_all(&world);
     let before = acts(&world, &[]);
-    assert!(before.iter().any(|(_, act)| act == "everything"), "{before:?}");
+    assert!(before.iter().any(|(_, act)| act == "store"), "{before:?}");
     server.crash();
     until("the server answers", || world.call(&["status"]).code == 0);
     assert_eq!(acts(&world, &[]), before, "kill -9 takes nothing of it away");

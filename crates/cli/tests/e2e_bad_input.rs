@@ -437,3 +437,43 @@ fn a_refused_acquire_leaves_no_key() {
     assert!(theirs.exists());
     world.ok(&["renew", "e", "--as", "a"]);
 }
+
+/// A name that was mistyped is told at once, as a shell would, and not after the wait for a turn: `other` leads for an hour.
+#[test]
+fn a_program_that_is_not_there_is_noticed_before_the_wait() {
+    let world = World::new();
+    world.ok(&["acquire", "e", "--as", "other", "--ttl", "1h"]);
+    let plain = world.file("plain");
+    fs::write(&plain, "text").unwrap();
+    let (plain, data) = (plain.display().to_string(), world.file("data").display().to_string());
+    let before = world.status("e");
+    let peer = [
+        "peer",
+        "--algorithm",
+        "raft",
+        "--id",
+        "1",
+        "--peer",
+        "1=127.0.0.1:1",
+        "--listen",
+        "127.0.0.1:1",
+        "--data",
+        &data,
+    ];
+    let calls: [&[&str]; 5] = [
+        &["run", "e", "--as", "a"],
+        &["fence", "db", "--election", "e", "--token", "1"],
+        &["judge", "e", "--as", "a"],
+        &["task", "work", "e", "--as", "a"],
+        &peer,
+    ];
+    for call in calls {
+        for (program, code) in [("nosuchcmd", 127), ("./nosuchcmd", 127), (plain.as_str(), 126), ("/", 126)] {
+            let told = failure(&world, &[call, &["--", program]].concat(), code);
+            assert!(message(&told).contains(program) && told["code"] == "no-program", "{told}");
+        }
+    }
+    let after = world.status("e");
+    assert_eq!((&before["token"], &before["leader"]["agent"]), (&after["token"], &after["leader"]["agent"]));
+    assert!(!Path::new(&data).exists(), "it took part in the group");
+}

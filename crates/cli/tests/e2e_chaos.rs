@@ -1,4 +1,4 @@
-//! Eight `baton run` on one file store, killed and stopped at random; with clocks that are right, and with clocks half of which are an
+//! Eight `baton run` on one file store, some with a validator and some with a CMD that outlives its lease, killed and stopped at random; with clocks that are right, and with clocks half of which are an
 //! hour off: the wall clock decides nothing. Both for a minute, beside each other.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run, and that it did not run")]
@@ -20,7 +20,7 @@ fn eight_runs_killed_and_stopped_at_random_have_one_leader_at_a_time_and_soon_a_
     let world = World::new();
     let mut random = Random::seeded();
     let watcher = Watcher::start(&world, ELECTION);
-    let mut fleet = Fleet::start(&world, AGENTS, |_| Vec::new());
+    let mut fleet = Fleet::start_mixed(&world, AGENTS, |_| Vec::new());
     support::until("somebody leads", || watcher.findings().leader().is_some());
 
     let seconds = if support::campaign() { 600 } else { 60 };
@@ -40,6 +40,8 @@ fn eight_runs_killed_and_stopped_at_random_have_one_leader_at_a_time_and_soon_a_
     let (vacant, most) = (findings.longest_vacancy, fleet.longest_vacancy());
     assert!(vacant <= most, "{vacant:?}, over {most:?}");
     // That something happened at all.
+    let validated = std::fs::read_to_string(world.file("validated")).unwrap_or_default();
+    assert!(!validated.is_empty(), "no validator was ever at work");
     assert!(fleet.kills >= 10 && fleet.stops >= 10 && fleet.stale_writes > 0);
     assert!(findings.trees.len() >= 10, "{:?}", findings.trees);
 
@@ -62,7 +64,7 @@ fn clocks_that_are_an_hour_off_have_no_effect() {
     let world = World::new();
     let mut random = Random::seeded();
     let watcher = Watcher::start(&world, ELECTION);
-    let mut fleet = Fleet::start(&world, AGENTS, clocks::environment);
+    let mut fleet = Fleet::start_mixed(&world, AGENTS, clocks::environment);
     support::until("somebody leads", || watcher.findings().leader().is_some());
 
     let seconds = if support::campaign() { 300 } else { 60 };

@@ -143,9 +143,27 @@ fn bad_verdicts_end_a_leadership_as_the_policy_says() {
     assert!(told.contains("verdicts    1 of the last 2 bad; 2 of 3 end the leadership"), "{told}");
     assert!(told.contains("watched by reviewer, performance 2/3 (cool-off 1h)"), "{told}");
     world.ok(&["check", "e", "--token", "1"]);
+    // Started anew, it does not judge again what it has judged.
+    let anew = [
+        "judge",
+        "e",
+        "--as",
+        "reviewer",
+        "--verdicts",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "echo 'two tests fail' >&2; exit 1",
+    ];
+    let said = std::fs::File::create(world.file("said")).unwrap();
+    let mut anew = world.command(&anew).stderr(said).spawn().unwrap();
+    let said = || std::fs::read_to_string(world.file("said")).unwrap();
+    until("it judges", || said().contains("reviewer judges"));
     checkpoint("three");
-    let last = judge("echo 'two tests fail' >&2; exit 1");
-    assert!(last.stderr.contains("the leadership of a has ended"), "{}", last.stderr);
+    assert_eq!(exit_code(&mut anew), Some(0));
+    assert!(!said().contains("checkpoint 2") && said().contains("checkpoint 3 of a: bad"), "{}", said());
+    assert!(said().contains("the leadership of a has ended"), "{}", said());
     world.call(&["check", "e", "--token", "1"]).expect(5);
     world.ok(&["release", "e", "--as", "a"]);
     let barred = world.call(&["acquire", "e", "--as", "a", "--json"]).expect(3).json();

@@ -47,6 +47,38 @@ fn a_resource_belongs_to_the_election_of_its_first_use() {
 }
 
 #[test]
+fn an_operator_binds_a_resource_to_another_election_and_no_mark_goes_back() {
+    let world = guarded();
+    world.ok(&["init"]);
+    world.ok(&["acquire", "other", "--as", "z", "--ttl", "1h"]);
+    let show = |election: &str| world.call(&["fence", "db", "--election", election, "--token", "1"]);
+    show("other").expect(2);
+    // Another user has a key of its own, which is not an operator's here.
+    world.call_elsewhere(&["operator", "key"]).expect(0);
+    world.call_elsewhere(&["fence", "db", "--bind", "other"]).expect(6);
+    let bound = world.json(&["fence", "db", "--bind", "other"]);
+    assert_eq!((&bound["outcome"], &bound["election"]), (&json!("bound"), &json!("other")), "{bound}");
+    assert_eq!(bound["highest"], 0, "its tokens count from its own mark: {bound}");
+    show("other").expect(0);
+    show("e").expect(2);
+    // After a new leader of `e` and a way back, the token of the former is refused all the same.
+    world.ok(&["fence", "db", "--free"]);
+    show("e").expect(0);
+    world.ok(&["release", "e", "--as", "a"]);
+    world.ok(&["acquire", "e", "--as", "b", "--ttl", "1h"]);
+    world.ok(&["fence", "db", "--election", "e", "--token", "2"]);
+    world.ok(&["fence", "db", "--bind", "other"]);
+    assert_eq!(world.json(&["fence", "db", "--bind", "e"])["highest"], 2);
+    show("e").expect(5);
+    let log = world.ok(&["fence", "db", "--log", "--json"]).jsons();
+    let notes = log.iter().filter(|entry| entry["note"].as_str().unwrap().contains("bound it to")).count();
+    assert_eq!(notes, 3, "{log:?}");
+    world.call(&["fence", "db", "--bind", "e", "--free"]).expect(2);
+    world.call(&["fence", "nothing", "--free"]).expect(2);
+    world.call(&["fence", "--bind", "e"]).expect(2);
+}
+
+#[test]
 fn the_log_is_whole_however_long_it_grows() {
     let world = guarded();
     for _ in 0..4 {

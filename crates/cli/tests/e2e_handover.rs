@@ -168,9 +168,82 @@ fn a_successor_sees_what_was_changed_after_the_checkpoint() {
     assert!(careful.stdout.contains("1 changed, 1 added, 1 removed"), "{}", careful.stdout);
     assert!(!careful.stdout.contains('\u{1b}'), "a name is text");
     assert_eq!(world.status("e")["leader"]["phase"], "synchronising");
-    let taken = world.json(&["handover", "e", "--as", "b"]);
+    let taken = world.json(&["handover", "e", "--compare", "--as", "b"]);
     assert_eq!((&taken["outcome"], &taken["since"]["paths"]), (&"acknowledged".into(), &3.into()));
     assert_eq!(world.status("e")["leader"]["phase"], "serving");
+}
+
+#[test]
+fn what_others_left_does_not_steer_the_terminal_of_who_looks() {
+    let world = World::new();
+    let odd = "a\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{61c}\u{200d}\u{2028}\u{202e}\u{e0041}z";
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "10m"]);
+    world.ok(&["checkpoint", "e", "--as", "a", "--state", &serde_json::json!(odd).to_string()]);
+    world.ok(&["state", "put", "e", "plan", odd, "--as", "a"]);
+    let at_terminal = |words: &[&str]| {
+        assert_eq!(support::exit_code(&mut world.at_terminal(words, "screen")), Some(0));
+        fs::read_to_string(world.file("screen")).unwrap()
+    };
+    let steers = |c: char| odd.contains(c) && !c.is_ascii_graphic();
+    for words in [&["handover", "e", "--look"][..], &["state", "get", "e", "plan"]] {
+        let shown = at_terminal(words);
+        assert!(shown.contains('a') && !shown.contains(steers), "{words:?}: {shown:?}");
+        let shown = at_terminal(&[words, &["--json"]].concat());
+        assert!(!shown.contains(steers), "{words:?}: {shown:?}");
+        let data: serde_json::Value = serde_json::from_str(shown.trim()).unwrap();
+        let (state, value) = (&data["checkpoint"]["state"], &data["value"]);
+        assert!(state == odd || value == odd, "it means the same: {data}");
+    }
+    assert_eq!(
+        world.ok(&["state", "get", "e", "plan"]).stdout,
+        format!("{odd}\n"),
+        "a program gets it as it is"
+    );
+}
+
+#[test]
+fn to_look_at_a_handover_neither_runs_nor_reads_what_its_writer_chose() {
+    let world = World::new();
+    let (tree, ran) = (world.file("tree"), world.file("ran"));
+    fs::create_dir(&tree).unwrap();
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command
+            .arg("-C")
+            .arg(&tree)
+            .args(["-c", "user.name=n", "-c", "user.email=e@example.org"])
+            .args(words);
+        assert!(command.output().unwrap().status.success(), "git {words:?}");
+    };
+    git(&["init", "-q"]);
+    fs::write(tree.join("a"), "1\n").unwrap();
+    git(&["add", "."]);
+    git(&["commit", "-qm", "first"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "10m"]);
+    world.ok(&["checkpoint", "e", "--summary", "s", "--covers", "tree", "--as", "a"]);
+    // The agent may write the working tree of the one who looks.
+    git(&["config", "filter.x.clean", &format!("sh -c 'id -un >> {}; cat'", ran.display())]);
+    fs::write(tree.join(".gitattributes"), "* filter=x\n").unwrap();
+    fs::write(tree.join("a"), "2\n").unwrap();
+    let looked = world.ok(&["handover", "e", "--look"]).stdout;
+    assert!(looked.contains("covers 0 paths; not compared"), "{looked}");
+    assert_eq!(world.json(&["handover", "e", "--look"])["since"], serde_json::Value::Null);
+    let compared = world.ok(&["handover", "e", "--look", "--compare"]).stdout;
+    assert!(compared.contains("1 changed, 1 added, 0 removed, 0 not to be compared"), "{compared}");
+    // Elsewhere nothing of it is looked at, unless it is named.
+    let elsewhere = |words: &[&str]| {
+        let mut command = world.command(words);
+        command.current_dir("/");
+        support::finish(command, None)
+    };
+    fs::create_dir(world.file("mine")).unwrap();
+    let mine = format!("--compare={}", world.file("mine").display());
+    let told = elsewhere(&["handover", "e", "--look", "--json", &mine]).expect(0).json();
+    assert_eq!(told["since"]["elsewhere"][0].as_str(), tree.to_str(), "{told}");
+    assert_eq!(told["since"]["paths"], 0, "{told}");
+    let named = format!("--verify={}", tree.display());
+    elsewhere(&["checkpoint", "e", &named]).expect(1);
+    assert!(!ran.exists(), "it ran as {}", fs::read_to_string(&ran).unwrap_or_default());
 }
 
 #[test]

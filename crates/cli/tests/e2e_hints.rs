@@ -44,7 +44,22 @@ fn servers_that_all_refuse_are_told_of_at_once() {
 fn a_name_with_capitals_is_answered_with_a_hint() {
     let world = World::folder();
     let told = world.call(&["acquire", "Refactor-Auth", "--as", "a"]).expect(2);
-    assert!(told.stderr.contains("'R'") && told.stderr.contains("hint: names look like"), "{}", told.stderr);
+    let hint = "hint: write it in lower case: refactor-auth (names look like";
+    assert!(told.stderr.contains("'R'") && told.stderr.contains(hint), "{}", told.stderr);
+    for (arguments, lower) in [
+        (&["acquire", "PROJ-123", "--as", "a"][..], "proj-123"),
+        (&["acquire", "Fleet/EU", "--as", "a"], "fleet/eu"),
+        (&["acquire", "e", "--as", "Agent_A"], "agent_a"),
+        (&["fence", "DB/Orders", "--election", "e", "--token", "1"], "db/orders"),
+    ] {
+        let (_, hint) = failure(&world, arguments, 2);
+        assert!(hint.starts_with(&format!("write it in lower case: {lower} (")), "{hint}");
+    }
+    // What is no name in lower case either is not suggested.
+    for name in ["caf\u{e9}", "Caf\u{e9}", "A B", "HISTORY"] {
+        let (_, hint) = failure(&world, &["acquire", name, "--as", "a"], 2);
+        assert!(hint.starts_with("names look like"), "{name}: {hint}");
+    }
     for arguments in
         [["acquire", "E", "--as", "a"], ["acquire", "e", "--as", "Alice"], ["acquire", "e", "--as", "t/a"]]
     {
@@ -117,7 +132,7 @@ fn after_an_approval_the_leader_is_told_of_its_token_and_not_to_campaign() {
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
     let token = world.status("e")["leader"]["token"].as_u64().unwrap();
     world.ok(&["checkpoint", "e", "--as", "a", "--summary", "half"]);
-    let approved = world.ok(&["approve", "e"]).stdout;
+    let approved = world.ok(&["approve", "e", "--checkpoint", &world.waiting("e")]).stdout;
     assert!(approved.contains(&format!("may go on with token {}", token + 1)), "{approved}");
     let told = failure(&world, &["check", "e", "--token", &token.to_string()], 5);
     assert!(told.0.contains(&format!("goes on with token {}", token + 1)), "{told:?}");

@@ -3,10 +3,11 @@
 
 mod support;
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
-use support::{World, tree, until};
+use support::{World, exit_code, tree, until};
 
 const ACTS: [&[&str]; 7] = [
     &["appoint", "e", "b"],
@@ -86,6 +87,36 @@ fn an_operator_enrols_only_by_an_operator_once_there_is_one() {
     let acted = world.call_elsewhere(&["depose", "e", "--json"]);
     assert_eq!(acted.code, 6, "{refused:?} {acted:?}");
     assert_eq!(world.status("e")["leader"]["agent"], "a");
+}
+
+#[test]
+fn an_operators_name_stands_beside_its_key() {
+    let world = World::folder();
+    let ada = world.json(&["init", "--name", "Ada"])["operator"].as_str().unwrap().to_string();
+    let ben = world.call_elsewhere(&["operator", "key"]).expect(0).stdout.trim().to_string();
+    world.ok(&["operator", "add", &ben, "--name", "Ben"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
+    world.call_elsewhere(&["depose", "e"]).expect(0);
+    let audit = world.ok(&["audit"]).stdout;
+    assert!(audit.contains(&format!("Ben ({})", &ben[..12])), "{audit}");
+    let told = world.ok(&["audit", "e", "--json"]).jsons();
+    assert_eq!((&told[0]["by"], &told[0]["by_name"]), (&json!(ben), &json!("Ben")));
+    world.ok(&["pause", "--all", "--reason", "fire"]);
+    let status = world.ok(&["status", "e"]).stdout;
+    assert!(status.contains(&format!("everything is paused by Ada ({}) since ", &ada[..12])), "{status}");
+    // Nobody passes for another, and what cannot be seen is no name.
+    for name in ["ADA", "", "B\u{202e}en"] {
+        assert_ne!(world.call(&["operator", "add", &ben, "--name", name]).code, 0, "{name:?}");
+    }
+    // Given again, it is another name; without one, the name stays.
+    world.ok(&["operator", "add", &ben, "--name", "Benjamin"]);
+    world.ok(&["operator", "add", &ben]);
+    let listed = world.ok(&["operator", "list", "--json"]).jsons();
+    let names: Vec<_> = listed.iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, [&json!("Ada"), &json!("Benjamin")]);
+    // Who was removed is still known by its name in what it did.
+    world.ok(&["operator", "remove", &ben]);
+    assert!(world.ok(&["audit", "e"]).stdout.contains("Benjamin ("));
 }
 
 #[test]
@@ -188,19 +219,21 @@ fn who_waits_for_an_ended_lease_is_not_told_that_another_leads() {
 }
 
 #[test]
-fn the_first_digits_of_a_hash_name_the_checkpoint_that_waits() {
+fn nothing_shorter_than_its_whole_hash_names_a_checkpoint() {
     let world = World::new();
     world.ok(&["init"]);
     world.ok(&["policy", "e", "--approval", "checkpoints"]);
     world.ok(&["acquire", "e", "--as", "a"]);
     let told = world.json(&["checkpoint", "e", "--as", "a", "--summary", "plan"]);
     let hash = told["hash"].as_str().unwrap();
-    let other = if hash.starts_with("000000") { "111111" } else { "000000" };
-    for wrong in [&hash[..5], other, "PLAN00"] {
-        world.call(&["approve", "e", "--checkpoint", wrong]).expect(2);
+    let printed = world.ok(&["status", "e"]).stdout;
+    assert!(printed.contains(&format!("baton approve e --checkpoint {hash}\n")), "{printed}");
+    for wrong in [&hash[..6], &hash[..12], &hash[..63], "PLAN00"] {
+        let refused = world.call(&["approve", "e", "--checkpoint", wrong]).expect(2).stderr;
+        assert!(refused.contains("all 64 hexadecimal digits"), "{refused}");
     }
     assert_eq!(world.status("e")["state"], "awaiting-approval");
-    world.ok(&["approve", "e", "--checkpoint", &hash[..6]]);
+    world.ok(&["approve", "e", "--checkpoint", hash]);
     assert_eq!(world.status("e")["state"], "held");
 }
 
@@ -323,7 +356,9 @@ fn a_file_that_only_one_may_open_has_acts_too() {
     world.ok(&of(&["policy", "e", "--approval", "checkpoints", "--breaker", "3/5m"]));
     world.ok(&of(&["acquire", "e", "--as", "a"]));
     world.ok(&of(&["checkpoint", "e", "--as", "a", "--summary", "s"]));
-    world.ok(&of(&["approve", "e"]));
+    let status = world.ok(&of(&["status", "e", "--json"])).json();
+    let hash = status["question"]["hash"].as_str().unwrap();
+    world.ok(&[&["approve", "e", "--checkpoint", hash][..], &store].concat());
     world.ok(&of(&["breaker", "reset", "e"]));
     let status = world.ok(&of(&["status", "e", "--json"])).json();
     assert_eq!(status["state"], "held");
@@ -340,11 +375,43 @@ fn who_approves_sees_what_it_is() {
     let status = world.ok(&["status", "e"]).stdout;
     let looked_at = status.split("--checkpoint ").nth(1).and_then(|rest| rest.split_whitespace().next());
     let looked_at = looked_at.unwrap().to_string();
-    // It is allowed to write another while it waits: that is not what was looked at.
+    // The leader may write another while it waits: that is not what was looked at.
     world.ok(&["checkpoint", "e", "--as", "a", "--summary", "harmless", "--state", "\"drop all\""]);
     world.call(&["approve", "e", "--checkpoint", &looked_at]).expect(2);
-    let approved = world.ok(&["approve", "e"]);
-    assert!(approved.stderr.contains("state: \"drop all\""), "{approved:?}");
+    // Nobody is there to be asked: it is shown, and nothing is signed.
+    let unasked = world.call(&["approve", "e"]).expect(2).stderr;
+    assert!(unasked.contains("state: \"drop all\"") && unasked.contains(&world.waiting("e")), "{unasked}");
+    assert_eq!(world.status("e")["state"], "awaiting-approval");
+}
+
+#[test]
+fn a_checkpoint_that_takes_the_place_of_the_shown_one_is_not_approved_by_a_yes() {
+    let world = World::new();
+    world.ok(&["init"]);
+    world.ok(&["policy", "e", "--approval", "checkpoints"]);
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
+    world.ok(&["checkpoint", "e", "--as", "a", "--summary", "tests are green", "--state", "[\"parser\"]"]);
+    let screen = |name: &str| std::fs::read_to_string(world.file(name)).unwrap();
+    let ask = |name: &str| {
+        let asked = world.at_terminal(&["approve", "e"], name);
+        until("it asks", || screen(name).contains("approve it? [y/N]"));
+        asked
+    };
+    let yes = |mut asked: std::process::Child| {
+        asked.stdin.take().unwrap().write_all(b"y\n").unwrap();
+        exit_code(&mut asked)
+    };
+    let asked = ask("first");
+    let shown = screen("first");
+    for part in ["tests are green", "state: [\"parser\"]", &world.waiting("e")] {
+        assert!(shown.contains(part), "{part} is not shown: {shown}");
+    }
+    world.ok(&["checkpoint", "e", "--as", "a", "--summary", "drop the production database"]);
+    assert_eq!(yes(asked), Some(2), "{}", screen("first"));
+    assert!(screen("first").contains("answers another question"), "{}", screen("first"));
+    assert_eq!(world.status("e")["state"], "awaiting-approval");
+    assert_eq!(yes(ask("second")), Some(0), "{}", screen("second"));
+    assert_eq!(world.status("e")["state"], "held");
 }
 
 #[test]
@@ -370,4 +437,50 @@ fn text_of_others_passes_for_nothing_else() {
     world.ok(&["acquire", "e", "--as", "b"]);
     let history = world.ok(&["history", "e"]).stdout;
     assert!(!history.lines().any(|line| line.starts_with("FAKE")), "{history}");
+}
+
+/// Waits for what becomes of a checkpoint, while it is decided on.
+fn wait_for_approval(world: &World, agent: &str, limit: &str, decide: impl FnOnce()) -> support::Done {
+    let words = ["checkpoint", "e", "--as", agent, "--summary", "plan", "--wait-approval", limit, "--json"];
+    let seq = || world.status("e")["checkpoint"]["seq"].clone();
+    let before = seq();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| world.call(&words));
+        until("it waits", || seq() != before || waits.is_finished());
+        decide();
+        waits.join().unwrap()
+    })
+}
+
+#[test]
+fn who_waits_for_an_approval_learns_what_was_decided() {
+    let world = World::new();
+    world.ok(&["init"]);
+    world.ok(&["policy", "e", "--approval", "checkpoints"]);
+    // A lease that would run out while it waits: it is renewed.
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "15s"]);
+    let approved = wait_for_approval(&world, "a", "10m", || {
+        let renewals = || world.status("e")["leader"]["renewals"].as_u64().unwrap();
+        let before = renewals();
+        until("it is renewed", || renewals() > before);
+        world.ok(&["approve", "e", "--checkpoint", &world.waiting("e")]);
+    });
+    let approved = approved.expect(0).json();
+    assert_eq!(approved["outcome"], "approved", "{approved}");
+    // The token that it learned is the one that counts.
+    world.ok(&["check", "e", "--token", &approved["token"].to_string(), "--as", "a"]);
+    let rejected = wait_for_approval(&world, "a", "10m", || {
+        world.ok(&["reject", "e", "--reason", "no tests"]);
+    });
+    let rejected = rejected.expect(5).json();
+    assert_eq!(rejected["code"], "rejected", "{rejected}");
+    assert!(rejected["message"].as_str().unwrap().ends_with("was rejected: no tests"), "{rejected}");
+
+    world.ok(&["acquire", "e", "--as", "b", "--wait", "1m", "--ttl", "1h"]);
+    let undecided = wait_for_approval(&world, "b", "100ms", || ()).expect(6).json();
+    assert_eq!(undecided["code"], "awaiting-approval", "{undecided}");
+    let lost = wait_for_approval(&world, "b", "10m", || {
+        world.ok(&["depose", "e", "--force", "--reason", "goes in circles"]);
+    });
+    assert_eq!(lost.expect(4).json()["code"], "lost");
 }

@@ -90,7 +90,7 @@ fn a_fleet_over_tls_with_tokens() {
     let ran = with_token(&world, &agent, &run).expect(0);
     assert!(ran.stdout.contains("\"ci-2\""), "{}", ran.stdout);
     let after = ["status", "fleet/us", "--json", "--store", &url];
-    assert_eq!(with_token(&world, &operator, &after).expect(0).json()["state"], "vacant");
+    assert_eq!(with_token(&world, &operator, &after).expect(0).json()["state"], "done");
     // From a file, which only its owner may read.
     let kept = world.file("token");
     fs::write(&kept, format!("{agent}\n")).unwrap();
@@ -172,7 +172,35 @@ fn tokens_are_made_and_revoked_by_operators_in_any_store() {
         let odd = ["token", "create", "--store", store, "--role", "agent", "--elections", "Fleet"];
         assert!(world.call(&odd).expect(2).stderr.contains("a-z"));
         world.call(&["token", "create", "--store", store, "--role", "agent", "--expires", "0s"]).expect(2);
+        world.call(&["token", "create", "--store", store, "--role", "agent", "--expires", "soon"]).expect(2);
     }
+}
+
+#[test]
+fn a_token_expires_unless_it_is_told_never_to() {
+    let world = World::folder();
+    let store = "file:s";
+    world.ok(&["init", "--store", store]);
+    let lasts = |made: &serde_json::Value| {
+        let days = |name: &str| text(made, name)[..10].replace('-', "").parse::<u64>().unwrap();
+        (days("created"), days("expires"))
+    };
+    let usual = create(&world, store, &["--role", "agent", "--note", "usual"]);
+    let (created, expires) = lasts(&usual);
+    // Some three months later, in the digits of a date.
+    assert!(expires > created + 200, "{usual}");
+    let forever = create(&world, store, &["--role", "agent", "--expires", "never", "--note", "mine"]);
+    assert!(forever["expires"].is_null(), "{forever}");
+    create(&world, store, &["--role", "agent", "--expires", "6d", "--note", "mine"]);
+    let listed = world.ok(&["token", "list", "--store", store]);
+    assert_eq!(listed.stderr.matches("expires soon").count(), 1, "{}", listed.stderr);
+    assert!(listed.stdout.contains("never") && listed.stdout.contains("RESOURCES"), "{}", listed.stdout);
+    // Several are revoked at once by what they are for.
+    let revoked = world.ok(&["token", "revoke", "--note", "mine", "--store", store]);
+    assert_eq!(revoked.stdout.lines().count(), 2, "{}", revoked.stdout);
+    world.call(&["token", "revoke", "--note", "mine", "--store", store]).expect(2);
+    let left = world.ok(&["token", "list", "--store", store, "--json"]).stdout;
+    assert!(left.contains(&text(&usual, "id")) && left.lines().count() == 1, "{left}");
 }
 
 #[test]

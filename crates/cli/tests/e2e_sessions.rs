@@ -188,7 +188,7 @@ fn a_client_that_was_stopped_knows_that_it_has_lost_before_another_leads() {
         let coordinator = Coordinator::connect(&world.url()).await.unwrap();
         let campaign = Campaign::new(bid("b", Span::secs(60)));
         let lead = coordinator.campaign(&election(STOPPED), campaign).await.unwrap();
-        (lead.grant().asked_at.as_nanos(), lead)
+        (lead.grant().asked_at().as_nanos(), lead)
     });
     let before = believed().len();
     signal(client.id(), Signal::CONT);

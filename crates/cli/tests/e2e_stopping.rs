@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use support::evil::{ELECTION, Evil, tree_of};
+use support::evil::{ELECTION, Evil, VALIDATOR, tree_of};
 use support::watcher::Watcher;
 use support::{World, exit_code, happens, processes, until};
 
@@ -39,10 +39,34 @@ impl Scene {
         Scene::with_first(world, first)
     }
 
+    /// The first has a validator at work, whose daemon has left its parent, session and group. Neither obeys SIGTERM.
+    fn set_judged(more: &[&str]) -> Scene {
+        let world = World::new();
+        let options = [&LEASE[..], &["--validate", VALIDATOR], more].concat();
+        let end = r#"echo x > "$BATON_CHECKPOINT_FILE"; while :; do sleep 1; done"#;
+        let first = Evil::launch(&world, world.command(&[]), "first", &options, end);
+        let scene = Scene::with_first(world, first);
+        scene.world.read_soon("validating");
+        scene
+    }
+
     fn with_first(world: World, first: Evil) -> Scene {
         let watcher = Watcher::start(&world, ELECTION);
         let token = first.started_alone(&world);
         assert!(tree_of(&world, token).len() >= 3, "{:?}", tree_of(&world, token));
+        let second = Evil::start(&world, "second", &LEASE);
+        until("the second waits", || {
+            let said = std::fs::read_to_string(world.file("second.err")).unwrap_or_default();
+            said.contains("waits to lead")
+        });
+        Scene { world, watcher, first, second, token }
+    }
+
+    /// The first's CMD has ended, and its work is judged.
+    fn with_judged_end(world: World, first: Evil) -> Scene {
+        let watcher = Watcher::start(&world, ELECTION);
+        let token = first.started_alone(&world);
+        world.read_soon("validating");
         let second = Evil::start(&world, "second", &LEASE);
         until("the second waits", || {
             let said = std::fs::read_to_string(world.file("second.err")).unwrap_or_default();
@@ -56,8 +80,8 @@ impl Scene {
         let token = self.second.started_alone(&self.world);
         assert!(token > self.token, "{token} after {}", self.token);
         assert!(tree_of(&self.world, self.token).is_empty());
-        let findings = self.watcher.finish();
-        assert!(findings.trees.len() >= 2, "{findings:?}");
+        until("the successor is watched", || self.watcher.findings().trees.len() >= 2);
+        self.watcher.finish();
         assert!(processes::warden(self.second.pid()).is_some());
     }
 }
@@ -185,4 +209,63 @@ fn a_second_signal_does_not_wait_for_the_grace() {
     assert!(ended, "{:?}", tree_of(&world, token));
     assert!(exit_code(&mut run.child).is_some());
     assert_eq!(world.status(ELECTION)["state"], "vacant");
+}
+
+#[test]
+fn after_an_operator_deposed_a_leader_whose_validator_is_at_work() {
+    let scene = Scene::set_judged(&[]);
+    scene.world.ok(&["init"]);
+    scene.world.ok(&["depose", ELECTION]);
+    scene.expect_succession();
+}
+
+#[test]
+fn after_the_kill_of_a_run_whose_validator_is_at_work() {
+    let mut scene = Scene::set_judged(&[]);
+    scene.first.child.kill().unwrap();
+    scene.first.child.wait().unwrap();
+    scene.expect_succession();
+}
+
+#[test]
+fn after_the_kill_of_a_warden_whose_validator_is_at_work() {
+    let scene = Scene::set_judged(&["--once"]);
+    processes::signal(scene.first.warden(), Signal::KILL);
+    scene.expect_succession();
+}
+
+#[test]
+fn after_a_run_whose_validator_is_at_work_was_asked_to_end() {
+    let mut scene = Scene::set_judged(&[]);
+    processes::signal(scene.first.pid(), Signal::TERM);
+    assert!(exit_code(&mut scene.first.child).is_some());
+    assert!(tree_of(&scene.world, scene.token).is_empty());
+    scene.expect_succession();
+}
+
+#[test]
+fn after_a_run_whose_validator_is_at_work_was_asked_to_end_twice() {
+    let mut scene = Scene::set_judged(&[]);
+    processes::signal(scene.first.pid(), Signal::TERM);
+    let draining = || scene.world.status(ELECTION)["leader"]["phase"] == "draining";
+    let _ended_already = happens(Duration::from_secs(60), || {
+        draining() || processes::warden(scene.first.child.id()).is_none()
+    });
+    processes::signal(scene.first.pid(), Signal::INT);
+    assert!(exit_code(&mut scene.first.child).is_some());
+    assert!(tree_of(&scene.world, scene.token).is_empty());
+    scene.expect_succession();
+}
+
+/// The last judgement, after the end of CMD.
+#[test]
+fn after_a_leader_lost_its_lease_during_the_last_judgement() {
+    let world = World::new();
+    world.ok(&["init"]);
+    let options = [&LEASE[..], &["--once", "--validate", VALIDATOR]].concat();
+    let first = Evil::launch(&world, world.command(&[]), "first", &options, "exit 0");
+    let mut scene = Scene::with_judged_end(world, first);
+    scene.world.ok(&["depose", ELECTION]);
+    assert_eq!(exit_code(&mut scene.first.child), Some(4));
+    scene.expect_succession();
 }

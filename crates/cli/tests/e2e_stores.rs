@@ -21,7 +21,12 @@ const CANDIDATES: usize = 16;
 const KILLS: usize = 20;
 /// In the middle of it, the record is deleted.
 const DELETED_AFTER: usize = 10;
-const TTL: Duration = Duration::from_secs(2);
+
+/// Longer where each step of a candidate is a process of its own.
+fn ttl(world: &World) -> &'static str {
+    if world.url().starts_with("git:") { "4s" } else { "2s" }
+}
+
 /// How long after a kill somebody must lead. A bound on a hang: the store and sixteen candidates share two cores.
 const SOON: Duration = Duration::from_secs(60);
 
@@ -40,16 +45,17 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Whether it has looked at the election: it does so before it says that it waits.
+    /// Whether it has looked at the election: it does so before it says that it waits, or leads.
     fn has_looked(&self) -> bool {
-        std::fs::read_to_string(&self.log).unwrap_or_default()[self.said..].contains("waits to lead")
+        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        ["waits to lead", "leads"].iter().any(|word| said[self.said..].contains(word))
     }
 }
 
 fn candidate(world: &World, number: usize) -> Candidate {
-    let (agent, ttl) = (format!("agent-{number}"), format!("{}s", TTL.as_secs()));
+    let (agent, ttl) = (format!("agent-{number}"), ttl(world));
     let mut command =
-        world.command(&["run", ELECTION, "--as", &agent, "--ttl", &ttl, "--", "sh", "-c", WORKER]);
+        world.command(&["run", ELECTION, "--as", &agent, "--ttl", ttl, "--", "sh", "-c", WORKER]);
     command.envs(clocks::environment(number));
     let append = |kind: &str| {
         let path = world.file(&format!("{agent}.{kind}"));

@@ -285,3 +285,42 @@ fn what_a_worker_may_not_accept_is_told_once_and_to_the_worker() {
     assert!(worked.contains("task new done"), "{worked}");
     assert_eq!(worked.matches("not-accepted").count(), 1, "{worked}");
 }
+
+/// A hundred tasks that may not be accepted, since a former leader assigned them, come before one that may.
+#[test]
+fn what_a_worker_may_not_accept_does_not_hide_what_comes_after_it() {
+    let world = World::folder();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let coordinator = baton::Coordinator::connect(&world.url()).await.unwrap();
+        let election = "e".parse().unwrap();
+        let tools = coordinator.toolbox(&election);
+        let new = |key: String| baton::toolbox::NewTask {
+            key: Some(key),
+            title: "t".into(),
+            size: 1,
+            ..Default::default()
+        };
+        let assign = async |leader: &str, tasks: Vec<baton::toolbox::NewTask>| {
+            let bid =
+                baton::Bid { ttl: Some("10m".parse().unwrap()), ..baton::Bid::new(leader.parse().unwrap()) };
+            let lead = coordinator.campaign(&election, baton::Campaign::new(bid)).await.unwrap();
+            let mandate = baton::Mandate { token: lead.token(), credential: lead.credential() };
+            for added in tools.add(Some(mandate), None, &tasks).await.unwrap() {
+                tools.assign(&added.id, mandate, Some("w".parse().unwrap())).await.unwrap();
+            }
+            lead
+        };
+        let former = assign("a", (0..150).map(|n| new(format!("{n}"))).collect()).await;
+        former.release("done").await.unwrap();
+        // Its names come in any order: some of these stand after all of those.
+        assign("b", (0..20).map(|n| new(format!("later {n}"))).collect())
+            .await
+            .release("done")
+            .await
+            .unwrap();
+    });
+    let worked = world.ok(&["task", "work", "e", "--as", "w", "--drain", "--", "true"]).stderr;
+    assert_eq!(worked.matches(" done").count(), 20, "{worked}");
+    assert_eq!(worked.matches("not-accepted").count(), 150, "{worked}");
+}

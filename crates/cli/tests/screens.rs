@@ -8,7 +8,7 @@ use std::fmt::Write;
 use expect_test::expect_file;
 use support::{Done, World};
 
-const COMMANDS: [&str; 90] = [
+const COMMANDS: [&str; 92] = [
     "run",
     "acquire",
     "renew",
@@ -82,6 +82,7 @@ const COMMANDS: [&str; 90] = [
     "resume",
     "approve",
     "reject",
+    "forget",
     "cosign",
     "vote",
     "note",
@@ -89,6 +90,7 @@ const COMMANDS: [&str; 90] = [
     "audit verify",
     "policy",
     "serve",
+    "observe",
     "restore",
     "demo",
     "lab",
@@ -184,6 +186,11 @@ impl Session {
                 },
             )
             .collect();
+        let waiting = words.contains(&"$WAITING").then(|| self.world.waiting(words[1]));
+        let words: Vec<&str> = words
+            .into_iter()
+            .map(|word| waiting.as_deref().filter(|_| word == "$WAITING").unwrap_or(word))
+            .collect();
         let done = self.world.call(&words);
         self.note(line, &done);
     }
@@ -268,6 +275,7 @@ fn operators() {
         "status deploy",
         "renew deploy --as agent-b",
         "approve deploy",
+        "approve deploy --checkpoint $WAITING",
         "renew deploy --as agent-b",
         "depose deploy --reason 'goes in circles'",
         "status deploy",

@@ -3,15 +3,19 @@
 //!
 //! Assumes that who answers says how long a request may take. Guarantees that a connection which sends no request, or does not take
 //! its answer, ends after a while, and that whoever sends what is no request is told so in the same form as every other failure. Does not
-//! guarantee who is at the other end.
+//! guarantee who is at the other end: a request carries its client's certificate as an extension, if there is one.
 
+mod client;
 mod listen;
 pub mod outgoing;
 mod patient;
+mod peers;
 mod problem;
 mod tls;
 mod wording;
 
-pub use listen::{Door, accept};
+pub use client::ClientCertificate;
+pub use listen::{Door, HandshakeError, Listener, accept};
+pub use peers::{Counter, Origin, Peers, Place, Seat, too_many_connections};
 pub use problem::{Problem, ProblemShown};
 pub use tls::{Tls, TlsError};

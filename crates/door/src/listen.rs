@@ -2,11 +2,13 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -14,10 +16,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::client::ClientCertificate;
 use crate::patient::Patient;
 use crate::problem::Problem;
 use crate::tls::Tls;
@@ -47,14 +50,54 @@ pub struct Door {
     pub stop: watch::Receiver<bool>,
 }
 
+/// Why a connection did not become an encrypted one.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct HandshakeError(String);
+
+/// A place at which connections arrive: a TCP address or a Unix socket.
+pub trait Listener {
+    /// A connection.
+    type Stream;
+    /// Who is at the other end: an address, or the uid that the kernel gives.
+    type Peer;
+
+    /// Takes the next connection.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Self::Peer)>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+    type Peer = IpAddr;
+
+    async fn next(&self) -> io::Result<(TcpStream, IpAddr)> {
+        let (stream, peer) = self.accept().await?;
+        let _ = stream.set_nodelay(true);
+        Ok((stream, peer.ip().to_canonical()))
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+    /// The effective user that connected (`SO_PEERCRED`). No message of the client can change it.
+    type Peer = u32;
+
+    async fn next(&self) -> io::Result<(UnixStream, u32)> {
+        let (stream, _) = self.accept().await?;
+        let peer = stream.peer_cred()?.uid();
+        Ok((stream, peer))
+    }
+}
+
 /// Takes connections until it is to stop, so many at once; the others wait. Returns those that are still being answered.
-pub async fn accept<F>(
-    listener: TcpListener,
+pub async fn accept<L, F>(
+    listener: &L,
     most: usize,
     until: impl Future<Output = ()>,
-    mut answer: impl FnMut(TcpStream, IpAddr) -> F,
+    mut answer: impl FnMut(L::Stream, L::Peer) -> F,
 ) -> JoinSet<()>
 where
+    L: Listener,
     F: Future<Output = ()> + Send + 'static,
 {
     let connections = Arc::new(Semaphore::new(most));
@@ -63,7 +106,7 @@ where
     loop {
         let accepted = async {
             let permit = Arc::clone(&connections).acquire_owned().await;
-            (permit, listener.accept().await)
+            (permit, listener.next().await)
         };
         let (permit, accepted) = tokio::select! {
             accepted = accepted => accepted,
@@ -73,8 +116,7 @@ where
             tokio::time::sleep(AGAIN).await;
             continue;
         };
-        let _ = stream.set_nodelay(true);
-        let answered = answer(stream, peer.ip().to_canonical());
+        let answered = answer(stream, peer);
         served.spawn(async move {
             answered.await;
             drop(permit);
@@ -85,27 +127,45 @@ where
 
 impl Door {
     /// Answers what comes over a connection until it ends or is to end; one request only if the connection is not kept.
-    pub async fn converse<F, B>(&self, stream: TcpStream, keep: bool, answer: impl Fn(Request<Incoming>) -> F)
+    pub async fn converse<S, F, B>(
+        &self,
+        stream: S,
+        keep: bool,
+        answer: impl Fn(Request<Incoming>) -> F,
+    ) -> Result<(), HandshakeError>
     where
+        S: AsyncRead + AsyncWrite + Unpin,
         F: Future<Output = Response<B>>,
         B: Body + Unpin + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let stream = Patient::new(stream, self.unread);
-        match self.tls.as_ref().map(|tls| tls.acceptor()) {
-            None => self.answer_all(stream, keep, answer).await,
+        match &self.tls {
+            None => self.answer_all(stream, keep, None, answer).await,
             // Apart: who speaks in the clear has no room for it.
-            Some(acceptor) => {
-                let accepted = Box::pin(tokio::time::timeout(ARRIVAL, acceptor.accept(stream))).await;
-                if let Ok(Ok(stream)) = accepted {
-                    Box::pin(self.answer_all(stream, keep, answer)).await;
+            Some(tls) => {
+                let accepted = Box::pin(tokio::time::timeout(ARRIVAL, tls.acceptor().accept(stream))).await;
+                match accepted {
+                    Ok(Ok(stream)) => {
+                        let client = ClientCertificate::of(&stream, tls);
+                        Box::pin(self.answer_all(stream, keep, client, answer)).await;
+                    }
+                    Ok(Err(error)) => return Err(HandshakeError(error.to_string())),
+                    Err(_) => return Err(HandshakeError(format!("it took longer than {ARRIVAL:?}"))),
                 }
             }
         }
+        Ok(())
     }
 
-    async fn answer_all<S, F, B>(&self, stream: S, keep: bool, answer: impl Fn(Request<Incoming>) -> F)
-    where
+    /// Each request carries its client's certificate, if there is one.
+    async fn answer_all<S, F, B>(
+        &self,
+        stream: S,
+        keep: bool,
+        client: Option<Arc<ClientCertificate>>,
+        answer: impl Fn(Request<Incoming>) -> F,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin,
         F: Future<Output = Response<B>>,
         B: Body + Unpin + 'static,
@@ -114,10 +174,19 @@ impl Door {
         let stage = Arc::new(Stage::default());
         let tell = self.tell;
         let stream = Worded::new(stream, Arc::clone(&stage), move |status| tell(not_a_request(status)));
-        let answer = service_fn(|request| {
+        let answer = service_fn(|mut request: Request<Incoming>| {
             stage.asked();
-            let (answered, stage) = (answer(request), Arc::clone(&stage));
-            async move { Ok::<_, Infallible>(answered.await.map(|body| Answered::new(body, stage))) }
+            if let Some(client) = &client {
+                request.extensions_mut().insert(Arc::clone(client));
+            }
+            let (answered, stage, client) = (answer(request), Arc::clone(&stage), client.clone());
+            async move {
+                let mut answered = answered.await.map(|body| Answered::new(body, stage));
+                if client.is_some_and(|client| client.ends_soon()) {
+                    answered.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(answered)
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -188,7 +257,7 @@ mod tests {
             here.read_to_string(&mut all).await.unwrap();
             all
         };
-        tokio::join!(asking, door.answer_all(there, true, answer)).0
+        tokio::join!(asking, door.answer_all(there, true, None, answer)).0
     }
 
     #[tokio::test]

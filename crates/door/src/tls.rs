@@ -1,17 +1,19 @@
 //! How who listens shows who it is, and how what is sent is encrypted: TLS with a certificate from files.
 //!
 //! Assumes that the files are a chain and its private key in PEM form. They are read again when one is told to; if that
-//! fails, the former ones stay in use. Does not ask clients for certificates: they show tokens.
+//! fails, the former ones stay in use. Where a file names the authorities of clients, a client may show a certificate; one that none of them
+//! signed ends the connection. Does not look at lists of revoked certificates.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::ParsedCertificate;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
 /// Why there is no TLS.
@@ -30,6 +32,8 @@ pub struct TlsError {
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
+    /// The authorities of clients' certificates, if clients may show one.
+    client_ca: Option<PathBuf>,
     current: RwLock<Arc<Current>>,
 }
 
@@ -37,6 +41,8 @@ struct Current {
     acceptor: TlsAcceptor,
     /// Whom the certificate names stands in this one.
     leaf: CertificateDer<'static>,
+    /// Verifies the certificates of clients, if they may show one.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -46,15 +52,16 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the certificate chain and its private key.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Tls, TlsError> {
-        let current = RwLock::new(Arc::new(read(certificate, key)?));
-        Ok(Tls { certificate: certificate.to_path_buf(), key: key.to_path_buf(), current })
+    /// Reads the certificate chain and its private key, and the authorities whose certificates clients may show.
+    pub fn load(certificate: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Tls, TlsError> {
+        let current = RwLock::new(Arc::new(read(certificate, key, client_ca)?));
+        let client_ca = client_ca.map(Path::to_path_buf);
+        Ok(Tls { certificate: certificate.to_path_buf(), key: key.to_path_buf(), client_ca, current })
     }
 
     /// Reads them again, for connections that come from here on.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let fresh = Arc::new(read(&self.certificate, &self.key)?);
+        let fresh = Arc::new(read(&self.certificate, &self.key, self.client_ca.as_deref())?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
@@ -67,6 +74,10 @@ impl Tls {
         self.current().acceptor.clone()
     }
 
+    pub(crate) fn client_verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
+        self.current().clients.clone()
+    }
+
     /// Whether the certificate is one of this host.
     pub fn names(&self, host: &str) -> bool {
         let current = self.current();
@@ -76,32 +87,46 @@ impl Tls {
     }
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<Current, TlsError> {
-    let failed = |file: &Path, why: String, hint: &str| TlsError {
-        file: file.to_path_buf(),
-        why,
-        hint: hint.to_string(),
-    };
+fn failed(file: &Path, why: impl ToString, hint: &str) -> TlsError {
+    TlsError { file: file.to_path_buf(), why: why.to_string(), hint: hint.to_string() }
+}
+
+/// What verifies the certificates of clients. A client may also show none.
+fn verifier(file: &Path, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let hint = "it must hold the certificates of the clients' authorities, in PEM form";
+    let found = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let mut roots = RootCertStore::empty();
+    for root in found.map_err(|error| failed(file, error, hint))? {
+        roots.add(root).map_err(|error| failed(file, error, hint))?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| failed(file, error, hint))
+}
+
+fn read(certificate: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Current, TlsError> {
     let pem = "it must be a file in PEM form that this user can read";
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| failed(certificate, error.to_string(), pem))?;
+        .map_err(|error| failed(certificate, error, pem))?;
     let Some(leaf) = chain.first().cloned() else {
-        return Err(failed(certificate, "it has no certificate".to_string(), pem));
+        return Err(failed(certificate, "it has no certificate", pem));
     };
-    let mode =
-        std::fs::metadata(key).map_err(|error| failed(key, error.to_string(), pem))?.permissions().mode();
+    let mode = std::fs::metadata(key).map_err(|error| failed(key, error, pem))?.permissions().mode();
     if mode & 0o007 != 0 {
         let hint = format!("chmod o= {}", key.display());
-        return Err(failed(key, "everybody on this machine can read it".to_string(), &hint));
+        return Err(failed(key, "everybody on this machine can read it", &hint));
     }
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| failed(key, error.to_string(), pem))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| failed(key, error, pem))?;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let clients = client_ca.map(|file| verifier(file, &provider)).transpose()?;
+    let verifier = clients.clone().unwrap_or_else(WebPkiClientVerifier::no_client_auth);
+    let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret));
-    let mut config = config.map_err(|error| {
-        failed(certificate, error.to_string(), "certificate and key must belong together")
-    })?;
+        .and_then(|builder| builder.with_client_cert_verifier(verifier).with_single_cert(chain, secret));
+    let mut config =
+        config.map_err(|error| failed(certificate, error, "certificate and key must belong together"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Current { acceptor: TlsAcceptor::from(Arc::new(config)), leaf })
+    Ok(Current { acceptor: TlsAcceptor::from(Arc::new(config)), leaf, clients })
 }

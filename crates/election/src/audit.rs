@@ -16,18 +16,22 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::everything::SignedStop;
 use crate::id::{ContentHash, Epoch, StoreId};
 use crate::log::{Log, Numbered};
 use crate::name::{AgentName, ElectionName};
-use crate::operator::{Act, ActOrder, PublicKey, SignedAct, SignedKeys};
-use crate::order::Signed;
+use crate::operator::{Act, PublicKey, SignedAct};
+use crate::order::{Order, Signed};
 use crate::quorum::Cosignature;
+use crate::store_order::{SignedStoreOrder, StoreChange};
 use crate::time::WallTime;
 use crate::tokens::{SignedTokenOrder, TokenChange};
 
 /// How many entries one part of a log has: as many of the largest as fit into a record of every store.
 pub const AUDIT_PART: u64 = 32;
+/// How far behind a full part the next one for the same numbers lies: further than any number gets.
+const SPILL: u64 = 1 << 40;
+/// How many parts there are at most for the same numbers. After so many the last one grows.
+pub const MAX_SPILLED: u64 = 1_024;
 /// The most faults that are told of one book.
 pub const MAX_FAULTS: usize = 100;
 
@@ -59,10 +63,8 @@ impl fmt::Display for Book {
 pub enum Ordered {
     /// An act on an election.
     Act(Box<SignedAct>),
-    /// Who the operators of new elections are.
-    Operators(SignedKeys),
-    /// That everything pauses, or goes on.
-    Everything(SignedStop),
+    /// An order on the store as a whole.
+    Store(Box<SignedStoreOrder>),
     /// A token is made or revoked.
     Tokens(Box<SignedTokenOrder>),
 }
@@ -72,9 +74,8 @@ impl Ordered {
     pub fn by(&self) -> PublicKey {
         match self {
             Ordered::Act(signed) => signed.operator(),
-            Ordered::Operators(signed) => signed.by,
-            Ordered::Everything(signed) => signed.by,
-            Ordered::Tokens(signed) => signed.by,
+            Ordered::Store(signed) => signed.operator(),
+            Ordered::Tokens(signed) => signed.operator(),
         }
     }
 
@@ -85,17 +86,15 @@ impl Ordered {
                 let order = &signed.order;
                 (order.store, Book::Election(order.election.clone()), order.number)
             }
-            Ordered::Operators(signed) => (signed.order.store, Book::Store, signed.order.number),
-            Ordered::Everything(signed) => (signed.order.store, Book::Store, signed.order.number),
+            Ordered::Store(signed) => (signed.order.store, Book::Store, signed.order.number),
             Ordered::Tokens(signed) => (signed.order.store, Book::Tokens, signed.order.number),
         }
     }
 
     fn is_signed(&self) -> bool {
         match self {
-            Ordered::Act(signed) => signed.check_delegation().is_ok() && signed.check_signature().is_ok(),
-            Ordered::Operators(signed) => signed.check_signature().is_ok(),
-            Ordered::Everything(signed) => signed.check_signature().is_ok(),
+            Ordered::Act(signed) => signed.check_signature().is_ok(),
+            Ordered::Store(signed) => signed.check_signature().is_ok(),
             Ordered::Tokens(signed) => signed.check_signature().is_ok(),
         }
     }
@@ -103,12 +102,19 @@ impl Ordered {
     /// Whether this one signed the same beside the first.
     fn is_cosigned(&self, with: &Cosignature) -> bool {
         match self {
-            Ordered::Act(signed) => {
-                let Cosignature { by, signature, via } = with.clone();
-                let signed = Signed { order: signed.order.clone(), by, signature, via };
-                signed.check_delegation().is_ok() && signed.check_signature().is_ok()
-            }
-            Ordered::Operators(_) | Ordered::Everything(_) | Ordered::Tokens(_) => false,
+            Ordered::Act(signed) => is_cosigned(&signed.order, with),
+            Ordered::Store(signed) => is_cosigned(&signed.order, with),
+            Ordered::Tokens(signed) => is_cosigned(&signed.order, with),
+        }
+    }
+
+    /// Whether it is the same order, whoever signed it.
+    fn is_same(&self, other: &Ordered) -> bool {
+        match (self, other) {
+            (Ordered::Act(one), Ordered::Act(other)) => one.order == other.order,
+            (Ordered::Store(one), Ordered::Store(other)) => one.order == other.order,
+            (Ordered::Tokens(one), Ordered::Tokens(other)) => one.order == other.order,
+            (Ordered::Act(_) | Ordered::Store(_) | Ordered::Tokens(_), _) => false,
         }
     }
 
@@ -116,8 +122,7 @@ impl Ordered {
     fn operators(&self) -> Vec<PublicKey> {
         match self {
             Ordered::Act(signed) => match &signed.order.act {
-                Act::Dismiss { key } => Vec::from([*key]),
-                Act::Enrol { key } if *key == signed.by => Vec::from([*key]),
+                Act::Dismiss { key } | Act::Enrol { key } => Vec::from([*key]),
                 Act::Appoint { .. }
                 | Act::Depose { .. }
                 | Act::Pause { .. }
@@ -126,13 +131,33 @@ impl Ordered {
                 | Act::Approve { .. }
                 | Act::Reject { .. }
                 | Act::SetPolicy { .. }
-                | Act::Enrol { .. }
                 | Act::Note { .. }
-                | Act::Vote { .. } => Vec::new(),
+                | Act::Vote { .. }
+                | Act::Forget { .. } => Vec::new(),
             },
-            Ordered::Operators(signed) => signed.order.after.clone(),
-            Ordered::Everything(_) | Ordered::Tokens(_) => Vec::new(),
+            Ordered::Store(signed) => match &signed.order.change {
+                StoreChange::Operators { after, .. } => after.clone(),
+                StoreChange::Pause { .. } | StoreChange::Resume | StoreChange::Quorum { .. } => Vec::new(),
+            },
+            Ordered::Tokens(_) => Vec::new(),
         }
+    }
+}
+
+fn is_cosigned<O: Order + Clone>(order: &O, with: &Cosignature) -> bool {
+    let Cosignature { by, signature, via } = with.clone();
+    Signed { order: order.clone(), by, signature, via }.check_signature().is_ok()
+}
+
+impl From<&SignedStoreOrder> for Ordered {
+    fn from(signed: &SignedStoreOrder) -> Ordered {
+        Ordered::Store(Box::new(signed.clone()))
+    }
+}
+
+impl From<&SignedTokenOrder> for Ordered {
+    fn from(signed: &SignedTokenOrder) -> Ordered {
+        Ordered::Tokens(Box::new(signed.clone()))
     }
 }
 
@@ -212,14 +237,28 @@ impl Entry {
         if let Ordered::Tokens(signed) = &mut shown.ordered
             && let TokenChange::Create { token } = &mut signed.order.change
         {
-            token.hash = None;
+            token.proof = token.proof.shown();
         }
         shown
+    }
+
+    /// Whether it is the entry of this very order, and the operator who repeats it is one of those who signed it.
+    pub(crate) fn is_repeated_by<O>(&self, signed: &Signed<O>) -> bool
+    where
+        for<'a> Ordered: From<&'a Signed<O>>,
+    {
+        let mut signers = self.with.iter().map(Cosignature::operator).chain([self.ordered.by()]);
+        self.ordered.is_same(&Ordered::from(signed)) && signers.any(|by| by == signed.operator())
     }
 
     /// The part of the log in which an entry of this number stands.
     pub fn part(number: u64) -> u64 {
         number / AUDIT_PART
+    }
+
+    /// Where it stands if so many parts before were full. A record that was deleted and made anew begins to count again, and its acts meet those of before.
+    pub fn spilled(part: u64, times: u64) -> u64 {
+        part.saturating_add(times.saturating_mul(SPILL))
     }
 
     /// What is wrong with it by itself, given whose keys may have signed it, if that is known.
@@ -228,13 +267,12 @@ impl Entry {
             return Some("it was changed after it was written: its hash does not fit".to_string());
         }
         let (signed_for, of, number) = self.ordered.place();
-        // After a restore the orders on tokens go on with higher numbers than the entries of their log.
         let numbered = match book {
-            Book::Tokens => number >= self.number,
-            Book::Store => number == self.number,
-            // What several must sign is signed for the number that it had when the first one did.
-            Book::Election(_) if !self.with.is_empty() => number <= self.number,
-            Book::Election(_) => number == self.number,
+            // What several must sign is signed for the number that it had when the first one did. After a restore the orders on tokens go
+            // on with higher numbers than the entries of their log.
+            Book::Tokens => number >= self.number || !self.with.is_empty(),
+            Book::Store | Book::Election(_) if !self.with.is_empty() => number <= self.number,
+            Book::Store | Book::Election(_) => number == self.number,
         };
         if signed_for != store || of != *book || !numbered {
             return Some(format!("its order was signed for act {number} of {of} in store {signed_for}"));
@@ -370,15 +408,15 @@ pub fn verify(
 
 /// Those whose order, which several have signed, stands in another entry before: such an order counts once, whenever that is.
 fn done_again<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<&'a Entry> {
-    let mut orders: BTreeMap<u64, Vec<(&ActOrder, ContentHash)>> = BTreeMap::new();
+    let mut orders: BTreeMap<u64, Vec<&Entry>> = BTreeMap::new();
     let mut again = Vec::new();
     for entry in entries.filter(|entry| !entry.with.is_empty()) {
-        let Ordered::Act(signed) = &entry.ordered else { continue };
-        let known = orders.entry(signed.order.number).or_default();
-        if known.iter().any(|(order, hash)| **order == signed.order && *hash != entry.hash) {
+        let (_, _, number) = entry.ordered.place();
+        let known = orders.entry(number).or_default();
+        if known.iter().any(|other| other.ordered.is_same(&entry.ordered) && other.hash != entry.hash) {
             again.push(entry);
         }
-        known.push((&signed.order, entry.hash));
+        known.push(entry);
     }
     again
 }
@@ -412,6 +450,11 @@ fn walk(head: &Head, logged: &[Entry], fault: &mut impl FnMut(Option<u64>, Strin
         };
     }
     met
+}
+
+/// Whether a part of the log takes no more entries.
+pub fn is_full(log: &Log<Entry>) -> bool {
+    log.entries.len() as u64 >= AUDIT_PART
 }
 
 /// Puts an entry into a part of the log; none if it stands there. Nothing that stands there is changed or taken out.

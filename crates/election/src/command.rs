@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::covers::Covers;
 use crate::document::{Cause, Document, Phase, Reference};
-use crate::id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, StoreId};
+use crate::id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, StoreId, TokenId};
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{PublicKey, SignedAct};
 use crate::policy::Limits;
@@ -82,6 +82,15 @@ pub struct Acquire {
     #[serde(rename = "noticed_ms", default, with = "as_optional_millis")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub noticed: Option<Span>,
+    /// How long it has waited in line already: whoever asks anew goes before those who came later.
+    #[serde(
+        rename = "waited_ms",
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "as_optional_millis"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
+    pub waited: Option<Span>,
     /// It asked long ago: it must claim the grant with a renewal before it leads.
     #[serde(skip)]
     pub offer: bool,
@@ -96,9 +105,16 @@ pub struct Acquire {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "alloc::vec::Vec<crate::schema::Capability>", length(max = MAX_CAPABILITIES)))]
     pub failing: BTreeSet<String>,
+    /// The highest epoch of the election that its client knew of when it first asked. Where the election has gone on since, this may be a
+    /// duplicate that was under way for long, and nobody may be there to hear of a lease: it is granted as an offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Epoch>,
     /// Its circuit breakers that are open, as who commits the decision has seen them; nobody else can say it. None if nobody looked.
     #[serde(skip)]
     pub open: Option<Vec<OpenBreaker>>,
+    /// The access token that its sender showed to the server which decides; nobody else can say it.
+    #[serde(skip)]
+    pub through: Option<TokenId>,
 }
 
 impl Acquire {
@@ -114,12 +130,20 @@ impl Acquire {
             limits: Limits::default(),
             reason: None,
             noticed: None,
+            waited: None,
             offer: false,
             contact: None,
             region: None,
             failing: BTreeSet::new(),
+            seen: None,
             open: None,
+            through: None,
         }
+    }
+
+    /// Whether the election has gone on since this was first asked for.
+    pub fn is_late(&self, epoch: Epoch) -> bool {
+        self.seen.is_some_and(|seen| seen < epoch)
     }
 }
 
@@ -191,9 +215,23 @@ pub struct Release {
     /// Why, in words.
     #[serde(default)]
     pub reason: Option<String>,
-    /// The leader itself is gone; whoever ended its work gives the lease back in its place.
+    /// How the work ended.
     #[serde(default)]
-    pub orphaned: bool,
+    pub ending: Ending,
+}
+
+/// How the work of a leader ended that gives its lease back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// It stopped; somebody else may go on with it.
+    #[default]
+    Stopped,
+    /// It is done. Nobody need lead from here on, though anybody may.
+    Finished,
+    /// The leader itself is gone; whoever ended its work gives the lease back in its place.
+    Orphaned,
 }
 
 /// Pass the leadership on.
@@ -312,6 +350,9 @@ pub struct Report {
     /// time; without a number it may count twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
+    /// Of a verdict: the number of the checkpoint that was judged. A judge that was started anew and judges it again gives no second verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<u64>,
     /// The circuit breakers of the leader that are open, as who commits the decision has seen them; nobody else can say it.
     #[serde(skip)]
     pub open: Option<Vec<OpenBreaker>>,
@@ -418,4 +459,13 @@ pub enum Answer {
         /// The longest that the ended leader's lease can still last.
         waits: Span,
     },
+}
+
+impl Answer {
+    /// Whether it tells of a lease whose age its client does not know: an earlier request began it, or it is an offer.
+    ///
+    /// The client then renews before it leads, and counts its deadline from before that renewal was sent.
+    pub fn is_unconfirmed(&self) -> bool {
+        matches!(self, Answer::Granted { repeated, offer, .. } if *repeated || *offer)
+    }
 }

@@ -166,13 +166,15 @@ pub struct Differences {
     pub removed: Vec<String>,
     /// Paths of which it cannot be said, then or at this look.
     pub unknown: Vec<String>,
+    /// Places that were not looked at, since they lie elsewhere than the caller looks.
+    pub elsewhere: Vec<String>,
 }
 
 impl Differences {
     /// Whether everything is surely as it was.
     pub fn is_empty(&self) -> bool {
-        let Differences { changed, added, removed, unknown } = self;
-        changed.is_empty() && added.is_empty() && removed.is_empty() && unknown.is_empty()
+        let Differences { changed, added, removed, unknown, elsewhere } = self;
+        [changed, added, removed, unknown, elsewhere].into_iter().all(Vec::is_empty)
     }
 
     /// Takes in how one place differs.

@@ -2,7 +2,7 @@
 //!
 //! Assumes that the secret half of the browser's key and the code of the sign-in go to that browser only. Guarantees that an act which a
 //! browser signed is as good as its operator's, for this store, and that it is one of those that may be delegated: neither the rules nor
-//! who the operators are. Does not tell when a delegation ends: there is no clock here. The server that the delegation names counts that, and
+//! who the operators are. The same holds for the orders that pause and resume everything. Does not tell when a delegation ends: there is no clock here. The server that the delegation names counts that, and
 //! takes acts of living sign-ins only; whoever can write the store by other means than a server is bound by none of it.
 
 use alloc::boxed::Box;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hex;
 use crate::id::{ContentHash, StoreId};
-use crate::operator::{Act, OperatorKey, PublicKey, SignedAct};
+use crate::operator::{OperatorKey, PublicKey};
 use crate::order::{Order, Signed};
 use crate::refusal::Refusal;
 use crate::store_info::StoreInfo;
@@ -62,6 +62,10 @@ impl Delegation {
 
 impl Order for Delegation {
     const KIND: &'static str = "delegation";
+
+    fn store(&self) -> StoreId {
+        self.store
+    }
 }
 
 /// The same, signed by the operator.
@@ -82,7 +86,7 @@ impl OperatorKey {
 impl SignedDelegation {
     /// Refuses what was not given by an operator of this store, for this run of the server, and for a time that is not too long.
     pub fn check(&self, info: &StoreInfo, server: &str) -> Result<(), Refusal> {
-        self.check_store(self.order.store, info)?;
+        self.check_store(info)?;
         self.check_operator(info)?;
         if self.order.server != server {
             return Err(Refusal::WrongKey {
@@ -108,42 +112,6 @@ impl SignedDelegation {
     }
 }
 
-impl SignedAct {
-    /// Whose act it is: that of who signed it, or of the operator who let a browser do so.
-    pub fn operator(&self) -> PublicKey {
-        operator(self.by, &self.via)
-    }
-
-    /// Refuses an act in an operator's stead that the operator did not allow. What nobody else signed passes.
-    pub(crate) fn check_delegation(&self) -> Result<(), Refusal> {
-        let Some(via) = &self.via else { return Ok(()) };
-        let wrong = |why: &str| Err(Refusal::WrongKey { why: why.to_string() });
-        if via.order.store != self.order.store || via.order.key != self.by {
-            return wrong("the delegation is for another store or another browser");
-        }
-        if self.order.break_glass.is_some() || !may_be_delegated(&self.order.act) {
-            return wrong("this act takes the operator's own key");
-        }
-        via.check_signature()
-    }
-}
-
-/// Whether a browser may do it. Rules and operators outlast a sign-in, and take the key itself.
-fn may_be_delegated(act: &Act) -> bool {
-    match act {
-        Act::Appoint { .. }
-        | Act::Depose { .. }
-        | Act::Pause { .. }
-        | Act::Resume
-        | Act::Approve { .. }
-        | Act::Reject { .. }
-        | Act::Note { .. }
-        | Act::Vote { .. } => true,
-        // What halts everything is an order on the store.
-        Act::Halt { .. } | Act::SetPolicy { .. } | Act::Enrol { .. } | Act::Dismiss { .. } => false,
-    }
-}
-
 /// Whose signature it is: that of who signed, or of the operator who let a browser do so.
 pub(crate) fn operator(by: PublicKey, via: &Via) -> PublicKey {
     via.as_ref().map_or(by, |via| via.by)
@@ -160,7 +128,8 @@ mod tests {
     use crate::document::Document;
     use crate::id::Epoch;
     use crate::name::ElectionName;
-    use crate::operator::ActOrder;
+    use crate::operator::{Act, ActOrder, SignedAct};
+    use crate::store_order::StoreChange;
     use crate::time::WallTime;
 
     fn key(seed: u8) -> OperatorKey {
@@ -242,7 +211,6 @@ mod tests {
             Act::Enrol { key: browser.public() },
             Act::Dismiss { key: operator.public() },
             Act::SetPolicy { policy: crate::policy::Policy::default() },
-            Act::Halt { reason: "r".to_string(), since: None },
         ] {
             let signed = by_browser(&browser, order(&document, act), via.clone());
             assert!(matches!(signed.verify(&document), Err(Refusal::WrongKey { .. })));
@@ -255,12 +223,37 @@ mod tests {
         let nobodys = Document { operator_keys: alloc::sync::Arc::new(vec![]), ..document };
         let signed = by_browser(&browser, order(&nobodys, Act::Enrol { key: browser.public() }), via.clone());
         assert!(matches!(signed.verify(&nobodys), Err(Refusal::WrongKey { .. })));
-        // Nor does it sign orders on the store.
-        let keys = Signed {
-            via: Some(Box::new(via)),
-            ..browser.sign_keys(&info(&operator), vec![browser.public()])
+    }
+
+    #[test]
+    fn a_browser_pauses_and_resumes_everything_and_changes_nothing_else_of_the_store() {
+        let [operator, browser, other] = [1, 2, 3].map(key);
+        let (info, at) = (info(&operator), WallTime::default());
+        let via = operator.delegate(delegation(&browser));
+        let by = |browser: &OperatorKey, change: StoreChange, glass: Option<String>| {
+            let signed = browser.sign_store_urgently(&info, change, glass, at);
+            Signed { via: Some(Box::new(via.clone())), ..signed }.carry_out(&info, at)
         };
-        assert!(keys.carry_out(&info(&operator), WallTime::from_unix_millis(0)).is_err());
+        let pause = StoreChange::Pause { reason: "r".to_string() };
+        let (paused, _) = by(&browser, pause.clone(), None).unwrap();
+        assert_eq!(paused.paused.map(|pause| pause.by), Some(operator.public()), "it is the operator's");
+        assert!(by(&browser, StoreChange::Resume, None).is_ok());
+        assert!(by(&other, pause.clone(), None).is_err(), "another browser with the same delegation");
+        assert!(by(&browser, pause, Some("now".to_string())).is_err(), "nor does it act alone");
+        let rules = crate::store_quorum::StoreQuorum::default();
+        for change in [
+            StoreChange::Operators {
+                after: vec![browser.public()],
+                names: alloc::collections::BTreeMap::new(),
+            },
+            StoreChange::Operators {
+                after: vec![operator.public(), browser.public()],
+                names: alloc::collections::BTreeMap::new(),
+            },
+            StoreChange::Quorum { rules },
+        ] {
+            assert!(matches!(by(&browser, change, None), Err(Refusal::WrongKey { .. })));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::Entry;
 use crate::covers::Covers;
-use crate::id::{ContentHash, Epoch, Incarnation, KeyHash, StoreId};
+use crate::id::{ContentHash, Epoch, Incarnation, KeyHash, StoreId, TokenId};
 use crate::lease;
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{LastAct, PublicKey};
@@ -81,6 +81,8 @@ pub enum Cause {
     First,
     /// The leader released it.
     Release,
+    /// The leader released it, and its work was done.
+    Finished,
     /// The leader passed it to a successor that it named.
     Pass,
     /// The leader is gone: its lease ran out, or was given back by who ended its work.
@@ -112,6 +114,7 @@ impl fmt::Display for Cause {
         f.pad(match self {
             Cause::First => "first",
             Cause::Release => "release",
+            Cause::Finished => "finished",
             Cause::Pass => "pass",
             Cause::Failover => "failover",
             Cause::Depose => "depose",
@@ -160,6 +163,9 @@ pub struct Leader {
     /// The region from which it leads, if it leads from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Arc<Region>>,
+    /// The access token through which it was granted, at a server that asked for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through: Option<TokenId>,
     /// What it may use up.
     #[serde(default)]
     pub limits: Limits,
@@ -405,6 +411,10 @@ pub struct Document {
     pub departure: Option<Arc<Departure>>,
     /// The last change of leader.
     pub last_transition: Option<Arc<Transition>>,
+    /// The access token through which the election was begun, at a server that asked for one: it counts for that token.
+    pub created_by: Option<TokenId>,
+    /// The epoch in which an operator last retired the election. Nothing from before it is shown.
+    pub forgotten: Option<Epoch>,
     /// The epoch of the server that decides on this election, if servers do: nobody else changes it, and how old its lease is only
     /// they know.
     pub server: Option<Epoch>,
@@ -451,13 +461,47 @@ impl Document {
             checkpoint: None,
             departure: None,
             last_transition: None,
+            created_by: None,
+            forgotten: None,
             server: None,
+        }
+    }
+
+    /// Whether an operator retired the election, and nobody has begun it anew. It then counts as if there were none; the document keeps
+    /// only the numbers that must never be given again.
+    pub fn is_retired(&self) -> bool {
+        self.forgotten == Some(self.epoch)
+    }
+
+    /// The least that a retired election needs: the epoch, so that no token is given twice; the clock; the operators' acts, so that none is
+    /// carried out twice; and the server that decides on it.
+    pub(crate) fn emptied(&self, operator_keys: &[PublicKey]) -> Document {
+        Document {
+            beat: self.beat,
+            acts: self.acts,
+            last_act: self.last_act.clone(),
+            forgotten: self.forgotten,
+            server: self.server,
+            ..Document::new(self.election.clone(), self.store, self.epoch, operator_keys)
         }
     }
 
     /// Whose lease may be running: the leader's, or that of one whose leadership was ended from outside.
     pub fn lease_holder(&self) -> Option<&Leader> {
         self.leader.as_ref().or(self.outgoing.as_ref())
+    }
+
+    /// The document after servers gave the election back: clients of the store decide on it again. A lease begins anew, since only the servers knew
+    /// when it was last renewed. Its clock restarts with this write if the beat has changed.
+    pub fn given_back(&self, wall: WallTime) -> Document {
+        let mut next = Document { server: None, ..self.clone() };
+        if next.lease_holder().is_some() {
+            next.beat += 1;
+        }
+        if let Some(leader) = &mut next.leader {
+            leader.expires = wall + leader.ttl;
+        }
+        next
     }
 
     /// What the lease's clock is told by.
@@ -473,7 +517,8 @@ impl Document {
     /// The change of leader that is no longer shown once `next` stands in this document's place.
     pub fn pushes_out(&self, next: &Document) -> Option<&Arc<Transition>> {
         let old = self.last_transition.as_ref()?;
-        next.last_transition.as_ref().filter(|next| next.epoch != old.epoch).map(|_| old)
+        let new = next.last_transition.as_ref().map(|new| new.epoch);
+        (new != Some(old.epoch)).then_some(old)
     }
 
     /// The act that is no longer shown once `next` stands in this document's place.

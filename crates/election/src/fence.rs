@@ -2,29 +2,37 @@
 //!
 //! Assumes that every writer of the resource asks its fence first. Guarantees that accepted tokens never go back, that
 //! a token of a leadership that was ended is refused as soon as the end is written, and, for a command that runs under a
-//! hold, that no other is admitted until it has ended or its hold has lapsed. Does not guarantee anything about a write that is
-//! made after the check without a hold, or that does not ask.
+//! hold, that no other is admitted until it has ended or its hold has lapsed: only the holder's key keeps or ends a running hold. Does not
+//! guarantee anything about a write that is made after the check without a hold, or that does not ask.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bindings::SignedFenceOrder;
 use crate::document::{Document, Pulse, State};
-use crate::id::{Epoch, Incarnation, StoreId};
+use crate::id::{Credential, Epoch, Incarnation, KeyHash, StoreId};
 use crate::lease::MIN_TTL;
 use crate::log::Numbered;
 use crate::name::{AgentName, ElectionName, ResourceName};
-use crate::refusal::{GOES_ON, Refusal};
+use crate::refusal::{FORGOTTEN, GOES_ON, Refusal};
 use crate::time::{Span, WallTime, as_millis};
 
 /// The accepted entries that the fence itself carries; older ones are moved to the log beside it.
 pub const MAX_TAIL: usize = 64;
 /// The entries of one part of that log.
 pub const LOG_PART: u64 = 256;
+/// The parts of that log. A later part takes the place of the one before it by so many, so that nobody fills a store by tokens that are accepted.
+pub const LOG_PARTS: u64 = 64;
+/// The most elections that a resource was bound to before. Their marks are kept, so that none goes back.
+pub const MAX_FORMER: usize = 32;
 /// The longest hold. It is kept by beats while its command runs, so that one whose command died does not close the resource for long.
 pub const MAX_HOLD: Span = Span::secs(3_600);
+/// The longest hold for an agent that does not show the credential of the lease: everybody can see the number of a token.
+pub const MAX_HOLD_WITHOUT_LEASE: Span = Span::secs(60);
 
 /// That a token was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,12 +62,29 @@ impl Numbered for Accepted {
 pub struct Hold {
     /// The run of the command.
     pub incarnation: Incarnation,
+    /// The hash of the key that keeps and ends the hold.
+    pub key_hash: KeyHash,
     /// The token that it was admitted with.
     pub token: Epoch,
     /// How long it lasts after its last beat.
     #[serde(rename = "ttl_ms", with = "as_millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub ttl: Span,
+    /// Nothing keeps it any longer: the resource was bound to another election meanwhile.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub lapsing: bool,
+}
+
+/// An election that the resource was bound to before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FormerBinding {
+    /// The election.
+    pub election: ElectionName,
+    /// The store that it is of.
+    pub store: StoreId,
+    /// The highest token of it that was accepted.
+    pub highest: Epoch,
 }
 
 /// The fence of one resource.
@@ -70,10 +95,25 @@ pub struct Fence {
     pub resource: ResourceName,
     /// The store whose elections it trusts.
     pub store: StoreId,
-    /// The election whose leader may touch it, bound at first use.
+    /// The election whose leader may touch it, bound at first use or by an operator.
     pub election: ElectionName,
-    /// The highest token accepted.
+    /// The highest token of that election that was accepted. It never goes back within a binding.
     pub highest: Epoch,
+    /// How often it was bound to another election.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub binding: u64,
+    /// An operator freed it: the next election that is named takes it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub free: bool,
+    /// The elections that it was bound to before. Each goes on from its own mark if the resource is bound to it again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<FormerBinding>,
+    /// How many orders of operators were carried out on it; each is signed for its number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub orders: u64,
+    /// The last of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_order: Option<Box<SignedFenceOrder>>,
     /// Who is at it.
     pub hold: Option<Hold>,
     /// Counts the beats of its holds.
@@ -83,6 +123,64 @@ pub struct Fence {
 }
 
 impl Fence {
+    /// The fence of a resource that nobody has touched.
+    pub fn new(resource: ResourceName, store: StoreId, election: ElectionName) -> Fence {
+        Fence {
+            resource,
+            store,
+            election,
+            highest: Epoch(0),
+            binding: 0,
+            free: false,
+            former: Vec::new(),
+            orders: 0,
+            last_order: None,
+            hold: None,
+            beat: 0,
+            tail: Vec::new(),
+        }
+    }
+
+    /// How far it has come. A fence that stands before this was put back.
+    pub fn position(&self) -> (u64, Epoch, u64) {
+        (self.binding, self.highest, self.orders)
+    }
+
+    /// The same, bound to another election. Tokens of that one count from its own mark; a hold that runs is waited for, and no longer kept.
+    pub(crate) fn bound_to(&self, election: &ElectionName, store: StoreId) -> Result<Fence, Refusal> {
+        let mut next = self.clone();
+        next.free = false;
+        if (&self.election, self.store) == (election, store) {
+            return Ok(next);
+        }
+        let known =
+            next.former.iter().position(|former| former.election == *election && former.store == store);
+        let highest = known.map_or(Epoch(0), |at| next.former.remove(at).highest);
+        if self.highest > Epoch(0) {
+            let (election, store, highest) = (self.election.clone(), self.store, self.highest);
+            next.former.push(FormerBinding { election, store, highest });
+        }
+        if next.former.len() > MAX_FORMER {
+            return Err(Refusal::invalid(
+                format!("the resource `{}` was bound to {MAX_FORMER} elections before", self.resource),
+                "their marks are kept, and there is no room for another; use another resource name",
+            ));
+        }
+        (next.election, next.store, next.highest) = (election.clone(), store, highest);
+        next.binding += 1;
+        next.hold.iter_mut().for_each(|hold| hold.lapsing = true);
+        Ok(next)
+    }
+
+    /// Puts an entry into the log. Entries of [`Fence::overflow`] stand in the log beside the fence already.
+    pub(crate) fn note(&mut self, agent: Option<AgentName>, note: &str, at: WallTime) {
+        let kept = self.overflow().len();
+        let seq = self.tail.last().map_or(1, |last| last.seq + 1);
+        self.tail.drain(..kept);
+        let note = note.chars().take(200).collect();
+        self.tail.push(Accepted { seq, token: self.highest, agent, note, at });
+    }
+
     /// What the clock of a hold is told by.
     pub fn pulse(&self) -> Pulse {
         Pulse {
@@ -109,8 +207,26 @@ pub struct Entry<'a> {
     pub agent: Option<&'a AgentName>,
     /// What for.
     pub note: &'a str,
-    /// To stay for the run of a command: its incarnation and how long the hold lasts.
-    pub hold: Option<(Incarnation, Span)>,
+    /// To stay for the run of a command.
+    pub hold: Option<HoldRequest>,
+}
+
+/// A hold that an entry asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldRequest {
+    /// The run of the command, and the key that keeps and ends the hold.
+    pub credential: Credential,
+    /// How long the hold lasts after its last beat.
+    pub ttl: Span,
+    /// The credential of the leader's lease. A hold longer than [`MAX_HOLD_WITHOUT_LEASE`] needs it.
+    pub lease: Option<Credential>,
+}
+
+impl HoldRequest {
+    /// A short hold, which needs no lease.
+    pub fn short(credential: Credential, ttl: Span) -> HoldRequest {
+        HoldRequest { credential, ttl, lease: None }
+    }
 }
 
 /// What is known when a fence decides.
@@ -129,50 +245,55 @@ pub struct Sight<'a> {
 /// Admits a token, or refuses it. The fence returned is to be swapped in; entries of [`Fence::overflow`] stand in the log already.
 pub fn admit(fence: Option<&Fence>, entry: &Entry<'_>, sight: &Sight<'_>) -> Result<Fence, Refusal> {
     let document = sight.document;
-    if let Some((_, ttl)) = entry.hold {
-        check_hold(ttl)?;
+    if let Some(asked) = &entry.hold {
+        check_length(asked.ttl)?;
     }
     let mut next = match fence {
-        None => Fence {
-            resource: entry.resource.clone(),
-            store: document.store,
-            election: document.election.clone(),
-            highest: Epoch(0),
-            hold: None,
-            beat: 0,
-            tail: Vec::new(),
-        },
+        None => Fence::new(entry.resource.clone(), document.store, document.election.clone()),
+        Some(fence) if fence.free => fence.bound_to(&document.election, document.store)?,
         Some(fence) => {
             bound(fence, document)?;
             fence.clone()
         }
     };
     current(entry.token, next.highest, sight)?;
+    if let Some(asked) = &entry.hold {
+        check_lease(asked, document)?;
+    }
     if let Some(hold) = &next.hold {
         let remaining = hold.ttl.minus(sight.fence_age);
-        if remaining > Span::ZERO && entry.hold.is_none_or(|(mine, _)| mine != hold.incarnation) {
-            return Err(Refusal::Held { by: None, epoch: hold.token, remaining, ending: None });
+        let mine = entry.hold.filter(|asked| asked.credential.incarnation == hold.incarnation);
+        match mine {
+            _ if remaining == Span::ZERO => {}
+            Some(asked) if !hold.lapsing => check_key(hold, &asked.credential)?,
+            Some(_) | None => {
+                return Err(Refusal::Held { by: None, epoch: hold.token, remaining, ending: None });
+            }
         }
     }
-    let kept = next.overflow().len();
-    let seq = next.tail.last().map_or(1, |last| last.seq + 1);
-    next.tail.drain(..kept);
-    next.tail.push(Accepted {
-        seq,
-        token: entry.token,
-        agent: entry.agent.cloned(),
-        note: entry.note.chars().take(200).collect(),
-        at: sight.wall,
-    });
     next.highest = entry.token;
-    next.hold = entry.hold.map(|(incarnation, ttl)| Hold { incarnation, token: entry.token, ttl });
+    next.note(entry.agent.cloned(), entry.note, sight.wall);
+    next.hold = entry.hold.map(|asked| Hold {
+        incarnation: asked.credential.incarnation,
+        key_hash: asked.credential.key.hash(),
+        token: entry.token,
+        ttl: asked.ttl,
+        lapsing: false,
+    });
     next.beat += 1;
     Ok(next)
 }
 
 /// Keeps a hold, as long as its token is current.
-pub fn keep(fence: &Fence, mine: Incarnation, sight: &Sight<'_>) -> Result<Fence, Refusal> {
-    let hold = own_hold(fence, mine)?;
+pub fn keep(fence: &Fence, mine: &Credential, sight: &Sight<'_>) -> Result<Fence, Refusal> {
+    let Some(hold) = hold_of(fence, mine.incarnation) else {
+        return Err(lapsed(fence, fence.highest, "the hold on the resource is over"));
+    };
+    check_key(hold, mine)?;
+    if hold.lapsing {
+        return Err(lapsed(fence, hold.token, "an operator bound the resource to another election"));
+    }
+    bound(fence, sight.document)?;
     if sight.fence_age >= hold.ttl {
         return Err(lapsed(fence, hold.token, "the hold on the resource has lapsed"));
     }
@@ -181,12 +302,13 @@ pub fn keep(fence: &Fence, mine: Incarnation, sight: &Sight<'_>) -> Result<Fence
 }
 
 /// Ends a hold; the command has ended. None if it had ended already.
-pub fn leave(fence: &Fence, mine: Incarnation) -> Option<Fence> {
-    own_hold(fence, mine).ok()?;
-    Some(Fence { hold: None, beat: fence.beat + 1, ..fence.clone() })
+pub fn leave(fence: &Fence, mine: &Credential) -> Result<Option<Fence>, Refusal> {
+    let Some(hold) = hold_of(fence, mine.incarnation) else { return Ok(None) };
+    check_key(hold, mine)?;
+    Ok(Some(Fence { hold: None, beat: fence.beat + 1, ..fence.clone() }))
 }
 
-fn check_hold(ttl: Span) -> Result<(), Refusal> {
+fn check_length(ttl: Span) -> Result<(), Refusal> {
     if ttl < MIN_TTL || ttl > MAX_HOLD || ttl != ttl.whole_millis() {
         return Err(Refusal::invalid(
             format!("a hold of {ttl}; it is {MIN_TTL} to {MAX_HOLD}, in whole milliseconds"),
@@ -196,11 +318,30 @@ fn check_hold(ttl: Span) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn own_hold(fence: &Fence, mine: Incarnation) -> Result<&Hold, Refusal> {
-    match &fence.hold {
-        Some(hold) if hold.incarnation == mine => Ok(hold),
-        Some(_) | None => Err(lapsed(fence, fence.highest, "the hold on the resource is over")),
+/// A long hold closes the resource to the leader itself, so it takes the leader's own word.
+fn check_lease(asked: &HoldRequest, document: &Document) -> Result<(), Refusal> {
+    let is_leaders = |shown: &Credential| {
+        document.leader.as_ref().is_some_and(|leader| {
+            leader.incarnation == shown.incarnation && shown.key.opens(&leader.key_hash)
+        })
+    };
+    if asked.ttl <= MAX_HOLD_WITHOUT_LEASE || asked.lease.as_ref().is_some_and(is_leaders) {
+        return Ok(());
     }
+    Err(Refusal::WrongKey {
+        why: format!("a hold longer than {MAX_HOLD_WITHOUT_LEASE} needs the credential of the lease"),
+    })
+}
+
+fn hold_of(fence: &Fence, incarnation: Incarnation) -> Option<&Hold> {
+    fence.hold.as_ref().filter(|hold| hold.incarnation == incarnation)
+}
+
+fn check_key(hold: &Hold, shown: &Credential) -> Result<(), Refusal> {
+    if shown.key.opens(&hold.key_hash) {
+        return Ok(());
+    }
+    Err(Refusal::WrongKey { why: "it is not the key of the hold on this resource".to_string() })
 }
 
 fn lapsed(fence: &Fence, shown: Epoch, why: &str) -> Refusal {
@@ -236,6 +377,9 @@ pub fn check(token: Epoch, document: &Document, age: Span) -> Result<(), Refusal
     };
     if token > document.epoch {
         return Err(stale("it was never given: it is of another election or store".to_string()));
+    }
+    if document.is_retired() {
+        return Err(stale(FORGOTTEN.to_string()));
     }
     if token < document.epoch {
         let goes_on = document.current_leader(age).filter(|leader| leader.granted <= token);
@@ -279,4 +423,14 @@ fn current(token: Epoch, highest: Epoch, sight: &Sight<'_>) -> Result<(), Refusa
         });
     }
     check(token, sight.document, sight.document_age)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }

@@ -53,7 +53,7 @@ impl Cause {
     pub fn handover(self) -> Handover {
         match self {
             Cause::First => Handover::First,
-            Cause::Release | Cause::Pass => Handover::Voluntary,
+            Cause::Release | Cause::Finished | Cause::Pass => Handover::Voluntary,
             Cause::Failover => Handover::Failover,
             Cause::Budget
             | Cause::Stall
@@ -142,10 +142,17 @@ impl Document {
         self.leader.as_ref().filter(|leader| barred && self.is_unread_by(leader))
     }
 
-    /// Since when nobody leads, for people: none if somebody does, or ever will for the first time. The moment is not known where a person must
-    /// approve first.
+    /// When the work was done, for people, if the last leader said so: the election is idle, and nobody is missed.
+    pub fn finished(&self) -> Option<WallTime> {
+        let idle = self.state == State::Vacant && self.reserved_for.is_none();
+        let departure = self.departure.as_ref().filter(|departure| departure.cause == Cause::Finished);
+        departure.filter(|_| idle).map(|departure| departure.at)
+    }
+
+    /// Since when nobody leads, for people: none if somebody does, or ever will for the first time, or if the work is done. The moment is not
+    /// known where a person must approve first.
     pub fn leaderless(&self, age: Span) -> Option<Leaderless> {
-        if self.current_leader(age).is_some() {
+        if self.current_leader(age).is_some() || self.finished().is_some() {
             return None;
         }
         let led = self.last_transition.is_some() || self.departure.is_some();
@@ -193,5 +200,30 @@ mod tests {
             assert_eq!(alloc::string::ToString::to_string(&rule).parse(), Ok(rule));
         }
         assert!("closed".parse::<HandoverRule>().is_err());
+    }
+
+    #[test]
+    fn nobody_is_missed_where_the_work_is_done() {
+        let election = crate::name::ElectionName::new("job").unwrap();
+        let agent = crate::name::AgentName::new("a").unwrap();
+        let mut document = Document::new(election, crate::id::StoreId([0; 8]), crate::id::Epoch(3), &[]);
+        let mut ended = |cause| {
+            document.departure = Some(alloc::sync::Arc::new(crate::document::Departure {
+                cause,
+                agent: agent.clone(),
+                incarnation: crate::id::Incarnation([1; 8]),
+                epoch: crate::id::Epoch(3),
+                reason: alloc::string::String::new(),
+                at: WallTime::from_unix_millis(7),
+            }));
+            document.clone()
+        };
+        let (released, mut finished) = (ended(Cause::Release), ended(Cause::Finished));
+        assert!(released.finished().is_none() && released.leaderless(Span::secs(1)).is_some());
+        assert_eq!(finished.finished(), Some(WallTime::from_unix_millis(7)));
+        assert_eq!(finished.leaderless(Span::secs(1)), None);
+        // Somebody for whom it is kept is waited for.
+        finished.reserved_for = Some(crate::document::Reservation { agent, lasts: None, by_operator: true });
+        assert!(finished.finished().is_none() && finished.leaderless(Span::secs(1)).is_some());
     }
 }

@@ -17,6 +17,9 @@ use crate::{hex, text};
 pub struct Epoch(pub u64);
 
 impl Epoch {
+    /// The highest that there can be.
+    pub const LAST: Epoch = Epoch(u64::MAX);
+
     /// The epoch after this one.
     #[must_use]
     pub fn next(self) -> Epoch {

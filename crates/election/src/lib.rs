@@ -9,13 +9,13 @@
 extern crate alloc;
 
 pub mod audit;
+pub mod bindings;
 pub mod candidate;
 pub mod command;
 pub mod covers;
 mod decide;
 pub mod delegation;
 pub mod document;
-pub mod everything;
 pub mod fence;
 pub mod handover;
 pub mod hex;
@@ -36,6 +36,8 @@ mod running;
 mod schema;
 pub mod select;
 mod store_info;
+pub mod store_order;
+pub mod store_quorum;
 mod tenure;
 mod text;
 pub mod time;

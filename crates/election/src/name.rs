@@ -24,6 +24,25 @@ pub struct InvalidName {
     pub name: String,
     /// What is wrong with it, as the end of a sentence that begins with the name.
     pub why: String,
+    /// The same in lower case, if that is a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower: Option<String>,
+}
+
+impl InvalidName {
+    fn new(text: &str, why: String, check: fn(&str) -> Result<(), String>) -> InvalidName {
+        let lower = Some(text.to_ascii_lowercase()).filter(|lower| lower != text && check(lower).is_ok());
+        InvalidName { name: text.chars().take(2 * MAX_NAME_BYTES).collect(), why, lower }
+    }
+
+    /// What the caller can write instead.
+    pub fn hint(&self) -> String {
+        let rule = "names look like refactor-auth, those of elections and resources also like fleet/eu: at most 64 of a-z 0-9 . _ -";
+        match &self.lower {
+            Some(lower) => format!("write it in lower case: {lower} ({rule})"),
+            None => rule.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for InvalidName {
@@ -89,7 +108,7 @@ macro_rules! name_type {
             pub fn new(text: &str) -> Result<Self, InvalidName> {
                 match $check(text) {
                     Ok(()) => Ok(Self(text.into())),
-                    Err(why) => Err(InvalidName { name: text.chars().take(2 * MAX_NAME_BYTES).collect(), why }),
+                    Err(why) => Err(InvalidName::new(text, why, $check)),
                 }
             }
 

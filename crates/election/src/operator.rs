@@ -4,7 +4,6 @@
 //! can neither be moved to another election nor played again.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -23,7 +22,6 @@ use crate::order::{Order, Signed};
 use crate::policy::Policy;
 use crate::quorum::{ActKind, Cosignature, Gathering};
 use crate::refusal::Refusal;
-use crate::store_info::StoreInfo;
 use crate::time::{Span, WallTime, as_optional_millis};
 
 /// The most operators of one election.
@@ -104,11 +102,6 @@ impl OperatorKey {
     /// Signs whatever it is.
     pub(crate) fn sign_bytes(&self, bytes: &[u8]) -> [u8; 64] {
         self.0.sign(bytes).to_bytes()
-    }
-
-    /// Signs who the operators of a store's new elections shall be.
-    pub fn sign_keys(&self, info: &StoreInfo, after: Vec<PublicKey>) -> SignedKeys {
-        self.sign_order(KeysOrder { store: info.id, number: info.orders + 1, after })
     }
 
     /// Signs an act for an election as it stands.
@@ -199,6 +192,11 @@ pub enum Act {
         /// Who.
         agent: AgentName,
     },
+    /// The election is retired: its record keeps only the numbers that must never be given again.
+    Forget {
+        /// Why.
+        reason: String,
+    },
 }
 
 impl Act {
@@ -217,6 +215,7 @@ impl Act {
             Act::Dismiss { .. } => "dismiss",
             Act::Note { .. } => "note",
             Act::Vote { .. } => "vote",
+            Act::Forget { .. } => "forget",
         }
     }
 
@@ -232,6 +231,7 @@ impl Act {
             Act::SetPolicy { .. } => Some(ActKind::SetPolicy),
             Act::Enrol { .. } => Some(ActKind::Enrol),
             Act::Dismiss { .. } => Some(ActKind::Dismiss),
+            Act::Forget { .. } => Some(ActKind::Forget),
             Act::Note { .. } | Act::Vote { .. } => None,
         }
     }
@@ -279,7 +279,27 @@ impl ActOrder {
 
 impl Order for ActOrder {
     const KIND: &'static str = "order";
-    const DELEGABLE: bool = true;
+
+    fn store(&self) -> StoreId {
+        self.store
+    }
+
+    /// Rules and operators outlast a sign-in, and to act alone where several must is nothing for a browser: they take the key itself.
+    fn is_delegable(&self) -> bool {
+        match &self.act {
+            Act::Appoint { .. }
+            | Act::Depose { .. }
+            | Act::Pause { .. }
+            | Act::Halt { .. }
+            | Act::Resume
+            | Act::Approve { .. }
+            | Act::Reject { .. }
+            | Act::Note { .. }
+            | Act::Vote { .. } => self.break_glass.is_none(),
+            // What forgets an election ends its rules too.
+            Act::SetPolicy { .. } | Act::Enrol { .. } | Act::Dismiss { .. } | Act::Forget { .. } => false,
+        }
+    }
 }
 
 /// A signed act.
@@ -314,9 +334,10 @@ impl SignedAct {
         last.is_some_and(|last| last.signature == ContentHash::of(&self.signature))
     }
 
-    /// Whether it enrols its own signer where there is no operator yet: such an election accepts its first one on
-    /// its own word, since whoever can write the store could add it anyway.
-    fn founds(&self, document: &Document) -> bool {
+    /// Whether it enrols its own signer where there is no operator yet. Here such an election accepts its first one on its own word, since
+    /// whoever can write the store could add it anyway. A server, whose clients cannot write the store, refuses it first unless the signer
+    /// is an operator of the store.
+    pub fn founds(&self, document: &Document) -> bool {
         document.operator_keys.is_empty() && matches!(self.order.act, Act::Enrol { key } if key == self.by)
     }
 
@@ -348,62 +369,7 @@ impl SignedAct {
                 why: "the election changed since the order was signed".to_string(),
             });
         }
-        self.check_delegation()?;
         self.check_signature()
-    }
-}
-
-/// Who the operators of a store's new elections shall be. It is signed for its number, so that it is not played again.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct KeysOrder {
-    /// The store.
-    pub store: StoreId,
-    /// The number of the order.
-    pub number: u64,
-    /// Who they shall be.
-    pub after: Vec<PublicKey>,
-}
-
-impl Order for KeysOrder {
-    const KIND: &'static str = "keys";
-}
-
-/// The same, signed.
-pub type SignedKeys = Signed<KeysOrder>;
-
-impl SignedKeys {
-    /// What the store knows of itself after it. Where there is no operator yet, the first one is believed on its own word.
-    pub fn carry_out(&self, info: &StoreInfo, at: WallTime) -> Result<StoreInfo, Refusal> {
-        let KeysOrder { store, number, after } = &self.order;
-        self.check_store(*store, info)?;
-        if *number == info.orders && *after == info.operator_keys {
-            return Ok(info.clone());
-        }
-        let founds = info.operator_keys.is_empty() && *after == [self.by];
-        if !founds {
-            self.check_operator(info)?;
-        }
-        if *number != info.orders + 1 {
-            return Err(Refusal::invalid("the operators changed since the order was signed", "try again"));
-        }
-        let different: BTreeSet<&PublicKey> = after.iter().collect();
-        if after.is_empty()
-            || after.len() > MAX_OPERATORS
-            || different.len() < after.len()
-            || !after.iter().all(PublicKey::is_usable)
-        {
-            return Err(Refusal::invalid(
-                format!(
-                    "a store has between one and {MAX_OPERATORS} operators, each with a usable key of their own"
-                ),
-                "copy what `baton operator key` prints",
-            ));
-        }
-        self.check_signature()?;
-        let next = StoreInfo { operator_keys: after.clone(), ..info.clone() };
-        Ok(next.after(*number, Ordered::Operators(self.clone()), at))
     }
 }
 
@@ -427,83 +393,4 @@ pub struct LastAct {
     /// All of it, as the audit log will have it. None if an older Baton carried it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<Entry>,
-}
-
-#[cfg(test)]
-mod tests {
-    use alloc::vec;
-
-    use super::*;
-
-    /// A store whose operators came one by one.
-    fn info(keys: &[&OperatorKey]) -> StoreInfo {
-        StoreInfo {
-            operator_keys: keys.iter().map(|key| key.public()).collect(),
-            orders: keys.len() as u64,
-            ..StoreInfo::new(StoreId([1; 8]), WallTime::from_unix_millis(0))
-        }
-    }
-
-    fn carried_out(order: &SignedKeys, info: &StoreInfo) -> Result<StoreInfo, Refusal> {
-        order.carry_out(info, WallTime::from_unix_millis(0))
-    }
-
-    /// The same but for what is remembered of the last order.
-    fn plain(info: &StoreInfo) -> StoreInfo {
-        StoreInfo { last_order: None, ..info.clone() }
-    }
-
-    #[test]
-    fn only_an_operator_says_who_the_operators_are() {
-        let [one, two, three] = [1, 2, 3].map(|seed| OperatorKey::from_seed([seed; 32]));
-        let (empty, founded) = (info(&[]), info(&[&one]));
-        let first = carried_out(&one.sign_keys(&empty, vec![one.public()]), &empty).unwrap();
-        assert_eq!(plain(&first), founded);
-        let two_for_one = one.sign_keys(&empty, vec![two.public()]);
-        assert!(
-            matches!(carried_out(&two_for_one, &empty), Err(Refusal::WrongKey { .. })),
-            "not on its own word"
-        );
-        let added = one.sign_keys(&founded, vec![one.public(), two.public()]);
-        let both = carried_out(&added, &founded).unwrap();
-        assert_eq!(plain(&both), info(&[&one, &two]));
-        assert_eq!(carried_out(&added, &both), Ok(both.clone()), "it may be repeated");
-        let stranger = three.sign_keys(&founded, vec![three.public()]);
-        assert!(matches!(carried_out(&stranger, &founded), Err(Refusal::WrongKey { .. })));
-        assert!(
-            matches!(carried_out(&stranger, &empty), Err(Refusal::Invalid { .. })),
-            "signed for other operators"
-        );
-    }
-
-    #[test]
-    fn an_order_on_operators_is_not_changed_moved_or_played_again() {
-        let [one, two] = [1, 2].map(|seed| OperatorKey::from_seed([seed; 32]));
-        let founded = info(&[&one]);
-        let mut forged = one.sign_keys(&founded, vec![one.public(), two.public()]);
-        forged.order.after = vec![two.public()];
-        assert!(matches!(carried_out(&forged, &founded), Err(Refusal::WrongKey { .. })));
-        let elsewhere = StoreInfo { id: StoreId([2; 8]), ..founded.clone() };
-        let order = one.sign_keys(&founded, vec![one.public(), two.public()]);
-        assert!(matches!(carried_out(&order, &elsewhere), Err(Refusal::WrongKey { .. })));
-        let since = carried_out(&order, &founded).unwrap();
-        let removed = carried_out(&one.sign_keys(&since, vec![one.public()]), &since).unwrap();
-        assert_eq!(removed.operator_keys, founded.operator_keys);
-        assert!(
-            matches!(carried_out(&order, &removed), Err(Refusal::Invalid { .. })),
-            "it does not come again"
-        );
-        for after in [vec![], vec![one.public(), PublicKey([0; 32])], vec![one.public(), one.public()]] {
-            let order = one.sign_keys(&founded, after);
-            assert!(matches!(carried_out(&order, &founded), Err(Refusal::Invalid { .. })));
-        }
-    }
-
-    #[test]
-    fn an_order_survives_its_text() {
-        let one = OperatorKey::from_seed([1; 32]);
-        let order = one.sign_keys(&info(&[]), vec![one.public()]);
-        let text = serde_json::to_string(&order).unwrap();
-        assert_eq!(serde_json::from_str::<SignedKeys>(&text).unwrap(), order);
-    }
 }

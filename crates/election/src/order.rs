@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::delegation::Via;
+use crate::delegation::{Via, operator};
 use crate::id::StoreId;
 use crate::operator::{OperatorKey, PublicKey};
 use crate::refusal::Refusal;
@@ -16,8 +16,14 @@ use crate::store_info::StoreInfo;
 pub trait Order: Serialize {
     /// What stands before its text where it is signed: an order of one kind is none of another.
     const KIND: &'static str;
+
+    /// The store that it is for.
+    fn store(&self) -> StoreId;
+
     /// Whether a browser may sign it in an operator's stead.
-    const DELEGABLE: bool = false;
+    fn is_delegable(&self) -> bool {
+        false
+    }
 }
 
 /// An order, and by whom it was signed.
@@ -46,20 +52,35 @@ impl OperatorKey {
     }
 }
 
+impl<O> Signed<O> {
+    /// The operator whose order it is: the signer, or the operator who let a browser sign.
+    pub fn operator(&self) -> PublicKey {
+        operator(self.by, &self.via)
+    }
+}
+
 impl<O: Order> Signed<O> {
-    /// Refuses what its signer did not sign.
+    /// Refuses an order that its signer did not sign, or that a browser signed without being allowed to.
     pub(crate) fn check_signature(&self) -> Result<(), Refusal> {
-        if self.via.is_some() && !O::DELEGABLE {
-            return Err(Refusal::WrongKey { why: "this takes the operator's own key".to_string() });
+        let wrong = |why: &str| Err(Refusal::WrongKey { why: why.to_string() });
+        if let Some(via) = &self.via {
+            if !self.order.is_delegable() {
+                return wrong("this takes the operator's own key");
+            }
+            if via.order.store != self.order.store() || via.order.key != self.by {
+                return wrong("the delegation is for another store or another browser");
+            }
+            via.check_signature()?;
         }
         if self.by.signed(&signed_bytes(&self.order), &self.signature) {
             return Ok(());
         }
-        Err(Refusal::WrongKey { why: "the operator's signature does not fit".to_string() })
+        wrong("the operator's signature does not fit")
     }
 
     /// Refuses what was signed for another store than this one.
-    pub(crate) fn check_store(&self, signed_for: StoreId, info: &StoreInfo) -> Result<(), Refusal> {
+    pub(crate) fn check_store(&self, info: &StoreInfo) -> Result<(), Refusal> {
+        let signed_for = self.order.store();
         if signed_for == info.id {
             return Ok(());
         }
@@ -68,10 +89,11 @@ impl<O: Order> Signed<O> {
 
     /// Refuses what none of the store's operators signed.
     pub(crate) fn check_operator(&self, info: &StoreInfo) -> Result<(), Refusal> {
-        if info.operator_keys.contains(&self.by) {
+        let operator = self.operator();
+        if info.operator_keys.contains(&operator) {
             return Ok(());
         }
-        Err(Refusal::WrongKey { why: format!("the key {} is not an operator's in this store", self.by) })
+        Err(Refusal::WrongKey { why: format!("the key {operator} is not an operator's in this store") })
     }
 }
 

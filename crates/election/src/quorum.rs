@@ -4,7 +4,7 @@
 //! for the same epoch and number. Their signatures gather in the document. Assumes that the operators' keys are in different hands.
 //! Guarantees that fewer than the policy says change nothing, that one operator can neither lower the number nor add keys of its own, that an order is carried
 //! out once, and that neither an agent that comes and goes nor an operator that may act alone voids what others have signed, unless it was about what is over: an
-//! approval or a rejection ends with its epoch, or once its question is answered; a deposition when another agent leads. Does not guarantee that signatures last: once the rules or the list of
+//! approval or a rejection ends with its epoch, or once its question is answered, an approval also when another question is asked; a deposition when another agent leads. Does not guarantee that signatures last: once the rules or the list of
 //! operators have changed, all that was gathered is void.
 
 use alloc::format;
@@ -45,11 +45,13 @@ pub enum ActKind {
     Enrol,
     /// A key is no operator's any more.
     Dismiss,
+    /// The election is retired, with its policy.
+    Forget,
 }
 
 impl ActKind {
     /// All of them, with their names.
-    pub const ALL: [(ActKind, &'static str); 9] = [
+    pub const ALL: [(ActKind, &'static str); 10] = [
         (ActKind::Appoint, "appoint"),
         (ActKind::Depose, "depose"),
         (ActKind::Pause, "pause"),
@@ -59,12 +61,13 @@ impl ActKind {
         (ActKind::SetPolicy, "set-policy"),
         (ActKind::Enrol, "enrol"),
         (ActKind::Dismiss, "dismiss"),
+        (ActKind::Forget, "forget"),
     ];
 
     /// Whether it could undo the quorum itself: who sets the policy or the list of operators alone needs nobody.
     fn guards_the_quorum(self) -> bool {
         match self {
-            ActKind::SetPolicy | ActKind::Enrol | ActKind::Dismiss => true,
+            ActKind::SetPolicy | ActKind::Enrol | ActKind::Dismiss | ActKind::Forget => true,
             ActKind::Appoint
             | ActKind::Depose
             | ActKind::Pause
@@ -274,6 +277,12 @@ pub(crate) fn in_a_new_epoch(gathering: Option<Arc<Vec<Gathering>>>) -> Option<A
     retained(gathering, |gathering| !is_answer(&gathering.order.act))
 }
 
+/// What is left once the leader asks about another checkpoint: an approval was of the former one. A rejection stays, since an agent that
+/// writes checkpoint after checkpoint could otherwise never be rejected.
+pub(crate) fn under_another_question(gathering: Option<Arc<Vec<Gathering>>>) -> Option<Arc<Vec<Gathering>>> {
+    retained(gathering, |gathering| !matches!(gathering.order.act, Act::Approve { .. }))
+}
+
 /// Whether it answers a question that a leadership asked.
 fn is_answer(act: &Act) -> bool {
     match act {
@@ -287,17 +296,20 @@ fn is_answer(act: &Act) -> bool {
         | Act::Enrol { .. }
         | Act::Dismiss { .. }
         | Act::Note { .. }
-        | Act::Vote { .. } => false,
+        | Act::Vote { .. }
+        | Act::Forget { .. } => false,
     }
 }
 
-/// What is left once this agent leads: who is to be deposed is whoever led when that was first signed, and nobody else.
+/// What is left once this agent leads: who is to be deposed is whoever led when that was first signed, and nobody else. What is to be
+/// forgotten is the work until then.
 pub(crate) fn under(
     gathering: Option<Arc<Vec<Gathering>>>,
     agent: &AgentName,
 ) -> Option<Arc<Vec<Gathering>>> {
     retained(gathering, |gathering| match gathering.order.act {
         Act::Depose { .. } => gathering.leader.as_ref() == Some(agent),
+        Act::Forget { .. } => false,
         Act::Appoint { .. }
         | Act::Pause { .. }
         | Act::Halt { .. }

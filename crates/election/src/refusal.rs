@@ -119,6 +119,9 @@ pub(crate) const OPEN_BREAKER: &str = "its circuit breaker for";
 /// The `why` of one who may perhaps lead, once somebody has looked at its circuit breakers.
 pub(crate) const NOT_LOOKED_AT: &str = "its circuit breakers were not looked at";
 
+/// Why no token of a retired election is current.
+pub(crate) const FORGOTTEN: &str = "an operator retired the election";
+
 impl Refusal {
     /// A refusal of nonsense.
     pub fn invalid(why: impl ToString, hint: impl ToString) -> Refusal {

@@ -13,10 +13,16 @@ use crate::name::{AgentName, ElectionName, ItemName, MAX_NAME_BYTES, ResourceNam
 use crate::operator::PublicKey;
 use crate::policy::MAX_CAPABILITY_BYTES;
 use crate::time::{Span, WallTime};
-use crate::tokens::Pattern;
+use crate::tokens::{CertificateName, MAX_PROOF_BYTES, Pattern, Subject};
 
 /// One segment of a name: no `..`, nothing before or after which a `.` would stand alone, no `-` in front.
 const SEGMENT: &str = r"[a-z0-9_]([a-z0-9_-]|\.[a-z0-9_-])*";
+
+/// Characters of a URI, of what precedes its first colon, and of its host; and those within a subject. None is a `*`, which stands at the end alone.
+const URI: &str = "[!-)+-~]";
+const SCHEME: &str = "[!-)+-9;-~]";
+const HOST: &str = "[!-)+-.0-~]";
+const SUBJECT: &str = "[ -)+-~]";
 
 macro_rules! texts {
     ($($type:ty, $name:literal, $description:literal, $schema:expr;)*) => {$(
@@ -40,6 +46,10 @@ fn pattern(pattern: &str) -> Schema {
 
 fn name(pattern: &str) -> Schema {
     json_schema!({ "type": "string", "maxLength": MAX_NAME_BYTES, "pattern": pattern })
+}
+
+fn proof(pattern: &str) -> Schema {
+    json_schema!({ "type": "string", "maxLength": MAX_PROOF_BYTES, "pattern": pattern })
 }
 
 fn path() -> Schema {
@@ -70,6 +80,8 @@ texts! {
     StoreId, "StoreId", "Which store this is", hexadecimal(8);
     TokenId, "TokenId", "By what an access token is known", hexadecimal(6);
     Pattern, "Pattern", "A name, in which * stands for any characters", name("^[a-z0-9._/*-]+$");
+    CertificateName, "CertificateName", "A DNS name or a URI in a client certificate; a URI may end in /*", proof(&format!("^([A-Za-z0-9._-]+|{SCHEME}+:{URI}*|{SCHEME}+://{HOST}+/({URI}*/)?[*])$"));
+    Subject, "Subject", "The subject of a JWT; it may end in * after / or :", proof(&format!("^({URI}({SUBJECT}*{URI})?|({URI}{SUBJECT}*)?[/:][*])$"));
     ContentHash, "ContentHash", "A SHA-256", hexadecimal(32);
     PublicKey, "PublicKey", "An operator's Ed25519 key", hexadecimal(32);
     Signature, "Signature", "An Ed25519 signature", hexadecimal(64);

@@ -1,5 +1,8 @@
 //! What a store knows of itself.
 
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -10,8 +13,14 @@ use crate::command::Command;
 use crate::document::Pause;
 use crate::id::StoreId;
 use crate::operator::{Act, PublicKey};
+use crate::quorum::Cosignature;
 use crate::refusal::Refusal;
+use crate::store_order::StoreOrder;
+use crate::store_quorum::{StoreQuorum, Waiting};
 use crate::time::WallTime;
+
+/// The most names of former operators that are kept.
+const MAX_FORMER_NAMES: usize = 64;
 
 /// The record that is written once, before any election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,12 +32,24 @@ pub struct StoreInfo {
     pub created: WallTime,
     /// The operators' keys that every new election begins with.
     pub operator_keys: Vec<PublicKey>,
+    /// What people call operators; of those who were removed, too, since they stand in logs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub operator_names: BTreeMap<PublicKey, String>,
     /// How many signed orders on the store as a whole were carried out; each is signed for its number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub orders: u64,
     /// That everything is paused: nobody is granted anything, also no election that begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<Pause>,
+    pub paused: Option<Box<Pause>>,
+    /// How many operators an order on the store takes.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub quorum: Box<StoreQuorum>,
+    /// The number of the last order that changed the operators or the quorum: signatures that were gathered before it are void.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rules: u64,
+    /// The orders that wait for more signatures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Waiting<StoreOrder>>,
     /// The last order, as the audit log will have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_order: Option<Arc<Entry>>,
@@ -37,16 +58,25 @@ pub struct StoreInfo {
 impl StoreInfo {
     /// A store that nobody has given an order.
     pub fn new(id: StoreId, created: WallTime) -> StoreInfo {
-        StoreInfo { id, created, operator_keys: Vec::new(), orders: 0, paused: None, last_order: None }
+        StoreInfo {
+            id,
+            created,
+            operator_keys: Vec::new(),
+            operator_names: BTreeMap::new(),
+            orders: 0,
+            paused: None,
+            quorum: Box::default(),
+            rules: 0,
+            waiting: Vec::new(),
+            last_order: None,
+        }
     }
 
     /// Refuses a command that grants something while everything is paused, and the part of a pause of everything that is over: a signature that was
     /// missing must not stop one election after all the others went on, and one that was given then is none under the next pause.
     pub fn allow(&self, command: &Command) -> Result<(), Refusal> {
         match (&self.paused, command) {
-            (Some(pause), Command::Acquire(_)) => {
-                Err(Refusal::Paused { reason: pause.reason.clone(), since: pause.at })
-            }
+            (Some(_), Command::Acquire(_)) => self.allow_grant(),
             (_, Command::Operate(signed)) if self.is_over(&signed.order.act) => Err(Refusal::invalid(
                 "this halt is part of a pause of everything, which is over",
                 "to pause this election alone: baton pause ELECTION",
@@ -65,18 +95,41 @@ impl StoreInfo {
         }
     }
 
+    /// Refuses to grant anything while everything is paused.
+    pub fn allow_grant(&self) -> Result<(), Refusal> {
+        match &self.paused {
+            Some(pause) => Err(Refusal::Paused { reason: pause.reason.clone(), since: pause.at }),
+            None => Ok(()),
+        }
+    }
+
     /// Whether this act is part of a pause of everything that is over.
     pub fn is_over(&self, act: &Act) -> bool {
         let lasts = self.paused.as_ref().map(|pause| pause.at);
         matches!(act, Act::Halt { since, .. } if lasts.is_none() || *since != lasts)
     }
 
-    /// The same after this order, which made it so.
-    pub(crate) fn after(self, number: u64, ordered: Ordered, at: WallTime) -> StoreInfo {
-        let previous = self.last_order.as_ref().map(|last| last.hash);
-        let entry = Entry::new(number, at, ordered, (None, None), Vec::new(), previous);
+    /// Gives the operators these names. Names of keys that are no operator's are kept, up to a bound.
+    pub(crate) fn rename(&mut self, names: &BTreeMap<PublicKey, String>) {
+        let operators = &self.operator_keys;
+        self.operator_names.retain(|key, _| !operators.contains(key));
+        while self.operator_names.len() > MAX_FORMER_NAMES {
+            let _ = self.operator_names.pop_first();
+        }
+        self.operator_names.extend(names.iter().map(|(key, name)| (*key, name.clone())));
+    }
+
+    /// The same after this order, which made it so and which these have signed too.
+    pub(crate) fn after(self, ordered: Ordered, with: Vec<Cosignature>, at: WallTime) -> StoreInfo {
+        let (previous, number) = (self.last_order.as_ref().map(|last| last.hash), self.orders + 1);
+        let entry = Entry::new(number, at, ordered, (None, None), with, previous);
         StoreInfo { orders: number, last_order: Some(Arc::new(entry)), ..self }
     }
+}
+
+#[expect(clippy::borrowed_box, reason = "serde asks so")]
+fn is_usual(quorum: &Box<StoreQuorum>) -> bool {
+    quorum.is_usual()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -93,6 +146,12 @@ mod tests {
     use crate::id::Epoch;
     use crate::operator::OperatorKey;
 
+    /// It is moved through many futures, which in a debug build live on one stack.
+    #[test]
+    fn what_is_seldom_there_does_not_make_it_larger() {
+        assert!(size_of::<StoreInfo>() <= 136, "{}", size_of::<StoreInfo>());
+    }
+
     #[test]
     fn a_halt_is_void_once_everything_goes_on() {
         let (key, at) = (OperatorKey::from_seed([1; 32]), WallTime::default());
@@ -102,7 +161,8 @@ mod tests {
         let reason = "fire".to_string();
         let halt = command(Act::Halt { reason: reason.clone(), since: Some(at) });
         let paused = |at| {
-            let paused = Some(Pause { by: key.public(), reason: reason.clone(), at, halted: true });
+            let pause = Pause { by: key.public(), reason: reason.clone(), at, halted: true };
+            let paused = Some(Box::new(pause));
             StoreInfo { paused, ..info.clone() }
         };
         assert_eq!(paused(at).allow(&halt), Ok(()));

@@ -203,6 +203,9 @@ pub struct Verdicts {
     /// meanwhile.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by: BTreeMap<AgentName, u64>,
+    /// The last checkpoint that each of them judged, by its number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub judged: BTreeMap<AgentName, u64>,
 }
 
 impl Verdicts {
@@ -220,6 +223,11 @@ impl Verdicts {
     /// How many this judge gave.
     pub fn given_by(&self, judge: &AgentName) -> u64 {
         self.by.get(judge).copied().unwrap_or(0)
+    }
+
+    /// Whether this judge gave its verdict on a checkpoint, or on a later one.
+    pub fn is_judged(&self, judge: &AgentName, checkpoint: u64) -> bool {
+        self.judged.get(judge).is_some_and(|last| checkpoint <= *last)
     }
 
     /// With one more.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::document::{
     Approval, Checkpoint, Departure, Document, FORMAT, Leader, Pause, Reservation, State, Transition,
 };
-use crate::id::{Epoch, StoreId};
+use crate::id::{Epoch, StoreId, TokenId};
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{LastAct, PublicKey};
 use crate::policy::Policy;
@@ -100,6 +100,10 @@ pub(crate) struct WireDocument {
     departure: Option<Arc<Departure>>,
     last_transition: Option<Arc<Transition>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_by: Option<TokenId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    forgotten: Option<Epoch>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<Epoch>,
 }
 
@@ -138,6 +142,10 @@ struct Written<'a> {
     departure: Option<&'a Departure>,
     last_transition: Option<&'a Transition>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    created_by: Option<TokenId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forgotten: Option<Epoch>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<Epoch>,
 }
 
@@ -165,6 +173,8 @@ impl Serialize for Document {
             checkpoint,
             departure,
             last_transition,
+            created_by,
+            forgotten,
             server,
         } = self;
         let leader = leader.as_ref();
@@ -194,6 +204,8 @@ impl Serialize for Document {
             checkpoint: checkpoint.as_deref(),
             departure: departure.as_deref(),
             last_transition: last_transition.as_deref(),
+            created_by: *created_by,
+            forgotten: *forgotten,
             server: *server,
         };
         written.serialize(serializer)
@@ -233,6 +245,8 @@ impl TryFrom<WireDocument> for Document {
             checkpoint: wire.checkpoint,
             departure: wire.departure,
             last_transition: wire.last_transition,
+            created_by: wire.created_by,
+            forgotten: wire.forgotten,
             server: wire.server,
         };
         match document.contradiction() {
@@ -267,6 +281,12 @@ impl Document {
         }
         if self.last_transition.as_ref().is_some_and(|transition| transition.epoch > self.epoch) {
             return Some("its last transition is from a later epoch".into());
+        }
+        if self.forgotten.is_some_and(|forgotten| forgotten > self.epoch) {
+            return Some("it was forgotten in a later epoch".into());
+        }
+        if self.is_retired() && (self.state != State::Vacant || self.lease_holder().is_some()) {
+            return Some(format!("it is forgotten yet {}", self.state));
         }
         None
     }

@@ -1,7 +1,10 @@
 //! What operators sign keeps its bytes: an order that was signed by an earlier version fits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeMap;
+
 use baton_election::operator::{Act, OperatorKey};
+use baton_election::store_order::StoreChange;
 use baton_election::tokens::TokenChange;
 use baton_election::{Document, ElectionName, Epoch, StoreId, StoreInfo, TokenId, Tokens, WallTime};
 
@@ -17,8 +20,13 @@ fn what_is_signed_keeps_its_bytes() {
     };
     let tokens = Tokens { orders: 5, ..Tokens::default() };
     let act = key.sign(&document, Act::Depose { force: false, reason: "r".to_string() });
-    let keys = key.sign_keys(&info, vec![key.public()]);
-    let revoke = key.sign_tokens(store, &tokens, TokenChange::Revoke { id: TokenId([2; 6]) });
+    let keys = key.sign_store(
+        &info,
+        StoreChange::Operators { after: vec![key.public()], names: BTreeMap::new() },
+        WallTime::default(),
+    );
+    let revoke =
+        key.sign_tokens(&info, &tokens, TokenChange::Revoke { id: TokenId([2; 6]) }, WallTime::default());
     let [act, keys, revoke] =
         [serde_json::to_string(&act), serde_json::to_string(&keys), serde_json::to_string(&revoke)]
             .map(Result::unwrap);
@@ -33,12 +41,12 @@ fn what_is_signed_keeps_its_bytes() {
             "73a43a97a3ae32e9adf2c2a54748dbab59b41357a58950edf6c6cbe3b1d5809826a5a07cbbc65723ffbeb7044928beffaf189bd4a59a17a78fa48de17ca32409"
         )
     );
-    let order = r#"{"store":"0101010101010101","number":5,"after":["ea4a6c63e29c520abef5507b132ec5f9954776aebebe7b92421eea691446d22c"]}"#;
+    let order = r#"{"store":"0101010101010101","number":5,"change":{"change":"operators","after":["ea4a6c63e29c520abef5507b132ec5f9954776aebebe7b92421eea691446d22c"]}}"#;
     assert_eq!(
         keys,
         signed(
             order,
-            "a88daf58972bd98bc0307301d22847d1c9359029fd3075b1b678f1c377785b3e901741eb0a3743e117ac596bb94319b45fd518140eb4f1e0b0c8ce24d488e80b"
+            "d980160ba6e30bbfb31019e2ae127cfc18acd33966f6e6f9de8dfafc6175ec7c98abfee07805048e4dc7a437465d9a6f360b2e890b6290a9d5e331ec52f75909"
         )
     );
     let order = r#"{"store":"0101010101010101","number":6,"change":{"change":"revoke","id":"020202020202"}}"#;

@@ -20,9 +20,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use baton::election::fence::{self, Entry};
+use baton::election::fence::{self, Entry, HoldRequest};
 use baton::election::time::{Moment, Span};
-use baton::election::{ElectionName, Epoch, Incarnation, Margins, Refusal, ResourceName};
+use baton::election::{Credential, ElectionName, Epoch, Margins, Refusal, ResourceName};
 use baton::store::boot;
 use baton::{Coordinator, Error, Follower};
 use tokio::time::{Duration, Instant, timeout_at};
@@ -53,7 +53,7 @@ pub(crate) struct Gate {
 
 struct State {
     /// Whose the hold is. Another once it was given back: what was sent late to give back one hold must not end the next.
-    holder: Incarnation,
+    holder: Credential,
     /// The highest epoch that is known of.
     known: Epoch,
     open: Option<Open>,
@@ -91,7 +91,7 @@ impl Gate {
         coordinator: Coordinator,
         election: ElectionName,
         resource: ResourceName,
-        holder: Incarnation,
+        holder: Credential,
         drain: Duration,
     ) -> Gate {
         let follower = coordinator.follow(&election).await;
@@ -229,7 +229,7 @@ impl Gate {
             token,
             agent: view.agent.as_ref().filter(|_| view.token == token),
             note: "baton guard",
-            hold: Some((self.holder(), HOLD)),
+            hold: Some(HoldRequest::short(self.holder(), HOLD)),
         };
         loop {
             let asked_at = boot::now();
@@ -315,12 +315,12 @@ impl Gate {
     }
 
     /// Whose the hold is.
-    pub(crate) fn holder(&self) -> Incarnation {
+    pub(crate) fn holder(&self) -> Credential {
         self.state().holder
     }
 
     /// Whose the next hold is. Whoever calls this has the turn.
-    pub(crate) fn next_holder(&self, holder: Incarnation) {
+    pub(crate) fn next_holder(&self, holder: Credential) {
         self.state().holder = holder;
     }
 

@@ -45,7 +45,8 @@ async fn keep(gate: &Gate, cohort: &Arc<Cohort>) {
             return;
         }
         let asked_at = boot::now();
-        match before(until, gate.coordinator.keep_hold(&gate.resource, &gate.election, gate.holder())).await {
+        let holder = gate.holder();
+        match before(until, gate.coordinator.keep_hold(&gate.resource, &gate.election, &holder)).await {
             Some(Ok(())) => gate.kept(cohort, Margins::STANDARD.deadline(asked_at, HOLD)),
             Some(Err(Error::Refused(refusal))) if boot::now() < until => {
                 gate.learn(&refusal);
@@ -86,8 +87,8 @@ pub(crate) async fn give_back(gate: &Gate) {
     let _alone = gate.turn.lock().await;
     if let (true, Ok(next)) = (gate.is_at_rest(), baton::mint_credential()) {
         let holder = gate.holder();
-        gate.next_holder(next.incarnation);
-        let given = gate.coordinator.leave_hold(&gate.resource, holder);
+        gate.next_holder(next);
+        let given = gate.coordinator.leave_hold(&gate.resource, &holder);
         let _ = tokio::time::timeout(GIVING_BACK, given).await;
     }
 }

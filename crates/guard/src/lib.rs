@@ -1,7 +1,7 @@
 //! A reverse proxy in front of something that only a leader may change: reads pass, writes need a current token.
 //!
-//! Assumes that the upstream is reached through guards only, and that whatever it changes on a read (GET, HEAD, OPTIONS) matters to
-//! nobody. Guarantees that writes reach the upstream in the order of their tokens, as the module `gate` says precisely: what is passed on for one
+//! Assumes that the upstream is reached through guards only, and that whatever it changes on a read (GET, HEAD, OPTIONS without a body)
+//! matters to nobody. Guarantees that writes reach the upstream in the order of their tokens, as the module `gate` says precisely: what is passed on for one
 //! leader has ended before anything is for the next. Does not guarantee who shows a token: it is a number, and no secret. A
 //! guard keeps out a leader that does not know that it is past, not one that lies.
 
@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use baton::election::{ElectionName, ResourceName};
 use baton::{Coordinator, Error};
+use baton_door::Peers;
 pub use baton_door::{Tls, TlsError};
 use tokio::net::TcpListener;
 
@@ -46,6 +47,8 @@ pub struct Settings {
     pub limit: Duration,
     /// Whether and as whom it speaks TLS.
     pub tls: Option<Arc<Tls>>,
+    /// How many connections of one address it serves at once, of IPv6 of one /64.
+    pub peer_connections: usize,
 }
 
 /// A guard that listens.
@@ -111,17 +114,19 @@ impl Guard {
         if coordinator.store().native().is_some() {
             return Err(StartError::NoFences(coordinator.store().location()));
         }
-        let run = baton::mint_credential()?.incarnation;
-        let name = format!("baton-{run}");
+        let holder = baton::mint_credential()?;
+        // Not the incarnation of its hold: every client of the upstream can read this name.
+        let name = format!("baton-{}", baton::mint_credential()?.incarnation);
         let upstream = Upstream::new(&settings.upstream, settings.authority.as_ref(), name)?;
         if let Ok(Some(found)) = coordinator.fence(&settings.resource).await
             && found.fence.election != settings.election
         {
             return Err(StartError::Bound { resource: settings.resource, election: found.fence.election });
         }
-        let gate = Gate::new(coordinator, settings.election, settings.resource, run, settings.drain).await;
+        let gate = Gate::new(coordinator, settings.election, settings.resource, holder, settings.drain).await;
         let (gate, upstream) = (Arc::new(gate), Arc::new(upstream));
-        let service = serve::Service { gate, upstream, limit: settings.limit, tls: settings.tls };
+        let peers = Peers::new(settings.peer_connections);
+        let service = serve::Service { gate, upstream, limit: settings.limit, tls: settings.tls, peers };
         Ok(Guard { listener, address, service: Arc::new(service) })
     }
 

@@ -51,6 +51,12 @@ pub(crate) fn signed(problem: baton_door::Problem) -> Response<Bytes> {
     response
 }
 
+impl From<baton_door::Problem> for Problem {
+    fn from(problem: baton_door::Problem) -> Problem {
+        Problem(problem)
+    }
+}
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Problem {
         let status = match &refusal {

@@ -1,7 +1,7 @@
 //! What a request is: a read, a write with its token, or something that is not let through.
 
 use baton::election::Epoch;
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING, UPGRADE, VIA};
+use http::header::{CONNECTION, HeaderMap, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
@@ -24,8 +24,9 @@ pub(crate) enum Kind {
     Write(Epoch),
 }
 
-/// Tells reads from writes. Whatever is not known to be a read is a write.
-pub(crate) fn kind(parts: &Parts, own_name: &str) -> Result<Kind, Problem> {
+/// Tells reads from writes. Whatever is not known to be a read is a write. So is a request of a safe method that has a body: an upstream
+/// that does not read the body takes it for the next request, which may be a write.
+pub(crate) fn kind(parts: &Parts, has_body: bool, own_name: &str) -> Result<Kind, Problem> {
     let headers = &parts.headers;
     if [Method::CONNECT, Method::TRACE].contains(&parts.method) {
         return Err(Problem::new(
@@ -43,11 +44,8 @@ pub(crate) fn kind(parts: &Parts, own_name: &str) -> Result<Kind, Problem> {
             "what is sent through a websocket or a tunnel cannot be guarded: use plain requests",
         ));
     }
-    if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
-        return Err(Problem::invalid("the request says twice how long it is", "send one of the two headers"));
-    }
     if matches!(parts.method, Method::GET | Method::HEAD) && headers.contains_key(TRANSFER_ENCODING) {
-        // It would reach the upstream without its body; and an upstream that overlooks a body takes it for another request.
+        // It would reach the upstream without its body.
         return Err(Problem::new(
             StatusCode::LENGTH_REQUIRED,
             "invalid",
@@ -63,11 +61,15 @@ pub(crate) fn kind(parts: &Parts, own_name: &str) -> Result<Kind, Problem> {
             "--upstream leads back to the guard",
         ));
     }
-    let read = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    if read && !pretends(parts) {
+    if is_safe(&parts.method) && !has_body && !pretends(parts) {
         return Ok(Kind::Read);
     }
     token(headers).map(Kind::Write)
+}
+
+/// Whether a method changes nothing, by its definition.
+pub(crate) fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 fn token(headers: &HeaderMap) -> Result<Epoch, Problem> {
@@ -98,14 +100,32 @@ fn pretends(parts: &Parts) -> bool {
     parts.headers.keys().any(header)
         || parts.uri.query().is_some_and(|query| {
             query.split(['&', ';']).any(|pair| {
-                decoded(pair.split('=').next().unwrap_or_default()).eq_ignore_ascii_case(OVERRIDING_PARAMETER)
+                let name = pair.split('=').next().unwrap_or_default();
+                decoded(name.as_bytes()).eq_ignore_ascii_case(OVERRIDING_PARAMETER)
             })
         })
 }
 
+/// Whether a service could take a segment of a path for `.` or `..`: however often it decodes the path, whether or not it takes a backslash for
+/// a slash, and whether or not it leaves parameters (`..;a=b`) out.
+pub(crate) fn climbs(path: &str) -> bool {
+    let mut path = path.as_bytes().to_vec();
+    loop {
+        let dots = |segment: &[u8]| matches!(segment.split(|byte| *byte == b';').next(), Some(b"." | b".."));
+        if path.split(|byte| matches!(byte, b'/' | b'\\')).any(dots) {
+            return true;
+        }
+        // Each round makes it shorter, or is the last.
+        let next = decoded(&path);
+        if next.len() == path.len() {
+            return false;
+        }
+        path = next;
+    }
+}
+
 /// Text without its percent signs; one that means nothing stays.
-fn decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
+fn decoded(bytes: &[u8]) -> Vec<u8> {
     let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let (mut decoded, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while at < bytes.len() {
@@ -134,12 +154,16 @@ mod tests {
     const NAME: &str = "baton-0011";
 
     fn asked(method: &str, uri: &str, headers: &[(&str, &str)]) -> Result<Kind, StatusCode> {
+        asked_with(false, method, uri, headers)
+    }
+
+    fn asked_with(body: bool, method: &str, uri: &str, headers: &[(&str, &str)]) -> Result<Kind, StatusCode> {
         let mut request = http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        kind(&parts, NAME).map_err(|problem| problem.into_reply().status())
+        kind(&parts, body, NAME).map_err(|problem| problem.into_reply().status())
     }
 
     #[test]
@@ -150,6 +174,19 @@ mod tests {
         for method in ["POST", "PUT", "PATCH", "DELETE", "PROPFIND", "QUERY", "get"] {
             assert_eq!(asked(method, "/", &[]), Err(StatusCode::PRECONDITION_REQUIRED), "{method}");
             assert_eq!(asked(method, "/", &[("baton-token", "7")]), Ok(Kind::Write(Epoch(7))));
+        }
+    }
+
+    #[test]
+    fn a_read_with_a_body_is_a_write() {
+        for method in ["GET", "HEAD", "OPTIONS"] {
+            assert_eq!(
+                asked_with(true, method, "/", &[]),
+                Err(StatusCode::PRECONDITION_REQUIRED),
+                "{method}"
+            );
+            let token = [("baton-token", "7")];
+            assert_eq!(asked_with(true, method, "/", &token), Ok(Kind::Write(Epoch(7))), "{method}");
         }
     }
 
@@ -170,6 +207,28 @@ mod tests {
     }
 
     #[test]
+    fn dot_segments_are_seen_however_they_are_written() {
+        for path in [
+            "/../admin",
+            "/a/..",
+            "/.",
+            "/%2e%2e/admin",
+            "/%2E./admin",
+            "/%252e%252e/admin",
+            "/a%2f..%2fadmin",
+            "/..%5cadmin",
+            "/..\\admin",
+            "/..;/admin",
+            "/..;a=b/admin",
+        ] {
+            assert!(climbs(path), "{path}");
+        }
+        for path in ["/", "/a.b/..c/c..", "/...", "/a%20b", "/100%", "/a;.."] {
+            assert!(!climbs(path), "{path}");
+        }
+    }
+
+    #[test]
     fn a_token_is_one_whole_number() {
         for text in ["", "+7", "-7", "7 ", "0x7", "7,7", "seven", "99999999999999999999999", "\u{665}"] {
             let given = asked("PUT", "/", &[("baton-token", text)]);
@@ -180,20 +239,17 @@ mod tests {
     }
 
     #[test]
-    fn tunnels_loops_and_two_lengths_are_refused() {
+    fn tunnels_and_loops_are_refused() {
         let token = ("baton-token", "7");
         assert_eq!(asked("TRACE", "/", &[token]), Err(StatusCode::METHOD_NOT_ALLOWED));
         assert_eq!(asked("CONNECT", "a:1", &[token]), Err(StatusCode::METHOD_NOT_ALLOWED));
         assert_eq!(asked("GET", "/", &[("upgrade", "websocket")]), Err(StatusCode::NOT_IMPLEMENTED));
         assert_eq!(asked("GET", "/", &[("connection", "close, Upgrade")]), Err(StatusCode::NOT_IMPLEMENTED));
-        let lengths = [("content-length", "1"), ("transfer-encoding", "chunked"), token];
-        assert_eq!(asked("PUT", "/", &lengths), Err(StatusCode::BAD_REQUEST));
         let chunked = [("transfer-encoding", "chunked"), ("x-http-method-override", "PUT"), token];
         for method in ["GET", "HEAD"] {
             assert_eq!(asked(method, "/", &chunked), Err(StatusCode::LENGTH_REQUIRED));
             assert_eq!(asked(method, "/", &chunked[..1]), Err(StatusCode::LENGTH_REQUIRED));
         }
-        assert_eq!(asked("OPTIONS", "/", &chunked[..1]), Ok(Kind::Read));
         assert_eq!(asked("GET", "/", &[("via", "1.1 a, 1.1 baton-0011")]), Err(StatusCode::LOOP_DETECTED));
         assert_eq!(asked("GET", "/", &[("via", "1.1 baton-0012")]), Ok(Kind::Read));
     }

@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_door::{Door, Tls};
+use baton_door::{Door, Peers, Tls, too_many_connections};
+use http::header::{CONNECTION, HeaderValue};
 use http::uri::Scheme;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -32,6 +33,7 @@ pub(crate) struct Service {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) limit: Duration,
     pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) peers: Peers,
 }
 
 impl Service {
@@ -41,9 +43,14 @@ impl Service {
 
     async fn pass_on(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Response<Body>, Problem> {
         let (mut parts, body) = request.into_parts();
-        let kind = request::kind(&parts, &self.upstream.name)?;
+        let has_body = !body.is_end_stream();
+        let kind = request::kind(&parts, has_body, &self.upstream.name)?;
         let came_by = if self.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
         self.upstream.readdress(&mut parts, peer, came_by)?;
+        if has_body && request::is_safe(&parts.method) {
+            // What the upstream leaves unread of the body must not come before anybody's next request.
+            parts.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         match kind {
             Kind::Read => {
                 let body = body.map_err(Broken::from).boxed_unsync();
@@ -70,9 +77,20 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: i
     });
     let answer = |stream, peer| {
         let (door, service) = (Arc::clone(&door), Arc::clone(&service));
-        async move { door.converse(stream, true, |request| service.answer(request, peer)).await }
+        async move {
+            let Some(seat) = service.peers.enter(peer) else { return };
+            let served = seat.is_served();
+            let answer = |request| async {
+                match served {
+                    true => service.answer(request, peer).await,
+                    false => Problem::from(too_many_connections()).into_reply(),
+                }
+            };
+            // A client that speaks no TLS, or does not trust the guard, is gone.
+            let _ = door.converse(stream, served, answer).await;
+        }
     };
-    let mut served = baton_door::accept(listener, MAX_CONNECTIONS, until, answer).await;
+    let mut served = baton_door::accept(&listener, MAX_CONNECTIONS, until, answer).await;
     stopping.send_replace(true);
     let end = Instant::now() + service.limit;
     let _ = tokio::time::timeout_at(end, async { while served.join_next().await.is_some() {} }).await;

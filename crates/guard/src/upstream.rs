@@ -95,6 +95,12 @@ impl Upstream {
         if !path.starts_with('/') {
             return Err(Problem::invalid("the request names no path", "a path begins with a slash"));
         }
+        if !self.base.is_empty() && request::climbs(parts.uri.path()) {
+            return Err(Problem::invalid(
+                "the path has a segment `.` or `..`, by which it could leave the guarded part of the upstream",
+                "send the path without dot segments",
+            ));
+        }
         let uri = Uri::builder().scheme(self.scheme.clone()).authority(self.authority.clone());
         let uri = uri.path_and_query(format!("{}{path}", self.base)).build();
         parts.uri = uri.map_err(|error| Problem::invalid(error.to_string(), "send another path"))?;
@@ -122,9 +128,23 @@ impl Upstream {
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
+/// Headers for the other end that `Connection` must not take out: the service would judge the request by less than its client sent. Those
+/// of Baton begin with `baton-`.
+const END_TO_END: [&str; 8] = [
+    "authorization",
+    "cookie",
+    "forwarded",
+    "host",
+    "set-cookie",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+];
+
 /// Takes out what concerns one connection only, and what a header says does.
 fn strip(headers: &mut HeaderMap) {
-    let named: Vec<String> = request::names(headers, &CONNECTION).collect();
+    let may_go = |name: &String| !name.starts_with("baton-") && !END_TO_END.contains(&name.as_str());
+    let named: Vec<String> = request::names(headers, &CONNECTION).filter(may_go).collect();
     for name in named.iter().map(String::as_str).chain(OF_A_CONNECTION) {
         headers.remove(name);
     }

@@ -306,13 +306,13 @@ async fn a_guard_that_stops_gives_its_hold_back_and_one_that_was_killed_is_waite
     guard.stop().await;
     assert!(hold().await.is_none());
     // One that holds the fence and keeps nothing.
-    let run = baton::mint_credential().unwrap().incarnation;
+    let run = baton::mint_credential().unwrap();
     let entry = baton::election::fence::Entry {
         resource: &resource,
         token: baton::election::Epoch(1),
         agent: None,
         note: "",
-        hold: Some((run, Span::secs(2))),
+        hold: Some(baton::election::fence::HoldRequest::short(run, Span::secs(2))),
     };
     let begun = std::time::Instant::now();
     coordinator(&store).admit(&entry, None).await.unwrap();
@@ -337,8 +337,45 @@ async fn an_idle_guard_gives_its_hold_back_and_the_next_is_another() {
     tokio::time::timeout(HANG, given_back).await.expect("it is kept for ever");
     assert_eq!(guard.put("/2", 1).await.status, 200);
     // A word that was sent to end the first, and comes late.
-    coordinator(&store).leave_hold(&resource, first).await.unwrap();
+    let late = baton::election::Credential { incarnation: first, ..baton::mint_credential().unwrap() };
+    coordinator(&store).leave_hold(&resource, &late).await.unwrap();
     assert_ne!(hold().await.expect("it ended another").incarnation, first);
+}
+
+/// Everybody who may look at a fence sees the incarnation of its hold, and every client of the upstream the name in `Via`.
+#[tokio::test]
+async fn nobody_ends_the_hold_of_a_guard_by_what_it_can_see() {
+    let (store, upstream, guard) = guarded(LONG).await;
+    let first = lead(&store, "a", Span::secs(600)).await;
+    let resource = ResourceName::new("orders").unwrap();
+    let hold = async || coordinator(&store).fence(&resource).await.unwrap().unwrap().fence.hold;
+    let slow = async {
+        let begun = guard.put("/slow", 1).await;
+        assert_eq!(begun.status, 200);
+    };
+    let attack = async {
+        upstream.until("begin /slow").await;
+        let seen = hold().await.unwrap();
+        let via = upstream.seen()[0].headers.get("via").unwrap().to_str().unwrap().to_string();
+        assert!(!via.contains(&seen.incarnation.to_string()), "{via} names the hold {}", seen.incarnation);
+        let stolen = baton::election::Credential {
+            incarnation: seen.incarnation,
+            ..baton::mint_credential().unwrap()
+        };
+        let attacker = coordinator(&store);
+        let left = attacker.leave_hold(&resource, &stolen).await.unwrap_err();
+        assert_eq!(left.code(), "wrong-key", "{left}");
+        let kept = attacker.keep_hold(&resource, &support::election(), &stolen).await.unwrap_err();
+        assert_eq!(kept.code(), "wrong-key", "{kept}");
+        assert_eq!(hold().await, Some(seen));
+        // So the next leader is not let in by another guard while the slow write is under way.
+        let other = Running::start(&store, &upstream.url(), SHORT).await;
+        let next = succeed(&store, &first, "b").await;
+        other.put("/next", next.epoch.0).await.expect(503, "held");
+        assert!(!upstream.events().iter().any(|event| event == "begin /next"), "{:?}", upstream.events());
+        upstream.go();
+    };
+    tokio::join!(slow, attack);
 }
 
 #[tokio::test]

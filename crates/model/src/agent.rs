@@ -26,6 +26,7 @@ impl Agent {
     fn begin_anew(&mut self) {
         self.lead = None;
         self.life += 1;
+        self.refused_since = false;
     }
 }
 
@@ -100,7 +101,8 @@ impl Election {
         let Some(request) = &mut mine.request else { return };
         let token = mine.lead.as_ref().map_or(Epoch(0), |lead| lead.token);
         let asked = (request.wish, token);
-        match self.shipped.decide((agent, mine.life), asked, &reading.document, age, &self.config) {
+        let seen = (&*reading.document, world.halted);
+        match self.shipped.decide((agent, mine.life), asked, seen, age, &self.config) {
             Verdict::Swap(next, heard) => {
                 let swap = Swap { expect: reading.version, next, by: Sender::Agent(agent, request.wish) };
                 request.phase = Phase::Sent(swap, heard);
@@ -138,9 +140,12 @@ impl Election {
             _ => clock.at(request.asked_at),
         };
         match heard {
-            Heard::Granted { token, ttl, offer, repeated } => {
+            Heard::Granted { token, ttl, unconfirmed, repeated } => {
                 let margins = self.config.margins;
-                let tenure = if offer {
+                let trusting =
+                    matches!(self.config.fault, Some(Fault::RepeatedFromAsking | Fault::DeadlineFromRetry));
+                // A grant that this request only found may be older than the request: a renewal tells, as for an offer.
+                let tenure = if unconfirmed && !(repeated && trusting) {
                     Tenure::offered(now, ttl, margins)
                 } else {
                     Tenure::granted(asked_at, ttl, margins)
@@ -150,10 +155,13 @@ impl Election {
             }
             Heard::Renewed => {
                 if let Some(lead) = &mut mine.lead {
+                    let waited = lead.tenure.clone().standing(now) == Standing::Offered;
                     let lost = lead.tenure.clone().standing(now) == Standing::Lost;
                     let standing = lead.tenure.renewed(asked_at, now);
                     if lost && (standing != Standing::Lost || lead.tenure.ensures(now, Span::ZERO)) {
                         world.event = Some(Event::Revived);
+                    } else if waited && standing == Standing::Safe && !self.config.offers {
+                        world.event = Some(Event::Confirmed);
                     }
                 }
             }
@@ -173,6 +181,16 @@ impl Election {
             mine.haunt(swap, version);
         }
         self.try_now(world, agent);
+    }
+
+    /// The agent gives up on its request: it may have been applied, may yet be, or never. It keeps its name.
+    pub(crate) fn give_up(&self, world: &mut World, agent: usize) {
+        world.spent.give_ups += 1;
+        let version = world.store.version;
+        let mine = &mut world.agents[agent];
+        if let Some(Request { phase: Phase::Sent(swap, _), .. }) = mine.request.take() {
+            mine.haunt(swap, version);
+        }
     }
 
     /// The swap found another version. The agent reads again.
@@ -227,7 +245,7 @@ fn refused(world: &mut World, agent: usize, refusal: &Refusal) {
     match (request.wish, refusal) {
         (Wish::Acquire, Refusal::Stale { .. }) => mine.begin_anew(),
         (Wish::Acquire, Refusal::Held { ending: Some(_), .. }) => world.event = Some(Event::WaitsForEnded),
-        (Wish::Acquire, _) => {}
+        (Wish::Acquire, _) => mine.refused_since |= !mine.ghosts.is_empty(),
         (Wish::Renew, _) => {
             if let Some(lead) = &mut mine.lead {
                 lead.tenure.end();

@@ -71,6 +71,8 @@ impl Config {
         let renewing = Bounds { horizon: 8, deposes: 1, renewals: 1, timeouts: more, ..none };
         let restarted = Bounds { horizon: 8, restarts: 1, timeouts: 1, writes: 1 + more, ..none };
         let offered = Bounds { horizon: 8, renewals: 2, writes: more, ..none };
+        let given_up =
+            Bounds { horizon: 7 + more, renewals: 1, give_ups: 1, halts: 1, timeouts: more, ..none };
         let read = Bounds { horizon: 7, renewals: 1, timeouts: more, ..none };
         let (stamped, observed) = (StoreKind::Stamped, StoreKind::Observed);
         let slowly = |config| Config { reads: Reads::Delayed, ..config };
@@ -78,6 +80,7 @@ impl Config {
         vec![
             world("stamped: two successions", stamped, Drift::Every, long),
             world("stamped: lost replies, late swaps", stamped, wide, lossy),
+            world("stamped: given up, refused, asked again", stamped, some, given_up),
             guarded(world("stamped: pauses and late writes", stamped, some, paused)),
             world("stamped: depose, pass, release", stamped, some, ended),
             world("stamped: depose and renewals", stamped, some, renewing),
@@ -86,6 +89,7 @@ impl Config {
             slowly(world("stamped: slow reads", stamped, some, read)),
             world("observed: two successions", observed, Drift::Every, long),
             world("observed: lost replies, late swaps", observed, wide, lossy),
+            world("observed: given up, refused, asked again", observed, some, given_up),
             guarded(world("observed: pauses and late writes", observed, some, paused)),
             world("observed: depose, pass, release", observed, some, Bounds { horizon: 6, ..ended }),
             world("observed: depose and renewals", observed, some, renewing),
@@ -101,7 +105,7 @@ impl Config {
         let broken = |fault, config| Config { fault: Some(fault), ..config };
         let beyond = Clocks::all(&[Rate(750), Rate(1_250)]);
         let deaf = Margins { drift_permille: 0, guard_cap: Span::ZERO };
-        vec![
+        let mut all = vec![
             (
                 Config { clocks: beyond, ..stamped("clocks beyond the bound, no guard", none) },
                 Promise::OneBeliever,
@@ -156,6 +160,23 @@ impl Config {
                 Promise::EndedIsRefused,
             ),
             (Config::force(), Promise::OneBeliever),
+        ];
+        all.extend(Config::counted_from_the_finding());
+        all
+    }
+
+    /// Worlds in which a grant that is found again counts from the request that found it.
+    fn counted_from_the_finding() -> Vec<(Config, Promise)> {
+        let none = Bounds { horizon: 8, ..Bounds::default() };
+        let stamped = |name, bounds| world(name, StoreKind::Stamped, Drift::Worst, bounds);
+        let observed = |name, bounds| world(name, StoreKind::Observed, Drift::Worst, bounds);
+        let broken = |config| Config { fault: Some(Fault::RepeatedFromAsking), ..config };
+        let given_up = Bounds { give_ups: 1, ..none };
+        let refused = Bounds { timeouts: 1, halts: 1, ..none };
+        vec![
+            (broken(stamped("a found grant counted from its finding", given_up)), Promise::OneBeliever),
+            (broken(stamped("the same, refused in between", refused)), Promise::OneBeliever),
+            (broken(observed("the same, observed", given_up)), Promise::OneBeliever),
         ]
     }
 

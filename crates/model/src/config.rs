@@ -24,6 +24,10 @@ pub struct Bounds {
     pub leaves: u8,
     /// Attempts that are given up on, and repeated.
     pub timeouts: u8,
+    /// Requests to lead that are given up on as a whole; the agent may ask again under the same name.
+    pub give_ups: u8,
+    /// Orders to pause the whole store, each until it is resumed.
+    pub halts: u8,
     /// Guarded writes.
     pub writes: u8,
     /// Orders of the operator to depose.
@@ -39,6 +43,8 @@ pub struct Bounds {
 pub enum Fault {
     /// A client counts its deadline from its last attempt.
     DeadlineFromRetry,
+    /// A client counts a grant that it finds from the request that found it.
+    RepeatedFromAsking,
     /// A candidate judges by the policy's lease, not by the leader's.
     JudgeByPolicy,
     /// An observer counts from when it asked, not from the receipt.

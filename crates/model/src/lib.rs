@@ -11,7 +11,7 @@
 //! that at zero guard the formula is *exactly* tight: a slow holder may work until the tick before the fifth, and a fast
 //! store lets the next one in at the fifth. A deadline that is a nanosecond too late lets both work for a tick, and is seen.
 //!
-//! A message may take any time, arrive after its sender has given up on it, or never. Where reads take no time
+//! A message may take any time, arrive after its sender has given up on it and was refused since, or never. Where reads take no time
 //! ([`Reads::Instant`]) that is the worst case: a holder counts from the asking, so an earlier asking only ends its view
 //! earlier. Two configurations let them take time nevertheless.
 //!

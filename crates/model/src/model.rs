@@ -7,7 +7,7 @@ use stateright::{Model, Property};
 use crate::config::{Config, Reads};
 use crate::properties;
 use crate::shipped::Shipped;
-use crate::state::{Agent, Phase, Resource, Spent, StoreSide, Swap, Wish, World};
+use crate::state::{Agent, Phase, Resource, Spent, StoreSide, Wish, World};
 
 /// One election in one bounded world.
 pub struct Election {
@@ -42,6 +42,8 @@ pub(crate) enum Step {
     Hear(usize),
     /// The agent gives up on its swap, and tries again.
     TimeOut(usize),
+    /// The agent gives up on its request to lead. It may ask again later, under the same name.
+    GiveUp(usize),
     /// A swap arrives that its sender has given up on.
     Late(usize, usize),
     /// The agent checks that it leads, and sends a guarded write.
@@ -60,6 +62,10 @@ pub(crate) enum Step {
     Depose,
     /// The order arrives at the store.
     Deposed,
+    /// The operator pauses everything.
+    Halt,
+    /// The operator resumes everything.
+    Resume,
 }
 
 impl Model for Election {
@@ -74,6 +80,7 @@ impl Model for Election {
             store: StoreSide { document: document.clone(), version: 0, stamp: 0 },
             agents: [Agent::default(), Agent::default()],
             order: None,
+            halted: false,
             wire: Vec::new(),
             resource: Resource::default(),
             ledger: Default::default(),
@@ -104,6 +111,11 @@ impl Model for Election {
             steps.push(Step::Deposed);
         } else if spent.deposes < bounds.deposes && world.store.document.leader.is_some() {
             steps.push(Step::Depose);
+        }
+        if world.halted {
+            steps.push(Step::Resume);
+        } else if spent.halts < bounds.halts {
+            steps.push(Step::Halt);
         }
         actions.extend(steps.into_iter().map(Action));
     }
@@ -147,6 +159,10 @@ impl Election {
         if spent.timeouts < bounds.timeouts && matches!(phase, Some(Phase::Sent(..) | Phase::Applied(_))) {
             steps.push(Step::TimeOut(agent));
         }
+        let asks_to_lead = mine.request.as_ref().is_some_and(|request| request.wish == Wish::Acquire);
+        if spent.give_ups < bounds.give_ups && asks_to_lead {
+            steps.push(Step::GiveUp(agent));
+        }
         if world.believes(agent) {
             if spent.writes < bounds.writes {
                 steps.push(Step::Write(agent));
@@ -178,10 +194,8 @@ impl Election {
                 Phase::Asked | Phase::Served(_) | Phase::Sent(..) => return None,
             },
             Step::TimeOut(agent) => self.time_out(world, agent),
-            Step::Late(agent, ghost) => {
-                let swap: Swap = world.agents[agent].ghosts.remove(ghost);
-                let _ = self.swap(world, &swap);
-            }
+            Step::GiveUp(agent) => self.give_up(world, agent),
+            Step::Late(agent, ghost) => self.arrive_late(world, agent, ghost),
             Step::Write(agent) => {
                 let token = world.agents[agent].lead.as_ref()?.token;
                 world.send_write(token);
@@ -199,6 +213,11 @@ impl Election {
                 let swap = world.order.take()?;
                 let _ = self.swap(world, &swap);
             }
+            Step::Halt => {
+                world.spent.halts += 1;
+                world.halted = true;
+            }
+            Step::Resume => world.halted = false,
         }
         Some(())
     }
@@ -221,6 +240,7 @@ impl fmt::Display for Action {
             Step::Arrive(agent) => write!(f, "{}'s swap arrives", name(agent)),
             Step::Hear(agent) => write!(f, "{} hears the answer", name(agent)),
             Step::TimeOut(agent) => write!(f, "{} times out and tries again", name(agent)),
+            Step::GiveUp(agent) => write!(f, "{} gives up on its request", name(agent)),
             Step::Late(agent, _) => write!(f, "{}'s abandoned swap arrives", name(agent)),
             Step::Write(agent) => write!(f, "{} checks and sends a write", name(agent)),
             Step::Look(write) => write!(f, "the guard looks at the election for write {write}"),
@@ -230,6 +250,8 @@ impl fmt::Display for Action {
             Step::Restart(agent) => write!(f, "{} restarts", name(agent)),
             Step::Depose => f.write_str("the operator orders to depose"),
             Step::Deposed => f.write_str("the order arrives"),
+            Step::Halt => f.write_str("the operator pauses everything"),
+            Step::Resume => f.write_str("the operator resumes everything"),
         }
     }
 }

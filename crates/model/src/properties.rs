@@ -94,7 +94,8 @@ pub(crate) fn all(config: &Config) -> Vec<Property<Election>> {
 
 /// What must happen in some run, as far as the bounds let it.
 fn happenings(config: &Config) -> Vec<Property<Election>> {
-    let Bounds { horizon, renewals, leaves, timeouts, writes, deposes, pauses, restarts } = config.bounds;
+    let Bounds { horizon, renewals, leaves, timeouts, give_ups, halts, writes, deposes, pauses, restarts } =
+        config.bounds;
     let fails_over = horizon >= 6;
     let waits = deposes > 0 && config.fault != Some(Fault::Force);
     let mut all = Vec::new();
@@ -117,6 +118,17 @@ fn happenings(config: &Config) -> Vec<Property<Election>> {
         world.event == Some(Event::EndedReleased)
     });
     add(timeouts > 0, "a retry finds its own grant", |_, world| world.event == Some(Event::FoundOwnGrant));
+    add(give_ups > 0, "an agent that gave up finds its grant", |_, world| {
+        world.event == Some(Event::FoundOwnGrant)
+    });
+    add(renewals > 0 && timeouts + give_ups > 0, "a renewal confirms a grant that was found", |_, world| {
+        world.event == Some(Event::Confirmed)
+    });
+    add(
+        give_ups > 0 && halts > 0,
+        "a request is granted after its sender gave up and was refused",
+        |_, world| world.event == Some(Event::GrantedAfterRefusal),
+    );
     add(renewals > 0, "a renewal is applied late", |_, world| world.event == Some(Event::RenewedLate));
     add(writes > 0, "a write is taken", |_, world| !world.resource.written.is_empty());
     add(writes > 0 && fails_over, "a stale write is refused", |_, world| {

@@ -7,14 +7,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_election::command::{Acquire, Pass, Release, Renew};
+use baton_election::command::{Acquire, Ending, Pass, Release, Renew};
 use baton_election::document::PhaseTimes;
 use baton_election::fence::{self, Entry, Sight};
 use baton_election::operator::{Act, OperatorKey, PublicKey};
 use baton_election::policy::Limits;
+use baton_election::store_order::StoreChange;
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Evidence, Fence, Incarnation,
-    KeyHash, LeaseKey, Policy, Refusal, ResourceName, Span, StoreId, WallTime, decide,
+    KeyHash, LeaseKey, Policy, Refusal, ResourceName, Span, StoreId, StoreInfo, WallTime, decide,
 };
 
 use crate::config::{Config, Fault};
@@ -41,6 +42,8 @@ pub(crate) struct Shipped {
     key_hashes: [Vec<KeyHash>; 2],
     operator: OperatorKey,
     operator_keys: [PublicKey; 1],
+    /// What the store knows of itself, and the same while everything is paused.
+    infos: [StoreInfo; 2],
     /// Orders are signed and verified once for each document and age: `decide` is pure, and Ed25519 is slow.
     deposed: Mutex<HashMap<(Sealed, Span), Option<Sealed>>>,
 }
@@ -56,6 +59,7 @@ impl Shipped {
             key_hashes: [0, 1]
                 .map(|agent| (0..MAX_LIVES).map(|life| credential(agent, life).key.hash()).collect()),
             operator_keys: [operator.public()],
+            infos: infos(&operator),
             operator,
             deposed: Mutex::default(),
         }
@@ -76,7 +80,7 @@ impl Shipped {
         &self,
         (agent, life): (usize, u8),
         (wish, token): (Wish, Epoch),
-        document: &Document,
+        (document, halted): (&Document, bool),
         age: Span,
         config: &Config,
     ) -> Verdict {
@@ -93,13 +97,16 @@ impl Shipped {
                 region: None,
             }),
             Wish::Release => {
-                Command::Release(Release { epoch: token, credential, reason: None, orphaned: false })
+                Command::Release(Release { epoch: token, credential, reason: None, ending: Ending::Stopped })
             }
             Wish::Pass => {
                 let to = self.agents[1 - agent].clone();
                 Command::Pass(Pass { epoch: token, credential, to, reason: None })
             }
         };
+        if let Err(refusal) = self.infos[usize::from(halted)].allow(&command) {
+            return Verdict::Refused(refusal);
+        }
         let misread = (wish == Wish::Acquire && config.fault == Some(Fault::JudgeByPolicy))
             .then(|| judged_by_policy(document));
         match decide(Some(misread.as_ref().unwrap_or(document)), &command, &self.evidence(age)) {
@@ -151,11 +158,14 @@ impl Shipped {
             limits: Limits::default(),
             reason: None,
             noticed: None,
+            waited: None,
             offer: config.offers,
             contact: None,
             region: None,
             failing: Default::default(),
+            seen: None,
             open: None,
+            through: None,
         }
     }
 
@@ -170,6 +180,16 @@ impl Shipped {
             operator_keys: &self.operator_keys,
         }
     }
+}
+
+/// What a store knows of itself before and after an order to pause everything.
+fn infos(operator: &OperatorKey) -> [StoreInfo; 2] {
+    let at = WallTime::default();
+    let running = StoreInfo { operator_keys: vec![operator.public()], ..StoreInfo::new(StoreId([1; 8]), at) };
+    let pause = StoreChange::Pause { reason: String::new() };
+    let halted = operator.sign_store(&running, pause, at).carry_out(&running, at);
+    let (halted, _) = halted.expect("an operator may pause everything");
+    [running, halted]
 }
 
 /// The name of one life of an agent.
@@ -187,9 +207,12 @@ fn credential(agent: usize, life: u8) -> Credential {
 
 fn heard(answer: &Answer) -> Heard {
     match answer {
-        Answer::Granted { epoch, ttl, offer, repeated, cause: _ } => {
-            Heard::Granted { token: *epoch, ttl: *ttl, offer: *offer, repeated: *repeated }
-        }
+        Answer::Granted { epoch, ttl, offer: _, repeated, cause: _ } => Heard::Granted {
+            token: *epoch,
+            ttl: *ttl,
+            unconfirmed: answer.is_unconfirmed(),
+            repeated: *repeated,
+        },
         Answer::Renewed { .. } => Heard::Renewed,
         Answer::Released { .. } => Heard::Released,
         Answer::Ended { .. }

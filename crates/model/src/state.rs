@@ -24,6 +24,8 @@ pub struct World {
     pub(crate) agents: [Agent; 2],
     /// An operator's order that is under way to the store.
     pub(crate) order: Option<Swap>,
+    /// Everything is paused: the store's own record says so, the election's does not.
+    pub(crate) halted: bool,
     /// Guarded writes that are under way, in a fixed order.
     pub(crate) wire: Vec<Write>,
     /// The guarded resource.
@@ -56,6 +58,8 @@ pub(crate) struct Agent {
     pub(crate) request: Option<Request>,
     /// Swaps of former attempts that may still arrive.
     pub(crate) ghosts: Vec<Swap>,
+    /// It was refused while such a swap was under way.
+    pub(crate) refused_since: bool,
     /// Its measure of age on a store that does not stamp.
     pub(crate) observer: Observer,
     /// It does nothing, and does not know it.
@@ -131,7 +135,7 @@ pub(crate) enum Sender {
 /// An answer, as far as the agent acts on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Heard {
-    Granted { token: Epoch, ttl: Span, offer: bool, repeated: bool },
+    Granted { token: Epoch, ttl: Span, unconfirmed: bool, repeated: bool },
     Renewed,
     Released,
 }
@@ -157,6 +161,8 @@ pub(crate) struct Spent {
     pub(crate) renewals: u8,
     pub(crate) leaves: u8,
     pub(crate) timeouts: u8,
+    pub(crate) give_ups: u8,
+    pub(crate) halts: u8,
     pub(crate) writes: u8,
     pub(crate) deposes: u8,
     pub(crate) pauses: u8,
@@ -170,6 +176,10 @@ pub(crate) enum Event {
     Conflict,
     /// A retry found what an earlier attempt had been granted.
     FoundOwnGrant,
+    /// A renewal confirmed such a grant.
+    Confirmed,
+    /// A grant was applied whose asker had given up on it, and was refused since.
+    GrantedAfterRefusal,
     /// A candidate was told to wait for the lease of a leadership that had been ended.
     WaitsForEnded,
     /// A write was refused since a later epoch had begun.

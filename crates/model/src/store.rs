@@ -47,6 +47,16 @@ impl Election {
         }
     }
 
+    /// A swap arrives that its sender has given up on.
+    pub(crate) fn arrive_late(&self, world: &mut World, agent: usize, ghost: usize) {
+        let swap = world.agents[agent].ghosts.remove(ghost);
+        let refused = world.agents[agent].refused_since;
+        let grants = matches!(swap.by, Sender::Agent(_, Wish::Acquire));
+        if self.swap(world, &swap) && grants && refused {
+            world.event = world.event.or(Some(Event::GrantedAfterRefusal));
+        }
+    }
+
     /// Compares and swaps. Returns whether it was applied.
     pub(crate) fn swap(&self, world: &mut World, swap: &Swap) -> bool {
         let blind = self.config.fault == Some(Fault::BlindSwap);

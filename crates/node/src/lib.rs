@@ -10,6 +10,8 @@
 
 mod codec;
 mod control;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod members;
 mod node;
 mod pilot;

@@ -7,13 +7,14 @@
 //! not guarantee anything against a folder that was put back from a backup: a member with an old memory can vote twice. Start
 //! such a member with an empty folder, and it will ask the others.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use baton_peer::NodeId;
+use baton_store::disk::Disk;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -85,6 +86,7 @@ impl std::fmt::Display for Owner {
 pub(crate) struct Folder {
     path: PathBuf,
     owner: Owner,
+    disk: Disk,
     /// Held as long as this lives; the kernel lets go of it when the process dies.
     _lock: File,
     /// Something could not be kept: what is on disk is not known, and nothing must follow it.
@@ -94,8 +96,21 @@ pub(crate) struct Folder {
 impl Folder {
     /// Makes the folder if there is none, and takes it.
     pub(crate) fn take(path: &Path, owner: Owner) -> Result<Folder, StateError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(failed("make", path))?;
+        Folder::take_on(Disk::default(), path, owner)
+    }
+
+    fn take_on(disk: Disk, path: &Path, owner: Owner) -> Result<Folder, StateError> {
+        let made = disk.make_folders(path, 0o700).map_err(failed("make", path))?;
+        // Whoever made them: a process may have died between the making and the sync.
+        for folder in path.ancestors().skip(1) {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            let ours = made.iter().any(|made| made.parent() == Some(folder));
+            match disk.sync_folder(folder) {
+                // It may have been made for us below folders that we may not read.
+                Err(_) if !ours => {}
+                synced => synced.map_err(failed("sync", folder))?,
+            }
+        }
         let file = path.join("lock");
         let lock = OpenOptions::new()
             .write(true)
@@ -109,7 +124,7 @@ impl Folder {
             Err(TryLockError::WouldBlock) => return Err(StateError::InUse(path.to_path_buf())),
             Err(TryLockError::Error(error)) => return Err(failed("lock", &file)(error)),
         }
-        Ok(Folder { path: path.to_path_buf(), owner, _lock: lock, broken: false })
+        Ok(Folder { path: path.to_path_buf(), owner, disk, _lock: lock, broken: false })
     }
 
     /// What was kept, if anything.
@@ -162,23 +177,21 @@ impl Folder {
         let mut content = codec::encode(&self.owner).map_err(encode)?;
         content.extend(codec::encode(kept).map_err(encode)?);
         let bytes = [&HEAD[..], &content, &Sha256::digest(&content)].concat();
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(next)
+        // What a process that died left there is nobody's.
+        let left = self.disk.remove_file(next);
+        left.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
             .map_err(failed("write", next))?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed("write", next))?;
+        let file = self.disk.make_file(next, 0o600).map_err(failed("write", next))?;
+        let written = self.disk.write(&file, next, &bytes).and_then(|()| self.disk.sync_file(&file, next));
+        written.map_err(failed("write", next))?;
         let last = self.path.join("state");
-        fs::rename(next, &last).map_err(failed("replace", &last))?;
+        self.disk.rename(next, &last).map_err(failed("replace", &last))?;
         self.sync()
     }
 
     /// Makes the names in the folder survive a power cut.
     fn sync(&self) -> Result<(), StateError> {
-        let folder = File::open(&self.path).map_err(failed("open", &self.path))?;
-        folder.sync_all().map_err(failed("sync", &self.path))
+        self.disk.sync_folder(&self.path).map_err(failed("sync", &self.path))
     }
 }
 
@@ -240,6 +253,9 @@ fn failed(what: &'static str, file: &Path) -> impl FnOnce(io::Error) -> StateErr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baton_store::conformance::power::{Recorder, Unsynced, cut};
+    use std::fs;
+    use std::sync::Arc;
 
     fn owner(id: u16) -> Owner {
         Owner { algorithm: "toy".into(), group: "test".into(), id: NodeId::new(id).unwrap() }
@@ -259,6 +275,65 @@ mod tests {
         drop(folder);
         let folder = Folder::take(&place.path().join("a/b"), owner(1)).unwrap();
         assert_eq!(folder.kept::<Kept>().unwrap(), Some((2, Some("x".to_string()))));
+    }
+
+    /// What a member finds in its folder after the power went at this step. The folder may be gone, with all that was in it.
+    fn after_a_cut(
+        place: &Path,
+        steps: &[baton_store::disk::Step],
+        unsynced: Unsynced,
+    ) -> Result<Option<u64>, StateError> {
+        let after = tempfile::tempdir().unwrap();
+        cut(steps, unsynced, place, after.path()).unwrap();
+        let folder = Folder::take(&after.path().join("a/b"), owner(1))?;
+        folder.kept::<u64>()
+    }
+
+    #[test]
+    fn what_was_kept_is_not_lost_by_a_power_cut_at_any_step() {
+        let place = tempfile::tempdir().unwrap();
+        let recorder = Arc::new(Recorder::default());
+        let disk = Disk::watched(recorder.clone());
+        let mut folder = Folder::take_on(disk, &place.path().join("a/b"), owner(1)).unwrap();
+        let mut kept = vec![(0, 0)];
+        for vote in 1..=4_u64 {
+            folder.keep(&vote).unwrap();
+            kept.push((recorder.len(), vote));
+        }
+        let steps = recorder.steps();
+        for at in 0..=steps.len() {
+            let (_, least) = *kept.iter().rev().find(|(steps, _)| *steps <= at).unwrap();
+            let seeds =
+                (0..8).map(|seed: u64| Unsynced::Some((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+            for unsynced in [Unsynced::Lost, Unsynced::Kept].into_iter().chain(seeds) {
+                let what = format!("after {at} steps, the last {:?}, {unsynced:?}", steps[..at].last());
+                let found = after_a_cut(place.path(), &steps[..at], unsynced);
+                let found = found.unwrap_or_else(|error| panic!("{what}: {error}")).unwrap_or(0);
+                assert!(found >= least, "{what}: {found} is kept, {least} was");
+                assert!(found <= 4, "{what}: {found}");
+            }
+        }
+    }
+
+    /// A process dies at any step of its start; the next one keeps a vote; then the power goes.
+    #[test]
+    fn a_folder_that_a_dead_process_made_does_not_take_a_vote_along() {
+        for dies_at in 0..20 {
+            let place = tempfile::tempdir().unwrap();
+            let recorder = Arc::new(Recorder::default());
+            let path = place.path().join("a/b");
+            let take = || Folder::take_on(Disk::watched(recorder.clone()), &path, owner(1));
+            recorder.die_at(Some(dies_at));
+            let died = take().and_then(|mut folder| folder.keep(&1_u64)).is_err();
+            recorder.die_at(None);
+            take().unwrap().keep(&2_u64).unwrap();
+            let found = after_a_cut(place.path(), &recorder.steps(), Unsynced::Lost).unwrap();
+            assert_eq!(found, Some(2), "died at step {dies_at}");
+            if !died {
+                return assert!(dies_at > 5, "{dies_at} steps");
+            }
+        }
+        panic!("it never comes through");
     }
 
     #[test]

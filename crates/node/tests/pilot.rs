@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 /// A bound on a hang, not an expectation.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_secs(180);
 const PORT: u16 = 7_117;
 
 /// Members 1 to 3 are the nodes 11 to 13.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use baton_election::document::Transition;
-use baton_election::{ContentHash, ElectionName};
+use baton_election::{ContentHash, ElectionName, WallTime};
+use baton_store::waiting::Waiters;
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Expect, Key, NativeElections, Prefix, Reading, Record, Store,
     StoreError, Strengths, Swapped, Upkeep, Watching,
@@ -111,6 +112,14 @@ impl Store for Notified {
             let seen = self.inner.watch(key).await?;
             Ok(Box::pin(stream::select(told, seen)) as BoxStream<Change>)
         })
+    }
+
+    fn waiters(&self) -> Option<&dyn Waiters> {
+        self.inner.waiters()
+    }
+
+    fn wall(&self) -> BoxFuture<'_, Result<Option<WallTime>, StoreError>> {
+        self.inner.wall()
     }
 
     fn strengths(&self) -> Strengths {

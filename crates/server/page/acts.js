@@ -1,6 +1,7 @@
 // What an operator does: asked about once more, checked, signed here, and sent.
 
 import { get, of, post } from "./api.js";
+import { ask } from "./dialog.js";
 import { h } from "./dom.js";
 import * as sign from "./sign.js";
 import { span } from "./time.js";
@@ -53,7 +54,8 @@ function wanted(act, row, form) {
   }
 }
 
-function same(one, other) {
+/** Whether two values of JSON are the same. */
+export function same(one, other) {
   if (one === other) return true;
   if (typeof one !== "object" || typeof other !== "object" || !one || !other) return false;
   const names = Object.keys(one);
@@ -61,22 +63,17 @@ function same(one, other) {
 }
 
 /** Refuses a draft that is not what the person confirmed. */
-function check(draft, via, row, act) {
-  const order = JSON.parse(draft);
+function check(order, row, act) {
   if (order.election !== row.election || order.store !== sign.me.store) throw new Error("the server drafted an order for another election");
   if (!same(order.act, act)) throw new Error("the server drafted another act than the one that was confirmed");
-  if (JSON.parse(via).order.key !== sign.me.session.key) throw new Error("the server drafted an order for another browser");
   // One of an epoch before is that which others have signed and which waits for more.
   if (order.epoch > row.epoch) throw new Error(`${row.election} has changed since this was opened: look again`);
 }
 
-async function carryOut(row, act) {
+/** Has an act signed and sent. */
+export async function carryOut(row, act) {
   const path = `${of(row.election)}/operate`;
-  const { text, via } = await post(`${path}/draft`, { key: sign.me.session.key, act });
-  check(text, via, row, act);
-  const signature = await sign.sign(SIGNED_AS + text);
-  // The text is sent as it was signed.
-  return post(path, `{"order":${text},"by":"${sign.me.session.key}","signature":"${signature}","via":${via}}`);
+  return post(path, await sign.order(path, SIGNED_AS, { act }, (drafted) => check(drafted, row, act)));
 }
 
 /** What is approved: the words, the state, and the hash that the approval names. */
@@ -114,42 +111,29 @@ export const isDelegable = (act) => Object.hasOwn(ACTS, act);
 /** Asks once more, and carries it out. The election is taken as it was shown when the button was pressed. */
 export async function confirm(shown, act, given = null) {
   const row = { ...shown };
-  const dialog = document.getElementById("confirm");
-  const trouble = h("p", { class: "trouble", role: "alert" });
-  const main = h("button", { type: "submit", class: ACTS[act].danger ? "danger" : "main", "data-act": "confirm" }, ACTS[act].word.replace(" …", ""));
-  const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
   const about = h("div", {});
-  const form = h("form", { novalidate: false },
-    h("h2", { id: "confirm-title" }, `${ACTS[act].word.replace(" …", "")}: ${row.election}`),
-    h("p", {}, ACTS[act].does(row)), about,
-    given && h("p", { class: "quoted" }, [given.agent, given.reason, given.force && "without waiting for the lease"].filter(Boolean).join("; ") || given.act),
-    sign.canAct() ? (given ? [] : fields(act, row)) : h("p", { class: "notice" }, sign.whyNot()), trouble,
-    h("div", { class: "acts end" }, cancel, sign.canAct() && main));
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    main.disabled = true;
-    trouble.textContent = "";
-    try {
+  const word = ACTS[act].word.replace(" …", "");
+  const { main, trouble } = ask({
+    title: `${word}: ${row.election}`,
+    word,
+    danger: ACTS[act].danger,
+    body: [h("p", {}, ACTS[act].does(row)), about,
+      given && h("p", { class: "quoted" }, [given.agent, given.reason, given.force && "without waiting for the lease"].filter(Boolean).join("; ") || given.act)],
+    fields: given ? [] : fields(act, row),
+    async submit(form) {
       const { answer } = await carryOut(row, given ?? wanted(act, row, form));
-      dialog.close();
-      toast(done(act, row, answer));
-    } catch (problem) {
-      trouble.textContent = `${problem.message}. ${problem.hint ?? ""}`;
-      if (problem.code === "not-signed-in") await sign.refresh();
-    } finally {
-      main.disabled = false;
-    }
+      return done(act, row, answer);
+    },
   });
-  dialog.replaceChildren(form);
-  const returnTo = document.activeElement?.dataset?.key;
-  dialog.onclose = () => [...document.querySelectorAll("[data-key]")].find((node) => node.dataset.key === returnTo)?.focus();
-  dialog.showModal();
-  (form.querySelector("input, textarea") ?? cancel).focus();
+  // A checkpoint is decided on once it is shown.
+  main.disabled = row.question?.what === "checkpoint" && (act === "approve" || act === "reject");
   if (!row.question || (act !== "approve" && act !== "reject")) return;
   try {
     const checkpoint = await waiting(row);
-    if (checkpoint) about.replaceChildren(...checkpointShown(checkpoint).filter(Boolean));
-    else if (row.question?.what === "checkpoint") throw new Error("another checkpoint has taken its place: look again");
+    if (checkpoint) {
+      about.replaceChildren(...checkpointShown(checkpoint).filter(Boolean));
+      main.disabled = false;
+    } else if (row.question?.what === "checkpoint") throw new Error("another checkpoint has taken its place: look again");
   } catch (problem) {
     // What is not seen is not approved.
     trouble.textContent = problem.message;
@@ -163,11 +147,4 @@ function done(act, row, answer) {
   const ended = answer?.ended ? `; the token of ${answer.ended} is refused` : "";
   const words = { appoint: "is kept for the appointed agent", depose: "leader deposed", pause: "paused", resume: "resumed", approve: "approved", reject: "rejected" };
   return `${row.election}: ${words[act]}${ended}${waits}`;
-}
-
-/** Says something for a few seconds, also to who does not see it. */
-export function toast(text) {
-  const node = h("p", { class: "toast" }, text);
-  document.getElementById("toasts").append(node);
-  setTimeout(() => node.remove(), 6_000);
 }

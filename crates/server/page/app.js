@@ -4,13 +4,15 @@ import * as agents from "./agents.js";
 import * as alerts from "./alerts.js";
 import * as approvals from "./approvals.js";
 import * as audit from "./audit.js";
+import { toast } from "./dialog.js";
 import { h, say, show } from "./dom.js";
 import * as election from "./election.js";
 import * as elections from "./elections.js";
+import * as everything from "./everything.js";
 import * as model from "./model.js";
 import * as sign from "./sign.js";
 import * as stream from "./stream.js";
-import { toast } from "./acts.js";
+import * as timelines from "./timelines.js";
 import { span } from "./time.js";
 import { why } from "./timeline.js";
 
@@ -18,10 +20,13 @@ const TICK = 200;
 /** At most so many changes are said aloud one by one. */
 const ALOUD = 3;
 const ALOUD_EVERY = 2_000;
+/** How often it is asked at most whether everything is paused, when elections say otherwise. */
+const ASK_AGAIN = 1_000;
 
 const views = {
   elections: { title: "Elections", mount: elections.mount },
   approvals: { title: "Approvals", mount: approvals.mount, count: () => model.questions().length },
+  timeline: { title: "Timeline", mount: timelines.mount },
   agents: { title: "Agents", mount: agents.mount },
   alerts: { title: "Alerts", mount: alerts.mount, count: () => alerts.alerts().length },
   audit: { title: "Audit", mount: audit.mount, hidden: true },
@@ -38,6 +43,7 @@ let view = null;
 let begun = false;
 let lives = false;
 let unsaid = [];
+let asked = -Infinity;
 
 function place() {
   const [, name = "elections", ...rest] = location.hash.split("/");
@@ -79,13 +85,12 @@ function head() {
   show(tabs, shown, () => shown.map(([name, title, count, current]) =>
     h("a", { href: `#/${name}`, "data-key": name, "aria-current": current ? "page" : null }, title, count > 0 && h("span", { class: "bubble" }, count))));
   say(live, sign.me.locked ? "" : lives ? "live" : begun ? "not connected, trying again" : "connecting");
-  const { paused } = sign.me;
-  say(halted, paused === null || paused === undefined ? "" : `everything is paused${model.except()}${paused ? `: ${paused}` : ""}`);
+  show(halted, sign.me.locked ? [] : everything.bannerKey(), () => sign.me.locked ? [] : everything.banner());
   live.className = `live ${lives ? "on" : "off"}`;
   const { session } = sign.me;
-  const state = session ? [session.operator.slice(0, 8), sign.canAct(), Math.ceil((session.until - performance.now()) / 60_000)] : [];
+  const state = session ? [sign.person(session.operator), sign.canAct(), Math.ceil((session.until - performance.now()) / 60_000)] : [];
   show(who, [state, sign.me.locked], () => session
-    ? [h("span", { title: `Operator ${session.operator}` }, sign.canAct() ? `operator ${session.operator.slice(0, 8)}, ${span(session.until - performance.now())} left` : "read only"),
+    ? [h("span", { title: `Operator ${session.operator}` }, sign.canAct() ? `operator ${sign.person(session.operator)}, ${span(session.until - performance.now())} left` : "read only"),
       h("button", { type: "button", "data-key": "sign-out", onclick: leave }, "Sign out")]
     : h("span", { title: sign.whyNot() }, "read only"));
 }
@@ -111,6 +116,10 @@ function speak() {
 function update() {
   head();
   view?.update();
+  if (!sign.me.locked && everything.isBehind() && performance.now() - asked > ASK_AGAIN) {
+    asked = performance.now();
+    sign.refresh().then(head, () => {});
+  }
 }
 
 async function start() {
@@ -151,7 +160,7 @@ setInterval(() => {
 setInterval(async () => {
   if (document.hidden || sign.me.locked) return;
   await sign.refresh().catch(() => {});
-  head();
+  update();
 }, 10_000);
 setInterval(speak, ALOUD_EVERY);
 start();

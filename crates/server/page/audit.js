@@ -3,10 +3,13 @@
 import { getIfThere, of } from "./api.js";
 import { empty, h, show, table } from "./dom.js";
 import * as model from "./model.js";
+import * as sign from "./sign.js";
 import * as stream from "./stream.js";
 import { moment } from "./time.js";
 
 const MOST = 200;
+/** Orders on the store as a whole, in words. */
+const ORDERS = { pause: "pause everything", resume: "resume everything", operators: "operators", quorum: "quorum" };
 let there = null;
 
 /** Whether the server has an audit log that is shown here. */
@@ -19,9 +22,9 @@ export async function isThere() {
 function told(entry) {
   const [kind, signed] = Object.entries(entry.ordered)[0];
   const order = signed.order ?? {};
-  const act = kind === "act" ? order.act : { act: kind };
-  const words = [act.agent, act.reason ?? act.text, order.break_glass && `break-glass: ${order.break_glass}`, kind === "everything" && (order.pause ?? "goes on"), entry.ended && `ended ${entry.ended}`];
-  const signers = [signed, ...(entry.with ?? [])].map((one) => (one.via?.by ?? one.by).slice(0, 8) + (one.via ? " (browser)" : ""));
+  const act = kind === "act" ? order.act : { act: ORDERS[order.change?.change] ?? kind, reason: order.change?.reason };
+  const words = [act.agent, act.reason ?? act.text, order.break_glass && `break-glass: ${order.break_glass}`, entry.ended && `ended ${entry.ended}`];
+  const signers = [signed, ...(entry.with ?? [])].map((one) => sign.person(one.via?.by ?? one.by) + (one.via ? " (browser)" : ""));
   return { name: act.act, words: words.filter((word) => typeof word === "string" && word).join("; "), by: signers.join(", ") };
 }
 
@@ -61,7 +64,7 @@ export function mount(place) {
     const acts = lastActs();
     show(elections, acts.map((row) => [row.election, row.last_act]), () => acts.length === 0 ? empty("Nothing yet", "No operator has acted on an election.")
       : table("Last act on each election", ["Election", "Number", "When", "Act", "By", "Ended"], acts.map(({ election, last_act: last }) => [
-        h("a", { href: `#/election/${encodeURIComponent(election)}` }, election), last.number, moment(last.at), h("span", { class: "strong" }, last.act), h("code", {}, last.by.slice(0, 8)), last.ended ?? "–"])));
+        h("a", { href: `#/election/${encodeURIComponent(election)}` }, election), last.number, moment(last.at), h("span", { class: "strong" }, last.act), h("code", {}, sign.person(last.by)), last.ended ?? "–"])));
     look();
   }
   update();

@@ -74,10 +74,10 @@ export function facts(pairs) {
 /** A table: a caption for who does not see it, heads, rows of cells. */
 export function table(caption, heads, rows) {
   return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {},
+    h("table", { class: "rows" },
       h("caption", { class: "hidden" }, caption),
       h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
-      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell)))))));
+      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell, place) => h("td", { "data-head": heads[place] }, cell)))))));
 }
 
 /** What stands where there is nothing. */

@@ -9,11 +9,15 @@ import * as model from "./model.js";
 import * as sign from "./sign.js";
 import * as stream from "./stream.js";
 import { board } from "./tasks.js";
-import { timeline, why } from "./timeline.js";
+import { timeline, why, width } from "./timeline.js";
 import { ago, moment } from "./time.js";
 
 const HISTORY = 256;
 const TASKS = 200;
+/** So many of those in line are named. */
+const WAITING = 20;
+/** The line changes without the election: it is looked at so often. */
+const LINE = 3_000;
 /** From here on an agent is suspected to be gone. */
 const SUSPECT = 8;
 
@@ -53,26 +57,29 @@ function degraded(row, record, counts) {
   return `nobody leads${since ? ` since ${moment(since)}, ${ago(since)}` : ""}${waits}`;
 }
 
-function standing(row, record, counts) {
-  const leader = record?.leader;
+function standing(row, record, counts, waiting) {
+  const leads = model.leads(row);
+  const leader = leads && record?.leader;
   return facts([
     ["Trouble", row.trouble],
     ["Degraded", degraded(row, record, counts)],
-    ["Leader", row.leader?.agent ?? "nobody"],
+    ["Leader", leads?.agent ?? "nobody"],
+    ["Last leader", row.leader && !leads ? `${row.leader.agent}, whose lease has run out` : ""],
     ["Epoch", row.epoch],
-    ["Phase", row.leader?.phase],
-    ["Since", leader && `${moment(leader.acquired)}, ${ago(leader.acquired)}`],
+    ["Phase", model.phase(row)],
+    ["Since", leader?.acquired && `${moment(leader.acquired)}, ${ago(leader.acquired)}`],
     ["Known to", row.participation && `${row.participation.acknowledged} of ${row.participation.expected} that followed when it changed`],
-    ["Suspicion", row.leader?.suspicion >= SUSPECT ? `the leader may be gone (φ ${row.leader.suspicion.toFixed(1)})` : ""],
-    ["Contact", row.leader?.contact],
-    ["Region", row.leader?.region && `${row.leader.region.election}, epoch ${row.leader.region.epoch}`],
+    ["Suspicion", leads?.suspicion >= SUSPECT ? `the leader may be gone (φ ${leads.suspicion.toFixed(1)})` : ""],
+    ["Contact", leads?.contact],
+    ["Region", leads?.region && `${leads.region.election}, epoch ${leads.region.epoch}`],
     ["Renewals", leader?.renewals],
     ["Tokens spent", leader?.spent_tokens || ""],
     ["Verdicts", leader?.verdicts && verdicts(leader.verdicts)],
+    ["In line", waiting.length ? `${waiting.slice(0, WAITING).map((one) => `${one.agent} (since ${moment(one.since)})`).join(", ")}${waiting.length > WAITING ? ` and ${waiting.length - WAITING} more` : ""}` : ""],
     ["Task", row.task],
     ["Outgoing", row.outgoing && `${row.outgoing.agent}, whose lease may still be running`],
     ["Kept for", row.reserved_for],
-    ["Paused", row.paused && `${row.paused.reason || "no reason given"} (${moment(row.paused.at)})`],
+    ["Paused", row.paused && `${row.paused.reason || "no reason given"} (${moment(row.paused.at)}, by ${sign.person(row.paused.by)})`],
     ["Ended", row.departure && `${row.departure.agent} by ${why(row.departure.cause)}${row.departure.reason ? `: ${row.departure.reason}` : ""}`],
     ["Approval", question(row)],
     ["Policy", policy(record?.policy)],
@@ -99,6 +106,8 @@ export function mount(place, election) {
   let seen = null;
   let record = null;
   let counts = null;
+  let waiting = [];
+  let looked = -LINE;
   let told = [];
 
   async function look(row) {
@@ -124,12 +133,19 @@ export function mount(place, election) {
     show(tasks, found, () => found?.items ? section("Task board", board(found)) : []);
   }
 
+  async function lookAtLine() {
+    looked = performance.now();
+    waiting = await getIfThere(`${of(election)}/waiting?limit=1000`).catch(() => null) ?? waiting;
+    const row = model.rows.get(election);
+    if (row) draw(row);
+  }
+
   function gathered(row) {
     const all = record?.gathering ?? [];
     const need = record?.policy?.operators?.quorum ?? 1;
     show(waits, [all, sign.canAct()], () => all.length === 0 ? [] : section("Waits for more operators", all.map(({ order, signed }) => h("div", { class: "gathering" },
       h("p", {}, h("span", { class: "strong" }, order.act.act), ` ${[order.act.agent, order.act.reason].filter(Boolean).join(": ")} – signed by ${signed.length} of ${need}: `,
-        h("code", {}, signed.map((one) => (one.via?.by ?? one.by).slice(0, 8)).join(", "))),
+        h("code", {}, signed.map((one) => sign.person(one.via?.by ?? one.by)).join(", "))),
       order.break_glass ? null : !isDelegable(order.act.act) ? h("p", { class: "quiet small" }, "This takes the operator's own key: ", h("code", {}, `baton cosign ${election}`))
         : h("button", { type: "button", "data-key": `cosign ${order.act.act}`, "data-act": "cosign", onclick: () => confirm(row, order.act.act, order.act) }, "Sign too …")))));
   }
@@ -137,12 +153,12 @@ export function mount(place, election) {
   function draw(row) {
     gathered(row);
     const shownRow = { ...row, until: 0, heard: 0, lease_ms: 0 };
-    show(about, [shownRow, record?.leader, record?.policy, model.standing(row).word, counts], () => standing(row, record, counts));
+    show(about, [shownRow, record?.leader, record?.policy, model.standing(row).word, counts, waiting], () => standing(row, record, counts, waiting));
     const checkpoint = record?.checkpoint;
     show(left, checkpoint, () => checkpoint ? section("Left for the successor",
       checkpointShown(checkpoint),
       h("p", { class: "quiet small" }, checkpoint.acknowledged_by ? `taken on by ${checkpoint.acknowledged_by}` : "not yet taken on")) : []);
-    show(led, [told, row.leader?.agent, row.departure], () => timeline(told, row));
+    show(led, [told, model.leads(row)?.agent, row.departure, width()], () => timeline(told, row));
   }
 
   function update() {
@@ -174,6 +190,7 @@ export function mount(place, election) {
       draw(row);
     }
     lease.tick(row);
+    if (performance.now() - looked > LINE) lookAtLine();
   }
 
   update();

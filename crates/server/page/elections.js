@@ -1,7 +1,9 @@
 // All elections: a filter, an order, and pages of fifty, so that ten thousand are as quick as ten.
 
 import { badge, empty, h, say, section, show } from "./dom.js";
+import * as everything from "./everything.js";
 import * as model from "./model.js";
+import * as sign from "./sign.js";
 import * as stream from "./stream.js";
 import { left, moment } from "./time.js";
 import { why } from "./timeline.js";
@@ -64,8 +66,9 @@ export function leaseShown() {
     tick(row) {
       const ms = model.remaining(row);
       const holder = row.leader ?? row.outgoing;
-      node.hidden = !holder;
-      if (!holder) return;
+      // One that has run out says so by its state.
+      node.hidden = !holder || ms <= 0;
+      if (node.hidden) return;
       const share = Math.max(0, Math.min(1, ms / (holder.ttl_ms || 1)));
       if (Math.abs(bar.value - share) > 0.002) bar.value = share;
       bar.className = share < 0.2 ? "low" : "";
@@ -77,6 +80,7 @@ export function leaseShown() {
 function line(row) {
   const state = h("td", { "data-head": "State" });
   const leader = h("td", { class: "strong", "data-head": "Leader" });
+  const inLine = h("td", { class: "number", "data-head": "In line" });
   const epoch = h("td", { class: "number", "data-head": "Epoch" });
   const lease = leaseShown();
   const phase = h("td", { "data-head": "Phase" });
@@ -84,14 +88,20 @@ function line(row) {
   const task = h("td", { class: "task", "data-head": "Task" });
   const node = h("tr", {},
     h("th", { scope: "row" }, h("a", { href: `#/election/${encodeURIComponent(row.election)}`, "data-key": row.election }, row.election)),
-    state, leader, epoch, h("td", { "data-head": "Lease" }, lease.node), phase, changed, task);
+    state, leader, inLine, epoch, h("td", { "data-head": "Lease" }, lease.node), phase, changed, task);
   let word = "";
+  /** State, leader and phase change together, also when a lease runs out and nothing else happens. */
+  function people(now) {
+    const leads = model.leads(now);
+    say(leader, leads?.region ? `${leads.agent} from ${leads.region.election}` : leads?.agent ?? "–");
+    say(phase, model.phase(now) || "–");
+  }
   return {
     node,
     update(now) {
-      say(leader, now.leader?.region ? `${now.leader.agent} from ${now.leader.region.election}` : now.leader?.agent ?? "–");
+      people(now);
+      say(inLine, now.in_line || "");
       say(epoch, now.epoch);
-      say(phase, now.leader?.phase ?? "–");
       say(changed, now.last_transition ? `${moment(now.last_transition.at)} (${why(now.last_transition.cause)})` : "–");
       say(task, now.task ?? "");
     },
@@ -100,6 +110,7 @@ function line(row) {
       if (standing.word !== word) {
         word = standing.word;
         state.replaceChildren(badge(standing.word, standing.kind));
+        people(now);
       }
       lease.tick(now);
     },
@@ -114,12 +125,13 @@ export function mount(place) {
   const before = h("button", { type: "button", onclick: () => turn(-1) }, "Previous");
   const next = h("button", { type: "button", onclick: () => turn(1) }, "Next");
   const nothing = h("div", { class: "wrap" });
+  const stop = h("button", { type: "button", class: "danger stop", "data-key": "pause everything", onclick: everything.pause }, "Pause everything …");
   const changes = h("div", { class: "wrap" });
   const wide = h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Elections" },
     h("table", { class: "elections" }, h("caption", { class: "hidden" }, "Elections"),
-      h("thead", {}, h("tr", {}, ["Election", "State", "Leader", "Epoch", "Lease", "Phase", "Changed", "Task"].map((head) => h("th", { scope: "col" }, head)))), body));
+      h("thead", {}, h("tr", {}, ["Election", "State", "Leader", "In line", "Epoch", "Lease", "Phase", "Changed", "Task"].map((head) => h("th", { scope: "col" }, head)))), body));
   place.replaceChildren(
-    h("h1", {}, "Elections"),
+    h("div", { class: "head" }, h("h1", {}, "Elections"), stop),
     h("div", { class: "tools" },
       h("label", {}, h("span", { class: "hidden" }, "Filter by election, leader or task"),
         h("input", { type: "search", id: "filter", placeholder: "Filter by election, leader or task", value: wish.text, spellcheck: "false",
@@ -145,6 +157,7 @@ export function mount(place) {
     const from = wish.page * PAGE;
     const shown = all.slice(from, from + PAGE);
     const { complete, more } = model.known();
+    stop.hidden = Boolean(sign.me.paused) || sign.me.observes;
     say(count, all.length === 0 ? "" : `${from + 1}–${from + shown.length} of ${all.length}${all.length === model.rows.size ? "" : ` (${model.rows.size} in all)`}${complete ? "" : ", loading …"}${more ? "; there are more than this page keeps" : ""}`);
     before.disabled = wish.page === 0;
     next.disabled = from + PAGE >= all.length;

@@ -49,10 +49,15 @@ function put(row) {
 /** Takes in an election as the stream has it. Returns its change of leader, if it is one that was not known. */
 export function take(row) {
   const before = rows.get(row.election);
+  if (row.forgotten) {
+    rows.delete(row.election);
+    return null;
+  }
   put(row);
   const last = row.last_transition;
   if (before && before.last_transition?.epoch === last?.epoch) {
     row.participation ??= before.participation;
+    row.in_line ??= before.in_line;
     if (row.leader) row.leader.suspicion ??= before.leader?.suspicion;
   }
   if (!last || before?.last_transition?.epoch === last.epoch || !complete) return null;
@@ -68,11 +73,12 @@ export function renew(election, epoch, leaseMs) {
   if ((row?.leader ?? row?.outgoing)?.epoch === epoch) row.until = performance.now() + leaseMs;
 }
 
-/** Takes in who knows of a leader, and whether that one is suspected: it changes without the election. */
-export function attend({ election, participation, suspicion }) {
+/** Takes in who knows of a leader, how many wait for its place, and whether it is suspected: it changes without the election. */
+export function attend({ election, participation, in_line: inLine, suspicion }) {
   const row = rows.get(election);
   if (!row) return;
   row.participation = participation;
+  row.in_line = inLine;
   if (row.leader) row.leader.suspicion = suspicion;
 }
 
@@ -106,10 +112,21 @@ export function standing(row) {
   if (row.trouble) return { word: "unreadable", kind: "bad" };
   if (row.state === "paused") return { word: "paused", kind: "wait" };
   if (row.state === "awaiting-approval") return { word: "awaiting approval", kind: "wait" };
+  if (row.finished) return { word: "done", kind: "calm" };
   if (!row.leader) return row.last_transition ? { word: "no leader", kind: "bad" } : { word: "vacant", kind: "calm" };
   if (remaining(row) <= 0) return { word: "no leader", kind: "bad" };
   if (row.leader.offered) return { word: "offered", kind: "wait" };
   return { word: "led", kind: "good" };
+}
+
+/** Who leads, as people see it: nobody whose lease has run out. */
+export function leads(row) {
+  return ["led", "offered", "awaiting approval"].includes(standing(row).word) ? row.leader : null;
+}
+
+/** How far the leader is. While its token is refused, as before an approval, it is nowhere. */
+export function phase(row) {
+  return standing(row).word === "led" ? row.leader.phase : "";
 }
 
 /** What somebody leads while everything is paused: more operators must sign its pause. */

@@ -8,7 +8,7 @@ const PKCS8 = [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65,
 const LINK = /^#sign-in=([0-9a-f]{64})\.([0-9a-f]{64})$/;
 
 /** What is known of this page's own standing. */
-export const me = { store: null, version: null, paused: null, locked: false, session: null, key: null, why: "" };
+export const me = { store: null, version: null, paused: null, waiting: [], operators: {}, observes: false, locked: false, session: null, key: null, why: "" };
 
 let memory = null;
 
@@ -38,14 +38,20 @@ export async function arrive() {
 /** Asks the server again who sits here. */
 export async function refresh() {
   try {
-    const { store, version, paused, signed_in: session } = await get("/v1/sign-in");
-    Object.assign(me, { store, version, paused, locked: false, session });
+    const { store, version, paused, waiting, operators, observes, signed_in: session } = await get("/v1/sign-in");
+    Object.assign(me, { store, version, paused, waiting, operators, observes, locked: false, session });
   } catch (problem) {
     if (problem.status !== 401) throw problem;
     Object.assign(me, { locked: true, session: null });
   }
   if (me.session) me.session.until = performance.now() + me.session.lasts_ms;
   me.key = me.session ? await kept(me.session.key) : null;
+}
+
+/** What people call an operator, beside the first digits of its key: those are what counts. */
+export function person(key) {
+  const name = Object.hasOwn(me.operators ?? {}, key) ? me.operators[key] : "";
+  return name ? `${name} (${key.slice(0, 8)})` : key.slice(0, 8);
 }
 
 /** Whether acts can be signed here. */
@@ -55,6 +61,7 @@ export function canAct() {
 
 /** Why they cannot, in words. */
 export function whyNot() {
+  if (me.observes) return "This page only observes. Act in the store itself, with the `baton` command.";
   if (!me.session) return "Run `baton dashboard` on the operator's machine to sign in here.";
   if (me.session.until <= performance.now()) return "The sign-in is over. Run `baton dashboard` again.";
   return me.why || "This browser has no key for this sign-in. Run `baton dashboard` again.";
@@ -73,6 +80,15 @@ export async function signOut() {
 export async function sign(text) {
   const signature = await crypto.subtle.sign("Ed25519", me.key, new TextEncoder().encode(text));
   return [...new Uint8Array(signature)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Has the server draft an order, looks at it, and signs it. Returns it as it is sent: the text is sent as it was signed. */
+export async function order(path, signedAs, wanted, check) {
+  const { key } = me.session;
+  const { text, via } = await post(`${path}/draft`, { key, ...wanted });
+  if (JSON.parse(via).order.key !== key) throw new Error("the server drafted an order for another browser");
+  check(JSON.parse(text));
+  return `{"order":${text},"by":"${key}","signature":"${await sign(signedAs + text)}","via":${via}}`;
 }
 
 /** Keeps a key so that pages of this server can sign with it and nobody can read it. */

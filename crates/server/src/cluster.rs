@@ -3,7 +3,6 @@
 //! Assumes nothing but what a store guarantees. Guarantees that at most one server answers at a time, and that a server that stops in
 //! order hands over at once. Does not guarantee an order among who waited in line: they stand in line anew at the next server.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +47,7 @@ pub enum Turned {
 /// What a server has whatever its turn.
 pub(crate) struct Door {
     pub(crate) front: Arc<Front>,
-    pub(crate) address: SocketAddr,
+    pub(crate) place: String,
     pub(crate) register: Arc<Register>,
     pub(crate) options: Options,
 }
@@ -147,11 +146,15 @@ impl Cluster {
                 return tokio::time::sleep(AFTER_A_FAILURE).await;
             }
         };
-        let Door { address, register, options, .. } = &self.door;
+        let Door { place, register, options, .. } = &self.door;
         let lead = Arc::new(lead);
         let own_lease = OwnLease::of(&lead);
+        engine.only_while({
+            let own_lease = OwnLease::of(&lead);
+            move || own_lease.holds()
+        });
         let service =
-            Service::new(engine.clone(), own_lease, *address, Arc::clone(register), options.clone());
+            Service::new(engine.clone(), own_lease, place.clone(), Arc::clone(register), options.clone());
         let turn = Arc::new(Turn::new(service, lead));
         let _deliveries = self.heralds.as_ref().map(|Heralds { receivers, tell }| {
             Deliveries::start(&engine, turn.alerts(), turn.run(), receivers.clone(), tell)

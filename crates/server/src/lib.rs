@@ -1,26 +1,44 @@
 //! One place for a team's elections: decided in memory at full speed, kept durably, reachable over HTTP.
 //!
 //! Guarantees what every store does, and that whatever it answered survives its death, except for the counts of plain renewals.
-//! Every start, and every stall of over a second, gives each running lease its full length anew, so that a crash never shortens one.
+//! Every start gives each running lease its full length anew, so that a crash never shortens one; a stall of over a second does not count.
 //! Does not guarantee that leases end while the server is down: they end later.
 
+mod access;
 mod alerts;
 mod candidates;
+mod census;
 mod cluster;
 mod engine;
+mod founders;
+mod give_back;
 mod http;
+mod jwt;
 mod metrics;
 mod options;
 mod own_lease;
 mod sessions;
 mod sign_ins;
+mod socket;
 mod store;
 mod tokens;
 mod toolbox;
 mod traces;
 mod webhooks;
 
+/// Entry points for `fuzz/`: what anybody may send.
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    pub use crate::http::fuzzing::{batches, bodies, routes};
+
+    /// Verifies a JWT, and reads a file of keys.
+    pub fn jwt(data: &[u8]) {
+        crate::jwt::fuzz(data);
+    }
+}
+
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use baton_store::{Deletion, Store, StoreError};
@@ -29,20 +47,76 @@ use own_lease::OwnLease;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use access::AccessLog;
 pub use alerts::{Rate, Thresholds, Warnings};
 pub use baton_door::{Tls, TlsError};
 pub use cluster::{Membership, Turned};
 pub use engine::{Engine, Event, Leads, News, Subscription, View};
-pub use options::{Limits, Options};
+pub use founders::Founders;
+pub use give_back::{GiveBackError, give_back};
+pub use jwt::{Jwt, JwtError, Rules as JwtRules};
+pub use options::{Limits, Options, Quotas};
+pub use socket::{Socket, SocketError};
 pub use traces::Collector;
 pub use webhooks::{Deliveries, Pauses, Receiver, Secret, Tell};
 
 /// A server that listens.
 pub struct Server {
-    listener: TcpListener,
+    listening: Listening,
     front: Arc<http::Front>,
-    address: SocketAddr,
     serves: Serves,
+}
+
+/// Where a server listens: at an address, at a Unix socket, or at both.
+#[derive(Debug)]
+pub struct Listening {
+    address: Option<TcpListener>,
+    socket: Option<Socket>,
+}
+
+impl From<TcpListener> for Listening {
+    fn from(listener: TcpListener) -> Listening {
+        Listening { address: Some(listener), socket: None }
+    }
+}
+
+impl From<Socket> for Listening {
+    fn from(socket: Socket) -> Listening {
+        Listening { address: None, socket: Some(socket) }
+    }
+}
+
+impl Listening {
+    /// The same, and at this socket.
+    #[must_use]
+    pub fn and(self, socket: Socket) -> Listening {
+        Listening { socket: Some(socket), ..self }
+    }
+
+    /// The address, if it listens at one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.bound().ok().flatten()
+    }
+
+    /// The same, where an address that is not known must not be taken for none.
+    fn bound(&self) -> Result<Option<SocketAddr>, StartError> {
+        let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
+        let bound = self.address.as_ref().map(TcpListener::local_addr).transpose();
+        bound.map_err(|error| StartError::Listen { address: unknown, error })
+    }
+
+    /// The path of the socket, if it listens at one.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_ref().map(Socket::path)
+    }
+
+    /// As URLs by which clients name it: the address, then the socket.
+    pub fn places(&self, secure: bool) -> Vec<String> {
+        let scheme = if secure { "https" } else { "http" };
+        let address = self.address().map(|address| format!("{scheme}://{address}"));
+        let socket = self.socket().map(|path| format!("unix:{}", path.display()));
+        address.into_iter().chain(socket).collect()
+    }
 }
 
 /// Whether it is alone with its store, or one of several.
@@ -90,28 +164,32 @@ impl Server {
 
     /// Serves elections in a store that nobody else can write meanwhile.
     ///
-    /// Everybody must show a token, unless it listens at a loopback address, without TLS, and was not told to ask for one.
+    /// Everybody must show a token at its address, unless that is a loopback one, without TLS, and it was not told to ask for one. At its socket
+    /// its own user and root need none, and nobody else is let in.
     pub async fn start(
-        listener: TcpListener,
+        listening: impl Into<Listening>,
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Server, StartError> {
         if store.decider().is_some() || store.strengths().deletion != Deletion::Impossible {
             return Err(StartError::Shared(store.location()));
         }
-        let address = address_of(&listener)?;
-        let register = register(&*store, address, &options).await?;
-        let engine = Engine::start(store).await?;
+        let listening = listening.into();
+        let register = register(&*store, &listening, &options).await?;
+        let (engine, place) = (Engine::start(store).await?, place(&listening, &options));
         let service =
-            Arc::new(http::Service::new(engine, OwnLease::not_needed(), address, register, options.clone()));
+            Arc::new(http::Service::new(engine, OwnLease::not_needed(), place, register, options.clone()));
         let front = Arc::new(http::Front::alone(Arc::clone(&service), options));
-        Ok(Server { listener, front, address, serves: Serves::Alone(service) })
+        Ok(Server { listening, front, serves: Serves::Alone(service) })
     }
 
     /// Serves elections in a store that other servers serve too: one is active at a time, and the others say which. `tell` is told of its
     /// turns. Who must show a token is as for one that is alone.
+    ///
+    /// The first command that changes an election takes it over: from then on servers decide on it, and clients of the store are refused. What is
+    /// only looked at is left as it is. [`give_back`] is the way back.
     pub async fn join(
-        listener: TcpListener,
+        listening: impl Into<Listening>,
         store: Arc<dyn Store>,
         options: Options,
         membership: Membership,
@@ -120,17 +198,40 @@ impl Server {
         if store.decider().is_some() || store.native().is_some() {
             return Err(StartError::NoRecords(store.location()));
         }
-        let address = address_of(&listener)?;
-        let register = register(&*store, address, &options).await?;
+        let listening = listening.into();
+        let register = register(&*store, &listening, &options).await?;
         let front = Arc::new(http::Front::one_of_several(options.clone()));
-        let door = cluster::Door { front: Arc::clone(&front), address, register, options };
+        let place = place(&listening, &options);
+        let door = cluster::Door { front: Arc::clone(&front), place, register, options };
         let cluster = Cluster::join(store, membership, door, Box::new(tell)).await?;
-        Ok(Server { listener, front, address, serves: Serves::InTurn(Box::new(cluster)) })
+        Ok(Server { listening, front, serves: Serves::InTurn(Box::new(cluster)) })
+    }
+
+    /// Shows the elections of a store that others decide, and changes nothing in it. It listens at a loopback address; everybody may look, and
+    /// nobody may do more.
+    pub async fn observe(
+        listener: TcpListener,
+        store: Arc<dyn Store>,
+        options: Options,
+    ) -> Result<Server, StartError> {
+        if store.decider().is_some() || store.native().is_some() {
+            return Err(StartError::NoRecords(store.location()));
+        }
+        let listening = Listening::from(listener);
+        if let Some(address) = listening.bound()?.filter(|address| !address.ip().is_loopback()) {
+            return Err(StartError::NoTls(address));
+        }
+        let register = Arc::new(http::Register::of_onlookers());
+        let (engine, place) = (Engine::observe(store).await?, place(&listening, &options));
+        let service =
+            Arc::new(http::Service::new(engine, OwnLease::not_needed(), place, register, options.clone()));
+        let front = Arc::new(http::Front::alone(Arc::clone(&service), options));
+        Ok(Server { listening, front, serves: Serves::Alone(service) })
     }
 
     /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn listening(&self) -> &Listening {
+        &self.listening
     }
 
     /// Tells others of every change of leader, until what is returned is dropped; one of several servers, while it is the active one.
@@ -153,7 +254,7 @@ impl Server {
             Serves::Alone(service) => (None, Some(service)),
             Serves::InTurn(cluster) => (Some(tokio::spawn(cluster.take_turns(stop.subscribe()))), None),
         };
-        http::serve(self.listener, self.front, until).await;
+        http::serve(self.listening, self.front, until).await;
         if let Some(service) = alone {
             service.last_words().await;
         }
@@ -164,22 +265,23 @@ impl Server {
     }
 }
 
-fn address_of(listener: &TcpListener) -> Result<SocketAddr, StartError> {
-    let unbound = SocketAddr::from(([127, 0, 0, 1], 0));
-    listener.local_addr().map_err(|error| StartError::Listen { address: unbound, error })
+/// Where it listens, for people.
+fn place(listening: &Listening, options: &Options) -> String {
+    listening.places(options.tls.is_some()).join(" and ")
 }
 
-/// Who is let in at this address. Where everybody must show a token, there must be one.
+/// Who is let in. Where everybody must show a token at the address, there must be one.
 async fn register(
     store: &dyn Store,
-    address: SocketAddr,
+    listening: &Listening,
     options: &Options,
 ) -> Result<Arc<http::Register>, StartError> {
-    if !address.ip().is_loopback() && options.tls.is_none() {
+    let address = listening.bound()?;
+    if let Some(address) = address.filter(|address| !address.ip().is_loopback() && options.tls.is_none()) {
         return Err(StartError::NoTls(address));
     }
-    let needed = options.needs_tokens(address);
-    let register = Arc::new(http::Register::new(&tokens::read(store).await?, needed));
+    let needed = address.is_some_and(|address| options.needs_tokens(address));
+    let register = Arc::new(http::Register::new(&tokens::read(store).await?, needed, options.jwt.clone()));
     if needed && register.is_empty() {
         return Err(StartError::NoTokens(store.location()));
     }

@@ -3,10 +3,11 @@
 //! Elections are read from memory and are not written through here. Candidates live in memory only. Everything else goes to the store
 //! behind the engine.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_election::document::Transition;
-use baton_election::{Candidate, ElectionName};
+use baton_election::{Candidate, ElectionName, ResourceName};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Expect, Key, Prefix, Reading, Record, Store, StoreError, Strengths,
     Swapped, Version, boot,
@@ -24,14 +25,26 @@ pub(crate) struct Behind {
     own_lease: OwnLease,
     candidates: Candidates,
     register: Arc<Register>,
+    /// To which elections fences are bound, as far as they were read or written here.
+    bound: Mutex<HashMap<ResourceName, ElectionName>>,
     /// Who changes what the store knows of itself does so alone.
     info: tokio::sync::Mutex<()>,
 }
 
+/// The most fences of which it is remembered to which election they are bound. Others are read.
+const BOUND: usize = 200_000;
+
 impl Behind {
     pub(crate) fn new(engine: Engine, own_lease: OwnLease, register: Arc<Register>) -> Behind {
         let info = tokio::sync::Mutex::default();
-        Behind { engine, own_lease, candidates: Candidates::default(), register, info }
+        Behind {
+            engine,
+            own_lease,
+            candidates: Candidates::default(),
+            register,
+            bound: Mutex::default(),
+            info,
+        }
     }
 
     /// Whether what this server says holds: it is the active one, or alone.
@@ -53,14 +66,69 @@ impl Behind {
         next: &Record,
         clock: Clock,
     ) -> Result<Swapped, StoreError> {
+        if self.engine.observes() {
+            return Err(StoreError::Refused {
+                place: key.to_string(),
+                why: "this server only observes".to_string(),
+                hint: "act in the store itself: baton --store …".to_string(),
+            });
+        }
         if self.holds() {
-            return self.engine.store().swap(key, expect, next, clock).await;
+            let swapped = self.engine.store().swap(key, expect, next, clock).await;
+            if swapped.is_ok() {
+                self.engine.census().note(key, next);
+            }
+            return swapped;
         }
         Err(StoreError::Refused {
             place: key.to_string(),
             why: "this server is no longer the active one".to_string(),
             hint: "ask again: the servers tell which one is active".to_string(),
         })
+    }
+
+    fn bound(&self) -> MutexGuard<'_, HashMap<ResourceName, ElectionName>> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To which election a fence is bound, and whether it had to be read.
+    pub(crate) async fn election_of(
+        &self,
+        resource: &ResourceName,
+    ) -> Result<(Option<ElectionName>, bool), StoreError> {
+        let known = self.bound().get(resource).cloned();
+        if known.is_some() {
+            return Ok((known, false));
+        }
+        let found = self.engine.store().read(&Key::Fence(resource.clone())).await?.found;
+        let election = found.as_ref().and_then(|(record, _)| self.remember(resource, record));
+        Ok((election, true))
+    }
+
+    fn remember(&self, resource: &ResourceName, record: &Record) -> Option<ElectionName> {
+        let Record::Fence(fence) = record else { return None };
+        let mut bound = self.bound();
+        if bound.len() < BOUND || bound.contains_key(resource) {
+            bound.insert(resource.clone(), fence.election.clone());
+        }
+        Some(fence.election.clone())
+    }
+
+    /// Swaps a fence. What came of it is remembered, if that is known.
+    async fn swap_fence(
+        &self,
+        key: &Key,
+        resource: &ResourceName,
+        expect: Expect,
+        next: &Record,
+        clock: Clock,
+    ) -> Result<Swapped, StoreError> {
+        let swapped = self.swap_behind(key, expect, next, clock).await;
+        match &swapped {
+            Ok(_) => drop(self.remember(resource, next)),
+            Err(_) => drop(self.bound().remove(resource)),
+        }
+        swapped
     }
 
     /// Whether one more may stand. Who stands already may go on.
@@ -154,7 +222,8 @@ impl Store for Behind {
             }
             Key::Store => Box::pin(self.swap_info(expect, next, clock)),
             Key::Tokens => Box::pin(self.swap_tokens(expect, next, clock)),
-            Key::History(_) | Key::Fence(_) | Key::FenceLog(..) | Key::Audit(..) | Key::Item(..) => {
+            Key::Fence(resource) => Box::pin(self.swap_fence(key, resource, expect, next, clock)),
+            Key::History(_) | Key::FenceLog(..) | Key::Audit(..) | Key::Item(..) => {
                 Box::pin(self.swap_behind(key, expect, next, clock))
             }
         }
@@ -165,7 +234,9 @@ impl Store for Behind {
             Prefix::Candidates(election) => {
                 Box::pin(async move { Ok(self.candidates.list(election, None, usize::MAX)) })
             }
-            Prefix::Elections | Prefix::Fences | Prefix::Items(..) => self.engine.store().list(prefix),
+            Prefix::Elections | Prefix::Fences | Prefix::Audits | Prefix::Items(..) => {
+                self.engine.store().list(prefix)
+            }
         }
     }
 
@@ -179,7 +250,7 @@ impl Store for Behind {
             Prefix::Candidates(election) => {
                 Box::pin(async move { Ok(self.candidates.list(election, after, limit)) })
             }
-            Prefix::Elections | Prefix::Fences | Prefix::Items(..) => {
+            Prefix::Elections | Prefix::Fences | Prefix::Audits | Prefix::Items(..) => {
                 self.engine.store().list_part(prefix, after, limit)
             }
         }
@@ -199,5 +270,40 @@ impl Store for Behind {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Transition>, StoreError>> {
         self.engine.store().native_history(election, limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_election::{Epoch, Fence, StoreId, Tokens};
+    use baton_store::MemoryStore;
+
+    use super::*;
+
+    fn fence(resource: &ResourceName, election: &ElectionName) -> Record {
+        let new = Fence::new(resource.clone(), StoreId([0; 8]), election.clone());
+        Record::Fence(Box::new(Fence { highest: Epoch(1), ..new }))
+    }
+
+    #[tokio::test]
+    async fn to_which_election_a_fence_is_bound_is_read_once() {
+        let store = Arc::new(MemoryStore::default());
+        let (resource, election) = (ResourceName::new("db").unwrap(), ElectionName::new("e").unwrap());
+        let record = fence(&resource, &election);
+        let key = Key::Fence(resource.clone());
+        store.swap(&key, Expect::Absent, &record, Clock::Restart).await.unwrap();
+        let engine = Engine::start(store).await.unwrap();
+        let register = Arc::new(Register::new(&Tokens::default(), false, None));
+        let behind = Behind::new(engine, OwnLease::not_needed(), register);
+        assert_eq!(behind.election_of(&resource).await.unwrap(), (Some(election.clone()), true));
+        assert_eq!(behind.election_of(&resource).await.unwrap(), (Some(election.clone()), false));
+        // What is written here is known without being read.
+        let (other, key) =
+            (ResourceName::new("files").unwrap(), Key::Fence(ResourceName::new("files").unwrap()));
+        let record = fence(&other, &election);
+        behind.swap(&key, Expect::Absent, &record, Clock::Restart).await.unwrap();
+        assert_eq!(behind.election_of(&other).await.unwrap(), (Some(election), false));
+        let none = ResourceName::new("none").unwrap();
+        assert_eq!(behind.election_of(&none).await.unwrap(), (None, true));
     }
 }

@@ -12,7 +12,7 @@ use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::WallTime;
 use baton_election::tokens::Role;
 use baton_election::{AgentName, Answer, ElectionName, Policy, Refusal, StoreId, StoreInfo};
-use baton_server::{Options, Server};
+use baton_server::{Founders, Options, Server};
 use baton_store::conformance::Wrapped;
 use baton_store::{
     Access, BoxFuture, Clock, Expect, FileStore, Key, MemoryStore, Reading, Record, Store, StoreError,
@@ -36,10 +36,11 @@ struct Running {
 
 impl Running {
     async fn on(store: Arc<dyn Store>) -> Running {
-        let options = Options::default();
+        let founders = Arc::new(Founders::with_keys(vec![operator(1).public()]));
+        let options = Options { founders, ..Options::default() };
         let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
         let server = Server::start(listener, store, options).await.unwrap();
-        let url = format!("http://{}", server.address());
+        let url = format!("http://{}", server.listening().address().unwrap());
         let (stop, stopped) = oneshot::channel::<()>();
         let over = tokio::spawn(async move {
             let _ = server
@@ -77,10 +78,11 @@ async fn do_everything(coordinator: &Coordinator) {
         role: Role::Observer,
         agents: vec![],
         elections: vec![],
+        resources: Vec::new(),
         note: "\u{1b}[31mnot red".to_string(),
         expires: None,
     };
-    let (_, entry) = coordinator.create_token(&one, &new).await.unwrap();
+    let (_, entry, _) = coordinator.create_token(&one, &new).await.unwrap();
     coordinator.revoke_token(&one, entry.id).await.unwrap();
     let mut policy = Policy::default();
     policy.operators.quorum = 2;
@@ -280,6 +282,7 @@ async fn a_store_whose_first_orders_were_not_logged_is_whole() {
         role: Role::Observer,
         agents: vec![],
         elections: vec![],
+        resources: Vec::new(),
         note: String::new(),
         expires: None,
     };
@@ -302,6 +305,7 @@ async fn the_orders_on_tokens_are_not_all_verified_for_everybody_who_looks() {
         role: Role::Observer,
         agents: vec![],
         elections: vec![],
+        resources: Vec::new(),
         note: String::new(),
         expires: None,
     };

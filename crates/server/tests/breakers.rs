@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton::{Coordinator, Memory};
-use baton_election::command::{Acquire, Finding, Release, Report};
+use baton_election::command::{Acquire, Ending, Finding, Release, Report};
 use baton_election::document::Cause;
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::{Span, WallTime};
@@ -42,7 +42,7 @@ fn bid(by: &str, number: u8) -> Acquire {
 }
 
 fn release(number: u8, epoch: Epoch) -> Command {
-    Command::Release(Release { epoch, credential: credential(number), reason: None, orphaned: false })
+    Command::Release(Release { epoch, credential: credential(number), reason: None, ending: Ending::Stopped })
 }
 
 fn report(epoch: Epoch) -> Command {
@@ -53,6 +53,7 @@ fn report(epoch: Epoch) -> Command {
         by: agent("somebody"),
         credential: None,
         number: None,
+        checkpoint: None,
         open: None,
     })
 }

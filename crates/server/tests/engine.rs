@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use baton::{Coordinator, Memory};
 use baton_election::command::{Release, Renew};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
@@ -295,13 +296,15 @@ async fn nothing_is_shown_before_it_is_durable() {
 
 #[tokio::test]
 async fn what_is_no_renewal_does_not_lengthen_a_lease() {
-    let (engine, _) = engine().await;
+    let (store, operator) = (Watched::default(), OperatorKey::from_seed([1; 32]));
+    Coordinator::with_store(Arc::new(store.clone()), Memory::new()).enrol(&operator).await.unwrap();
+    let engine = Engine::start(Arc::new(store)).await.unwrap();
     let epoch = grant(&engine, 1, Span::secs(30)).await;
     tokio::time::sleep(Duration::from_millis(600)).await;
-    let operator = OperatorKey::from_seed([1; 32]);
     // A machine that stood still meanwhile gave the lease its length anew.
     let seen = engine.view(&election()).await.unwrap();
-    let act = operator.sign(&seen.document.unwrap(), Act::Enrol { key: operator.public() });
+    let another = OperatorKey::from_seed([2; 32]).public();
+    let act = operator.sign(&seen.document.unwrap(), Act::Enrol { key: another });
     engine.execute(&election(), &Command::Operate(act)).await.unwrap();
     let age = engine.view(&election()).await.unwrap().age;
     assert!(age >= seen.age, "{age} after {}", seen.age);
@@ -309,6 +312,20 @@ async fn what_is_no_renewal_does_not_lengthen_a_lease() {
     renew(&engine, 1, epoch).await.unwrap();
     let age = engine.view(&election()).await.unwrap().age;
     assert!(age <= boot::now().since(before), "a renewal does: {age}");
+}
+
+/// Who can reach a server cannot write its store, and is not believed on its own word.
+#[tokio::test]
+async fn nobody_makes_itself_the_first_operator_of_an_election() {
+    let (engine, _) = engine().await;
+    grant(&engine, 1, Span::secs(30)).await;
+    let agent = OperatorKey::from_seed([3; 32]);
+    let document = engine.view(&election()).await.unwrap().document.unwrap();
+    let act = agent.sign(&document, Act::Enrol { key: agent.public() });
+    let refused = engine.execute(&election(), &Command::Operate(act)).await.unwrap_err();
+    assert!(matches!(refused, Undecided::Refused(Refusal::WrongKey { .. })), "{refused}");
+    let document = engine.view(&election()).await.unwrap().document.unwrap();
+    assert!(document.operator_keys.is_empty());
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton::{Coordinator, Renewal};
-use baton_election::command::{Acquire, Release, Renew};
+use baton_election::command::{Acquire, Ending, Release, Renew};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, ElectionName, Epoch, Refusal};
 use baton_server::{Engine, Options, Server};
@@ -68,14 +68,14 @@ fn acquire(number: u8) -> Acquire {
 }
 
 fn release(number: u8, epoch: Epoch) -> Release {
-    Release { epoch, credential: credential(number), reason: None, orphaned: false }
+    Release { epoch, credential: credential(number), reason: None, ending: Ending::Stopped }
 }
 
 /// A server on a store, at an address of its own, until the test ends.
 async fn served(store: &Slow) -> String {
     let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
     let server = Server::start(listener, Arc::new(store.clone()), Options::default()).await.unwrap();
-    let address = server.address().to_string();
+    let address = server.listening().address().unwrap().to_string();
     tokio::spawn(server.serve(std::future::pending()));
     address
 }

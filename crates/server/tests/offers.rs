@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use baton::embedded::{EmbeddedStore, Restore, restore};
 use baton::{Bid, Coordinator, Memory, mint_credential};
-use baton_election::command::{Release, Renew};
+use baton_election::command::{Acquire, Ending, Release, Renew};
 use baton_election::lease;
 use baton_election::policy::Limits;
 use baton_election::time::Span;
@@ -46,7 +46,7 @@ async fn renew(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Und
 }
 
 async fn release(engine: &Engine, number: u8, epoch: Epoch) {
-    let release = Release { epoch, credential: credential(number), reason: None, orphaned: false };
+    let release = Release { epoch, credential: credential(number), reason: None, ending: Ending::Stopped };
     engine.execute(&election(), &Command::Release(release)).await.unwrap();
 }
 
@@ -69,8 +69,16 @@ async fn in_line(engine: &Engine, number: u8) -> JoinHandle<Result<Decided, Unde
 
 /// The same, for so long.
 async fn in_line_for(engine: &Engine, number: u8, wait: Span) -> JoinHandle<Result<Decided, Undecided>> {
+    in_line_with(engine, acquire(number, TTL), wait).await
+}
+
+async fn in_line_with(
+    engine: &Engine,
+    acquire: Acquire,
+    wait: Span,
+) -> JoinHandle<Result<Decided, Undecided>> {
     let waiting = engine.clone();
-    let place = async move { waiting.acquire(&election(), acquire(number, TTL), wait).await };
+    let place = async move { waiting.acquire(&election(), acquire, wait).await };
     let place = tokio::spawn(place);
     // There is one thread: while this sleeps, the other goes as far as it can.
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -142,8 +150,7 @@ async fn a_claim_that_counts_is_written() {
     let epoch = grant(&engine, 1).await;
     let limits = Limits { renewals: Some(1), ..Limits::default() };
     let waiting = tokio::spawn({
-        let (engine, acquire) =
-            (engine.clone(), baton_election::command::Acquire { limits, ..acquire(2, TTL) });
+        let (engine, acquire) = (engine.clone(), Acquire { limits, ..acquire(2, TTL) });
         async move { engine.acquire(&election(), acquire, Span::secs(30)).await }
     });
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -238,7 +245,7 @@ async fn who_waited_claims_also_what_was_granted_by_a_write_whose_answer_was_los
     let waiting = in_line(&engine, 2).await;
     store.lose_answer.store(true, Ordering::SeqCst);
     // Who releases is told that another leads already: its first answer was lost.
-    let released = Release { epoch, credential: credential(1), reason: None, orphaned: false };
+    let released = Release { epoch, credential: credential(1), reason: None, ending: Ending::Stopped };
     let told = engine.execute(&election(), &Command::Release(released)).await;
     assert!(matches!(told, Err(Undecided::Refused(Refusal::Stale { .. }))), "{told:?}");
     let (next, offer) = granted(waiting.await.unwrap());
@@ -378,5 +385,26 @@ async fn no_play_takes_a_lease_from_who_was_told_that_it_leads() {
                 assert!(held(&engine).await > least && !(leads && leader.offered), "seed {seed}");
             }
         }
+    }
+}
+
+/// A candidate asks anew every few seconds. It says for how long it has waited, and goes before those who came later.
+#[tokio::test]
+async fn whoever_asks_anew_gets_its_place_in_line_back() {
+    let engine = engine(&Held::on(&MemoryStore::default())).await;
+    let first = grant(&engine, 1).await;
+    let mut line = Vec::new();
+    for (number, waited) in [(2, None), (3, Some(Span::secs(60))), (4, Some(Span::secs(30))), (5, None)] {
+        let asks = Acquire { waited, ..acquire(number, TTL) };
+        line.push((number, in_line_with(&engine, asks, Span::secs(60)).await));
+    }
+    release(&engine, 1, first).await;
+    for expected in [3, 4, 2, 5] {
+        let at = line.iter().position(|(number, _)| *number == expected).unwrap();
+        let (number, place) = line.remove(at);
+        let (epoch, offer) = granted(place.await.unwrap());
+        assert!(offer, "{number} waited");
+        renew(&engine, number, epoch).await.unwrap();
+        release(&engine, number, epoch).await;
     }
 }

@@ -14,7 +14,7 @@ use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
 use baton_election::tokens::Role;
 use baton_election::{ElectionName, Refusal};
-use baton_server::{Membership, Options, Server};
+use baton_server::{Founders, Membership, Options, Server};
 use baton_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 use support::{Held, acquire, credential};
@@ -41,7 +41,8 @@ struct Said {
 }
 
 async fn server(store: Arc<dyn Store>) -> Running {
-    server_with(store, Options::default()).await
+    let founders = Arc::new(Founders::with_keys(vec![OperatorKey::from_seed([1; 32]).public()]));
+    server_with(store, Options { founders, ..Options::default() }).await
 }
 
 async fn server_with(store: Arc<dyn Store>, options: Options) -> Running {
@@ -49,7 +50,7 @@ async fn server_with(store: Arc<dyn Store>, options: Options) -> Running {
     let contact = format!("http://{}", listener.local_addr().unwrap());
     let server =
         Server::join(listener, store, options, Membership { contact, ttl: TTL }, |_| {}).await.unwrap();
-    let (address, (stop, stopped)) = (server.address(), oneshot::channel::<()>());
+    let (address, (stop, stopped)) = (server.listening().address().unwrap(), oneshot::channel::<()>());
     let served = tokio::spawn(server.serve(async { drop(stopped.await) }));
     Running { address, stop, served }
 }
@@ -217,11 +218,12 @@ async fn who_was_revoked_at_one_server_is_not_let_in_by_the_next() {
         role: Role::Agent,
         agents: Vec::new(),
         elections: Vec::new(),
+        resources: Vec::new(),
         note: String::new(),
         expires: None,
     };
-    let (kept, _) = direct.create_token(&operator, &new).await.unwrap();
-    let (revoked, entry) = direct.create_token(&operator, &new).await.unwrap();
+    let (kept, _, _) = direct.create_token(&operator, &new).await.unwrap();
+    let (revoked, entry, _) = direct.create_token(&operator, &new).await.unwrap();
     let options = Options { require_tokens: true, ..Options::default() };
     let first = server_with(Arc::new(inner.clone()), options.clone()).await;
     assert_eq!(until_said(first.address, revoked.reveal(), |status| status == 200).await, 200);
@@ -237,7 +239,7 @@ async fn who_was_revoked_at_one_server_is_not_let_in_by_the_next() {
     assert_eq!(until_said(second.address, revoked.reveal(), answers).await, 401);
     assert_eq!(until_said(second.address, kept.reveal(), answers).await, 200);
     // It looks by itself.
-    let (late, _) = direct.create_token(&operator, &new).await.unwrap();
+    let (late, _, _) = direct.create_token(&operator, &new).await.unwrap();
     until_said(second.address, late.reveal(), |status| status == 200).await;
     second.stop.send(()).unwrap();
     second.served.await.unwrap();

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_election::command::{Acquire, Renew};
+use baton_election::command::{Acquire, Ending, Renew};
 use baton_election::document::Cause;
 use baton_election::region::{Proof, Seen};
 use baton_election::time::Span;
@@ -87,7 +87,7 @@ async fn a_renewal_by_a_lost_region_ends_the_leadership_and_another_region_takes
         epoch: Epoch(1),
         credential: credential(1),
         reason: None,
-        orphaned: false,
+        ending: Ending::Stopped,
     };
     engine.execute(&name("fleet/eu"), &Command::Release(release)).await.unwrap();
     let ended = engine.execute(&name("fleet"), &shown).await.unwrap().answer;
@@ -97,7 +97,7 @@ async fn a_renewal_by_a_lost_region_ends_the_leadership_and_another_region_takes
         epoch: Epoch(1),
         credential: credential(3),
         reason: None,
-        orphaned: false,
+        ending: Ending::Stopped,
     };
     engine.execute(&name("fleet"), &Command::Release(freed)).await.unwrap();
     let next = granted(&engine, "fleet", bid("b", 5, Some(proof("fleet/us", 1, 2)))).await;

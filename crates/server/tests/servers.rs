@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use baton::{Bid, Coordinator, Memory, mint_credential};
-use baton_election::command::{Release, Renew};
+use baton_election::command::{Ending, Release, Renew};
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Epoch, Refusal};
 use baton_server::Engine;
@@ -51,7 +51,7 @@ async fn renew(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Und
 }
 
 async fn release(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Undecided> {
-    let release = Release { epoch, credential: credential(number), reason: None, orphaned: false };
+    let release = Release { epoch, credential: credential(number), reason: None, ending: Ending::Stopped };
     engine.execute(&election(), &Command::Release(release)).await
 }
 
@@ -87,7 +87,7 @@ async fn what_a_former_server_decided_does_not_land_after_the_take_over() {
 }
 
 #[tokio::test]
-async fn an_election_is_taken_over_before_anything_is_said_of_it() {
+async fn an_election_is_taken_over_before_anything_is_decided_on_it() {
     let inner = MemoryStore::default();
     let first = engine(&Held::on(&inner), 1).await;
     let epoch = grant(&first, 1, Span::secs(30)).await;
@@ -98,6 +98,8 @@ async fn an_election_is_taken_over_before_anything_is_said_of_it() {
     assert_eq!(server_in(&inner).await, Some(Epoch(2)));
     let third = engine(&Held::on(&inner), 3).await;
     assert_eq!(third.view(&election()).await.unwrap().document.unwrap().epoch, epoch);
+    assert_eq!(server_in(&inner).await, Some(Epoch(2)), "a look takes nothing over");
+    renew(&third, 1, epoch).await.unwrap();
     assert_eq!(server_in(&inner).await, Some(Epoch(3)));
     // Who comes late finds out.
     assert!(release(&second, 1, epoch).await.is_err());
@@ -144,6 +146,8 @@ async fn whoever_led_without_servers_keeps_its_lease_and_goes_around_them_no_mor
     let refused = engine.acquire(&election(), acquire(2, Span::secs(1)), Span::ZERO).await.unwrap_err();
     assert!(matches!(refused, Undecided::Refused(Refusal::Held { .. })), "{refused}");
     let renewal = baton::Renewal::new(lease.epoch, lease.credential);
+    direct.renew(&election(), &renewal).await.expect("a command that is refused takes nothing over");
+    engine.execute(&election(), &Command::Renew(renewal.clone())).await.unwrap();
     let refused = direct.renew(&election(), &renewal).await.unwrap_err();
     assert_eq!(refused.code(), "refused", "{refused}");
     assert!(refused.hint().unwrap().contains("URL"), "{refused:?}");

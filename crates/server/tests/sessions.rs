@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton::{Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Riding, Session, Status};
+use baton_election::command::{Ending, Release};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
 use baton_election::{
     AgentName, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Margins, Policy, Refusal,
     policy::Limits,
 };
-use baton_server::{Options, Server};
+use baton_server::{Founders, Options, Server};
 use baton_store::describe::{Description, Fares, SUSPECT};
 use baton_store::sessions::{Announce, AskNews, Beat, EndSession, Heartbeat, Ride, Sessions, Which};
 use baton_store::{Decider, MemoryStore, Undecided, boot};
@@ -53,8 +54,10 @@ impl Place {
             }
         })
         .await;
-        let server = Server::start(listener, Arc::new(store.clone()), Options::default()).await.unwrap();
-        let address = server.address();
+        let founders = Arc::new(Founders::with_keys(vec![OperatorKey::from_seed([42; 32]).public()]));
+        let options = Options { founders, ..Options::default() };
+        let server = Server::start(listener, Arc::new(store.clone()), options).await.unwrap();
+        let address = server.listening().address().unwrap();
         (address, tokio::spawn(server.serve(std::future::pending())))
     }
 
@@ -455,8 +458,9 @@ async fn a_release_waits_until_followers_know_and_says_who_does_not() {
         let client = client.clone();
         async move {
             let (epoch, credential) = (lead.token(), lead.credential());
+            let release = Release { epoch, credential, reason: None, ending: Ending::Stopped };
             let wait = Duration::from_secs(8);
-            in_time(client.release_telling(&election("e"), epoch, credential, None, wait)).await.unwrap().1
+            in_time(client.leave_telling(&election("e"), release, wait)).await.unwrap().1
         }
     };
     in_time(async {
@@ -547,7 +551,8 @@ async fn who_releases_does_not_wait_for_itself_nor_for_who_has_ended() {
             sessions(&client).end(&EndSession { credential: CREDENTIAL, stopped: false }).await.unwrap();
         })
     };
-    let (document, notified) = in_time(riding.release_telling("", Duration::from_secs(60))).await.unwrap();
+    let (document, notified) =
+        in_time(riding.leave_telling(Ending::Stopped, "", Duration::from_secs(60))).await.unwrap();
     assert_eq!((notified.told, notified.silent.len()), (0, 0), "{notified:?}");
     assert!(document.leader.is_none());
     ending.await.unwrap();

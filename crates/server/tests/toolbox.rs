@@ -46,7 +46,10 @@ impl Place {
     async fn over(store: Arc<dyn Store>) -> Place {
         let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
         let server = Server::start(listener, store, Options::default()).await.unwrap();
-        Place { address: server.address(), task: tokio::spawn(server.serve(std::future::pending())) }
+        Place {
+            address: server.listening().address().unwrap(),
+            task: tokio::spawn(server.serve(std::future::pending())),
+        }
     }
 
     async fn client(&self) -> Coordinator {

@@ -150,7 +150,7 @@ async fn world(receivers: &[&Listening]) -> World {
         Receiver::new(&listening.url(), Secret::new(&listening.secret()).unwrap()).unwrap()
     };
     let deliveries = server.tell(receivers.iter().map(receiver).collect(), tell).unwrap();
-    let url = format!("http://{}", server.address());
+    let url = format!("http://{}", server.listening().address().unwrap());
     tokio::spawn(server.serve(std::future::pending()));
     World { coordinator: Coordinator::connect(&url).await.unwrap(), said, _deliveries: deliveries }
 }

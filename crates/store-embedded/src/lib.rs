@@ -28,6 +28,8 @@
 
 mod fault;
 mod fresh;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod history;
 mod journal;
 mod layout;

@@ -163,6 +163,10 @@ impl Shared {
         mut each: impl FnMut(Key, &[u8]) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
         let (from, to) = shape::bounds(prefix);
+        let mut each = |key: Key, value: &[u8]| match prefix.covers(&key) {
+            true => each(key, value),
+            false => Ok(ControlFlow::Continue(())),
+        };
         // No key has a zero at its end: this is the first that can come after it.
         let after = after.map(|after| [shape::key(after), vec![0]].concat()).unwrap_or_default();
         // What comes after all of them leaves nothing.

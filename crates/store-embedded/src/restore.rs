@@ -28,6 +28,8 @@ use crate::shape::{
 /// How many epochs of one election may have been given since a snapshot was taken. At a thousand a second without a pause that is
 /// seven weeks; a number that JSON can carry has room for two million restores.
 const GAP: u64 = 1 << 32;
+/// The highest token that a restore takes for one that was given: half of all that there are.
+const MAX_GIVEN: Epoch = Epoch(u64::MAX / 2);
 
 /// What to put back, and where.
 #[derive(Clone, Debug)]
@@ -71,6 +73,12 @@ pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
     let highest = former.as_ref().map_or(Epoch(0), |former| former.highest);
     let leases = former.as_ref().map_or(Span::ZERO, |former| former.leases).max(known.leases).max(meta.lease);
     let highest = known.highest.max(meta.floor).max(highest).max(restore.above);
+    if highest > MAX_GIVEN {
+        return Err(to.refused(
+            format_args!("token {highest} cannot have been given: it leaves no room for those to come"),
+            "name a token that was surely given with --above, or leave it away; nothing was changed",
+        ));
+    }
     let plan = Plan {
         floor: Epoch(highest.0.saturating_add(GAP)),
         leases: restore.leases.unwrap_or(leases).max(leases),
@@ -293,6 +301,11 @@ impl Plan {
                     fence.highest = self.floor;
                     Record::Fence(fence)
                 }
+                Record::Store(mut info) if !info.waiting.is_empty() => {
+                    // What waits in the snapshot may have been carried out since: its signatures are out in the world.
+                    info.waiting.clear();
+                    Record::Store(info)
+                }
                 Record::Store(_)
                 | Record::Tokens(_)
                 | Record::Candidate(_)
@@ -316,7 +329,7 @@ impl Plan {
         }
         // Orders that were signed since the snapshot do not come again.
         let orders = tokens.orders.saturating_add(GAP);
-        let next = Record::Tokens(Tokens { orders, last: None, ..tokens });
+        let next = Record::Tokens(Tokens { orders, last: None, waiting: Vec::new(), ..tokens });
         let mut value = shape::value(&next.to_compact_json());
         shape::number(&mut value, self.version);
         let inserted = table.insert(shape::key(&Key::Tokens).as_slice(), value.as_slice());
@@ -355,6 +368,7 @@ impl Plan {
             offered: false,
             contact: None,
             region: None,
+            through: None,
             phase: Phase::Draining,
             limits: Limits::default(),
             held: Span::ZERO,

@@ -48,6 +48,8 @@ const FENCE: u8 = 5;
 const FENCE_LOG: u8 = 6;
 const TOKENS: u8 = 7;
 const AUDIT: u8 = 8;
+/// The first byte of a book that is an election's, behind [`AUDIT`].
+const ELECTION_BOOK: u8 = 3;
 const ITEM: u8 = 9;
 
 fn joined(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
@@ -75,7 +77,7 @@ pub(crate) fn key(key: &Key) -> Vec<u8> {
             let book = match book {
                 Book::Store => vec![1],
                 Book::Tokens => vec![2],
-                Book::Election(election) => [&[3], election.as_str().as_bytes()].concat(),
+                Book::Election(election) => [&[ELECTION_BOOK], election.as_str().as_bytes()].concat(),
             };
             joined(AUDIT, &[&book, &part.to_be_bytes()])
         }
@@ -114,7 +116,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Key> {
             let book = match book.split_first()? {
                 (1, []) => Book::Store,
                 (2, []) => Book::Tokens,
-                (3, name) => Book::Election(election(name)?),
+                (&ELECTION_BOOK, name) => Book::Election(election(name)?),
                 (_, _) => return None,
             };
             Some(Key::Audit(book, u64::from_be_bytes(part.try_into().ok()?)))
@@ -140,11 +142,13 @@ fn kind_byte(kind: ItemKind) -> u8 {
     }
 }
 
-/// Between which bytes the keys of a kind lie; the end is not among them.
+/// Between which bytes the keys of a kind lie, perhaps with others; the end is not among them.
 pub(crate) fn bounds(prefix: &Prefix) -> (Vec<u8>, Vec<u8>) {
     match prefix {
         Prefix::Elections => (vec![ELECTION], vec![ELECTION + 1]),
         Prefix::Fences => (vec![FENCE], vec![FENCE + 1]),
+        // With all parts of each log.
+        Prefix::Audits => (vec![AUDIT, ELECTION_BOOK], vec![AUDIT, ELECTION_BOOK + 1]),
         Prefix::Candidates(election) => {
             let name = election.as_str().as_bytes();
             ([&[CANDIDATE], name, &[0]].concat(), [&[CANDIDATE], name, &[1]].concat())
@@ -253,6 +257,10 @@ mod tests {
             }
         }
         let items = ItemKind::ALL.map(|kind| Prefix::Items(election("a"), kind));
+        keys.push(Key::Audit(Book::Election(election("a")), 0));
+        let logs = |key: &Key| matches!(key, Key::Audit(Book::Election(_), _));
+        let (from, to) = bounds(&Prefix::Audits);
+        assert!(keys.iter().all(|one| logs(one) == (from <= key(one) && key(one) < to)));
         let others = [Prefix::Elections, Prefix::Fences, Prefix::Candidates(election("a"))];
         for prefix in others.into_iter().chain(items) {
             let (from, to) = bounds(&prefix);

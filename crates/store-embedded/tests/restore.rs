@@ -32,13 +32,9 @@ async fn snapshotted(place: &Place) -> EmbeddedStore {
     let _ = put(&store, &vacant, Expect::Absent).await;
     let resource = ResourceName::new("r").unwrap();
     let fence = Fence {
-        resource: resource.clone(),
-        store: StoreId([7; 8]),
-        election: election("held"),
         highest: Epoch(2),
-        hold: None,
         beat: 1,
-        tail: Vec::new(),
+        ..Fence::new(resource.clone(), StoreId([7; 8]), election("held"))
     };
     let fence = Record::Fence(Box::new(fence));
     let _ = store.swap(&Key::Fence(resource), Expect::Absent, &fence, Clock::Restart).await.unwrap();
@@ -112,6 +108,22 @@ async fn what_is_known_better_counts() {
     let store = EmbeddedStore::open(&to, Access::Write).unwrap();
     let found = document(&read(&store, "held").await);
     assert_eq!(found.outgoing.unwrap().ttl, Span::secs(3_600));
+}
+
+/// Above it no token is left: every grant would be refused, for ever.
+#[tokio::test]
+async fn a_token_that_cannot_have_been_given_is_refused_and_nothing_is_changed() {
+    let place = Place::new();
+    drop(snapshotted(&place).await);
+    let (snapshot, to) = (place.file("snapshot"), place.file("elsewhere.redb"));
+    for above in [u64::MAX, u64::MAX - 1, u64::MAX / 2 + 1] {
+        let error = failed(restore(&Restore { from: &snapshot, to: &to, above: Epoch(above), leases: None }));
+        assert!(error.to_string().contains(&format!("token {above} cannot have been given")), "{error}");
+        assert!(error.hint().contains("--above"), "{}", error.hint());
+        assert!(!to.exists());
+    }
+    let most = Restore { from: &snapshot, to: &to, above: Epoch(u64::MAX / 2), leases: None };
+    assert_eq!(restore(&most).unwrap().floor, Epoch(u64::MAX / 2 + GAP));
 }
 
 #[tokio::test]

@@ -14,7 +14,9 @@
 //! than ten seconds; that **epochs survive the deletion of a record**. A reading that finds nothing gives etcd's own revision,
 //! at that same reading, as the epoch above which the next begins. Every swap raises the revision by at least one and an
 //! epoch by at most one, and a first epoch begins at a revision that the swap which writes it has already passed: so no
-//! epoch is ever above the revision, and whatever was deleted was below it. How long the lease of a deleted record would
+//! epoch is ever above the revision, and whatever was deleted was below it. Whoever makes a record also writes the key
+//! `PREFIX/@begun/<election>`, in the same transaction and only if nobody has since its look: so a client that looked, and writes after another record came and
+//! was deleted, gives no epoch again. Whoever deletes that key too, with the whole prefix, deletes the store's id with it. How long the lease of a deleted record would
 //! have lasted is not known: whoever saw it waits for it, others do not.
 //!
 //! Guarantees that the two ways are not mixed on one prefix: neither begins an election where the other's keys are. A record

@@ -4,7 +4,7 @@ use baton_election::ElectionName;
 use baton_store::{Key, Prefix, Record, StoreError, Version};
 
 use crate::wire::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
-use crate::wire::etcdserverpb::{Compare, RangeRequest, RequestOp, ResponseHeader, request_op};
+use crate::wire::etcdserverpb::{Compare, PutRequest, RangeRequest, RequestOp, ResponseHeader, request_op};
 use crate::wire::mvccpb::KeyValue;
 
 /// From a key to what comes after all keys below it: `/` is followed by `0`.
@@ -41,6 +41,11 @@ impl Keys {
         self.under(election.as_str())
     }
 
+    /// The key that is written whenever the record of an election is made, and stays when that is deleted.
+    pub(crate) fn begun(&self, election: &ElectionName) -> String {
+        self.under(&format!("@begun/{election}"))
+    }
+
     fn under(&self, text: &str) -> String {
         if self.prefix.is_empty() { text.to_string() } else { format!("{}/{text}", self.prefix) }
     }
@@ -58,7 +63,7 @@ impl Keys {
     /// All that can be of a kind.
     pub(crate) fn area(&self, prefix: &Prefix) -> Area {
         match prefix {
-            Prefix::Elections => self.all(),
+            Prefix::Elections | Prefix::Audits => self.all(),
             Prefix::Candidates(election) => Area::below(&format!("{}/candidates", self.election(election))),
             Prefix::Fences => Area::below(&self.under("fences")),
             Prefix::Items(election, kind) => {
@@ -150,6 +155,23 @@ pub(crate) fn is_at(key: &str, revision: i64) -> Compare {
     }
 }
 
+/// The condition that a key was last written before this revision; true where there is no key.
+pub(crate) fn is_older_than(key: &str, revision: u64) -> Compare {
+    Compare {
+        result: CompareResult::Less.into(),
+        target: CompareTarget::Mod.into(),
+        key: key.as_bytes().to_vec(),
+        range_end: Vec::new(),
+        target_union: Some(TargetUnion::ModRevision(i64::try_from(revision).unwrap_or(i64::MAX))),
+    }
+}
+
+/// A part of a transaction that writes.
+pub(crate) fn put(key: &str, value: String) -> RequestOp {
+    let put = PutRequest { key: key.as_bytes().to_vec(), value: value.into_bytes(), lease: 0 };
+    operation(request_op::Request::RequestPut(put))
+}
+
 /// A part of a transaction.
 pub(crate) fn operation(request: request_op::Request) -> RequestOp {
     RequestOp { request: Some(request) }
@@ -180,7 +202,8 @@ mod tests {
             assert_eq!(keys.election(&name("a/b")), text);
         }
         let keys = Keys::of("p", "l");
-        for other in ["a", "pa", "p", "p/", "q/a", "p/A"] {
+        assert_eq!(keys.begun(&name("a/b")), "p/@begun/a/b");
+        for other in ["a", "pa", "p", "p/", "q/a", "p/A", "p/@begun/a/b"] {
             assert_eq!(keys.key_of(other.as_bytes()), None, "{other}");
         }
     }

@@ -16,7 +16,7 @@ use crate::open::{PASSWORD, Settings};
 use crate::shape::{self, Area, Keys};
 use crate::watch;
 use crate::wire::etcdserverpb::response_op::Response;
-use crate::wire::etcdserverpb::{PutRequest, RangeResponse, TxnRequest, TxnResponse, request_op::Request};
+use crate::wire::etcdserverpb::{RangeResponse, TxnRequest, TxnResponse};
 use crate::wire::mvccpb::KeyValue;
 
 /// How many keys are listed at once.
@@ -107,8 +107,7 @@ impl EtcdStore {
 
     async fn swap_now(&self, key: &Key, expect: &Expect, next: &Record) -> Result<Swapped, StoreError> {
         let text = self.keys.text(key);
-        let put = PutRequest { key: text.clone().into_bytes(), value: next.to_json().into_bytes(), lease: 0 };
-        let success = vec![shape::operation(Request::RequestPut(put))];
+        let success = vec![shape::put(&text, next.to_json())];
         let compare = match expect {
             Expect::Absent => vec![shape::is_absent(&text)],
             // A version that this store did not give is not there.
@@ -120,7 +119,11 @@ impl EtcdStore {
         let mut request = TxnRequest { compare, success, failure: Vec::new() };
         match (key, expect) {
             (Key::Store, Expect::Absent) => self.refuse_elections_of_etcd().await?,
-            (Key::Election(_), Expect::Absent) => {
+            (Key::Election(election), Expect::Absent) => {
+                // Whoever decided on a look before another record was made, and deleted, would give its epochs again.
+                let (begun, epoch) = (self.keys.begun(election), first_epoch(next));
+                request.compare.push(shape::is_older_than(&begun, epoch.0));
+                request.success.push(shape::put(&begun, epoch.to_string()));
                 let below = Area::below(&text);
                 request.compare.push(below.without_lease());
                 request.failure =
@@ -146,7 +149,11 @@ impl EtcdStore {
         }
         let mut ranges = ranges(&answer);
         match (ranges.next(), ranges.next()) {
-            (Some(record), Some(below)) if record.kvs.is_empty() => Err(self.mixed(&below.kvs, &text)),
+            (Some(record), Some(below))
+                if record.kvs.is_empty() && below.kvs.iter().any(|found| found.lease != 0) =>
+            {
+                Err(self.mixed(&below.kvs, &text))
+            }
             (_, _) => Err(StoreError::Conflict),
         }
     }
@@ -189,6 +196,14 @@ impl EtcdStore {
         }
         keys.sort();
         Ok(keys)
+    }
+}
+
+/// The epoch that an election's record begins with.
+fn first_epoch(record: &Record) -> Epoch {
+    match record {
+        Record::Election(document) => document.epoch,
+        other => unreachable!("the key of an election has an election's record, not {other:?}"),
     }
 }
 

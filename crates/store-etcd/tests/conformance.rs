@@ -32,6 +32,12 @@ async fn survives(hosts: String) {
     })
     .await;
     assert!(deleted.load(Ordering::Relaxed) >= 3);
+    conformance::begun_once(&|| again(&url), &move |key: Key| {
+        Box::pin(
+            async move { assert_eq!(etcdctl(hosts, &["del", "--prefix", &format!("{prefix}/{key}")]), "1") },
+        )
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ async fn etcdctl_shows_leader_and_token() {
     let next = led("a/b", "agent-a", absent.trace.unwrap().epoch);
     let version = put(&*store, &key("a/b"), Expect::Absent, &next).await.unwrap().version;
     let shown = etcdctl(&at, &["get", "--prefix", &prefix]);
-    assert!(shown.starts_with(&format!("{prefix}/a/b\n")), "{shown}");
+    assert!(shown.starts_with(&format!("{prefix}/@begun/a/b\n{}\n{prefix}/a/b\n", next.epoch)), "{shown}");
     assert!(shown.contains("\"coordinator\": \"agent-a\""), "{shown}");
     assert!(shown.contains(&format!("\"epoch\": {}", next.epoch)), "{shown}");
     let raw = inspect(&at, &format!("{prefix}/a/b")).unwrap();

@@ -61,6 +61,8 @@ impl Place {
                 (self.records(), Some(between(&format!("{election}/candidates/"))))
             }
             Prefix::Fences => (self.records(), Some(between("fences/"))),
+            // They lie among the other records of their elections.
+            Prefix::Audits => (self.records(), None),
             Prefix::Items(election, kind) => {
                 (self.records(), Some(between(&format!("{election}/@{}/", kind.plural()))))
             }

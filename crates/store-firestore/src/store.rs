@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_election::time::Moment;
-use baton_election::{ElectionName, Epoch, Span};
+use baton_election::{ElectionName, Epoch, Span, WallTime};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix, Reading,
     Record, Store, StoreError, Strengths, Swapped, Trace, Upkeep, Watching, boot,
@@ -84,6 +84,12 @@ impl Inner {
         let trace = read.found.is_none().then_some(read.trace);
         let found = read.found.map(|found| (found.record, time::version(&found.update_time)));
         Ok(Reading { found, age, trace, asked_at, received_at: boot::now() })
+    }
+
+    /// The time of a reading, whether there is something to read or not.
+    async fn wall(&self) -> Result<Option<WallTime>, StoreError> {
+        let snapshot = self.get(vec![self.place.document(&Key::Store)]).await?;
+        Ok(Some(time::wall(&snapshot.read_time)))
     }
 
     async fn read_election(
@@ -207,6 +213,10 @@ impl Store for FirestoreStore {
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         Box::pin(self.inner.list(prefix))
+    }
+
+    fn wall(&self) -> BoxFuture<'_, Result<Option<WallTime>, StoreError>> {
+        Box::pin(self.inner.wall())
     }
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {

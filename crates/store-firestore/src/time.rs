@@ -38,6 +38,11 @@ pub(crate) fn shown(wall: WallTime) -> Timestamp {
     }
 }
 
+/// The wall-clock time that Firestore says.
+pub(crate) fn wall(time: &Timestamp) -> WallTime {
+    WallTime::from_unix_millis(u64::try_from(nanos(time) / 1_000_000).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

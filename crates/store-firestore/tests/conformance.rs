@@ -48,5 +48,6 @@ async fn epochs_survive_a_deletion() {
         Box::pin(async move { rest.delete(&format!("leadership/{key}")).await }) as BoxFuture<'_, ()>
     };
     conformance::survived(&open, &delete).await;
+    conformance::begun_once(&open, &delete).await;
     assert_eq!(place.rest.ids("leadership").await, [""; 0], "it was deleted");
 }

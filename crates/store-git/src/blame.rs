@@ -182,7 +182,7 @@ pub(crate) fn contention(location: &str, words: &str) -> Option<StoreError> {
         return Some(StoreError::Unavailable {
             location: location.to_string(),
             why: quote(words.lines().find(|line| line.contains("File exists")).unwrap_or(words)),
-            hint: "another update is under way; if this stays so, a killed git left the .lock file behind"
+            hint: "another update is under way; if this stays so, a killed git left the .lock file behind: `baton doctor` says how to remove it"
                 .to_string(),
         });
     }

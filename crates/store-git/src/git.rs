@@ -23,8 +23,12 @@ const LIMIT: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_millis(500);
 /// How long a process that is told to end may take to clean up.
 const GRACE: Duration = Duration::from_secs(2);
-/// The most that is taken from a pipe.
+/// The commands that hold the lock file of a ref, here or at a remote on this machine.
+const MOVES_REFS: [&str; 2] = ["update-ref", "push"];
+/// The most that is taken from a pipe. More is an error: half a list is not a list.
 const MAX_OUTPUT_BYTES: u64 = 8 * 1024 * 1024;
+/// The largest file that a fetch may write, in bytes: git has no bound of its own for what a remote sends.
+const MAX_FETCHED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Variables of git that the user means, and that no hook sets. All others whose names begin with `GIT_` are dropped.
 const KEPT: [&str; 15] = [
@@ -46,13 +50,15 @@ const KEPT: [&str; 15] = [
 ];
 
 /// What is set whatever the user's configuration says.
-const SETTINGS: [&str; 13] = [
+const SETTINGS: [&str; 15] = [
     "color.ui=false",
     // A user's hooks are about the user's branches.
     "core.hooksPath=/dev/null",
     // A log of every renewal would grow for ever, and keep every replaced tip.
     "core.logAllRefUpdates=false",
     "credential.interactive=false",
+    // A remote may send anything.
+    "fetch.fsckObjects=true",
     "fetch.writeCommitGraph=false",
     "gc.auto=0",
     "maintenance.auto=false",
@@ -63,6 +69,7 @@ const SETTINGS: [&str; 13] = [
     "push.pushOption=",
     "push.recurseSubmodules=no",
     "submodule.recurse=false",
+    "transfer.fsckObjects=true",
 ];
 
 /// How git is run for one store.
@@ -72,6 +79,7 @@ pub(crate) struct Git {
     ssh: Option<String>,
     settings: Vec<String>,
     limit: Duration,
+    fetched: u64,
 }
 
 /// What a process that ended has said.
@@ -111,7 +119,13 @@ pub(crate) enum Fault {
 impl Git {
     /// Git as it is run in a folder.
     pub(crate) fn at(dir: &Path) -> Git {
-        Git { dir: dir.to_path_buf(), ssh: None, settings: Vec::new(), limit: LIMIT }
+        Git {
+            dir: dir.to_path_buf(),
+            ssh: None,
+            settings: Vec::new(),
+            limit: LIMIT,
+            fetched: MAX_FETCHED_BYTES,
+        }
     }
 
     /// With one more setting.
@@ -154,7 +168,8 @@ impl Git {
     /// Starts a command whose pipes the caller uses.
     pub(crate) fn start(&self, arguments: &[&str]) -> Result<Running, Fault> {
         let spawned = tokio::process::Command::from(self.command(arguments)).spawn();
-        spawned.map(|child| Running { child }).map_err(|error| self.not_started(error))
+        let moves_refs = arguments.first().is_some_and(|first| MOVES_REFS.contains(first));
+        spawned.map(|child| Running { child, moves_refs }).map_err(|error| self.not_started(error))
     }
 
     /// Runs one command to its end while this thread waits: for what asks nothing of a network.
@@ -191,7 +206,8 @@ impl Git {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("git");
+        let mut command =
+            if arguments.contains(&"fetch") { bounded_git(self.fetched) } else { Command::new("git") };
         command.current_dir(&self.dir);
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_dropped(name)) {
             command.env_remove(name);
@@ -215,6 +231,14 @@ impl Git {
     }
 }
 
+/// A git that cannot write a larger file, nor can its children. The shell sets the bound and becomes git.
+fn bounded_git(bytes: u64) -> Command {
+    let mut command = Command::new("sh");
+    // In blocks of 512 bytes.
+    command.args(["-c", r#"ulimit -f "$0" && exec git "$@""#, &bytes.div_ceil(512).to_string()]);
+    command
+}
+
 fn is_dropped(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     name.starts_with("GIT_") && !KEPT.iter().any(|kept| name.starts_with(kept))
@@ -223,6 +247,8 @@ fn is_dropped(name: &OsStr) -> bool {
 /// A git process. It and its children are told to end with this value.
 pub(crate) struct Running {
     pub(crate) child: Child,
+    /// It may hold the lock file of a ref.
+    moves_refs: bool,
 }
 
 impl Running {
@@ -247,16 +273,20 @@ impl Running {
             }
             status
         };
+        if stdout.len() as u64 > MAX_OUTPUT_BYTES {
+            return Err(io::Error::other(format!("git's answer has more than {MAX_OUTPUT_BYTES} bytes")));
+        }
         Ok(Output { code: status.code(), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
     }
 }
 
 impl Running {
-    /// Ends it: gently, so that it takes its lock files away, and then in any case.
+    /// Ends it: gently, so that it takes its lock files away, and then in any case. One that moves refs is never killed outright: it would leave its
+    /// lock behind, and nobody could change the ref any more. It ends by itself as soon as the disk lets it.
     async fn end(&mut self) {
         self.signal(Signal::TERM);
         self.signal(Signal::CONT);
-        if timeout(GRACE, self.child.wait()).await.is_err() {
+        if timeout(GRACE, self.child.wait()).await.is_err() && !self.moves_refs {
             self.signal(Signal::KILL);
             let _ = self.child.wait().await;
         }
@@ -287,7 +317,7 @@ async fn feed(pipe: Option<tokio::process::ChildStdin>, input: &[u8]) {
 
 async fn drain(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let Some(pipe) = pipe else { return };
-    let mut pipe = pipe.take(MAX_OUTPUT_BYTES);
+    let mut pipe = pipe.take(MAX_OUTPUT_BYTES + 1);
     while let Ok(1..) = pipe.read_buf(into).await {}
 }
 
@@ -313,6 +343,32 @@ mod tests {
         assert!(matches!(git.run(&["wait"], b"").await, Err(Fault::Silent(_))));
     }
 
+    /// Here git is a script that cannot be asked to end, as one that waits for a disk.
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_process_that_moves_refs_is_asked_to_end_and_never_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = |name: &str| -> Option<Pid> {
+            let text = std::fs::read_to_string(folder.path().join(name)).ok()?;
+            Pid::from_raw(text.trim().parse().ok()?)
+        };
+        for (name, moves_refs) in [("reads", false), ("moves", true)] {
+            let script = format!("trap '' TERM; echo $$ > {name}; while :; do sleep 0.05; done");
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]).current_dir(folder.path()).process_group(0);
+            let child = tokio::process::Command::from(command).spawn().unwrap();
+            let mut running = Running { child, moves_refs };
+            while pid(name).is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            running.end().await;
+            let lives = rustix::process::test_kill_process(pid(name).unwrap()).is_ok();
+            assert_eq!(lives, moves_refs, "{name}");
+            if lives {
+                let _ = kill_process_group(pid(name).unwrap(), Signal::KILL);
+            }
+        }
+    }
+
     #[tokio::test(flavor = "current_thread")]
     async fn a_child_left_behind_with_the_pipes_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
@@ -320,5 +376,74 @@ mod tests {
         let git = git.with("alias.leave=!sleep 5 & echo done".to_string());
         let output = git.run(&["leave"], b"").await.unwrap();
         assert_eq!(output.text(), "done\n");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_answer_that_is_too_long_is_an_error_and_not_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = |bytes: u64| format!("alias.say=!yes refs/baton/e | head -c {bytes}");
+        let git = Git::at(folder.path()).with(lines(MAX_OUTPUT_BYTES));
+        assert_eq!(git.run(&["say"], b"").await.unwrap().stdout.len() as u64, MAX_OUTPUT_BYTES);
+        let git = Git::at(folder.path()).with(lines(MAX_OUTPUT_BYTES + 1));
+        match git.run(&["say"], b"").await {
+            Err(Fault::Broken(error)) => assert!(error.to_string().contains("more than"), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A repository whose branch `big` has one file of 4 MiB that cannot be compressed.
+    async fn hostile_remote(folder: &Path) {
+        let git = Git::at(folder);
+        let run = async |arguments: &[&str], input: &[u8]| {
+            let done = git.run(arguments, input).await.unwrap();
+            assert!(done.ok(), "{arguments:?}: {}", done.stderr);
+            done.text().trim().to_string()
+        };
+        run(&["init", "-q"], b"").await;
+        let mut noise = vec![0; 4 << 20];
+        getrandom::fill(&mut noise).unwrap();
+        let blob = run(&["hash-object", "-w", "--stdin"], &noise).await;
+        let tree = run(&["mktree"], format!("100644 blob {blob}\tbig\n").as_bytes()).await;
+        let identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"];
+        let commit = run(&[&identity[..], &["commit-tree", &tree, "-m", "x"]].concat(), b"").await;
+        run(&["update-ref", "refs/heads/big", &commit], b"").await;
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_fetch_writes_no_more_than_it_may() {
+        let (theirs, ours) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        hostile_remote(theirs.path()).await;
+        let mut git = Git::at(ours.path());
+        assert!(git.run(&["init", "-q"], b"").await.unwrap().ok());
+        let fetch = ["fetch", "-q", theirs.path().to_str().unwrap(), "refs/heads/big"];
+        git.fetched = 1 << 20;
+        let refused = git.run(&fetch, b"").await.unwrap();
+        assert!(!refused.ok(), "it is cut off");
+        assert!(!git.run(&["cat-file", "-e", "FETCH_HEAD"], b"").await.unwrap().ok(), "nothing was taken");
+        git.fetched = MAX_FETCHED_BYTES;
+        let done = git.run(&fetch, b"").await.unwrap();
+        assert!(done.ok(), "{}", done.stderr);
+        assert!(git.run(&["cat-file", "-e", "FETCH_HEAD"], b"").await.unwrap().ok());
+    }
+
+    /// A commit without an author, as no git writes one.
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_malformed_object_is_not_fetched() {
+        let (theirs, ours) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let remote = Git::at(theirs.path());
+        assert!(remote.run(&["init", "-q"], b"").await.unwrap().ok());
+        let tree = remote.run(&["mktree"], b"").await.unwrap().text();
+        let commit = format!("tree {}\n\nx\n", tree.trim());
+        let write = ["hash-object", "-t", "commit", "-w", "--stdin", "--literally"];
+        let commit = remote.run(&write, commit.as_bytes()).await.unwrap();
+        assert!(commit.ok(), "{}", commit.stderr);
+        let name = commit.text().trim().to_string();
+        std::fs::create_dir_all(theirs.path().join(".git/refs/heads")).unwrap();
+        std::fs::write(theirs.path().join(".git/refs/heads/bad"), format!("{name}\n")).unwrap();
+        let git = Git::at(ours.path());
+        assert!(git.run(&["init", "-q"], b"").await.unwrap().ok());
+        let fetch = ["fetch", "-q", theirs.path().to_str().unwrap(), "refs/heads/bad"];
+        let done = git.run(&fetch, b"").await.unwrap();
+        assert!(!done.ok() && done.stderr.contains("fsck"), "{}", done.stderr);
     }
 }

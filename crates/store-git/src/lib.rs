@@ -11,13 +11,17 @@
 //!
 //! Does not guarantee anything against somebody who may write the refs and means harm, nor for a clone that has not
 //! seen what was taken away: a fresh clone believes the remote. Does not stamp: the age of a lease is what an observer
-//! has itself seen. Does not tell of changes at once: it looks again and again. Does not survive a git that was killed
+//! has itself seen. Does not tell of changes at once: it looks again and again. Does not survive a git that somebody killed
 //! outright while it held the lock file of a ref: a person removes the file, at the remote or, where there is none, in
-//! the repository. Tips that were replaced are garbage, three small objects each, which `git gc` removes in its own
+//! the repository; `baton doctor` finds it. Baton itself asks such a git to end and never kills it. A git that is stopped while it holds
+//! the lock keeps all others from changing that ref until it goes on. Nobody removes a lock by its age: a stopped git would wake up and put another's half-written
+//! file in place. Tips that were replaced are garbage, three small objects each, which `git gc` removes in its own
 //! time, in the clone and at the remote.
 
 mod arbiter;
 mod blame;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod git;
 mod lineage;
 mod message;

@@ -43,7 +43,7 @@ pub(crate) fn compare(seen: &Tip, tip: &Tip) -> Judgement {
         (Record::Election(before), Record::Election(after)) => {
             compare_elections((&seen.commit, before), (&tip.commit, after))
         }
-        (Record::Fence(before), Record::Fence(after)) if after.highest < before.highest => {
+        (Record::Fence(before), Record::Fence(after)) if after.position() < before.position() => {
             Judgement::WentBack(format!(
                 "the fence's mark went back from {} to {}",
                 before.highest, after.highest

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -119,29 +119,37 @@ impl Session {
         assert!(!name.contains('\n'), "one question is one line");
         self.questions.write_all(format!("{name}\n").as_bytes()).await?;
         self.questions.flush().await?;
-        let mut header = String::new();
-        let _length = (&mut self.answers).take(MAX_HEADER_BYTES).read_line(&mut header).await?;
-        if header.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "git cat-file ended"));
-        }
-        let header = header.trim_end_matches('\n');
-        if header.strip_prefix(name) == Some(" missing") {
-            return Ok(None);
-        }
-        let odd = || io::Error::new(io::ErrorKind::InvalidData, format!("git cat-file said `{header}`"));
-        let mut words = header.split(' ');
-        let (oid, kind, size) = (words.next(), words.next(), words.next());
-        let oid = oid.and_then(Oid::parse).ok_or_else(odd)?;
-        let size: usize = size.and_then(|size| size.parse().ok()).ok_or_else(odd)?;
-        if size > MAX_OBJECT_BYTES {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("the object {oid} has {size} bytes; no record of Baton is as large"),
-            ));
-        }
-        let mut body = vec![0; size + 1];
-        let _length = self.answers.read_exact(&mut body).await?;
-        body.truncate(size);
-        Ok(Some(Object { oid, kind: kind.unwrap_or_default().to_string(), body }))
+        answer(&mut self.answers, name).await
     }
+}
+
+/// Reads what `cat-file` answers to a question.
+pub(crate) async fn answer(
+    answers: &mut (impl AsyncBufRead + Unpin),
+    name: &str,
+) -> io::Result<Option<Object>> {
+    let mut header = String::new();
+    let _length = (&mut *answers).take(MAX_HEADER_BYTES).read_line(&mut header).await?;
+    if header.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "git cat-file ended"));
+    }
+    let header = header.trim_end_matches('\n');
+    if header.strip_prefix(name) == Some(" missing") {
+        return Ok(None);
+    }
+    let odd = || io::Error::new(io::ErrorKind::InvalidData, format!("git cat-file said `{header}`"));
+    let mut words = header.split(' ');
+    let (oid, kind, size) = (words.next(), words.next(), words.next());
+    let oid = oid.and_then(Oid::parse).ok_or_else(odd)?;
+    let size: usize = size.and_then(|size| size.parse().ok()).ok_or_else(odd)?;
+    if size > MAX_OBJECT_BYTES {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("the object {oid} has {size} bytes; no record of Baton is as large"),
+        ));
+    }
+    let mut body = vec![0; size + 1];
+    let _length = answers.read_exact(&mut body).await?;
+    body.truncate(size);
+    Ok(Some(Object { oid, kind: kind.unwrap_or_default().to_string(), body }))
 }

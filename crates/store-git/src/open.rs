@@ -12,7 +12,7 @@ use crate::git::{Git, Output};
 
 /// What the configuration says that matters here.
 #[derive(Debug, Default)]
-struct Settings {
+pub(crate) struct Settings {
     remotes: BTreeMap<String, Remote>,
     ssh: bool,
 }
@@ -116,7 +116,7 @@ fn choose(
 
 impl Settings {
     /// Reads `git config -z`: a name, a newline, a value, a null byte.
-    fn parse(output: &Output) -> Settings {
+    pub(crate) fn parse(output: &Output) -> Settings {
         let mut settings = Settings::default();
         let text = output.text();
         for (name, value) in text.split('\0').filter_map(|entry| entry.split_once('\n')) {

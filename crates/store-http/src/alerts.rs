@@ -1,7 +1,12 @@
-//! What the server warns of.
+//! What the server warns of, and when its access tokens were used.
 
+use std::collections::BTreeMap;
+
+use baton_election::TokenId;
 use baton_store::Decision;
 use baton_store::alerts::{Alerts, Warns};
+use baton_store::uses::{TokenUse, Uses};
+use serde::Deserialize;
 
 use crate::store::HttpStore;
 
@@ -10,6 +15,21 @@ impl Warns for HttpStore {
         Box::pin(async move {
             let shown = self.client.get("/v1/alerts").await;
             shown.map_err(|fault| fault.of_reading(&self.client.base).into())
+        })
+    }
+}
+
+/// The part of the answer that tells of uses.
+#[derive(Deserialize)]
+struct Used {
+    uses: BTreeMap<TokenId, TokenUse>,
+}
+
+impl Uses for HttpStore {
+    fn uses(&self) -> Decision<'_, BTreeMap<TokenId, TokenUse>> {
+        Box::pin(async move {
+            let shown: Result<Used, _> = self.client.get("/v1/tokens").await;
+            shown.map(|used| used.uses).map_err(|fault| fault.of_reading(&self.client.base).into())
         })
     }
 }

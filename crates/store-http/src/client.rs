@@ -1,27 +1,32 @@
 //! One request to a server, bounded in time.
 
+use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use baton_store::StoreError;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue, LOCATION};
 use http::{Method, Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::dial::{AT_SOCKET, Dial};
 use crate::fault::Fault;
 use crate::open::Settings;
 use crate::servers::Servers;
-use crate::{tls, token, trace};
+use crate::token::Token;
+use crate::{tls, trace};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
+/// The largest answer that is read: far above a list of 10,000 names or the documents of a batch.
+pub(crate) const LARGEST: usize = 64 << 20;
 /// How long a connection that nobody uses is kept: less than the server keeps it.
 const IDLE: Duration = Duration::from_secs(8);
 /// After so long without an answer another server is asked too.
@@ -29,7 +34,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 /// The same for who asked to wait.
 const PATIENCE_IN_LINE: Duration = Duration::from_secs(2);
 
-type Connections = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Connections = hyper_util::client::legacy::Client<Dial, Full<Bytes>>;
 
 /// A way to the server. Clones share its connections.
 #[derive(Clone)]
@@ -41,7 +46,7 @@ pub(crate) struct Client {
     pub(crate) base: String,
     servers: Arc<Servers>,
     /// What shows who asks.
-    token: Option<HeaderValue>,
+    token: Token,
     /// What tells which trace this process is part of.
     traceparent: Option<HeaderValue>,
     limit: Duration,
@@ -53,27 +58,31 @@ impl Client {
         connector.set_connect_timeout(Some(CONNECT));
         connector.set_nodelay(true);
         connector.enforce_http(false);
-        let connector = HttpsConnectorBuilder::new()
+        let network = HttpsConnectorBuilder::new()
             .with_tls_config(tls::config(settings)?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
+        let dial = Dial { network, socket: settings.socket.clone() };
         let streams = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
-            .build(connector.clone());
+            .build(dial.clone());
         let inner = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_timer(TokioTimer::new())
-            .build(connector);
-        let token = token::header(settings)?;
-        let servers = Arc::new(Servers::new(&settings.bases, token.is_some()));
+            .build(dial);
+        let token = Token::of(settings)?;
+        // What was meant to stay on this machine does not go over the network in the open either.
+        let secret = token.is_some() || settings.socket.is_some();
+        let servers = Arc::new(Servers::new(&settings.bases, secret));
         let (base, limit, traceparent) = (settings.base.clone(), settings.limit, trace::header());
         Ok(Client { inner, streams, base, servers, token, traceparent, limit })
     }
 
     /// Where the server is that answered last.
     pub(crate) fn address(&self) -> String {
-        self.servers.preferred().map_or_else(|| self.base.clone(), |base| base.to_string())
+        let preferred = self.servers.preferred().filter(|base| **base != *AT_SOCKET);
+        preferred.map_or_else(|| self.base.clone(), |base| base.to_string())
     }
 
     /// What is at a path.
@@ -90,6 +99,20 @@ impl Client {
             }
             answered => answered,
         }
+    }
+
+    /// When the server answers, by its own clock, to the second: the `date` of an answer.
+    pub(crate) async fn date(&self, path: &str) -> Result<Option<SystemTime>, Fault> {
+        let ask = async |base: Arc<str>| {
+            let request = self.request(Method::GET, &base, path).body(Full::default());
+            let response = send(&self.inner, request).await?;
+            if !response.status().is_success() {
+                return Err(failed(response).await);
+            }
+            let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
+            Ok(date.and_then(|date| httpdate::parse_http_date(date).ok()))
+        };
+        self.servers.ask(self.limit, PATIENCE, ask).await
     }
 
     /// Sends a command, which may take so much longer.
@@ -133,7 +156,7 @@ impl Client {
 
     fn request(&self, method: Method, base: &str, path: &str) -> http::request::Builder {
         let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
-        if let Some(token) = &self.token {
+        if let Some(token) = self.token.header() {
             request = request.header(AUTHORIZATION, token);
         }
         if let Some(traceparent) = &self.traceparent {
@@ -177,11 +200,59 @@ fn server_of(address: &str) -> Option<String> {
 }
 
 async fn body(response: Response<Incoming>) -> Result<Bytes, Fault> {
-    let collected = response.into_body().collect().await;
-    Ok(collected.map_err(|error| Fault::NoAnswer(error.to_string()))?.to_bytes())
+    collect(response.into_body()).await
+}
+
+/// A whole body. Whatever is at the other end, it takes no more than so much memory.
+async fn collect<B>(body: B) -> Result<Bytes, Fault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    match Limited::new(body, LARGEST).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Fault::NoAnswer(format!("its answer is larger than {} MiB", LARGEST >> 20)))
+        }
+        Err(error) => Err(Fault::NoAnswer(error.to_string())),
+    }
 }
 
 /// A name as a segment of a path.
 pub(crate) fn segment(name: &impl ToString) -> String {
     name.to_string().replace('/', "%2F")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::{StreamExt, stream};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_read_up_to_a_bound() {
+        let piece = Bytes::from(vec![b' '; 1 << 20]);
+        let taken = AtomicUsize::new(0);
+        let pieces = stream::iter(0..1_000_000).map(|_| {
+            taken.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(Frame::data(piece.clone()))
+        });
+        let fault = collect(StreamBody::new(pieces)).await.err().map(|fault| match fault {
+            Fault::NoAnswer(why) => why,
+            _ => "another fault".to_string(),
+        });
+        assert_eq!(fault.as_deref(), Some("its answer is larger than 64 MiB"));
+        assert_eq!(taken.into_inner(), 65, "and no further");
+    }
+
+    #[tokio::test]
+    async fn a_usual_answer_is_read_whole() {
+        let whole = collect(Full::new(Bytes::from_static(b"{}"))).await;
+        assert!(matches!(whole, Ok(body) if body == "{}"));
+    }
 }

@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use baton_election::audit::TokensAudit;
+use baton_election::bindings::SignedFenceOrder;
 use baton_election::command::Acquire;
-use baton_election::everything::SignedStop;
-use baton_election::fence::{Entry, Fence};
-use baton_election::operator::SignedKeys;
+use baton_election::fence::{Entry, Fence, HoldRequest};
+use baton_election::store_order::StoreRequest;
+use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation,
-    ResourceName,
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, ResourceName,
 };
 use baton_store::alerts::Warns;
 use baton_store::sessions::{Notified, Sessions};
 use baton_store::tools::Tools;
+use baton_store::uses::Uses;
 use baton_store::{BoxFuture, Decided, Decider, Decision, Page, Undecided};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -150,9 +151,9 @@ impl Decider for HttpStore {
 
     fn admit<'a>(&'a self, entry: &'a Entry<'a>, election: Option<&'a ElectionName>) -> Decision<'a, Fence> {
         Box::pin(async move {
-            let hold = entry
-                .hold
-                .map(|(incarnation, ttl)| json!({ "incarnation": incarnation, "ttl_ms": ttl.as_millis() }));
+            let hold = entry.hold.map(|HoldRequest { credential, ttl, lease }| {
+                json!({ "credential": credential, "ttl_ms": ttl.as_millis(), "lease": lease })
+            });
             let body = json!({
                 "token": entry.token, "election": election, "agent": entry.agent, "note": entry.note, "hold": hold,
             });
@@ -164,29 +165,27 @@ impl Decider for HttpStore {
         &'a self,
         resource: &'a ResourceName,
         election: &'a ElectionName,
-        mine: Incarnation,
+        mine: &'a Credential,
     ) -> Decision<'a, ()> {
         Box::pin(async move {
-            let body = json!({ "election": election, "incarnation": mine });
+            let body = json!({ "election": election, "credential": mine });
             self.on_fence::<IgnoredAny>(resource, "keep", &body).await.map(|_| ())
         })
     }
 
-    fn leave_hold<'a>(&'a self, resource: &'a ResourceName, mine: Incarnation) -> Decision<'a, ()> {
+    fn leave_hold<'a>(&'a self, resource: &'a ResourceName, mine: &'a Credential) -> Decision<'a, ()> {
         Box::pin(async move {
-            let body = json!({ "incarnation": mine });
+            let body = json!({ "credential": mine });
             self.on_fence::<IgnoredAny>(resource, "leave", &body).await.map(|_| ())
         })
     }
 
-    fn set_operators<'a>(&'a self, order: &'a SignedKeys) -> Decision<'a, ()> {
-        Box::pin(
-            async move { self.send::<IgnoredAny>("/v1/store/operators", order, AT_ONCE).await.map(|_| ()) },
-        )
+    fn order_fence<'a>(&'a self, order: &'a SignedFenceOrder) -> Decision<'a, Fence> {
+        Box::pin(async move { self.on_fence(&order.order.resource, "order", &json!(order)).await })
     }
 
-    fn order_stop<'a>(&'a self, order: &'a SignedStop) -> Decision<'a, ()> {
-        Box::pin(async move { self.send::<IgnoredAny>("/v1/store/pause", order, AT_ONCE).await.map(|_| ()) })
+    fn order_store<'a>(&'a self, request: &'a StoreRequest) -> Decision<'a, OrderOutcome> {
+        Box::pin(async move { self.send("/v1/store/orders", request, AT_ONCE).await })
     }
 
     fn audit_tokens(&self, limit: usize) -> Decision<'_, TokensAudit> {
@@ -196,8 +195,8 @@ impl Decider for HttpStore {
         })
     }
 
-    fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, ()> {
-        Box::pin(async move { self.send::<IgnoredAny>("/v1/tokens", order, AT_ONCE).await.map(|_| ()) })
+    fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, OrderOutcome> {
+        Box::pin(async move { self.send("/v1/tokens", order, AT_ONCE).await })
     }
 
     fn tools(&self) -> Option<&dyn Tools> {
@@ -213,6 +212,10 @@ impl Decider for HttpStore {
     }
 
     fn warns(&self) -> Option<&dyn Warns> {
+        Some(self)
+    }
+
+    fn uses(&self) -> Option<&dyn Uses> {
         Some(self)
     }
 }

@@ -7,6 +7,8 @@ use baton_store::{StoreError, Undecided};
 use http::StatusCode;
 use serde::Deserialize;
 
+use crate::dial::NotForUs;
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -48,11 +50,25 @@ impl Fault {
         let mut words = Vec::new();
         let mut source: Option<&dyn Error> = error.source();
         while let Some(cause) = source {
+            if let Some(not) = cause.downcast_ref::<NotForUs>() {
+                return Fault::not_for_us(not);
+            }
             words.push(cause.to_string());
             source = cause.source();
         }
         let why = words.pop().unwrap_or_else(|| error.to_string());
         if error.is_connect() { Fault::NotSent(why) } else { Fault::NoAnswer(why) }
+    }
+
+    /// This user is not let in, and to ask again does not help.
+    fn not_for_us(why: &NotForUs) -> Fault {
+        Fault::Said(Box::new(Said {
+            status: StatusCode::FORBIDDEN,
+            refusal: None,
+            code: "forbidden".to_string(),
+            detail: why.to_string(),
+            hint: "run as the server's user, or use the server's address with a token".to_string(),
+        }))
     }
 
     /// Whether the server does not let this client in.
@@ -125,6 +141,9 @@ impl Fault {
             Fault::NoAnswer(why) => StoreError::Unknown { location: location.to_string(), why },
             Fault::Said(said) => match *said {
                 Said { refusal: Some(refusal), .. } => return refusal.into(),
+                Said { status: StatusCode::PAYLOAD_TOO_LARGE, detail, hint, .. } => {
+                    return Refusal::Invalid { why: detail, hint }.into();
+                }
                 Said { code, detail, .. } if code == "unknown" => {
                     StoreError::Unknown { location: location.to_string(), why: detail }
                 }
@@ -143,6 +162,18 @@ impl Fault {
     }
 }
 
+/// How a server says that it does not take the certificate of a client.
+const ALERTS: [&str; 7] = [
+    "UnknownCA",
+    "BadCertificate",
+    "CertificateExpired",
+    "CertificateUnknown",
+    "UnsupportedCertificate",
+    "AccessDenied",
+    // The signature of its authority is wrong.
+    "DecryptError",
+];
+
 fn unavailable(location: &str, why: String) -> StoreError {
     // What openssl makes unless it is told otherwise.
     if why.contains("CaUsedAsEndEntity") {
@@ -150,6 +181,14 @@ fn unavailable(location: &str, why: String) -> StoreError {
             location: location.to_string(),
             why: "its certificate is an authority's (CA:TRUE), not a server's".to_string(),
             hint: "give the server one that is not: openssl req -x509 … -addext basicConstraints=critical,CA:FALSE, or let that authority sign one".to_string(),
+        };
+    }
+    let is_of_certificate = |alert: &str| ALERTS.iter().any(|known| alert.ends_with(known));
+    if why.strip_prefix("received fatal alert: ").is_some_and(is_of_certificate) {
+        return StoreError::Unavailable {
+            location: location.to_string(),
+            why: format!("the server does not take the certificate of this client ({why})"),
+            hint: "see whether it has expired, and whether the server knows its authority (baton serve --client-ca); the server's access log says why".to_string(),
         };
     }
     let hint = match (why.contains("certificate"), location.starts_with("http://")) {
@@ -160,7 +199,11 @@ fn unavailable(location: &str, why: String) -> StoreError {
         (false, true) if why.contains("HTTP version") => "perhaps it speaks TLS: https://HOST:PORT",
         (false, _) => "see whether the server runs: baton serve",
     };
-    StoreError::Unavailable { location: location.to_string(), why, hint: hint.to_string() }
+    let hint = match location.starts_with("unix:") {
+        true => format!("see whether the server runs: baton serve --listen {location}"),
+        false => hint.to_string(),
+    };
+    StoreError::Unavailable { location: location.to_string(), why, hint }
 }
 
 #[cfg(test)]
@@ -176,6 +219,22 @@ mod tests {
         let StoreError::Unavailable { why, hint, .. } = said else { panic!("{said:?}") };
         assert_eq!(why, "its certificate is an authority's (CA:TRUE), not a server's");
         assert!(hint.contains("CA:FALSE"), "{hint}");
+    }
+
+    #[test]
+    fn a_server_at_a_socket_is_named_so_in_the_hint() {
+        let said = unavailable("unix:/run/b.sock", "no server listens at this socket".to_string());
+        assert_eq!(said.hint(), "see whether the server runs: baton serve --listen unix:/run/b.sock");
+    }
+
+    #[test]
+    fn a_certificate_that_the_server_does_not_take_is_told_in_words() {
+        let said = unavailable("https://h:1", "received fatal alert: UnknownCA".to_string());
+        let StoreError::Unavailable { why, hint, .. } = said else { panic!("{said:?}") };
+        assert!(
+            why.contains("does not take the certificate") && hint.contains("--client-ca"),
+            "{why}: {hint}"
+        );
     }
 
     #[test]

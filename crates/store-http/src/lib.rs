@@ -1,14 +1,16 @@
-//! Elections that a Baton server decides: `http://HOST:PORT`, `https://HOST:PORT?ca=FILE`, or several servers of one store:
-//! `http://HOST:PORT,HOST:PORT`.
+//! Elections that a Baton server decides: `http://HOST:PORT`, `https://HOST:PORT?ca=FILE&cert=FILE&key=FILE`, or several servers of one store:
+//! `http://HOST:PORT,HOST:PORT`. A server of this machine may be reached at a Unix socket: `unix:/PATH`.
 //!
 //! Commands are sent to the server, which decides and writes; records are read from it. Assumes that the server is who it says it is: over
-//! plain HTTP that is so on a loopback address only, over TLS its certificate says so. Shows the token of `$BATON_HTTP_TOKEN`. Guarantees that a command whose answer was lost is said to be unknown, never to
+//! plain HTTP that is so on a loopback address only, over TLS its certificate says so. Shows the token of `$BATON_HTTP_TOKEN`, or the certificate of the URL. Guarantees that a command whose answer was lost is said to be unknown, never to
 //! have failed; every command may then be sent again. Does not decide anything here.
 
 mod alerts;
 mod client;
 mod decide;
+mod dial;
 mod fault;
+mod files;
 mod many;
 mod open;
 mod page;
@@ -19,6 +21,7 @@ mod tls;
 mod token;
 mod tools;
 mod trace;
+mod waiting;
 mod watch;
 
 use std::sync::Arc;

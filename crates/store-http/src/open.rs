@@ -1,20 +1,29 @@
 //! From a URL to a server, or to several that serve one store.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store::{StoreError, StoreUrl};
 
+use crate::dial::AT_SOCKET;
+
 /// The port of a server if none is named.
 const PORT: u16 = 7420;
+/// The parameters of `https://`.
+const TLS: [&str; 3] = ["ca", "cert", "key"];
 /// How long a request may take, beside the time that it asks to wait.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// The longest path of a Unix socket: `sun_path` has 108 bytes, and the last is zero.
+const LONGEST: usize = 107;
 
 /// Which server, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// `http://HOST:PORT` or `https://HOST:PORT`, without a slash at its end; with several, `,HOST:PORT` for each of the others.
+    /// Or `unix:/PATH`.
     pub(crate) base: String,
     /// Each of them by itself.
     pub(crate) bases: Vec<String>,
@@ -22,6 +31,10 @@ pub(crate) struct Settings {
     pub(crate) loopback: bool,
     /// Whose word on certificates is believed, instead of the system's.
     pub(crate) authority: Option<PathBuf>,
+    /// The Unix socket at which it listens, if that is how it is reached.
+    pub(crate) socket: Option<Arc<Path>>,
+    /// The certificate by which this client shows who it is, and its key.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
     pub(crate) limit: Duration,
 }
 
@@ -32,21 +45,34 @@ impl Settings {
             why: why.to_string(),
             hint: hint.to_string(),
         };
+        if url.scheme == "unix" {
+            let form = "write the whole path of the socket, such as unix:/run/user/1000/baton.sock";
+            return Settings::of_socket(url).map_err(|why| refused(&why, form));
+        }
         let secure = url.scheme == "https";
         let form = if secure { "write https://HOST:PORT" } else { "write http://HOST:PORT" };
         if url.rest.contains('@') {
             let hint = "write the URL without it, and the token into $BATON_HTTP_TOKEN";
             return Err(refused("a name or password has no place in the URL", hint));
         }
-        if let Some(name) = url.parameters.keys().find(|name| !(secure && *name == "ca")) {
+        if let Some(name) = url.parameters.keys().find(|name| !(secure && TLS.contains(&name.as_str()))) {
             let why = format!("the parameter `{}` means nothing here", name.escape_debug());
             let hint = match (secure, name.as_str()) {
-                (false, "ca") => "only https:// has certificates",
+                (false, name) if TLS.contains(&name) => "only https:// has certificates",
                 (_, "token") => "a URL is seen by everybody: write the token into $BATON_HTTP_TOKEN",
                 (_, _) => form,
             };
             return Err(refused(&why, hint));
         }
+        let file = |name: &str| url.parameters.get(name).map(PathBuf::from);
+        let identity = match (file("cert"), file("key")) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => {
+                let why = "a certificate needs its key, and a key its certificate";
+                return Err(refused(why, "write &cert=FILE&key=FILE"));
+            }
+        };
         let mut addresses: Vec<String> = Vec::new();
         for named in url.rest.split(',') {
             let address = address(named, &url.scheme).map_err(|why| refused(why, form))?;
@@ -58,7 +84,32 @@ impl Settings {
             base: format!("{}://{}", url.scheme, addresses.join(",")),
             bases: addresses.iter().map(|address| format!("{}://{address}", url.scheme)).collect(),
             loopback: addresses.iter().all(|address| is_loopback(address)),
-            authority: url.parameters.get("ca").map(PathBuf::from),
+            authority: file("ca"),
+            identity,
+            socket: None,
+            limit: LIMIT,
+        })
+    }
+
+    /// A server at a Unix socket. More slashes than one before the path mean the same.
+    fn of_socket(url: &StoreUrl) -> Result<Settings, String> {
+        if let Some(name) = url.parameters.keys().next() {
+            return Err(format!("the parameter `{}` means nothing here", name.escape_debug()));
+        }
+        let path = format!("/{}", url.rest.trim_start_matches('/'));
+        if !url.rest.starts_with('/') || path == "/" {
+            return Err("the path of a socket is whole, and begins with `/`".to_string());
+        }
+        if path.len() > LONGEST {
+            return Err(format!("its path has {} bytes, and a socket's has {LONGEST} at most", path.len()));
+        }
+        Ok(Settings {
+            base: format!("unix:{path}"),
+            bases: vec![AT_SOCKET.to_string()],
+            loopback: true,
+            authority: None,
+            identity: None,
+            socket: Some(Path::new(&path).into()),
             limit: LIMIT,
         })
     }
@@ -113,6 +164,21 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_is_named_by_its_whole_path() {
+        for url in ["unix:/run/b.sock", "unix:///run/b.sock"] {
+            let settings = Settings::of(&url.parse().unwrap()).unwrap();
+            assert_eq!((settings.base.as_str(), settings.is_open()), ("unix:/run/b.sock", false));
+            assert_eq!(settings.socket.as_deref(), Some(Path::new("/run/b.sock")));
+        }
+        let long = format!("unix:/{}", "x".repeat(LONGEST));
+        for odd in ["unix:", "unix:/", "unix:b.sock", "unix:./b.sock", "unix:/b.sock?ca=x", &long] {
+            let refused = base(odd).unwrap_err();
+            assert!(refused.hint().contains("unix:/run/user/1000/baton.sock"), "{odd}: {refused}");
+        }
+        assert!(base(&long).unwrap_err().to_string().contains("its path has 108 bytes"));
+    }
+
+    #[test]
     fn a_url_names_a_server() {
         assert_eq!(base("http://127.0.0.1:7421").unwrap(), "http://127.0.0.1:7421");
         assert_eq!(base("http://localhost/").unwrap(), "http://localhost:7420");
@@ -124,12 +190,17 @@ mod tests {
     }
 
     #[test]
-    fn https_may_name_its_authority_and_only_it() {
+    fn https_may_name_certificates_and_nothing_else() {
         let settings = |url: &str| Settings::of(&url.parse().unwrap());
         let secure = settings("https://baton.example?ca=/etc/ca.pem").unwrap();
         assert_eq!(secure.base, "https://baton.example:7420");
         assert_eq!(secure.authority, Some(PathBuf::from("/etc/ca.pem")));
-        assert!(!secure.is_open() && !secure.loopback);
+        assert!(!secure.is_open() && !secure.loopback && secure.identity.is_none());
+        let known = settings("https://h?cert=a.pem&key=b.pem").unwrap();
+        assert_eq!(known.identity, Some((PathBuf::from("a.pem"), PathBuf::from("b.pem"))));
+        for url in ["https://h?cert=a.pem", "https://h?key=b.pem", "http://127.0.0.1?cert=a&key=b"] {
+            assert!(matches!(settings(url), Err(StoreError::Misnamed { .. })), "{url}");
+        }
         for url in ["http://127.0.0.1?ca=x", "https://h?token=baton_1_2"] {
             let error = settings(url).unwrap_err();
             assert!(!format!("{error} {}", error.hint()).contains("baton_1_2"), "{url}");

@@ -1,11 +1,12 @@
 //! The records of a server, as they are read.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use baton_election::ElectionName;
 use baton_election::audit::Book;
 use baton_election::document::Transition;
-use baton_election::time::Span;
+use baton_election::time::{Span, WallTime};
+use baton_store::waiting::Waiters;
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Decider, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
     Reading, Record, Store, StoreError, StoreUrl, Strengths, Swapped, Upkeep, Version, Watching, boot,
@@ -71,6 +72,7 @@ impl HttpStore {
             Prefix::Elections => "/v1/elections".to_string(),
             Prefix::Candidates(election) => format!("/v1/elections/{}/candidates", segment(election)),
             Prefix::Fences => "/v1/fences".to_string(),
+            Prefix::Audits => "/v1/audits".to_string(),
             Prefix::Items(election, kind) => return self.names(election, *kind, after, limit).await,
         };
         let mut keys: Vec<Key> = Vec::new();
@@ -169,6 +171,16 @@ impl Store for HttpStore {
         })
     }
 
+    fn wall(&self) -> BoxFuture<'_, Result<Option<WallTime>, StoreError>> {
+        Box::pin(async move {
+            let date = self.client.date("/v1/store").await;
+            let date = date.map_err(|fault| fault.of_reading(&self.client.base))?;
+            let since_1970 = date.and_then(|date| date.duration_since(SystemTime::UNIX_EPOCH).ok());
+            let millis = since_1970.and_then(|since| u64::try_from(since.as_millis()).ok());
+            Ok(millis.map(WallTime::from_unix_millis))
+        })
+    }
+
     fn strengths(&self) -> Strengths {
         Strengths {
             age: "the server's boot-time clock",
@@ -180,6 +192,10 @@ impl Store for HttpStore {
             partition: "whoever does not reach the server can neither take nor renew a lease",
             upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
         }
+    }
+
+    fn waiters(&self) -> Option<&dyn Waiters> {
+        Some(self)
     }
 
     fn decider(&self) -> Option<&dyn Decider> {

@@ -1,14 +1,18 @@
-//! Whose certificate is believed: one that names the host, signed by an authority of the system or of `?ca=FILE`.
+//! Whose certificate is believed: one that names the host, signed by an authority of the system or of `?ca=FILE`. And the certificate that this
+//! client shows: `?cert=FILE&key=FILE`.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_store::StoreError;
+use rustls::client::ResolvesClientCert;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 
+use crate::files::{self, Stamp};
 use crate::open::Settings;
 
 /// How to check who the server is.
@@ -27,7 +31,7 @@ pub(crate) fn config(settings: &Settings) -> Result<ClientConfig, StoreError> {
             roots.add_parsable_certificates(found);
         }
         // Without TLS nothing is checked, and nothing is read for it.
-        None if settings.base.starts_with("http://") => {}
+        None if !settings.base.starts_with("https://") => {}
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
@@ -39,7 +43,76 @@ pub(crate) fn config(settings: &Settings) -> Result<ClientConfig, StoreError> {
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| refused(error.to_string(), "this build of Baton has no TLS"))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    let config = config.with_root_certificates(roots);
+    Ok(match &settings.identity {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let own = OwnCertificate::load(certificate, key).map_err(|(why, hint)| refused(why, &hint))?;
+            config.with_client_cert_resolver(Arc::new(own))
+        }
+    })
+}
+
+/// The certificate by which this client shows who it is. Short-lived ones are replaced while a program runs: each new connection looks
+/// whether the files have changed. Files that do not belong together, as in the middle of a replacement, change nothing.
+#[derive(Debug)]
+struct OwnCertificate {
+    certificate: PathBuf,
+    key: PathBuf,
+    current: Mutex<(Option<Stamps>, Arc<CertifiedKey>)>,
+}
+
+type Stamps = (Stamp, Stamp);
+
+impl OwnCertificate {
+    fn load(certificate: &Path, key: &Path) -> Result<OwnCertificate, (String, String)> {
+        let stamps = stamps(certificate, key);
+        let own = Arc::new(read_own(certificate, key)?);
+        let current = Mutex::new((stamps, own));
+        Ok(OwnCertificate { certificate: certificate.to_path_buf(), key: key.to_path_buf(), current })
+    }
+
+    fn current(&self) -> Arc<CertifiedKey> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = stamps(&self.certificate, &self.key);
+        if stamps != current.0
+            && let Ok(fresh) = read_own(&self.certificate, &self.key)
+        {
+            *current = (stamps, Arc::new(fresh));
+        }
+        Arc::clone(&current.1)
+    }
+}
+
+impl ResolvesClientCert for OwnCertificate {
+    fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+fn stamps(certificate: &Path, key: &Path) -> Option<Stamps> {
+    Some((Stamp::of(certificate).ok()?, Stamp::of(key).ok()?))
+}
+
+/// A certificate and its key; else why not, and what to do.
+fn read_own(certificate: &Path, key: &Path) -> Result<CertifiedKey, (String, String)> {
+    let pem = "it must be a file in PEM form that this user can read";
+    let unusable = |file: &Path, why: &dyn ToString, hint: &str| {
+        (format!("{} cannot be used: {}", file.display(), why.to_string()), hint.to_string())
+    };
+    let chain = read(certificate).map_err(|why| unusable(certificate, &why, pem))?;
+    let metadata = std::fs::metadata(key).map_err(|error| unusable(key, &error, pem))?;
+    if files::is_shared(&metadata) {
+        let hint = format!("chmod 600 {}", key.display());
+        return Err((format!("others can read the key in {}", key.display()), hint));
+    }
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, &error, pem))?;
+    CertifiedKey::from_der(chain, secret, &aws_lc_rs::default_provider())
+        .map_err(|error| unusable(certificate, &error, "certificate and key must belong together"))
 }
 
 fn read(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

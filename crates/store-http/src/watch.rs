@@ -9,7 +9,7 @@ use futures_util::stream;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use crate::client::{Client, segment};
+use crate::client::{Client, LARGEST, segment};
 
 /// A server that is silent for longer has gone: it says every ten seconds that it is there.
 const SILENCE: Duration = Duration::from_secs(25);
@@ -106,6 +106,9 @@ impl Line {
                 continue;
             }
             let more = self.more().await?;
+            if self.text.len() + more.len() > LARGEST {
+                return None;
+            }
             self.text.extend_from_slice(&more);
         }
     }

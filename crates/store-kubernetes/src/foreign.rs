@@ -138,6 +138,7 @@ fn leader(spec: &LeaseSpec, epoch: Epoch, granted: Epoch) -> Leader {
         offered: false,
         contact: None,
         region: None,
+        through: None,
         phase: Phase::Serving,
         limits: Limits::default(),
         held: Span::ZERO,

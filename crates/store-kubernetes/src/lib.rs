@@ -21,7 +21,9 @@
 //!   moment, and the engine grants above it. No epoch of a Lease exceeds its resourceVersion: the first is one above the
 //!   resourceVersion of a reading before the Lease's creation, which itself raises it by one or more, and every later
 //!   one costs a write that raises it again. So the resourceVersion of a reading that finds nothing is at or above every
-//!   epoch that was given under that name.
+//!   epoch that was given under that name. A client that looked, and writes after another Lease came and was deleted, is
+//!   refused by the mark that every beginning writes (`begin.rs`): it looks again. Whoever deletes the mark too, while a
+//!   client is between its look and its write, takes that away.
 //! - **The mark of a fence survives the deletion of its ConfigMap**: it stands in a second one.
 //! - Fields, labels, annotations and finalizers of others are not touched, and what cannot be read is not overwritten.
 //! - client-go's candidates keep away from a Lease that Baton holds, that is paused or that awaits approval, and start
@@ -41,6 +43,7 @@
 //!   write says so. Everybody else is told.
 //! - A Lease has no clock of the server's: ages are what each observer has itself seen.
 
+mod begin;
 mod config_map;
 mod fault;
 mod foreign;

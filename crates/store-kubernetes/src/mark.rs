@@ -1,7 +1,7 @@
 //! The mark of a fence: what outlives its ConfigMap.
 //!
 //! A fence stands a second time, without its hold, in a ConfigMap of its own. That one is written before the fence is, whenever the fence's
-//! highest token rises, so that it is never behind. Whoever finds the fence deleted goes on from its mark: what it is bound
+//! highest token rises or an operator binds it anew, so that it is never behind. Whoever finds the fence deleted goes on from its mark: what it is bound
 //! to, and the tokens that it refuses, are what they were. Whoever deletes both has made a new fence, and means it.
 
 use std::collections::BTreeMap;
@@ -39,6 +39,11 @@ fn same(a: &Fence, b: &Fence) -> bool {
     (&a.store, &a.election) == (&b.store, &b.election)
 }
 
+/// Whether a mark stands where the fence cannot go: further, or at another election without an operator's word.
+fn is_beyond(mark: &Fence, next: &Fence) -> bool {
+    mark.position() > next.position() || mark.binding == next.binding && !same(mark, next)
+}
+
 /// What is kept of a fence that is about to accept a token: not yet that it did.
 fn kept(next: &Fence) -> Fence {
     let before = next.tail.len().saturating_sub(1);
@@ -54,7 +59,7 @@ impl Inner {
             }
             return Ok(Some((record, version)));
         }
-        let mark = self.config_map(key, name::fence_mark(key)).await?;
+        let mark = self.config_map(key, name::mark(key)).await?;
         Ok(mark.map(|(record, _)| (record, Version::new(GONE))))
     }
 
@@ -66,8 +71,11 @@ impl Inner {
         next: &Fence,
         change: &str,
     ) -> Result<Expect, StoreError> {
-        let known =
-            self.marks.known().get(key).is_some_and(|mark| same(mark, next) && mark.highest >= next.highest);
+        let known = self
+            .marks
+            .known()
+            .get(key)
+            .is_some_and(|mark| same(mark, next) && mark.position() >= next.position());
         if !known {
             self.raise(key, expect, next, change).await?;
         }
@@ -76,11 +84,11 @@ impl Inner {
     }
 
     async fn raise(&self, key: &Key, expect: &Expect, next: &Fence, change: &str) -> Result<(), StoreError> {
-        let name = name::fence_mark(key);
+        let name = name::mark(key);
         for _ in 0..ATTEMPTS {
             let found = self.config_map(key, name.clone()).await?;
             let over = match &found {
-                Some((Record::Fence(mark), _)) if !same(mark, next) || mark.highest > next.highest => {
+                Some((Record::Fence(mark), _)) if is_beyond(mark, next) => {
                     // Whoever raised it may just have written the fence too.
                     let fence = self.fence(key).await?;
                     if Expect::of(fence.as_ref().map(|(_, version)| version)) != *expect {
@@ -88,7 +96,7 @@ impl Inner {
                     }
                     return Err(self.lowered(&name, mark, next));
                 }
-                Some((Record::Fence(mark), _)) if mark.highest == next.highest => break,
+                Some((Record::Fence(mark), _)) if mark.position() == next.position() => break,
                 Some((_, version)) => Some(version.as_str().to_string()),
                 None => None,
             };

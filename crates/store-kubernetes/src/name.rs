@@ -64,9 +64,9 @@ pub(crate) fn config_map(key: &Key) -> String {
     if name.len() <= MAX_BYTES { name } else { format!("{HASHED}{}", ContentHash::of(text.as_bytes())) }
 }
 
-/// The name of the ConfigMap of a fence's mark.
-pub(crate) fn fence_mark(fence: &Key) -> String {
-    let text = fence.to_string();
+/// The name of the ConfigMap of the mark of a fence or an election.
+pub(crate) fn mark(of: &Key) -> String {
+    let text = of.to_string();
     let name = format!("{MARK}-{}", escaped(&text));
     if name.len() <= MAX_BYTES { name } else { format!("{MARK}hash-{}", ContentHash::of(text.as_bytes())) }
 }
@@ -212,10 +212,13 @@ mod tests {
             Key::Item(named(&long), ItemKind::Proposal, item(&long)),
             Key::Item(named(&long), ItemKind::Proposal, item(&"_x".repeat(32))),
         ];
-        let marks = keys.iter().filter(|key| matches!(key, Key::Fence(_))).map(fence_mark);
+        let marks = keys.iter().filter(|key| matches!(key, Key::Fence(_))).map(mark);
         let names: BTreeSet<String> = keys.iter().map(config_map).chain(marks).collect();
         assert_eq!(names.len(), keys.len() + 2, "{names:?}");
         assert!(names.contains("baton-mark--fences.a"), "{names:?}");
+        let begun = [mark(&Key::Election(named("a/b"))), mark(&Key::Election(named(&long)))];
+        assert_eq!(begun[0], "baton-mark--a.b");
+        assert!(begun.iter().all(|name| bearable(name) && !names.contains(name)), "{begun:?}");
         assert!(names.iter().all(|name| bearable(name)), "{names:?}");
         assert!(names.contains("baton--a.candidates.b") && names.contains("baton--fences.a.history.0"));
     }

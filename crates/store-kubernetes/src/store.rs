@@ -19,7 +19,7 @@ use crate::fault::{self, Doing};
 use crate::mark::{MARK, Marks};
 use crate::owner::Owner;
 use crate::readiness::Readiness;
-use crate::shape::{self, KIND};
+use crate::shape::{self, KIND, LeaseBase};
 use crate::stamp::Stamps;
 use crate::version::LeaseVersion;
 use crate::watch::{self, Watched};
@@ -52,7 +52,7 @@ pub(crate) struct Inner {
     /// The namespace is there, or whether it is cannot be found out.
     there: AtomicBool,
     pub(crate) marks: Marks,
-    stamps: Stamps,
+    pub(crate) stamps: Stamps,
     limit: Duration,
 }
 
@@ -91,7 +91,7 @@ impl KubernetesStore {
 }
 
 impl Inner {
-    fn leases(&self) -> Api<Lease> {
+    pub(crate) fn leases(&self) -> Api<Lease> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
@@ -112,7 +112,7 @@ impl Inner {
     }
 
     /// Carries out a request, and says what its failure means.
-    async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         doing: Doing,
         request: impl Future<Output = kube::Result<T>>,
@@ -234,22 +234,13 @@ impl Inner {
         match (key, next) {
             (Key::Election(election), Record::Election(document)) => {
                 let over = match expect {
-                    Expect::Absent => None,
-                    Expect::Version(version) => {
-                        Some(LeaseVersion::parse(version).ok_or(StoreError::Conflict)?)
-                    }
+                    Expect::Absent => return self.begin(key, document, clock, &change).await,
+                    Expect::Version(version) => LeaseVersion::parse(version).ok_or(StoreError::Conflict)?,
                 };
                 let name = name::lease(election);
                 let place = self.place("Lease", &name);
-                let (patch, base) = shape::write(document, over, clock, &self.stamps, &change, &place)?;
-                let over = over.map(|over| over.resource.to_string());
-                let written = self.write(&self.leases(), key, name, over, patch).await?;
-                let resource = written.and_then(|written| written.parse().ok());
-                let resource = resource.ok_or_else(|| StoreError::Unknown {
-                    location: self.location.clone(),
-                    why: format!("{place} was answered without a resourceVersion"),
-                })?;
-                Ok(Swapped { version: base.at(resource).to_version() })
+                let written = shape::write(document, Some(over), clock, &self.stamps, &change, &place)?;
+                self.put(key, name, over.resource, written).await
             }
             (Key::Election(_), _) | (_, Record::Election(_)) => {
                 unreachable!("elections, and they alone, are kept under their own keys")
@@ -271,6 +262,24 @@ impl Inner {
                 Ok(Swapped { version: Version::new(&written.unwrap_or_default()) })
             }
         }
+    }
+
+    /// Writes on the Lease of this very resourceVersion.
+    pub(crate) async fn put(
+        &self,
+        key: &Key,
+        name: String,
+        over: u64,
+        (patch, base): (Value, LeaseBase),
+    ) -> Result<Swapped, StoreError> {
+        let place = self.place("Lease", &name);
+        let written = self.write(&self.leases(), key, name, Some(over.to_string()), patch).await?;
+        let resource = written.and_then(|written| written.parse().ok());
+        let resource = resource.ok_or_else(|| StoreError::Unknown {
+            location: self.location.clone(),
+            why: format!("{place} was answered without a resourceVersion"),
+        })?;
+        Ok(Swapped { version: base.at(resource).to_version() })
     }
 
     /// Creates an object, or patches the one of this very resourceVersion. Returns the resourceVersion after it.
@@ -313,7 +322,7 @@ impl Inner {
 
     async fn list(&self, prefix: &Prefix) -> Result<Vec<Key>, StoreError> {
         let key_of_map = |name: &str, written: Option<&String>| {
-            Key::parse(written?).filter(|key| name::config_map(key) == name || name::fence_mark(key) == name)
+            Key::parse(written?).filter(|key| name::config_map(key) == name || name::mark(key) == name)
         };
         let of_kind = |kind: &str| format!("{KIND}={kind}");
         let mut keys = match prefix {
@@ -332,6 +341,7 @@ impl Inner {
                 let selector = format!("{kind},{}={label}", config_map::ELECTION);
                 self.list_all(&self.config_maps(), &selector, key_of_map).await?
             }
+            Prefix::Audits => self.list_all(&self.config_maps(), &of_kind("audit"), key_of_map).await?,
             Prefix::Fences => {
                 let kinds = format!("{KIND} in (fence,{MARK})");
                 self.list_all(&self.config_maps(), &kinds, key_of_map).await?
@@ -403,7 +413,7 @@ impl Inner {
 }
 
 /// An object, if there is one. That something else was not found is an error.
-async fn get<K: Watched>(api: &Api<K>, name: &str) -> kube::Result<Option<K>> {
+pub(crate) async fn get<K: Watched>(api: &Api<K>, name: &str) -> kube::Result<Option<K>> {
     match api.get(name).await {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if fault::is_gone(&status) => Ok(None),

@@ -39,4 +39,5 @@ async fn tokens_survive_a_deleted_lease() {
         Box::pin(delete) as BoxFuture<'_, ()>
     };
     conformance::survived(&|| cluster.opened(), &delete).await;
+    conformance::begun_once(&|| cluster.opened(), &delete).await;
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use baton_election::fence::{Accepted, Fence, Hold};
-use baton_election::id::{Incarnation, StoreId};
+use baton_election::id::{Incarnation, KeyHash, StoreId};
 use baton_election::{ElectionName, Epoch, ResourceName, Span, WallTime};
 use baton_store::{Clock, Expect, Key, Prefix, Record, Store, StoreError, Version};
 use baton_store_kubernetes::KubernetesStore;
@@ -29,13 +29,21 @@ fn fence(election: &str, tokens: &[u64]) -> Fence {
     };
     let highest = Epoch(*tokens.last().unwrap());
     Fence {
-        resource: ResourceName::new("orders").unwrap(),
-        store: StoreId([7; 8]),
-        election: ElectionName::new(election).unwrap(),
         highest,
-        hold: Some(Hold { incarnation: Incarnation([1; 8]), token: highest, ttl: Span::secs(30) }),
+        hold: Some(Hold {
+            incarnation: Incarnation([1; 8]),
+            key_hash: KeyHash([1; 32]),
+            token: highest,
+            ttl: Span::secs(30),
+            lapsing: false,
+        }),
         beat: 1,
         tail: tokens.iter().enumerate().map(accepted).collect(),
+        ..Fence::new(
+            ResourceName::new("orders").unwrap(),
+            StoreId([7; 8]),
+            ElectionName::new(election).unwrap(),
+        )
     }
 }
 

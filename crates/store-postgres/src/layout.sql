@@ -104,7 +104,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'ZB004', MESSAGE = format('the row `%s` is not intact', place);
     ELSIF fence.election <> $2 THEN
         RAISE EXCEPTION USING ERRCODE = 'ZB002',
-            MESSAGE = format('the resource `%s` belongs to the election `%s`', $1, fence.election);
+            MESSAGE = format('the resource `%s` belongs to the election `%s`', $1, fence.election),
+            HINT = format('an operator binds it to another: baton fence %s --bind %s', $1, $2);
     END IF;
 
     -- The election as it stands, looked at while the resource is locked.
@@ -184,7 +185,8 @@ BEGIN
         'agent', ruling.leader, 'note', 'in a transaction of ' || session_user,
         'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'));
     body := body
-        || jsonb_build_object('highest', $3, 'hold', NULL, 'beat', (body ->> 'beat')::bigint + 1, 'tail', tail);
+        || jsonb_build_object('highest', $3, 'hold', NULL, 'beat', (body ->> 'beat')::bigint + 1, 'tail', tail,
+            'free', false);
     UPDATE @table@ AS t SET election = $2, fencing_token = $3, store = ruling.store, lease_ms = NULL,
         lease_expiration = NULL, beat = clock_timestamp(), version = gen_random_uuid(), record = body::json
         WHERE t.key = place;

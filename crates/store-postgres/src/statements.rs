@@ -27,12 +27,14 @@ const MARK: &str = "\
 )
 SELECT version::text FROM swapped";
 
-/// Puts a row where there is none.
+/// Puts a row where there is none. An election begins above its mark: whoever decided before the mark rose decides again.
 const INSERT: &str = ", swapped AS (
     INSERT INTO @table@ AS t (key, kind, election, leader, fencing_token, state, lease_ms, store,
         record, lease_expiration, beat, version)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8,
         $9::text::json, at + $7 * interval '1 millisecond', at, gen_random_uuid() FROM bounds
+    WHERE $2 <> 'election' OR NOT EXISTS (
+        SELECT FROM @marks@ AS o WHERE o.key = $1 AND (o.epoch > $5 OR o.epoch = $5 AND $4 IS NOT NULL))
     ON CONFLICT (key) DO NOTHING
     RETURNING t.version
 ), marked AS (
@@ -65,6 +67,8 @@ pub(crate) struct Statements {
     pub(crate) version: String,
     /// The keys of a kind, of one election or of all.
     pub(crate) list: String,
+    /// The server's wall clock, in milliseconds since 1970.
+    pub(crate) wall: &'static str,
 }
 
 impl Statements {
@@ -76,6 +80,7 @@ impl Statements {
             insert: names.fill(&format!("{bounds}{INSERT}{MARK}")),
             update: names.fill(&format!("{bounds}{UPDATE}{MARK}")),
             version: names.fill("SELECT t.version::text FROM @table@ AS t WHERE t.key = $1"),
+            wall: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
             list: names.fill(
                 "SELECT t.key FROM @table@ AS t WHERE t.kind = $1 AND ($2::text IS NULL OR t.election = $2)",
             ),

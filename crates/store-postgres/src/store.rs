@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use baton_election::lease::MAX_TTL;
+use baton_election::time::WallTime;
 use baton_election::{Epoch, Span};
 use baton_store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix, Reading,
@@ -137,11 +138,23 @@ impl Inner {
         Ok(Swapped { version: Version::new(&version) })
     }
 
+    /// None for whoever does not trust the server's clock.
+    async fn wall(&self) -> Result<Option<WallTime>, StoreError> {
+        if self.options.timekeeper == Timekeeper::Observers {
+            return Ok(None);
+        }
+        let rows = self.pool.run(Act::Read, self.statements.wall, &[]).await?;
+        let Some(row) = rows.first() else { return Err(self.unheard_of("a clock without a row")) };
+        let millis = u64::try_from(self.column::<i64>(row, 0)?).unwrap_or(0);
+        Ok(Some(WallTime::from_unix_millis(millis)))
+    }
+
     async fn list(&self, prefix: &Prefix) -> Result<Vec<Key>, StoreError> {
         let (kind, election) = match prefix {
             Prefix::Elections => ("election", None),
             Prefix::Candidates(election) => ("candidate", Some(election.to_string())),
             Prefix::Fences => ("fence", None),
+            Prefix::Audits => ("audit", None),
             Prefix::Items(election, kind) => (kind.singular(), Some(election.to_string())),
         };
         let kind = kind.to_string();
@@ -240,6 +253,10 @@ impl Store for PostgresStore {
                 looks_per_hour: watch::looks_per_hour(polled, self.inner.options.poll),
             },
         }
+    }
+
+    fn wall(&self) -> BoxFuture<'_, Result<Option<WallTime>, StoreError>> {
+        Box::pin(self.inner.wall())
     }
 
     fn layout(&self) -> Option<String> {

@@ -28,6 +28,7 @@ async fn survives(place: &Place, more: &str) {
         Box::pin(async move { store as Arc<dyn Store> }) as baton_store::BoxFuture<'_, _>
     };
     conformance::survived(&open, &delete).await;
+    conformance::begun_once(&open, &delete).await;
     assert_eq!(place.by_hand("SELECT count(*) FROM baton").await, ["0"]);
 }
 

@@ -1,6 +1,6 @@
 //! Reading.
 
-use baton_election::{Epoch, Span};
+use baton_election::{Epoch, Span, WallTime};
 use baton_store::{Key, Prefix, Reading, StoreError, Trace, boot};
 use google_cloud_spanner::result::Row;
 use google_cloud_spanner::value::FromValue;
@@ -98,6 +98,16 @@ pub(crate) async fn version(client: &Client, key: &Key) -> Result<Option<String>
         None => Ok(None),
         Some(row) => cell(client, row, 0),
     }
+}
+
+/// Spanner's wall clock.
+pub(crate) async fn wall(client: &Client) -> Result<Option<WallTime>, StoreError> {
+    let rows = client.query(&sql::wall()).await?;
+    let millis: Option<i64> = match rows.first() {
+        None => None,
+        Some(row) => cell(client, row, 0)?,
+    };
+    Ok(millis.and_then(|millis| u64::try_from(millis).ok()).map(WallTime::from_unix_millis))
 }
 
 /// The keys of a kind, in order. Rows whose key no Baton would give belong to somebody else and are left alone.

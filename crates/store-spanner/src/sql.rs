@@ -56,6 +56,11 @@ pub(crate) fn read_election(tables: &Tables, key: &Key) -> Statement {
     keyed(sql, key).build()
 }
 
+/// Spanner's wall clock, in milliseconds since 1970.
+pub(crate) fn wall() -> Statement {
+    statement("SELECT UNIX_MILLIS(CURRENT_TIMESTAMP())".to_string()).build()
+}
+
 /// A row of the other table.
 pub(crate) fn read_record(tables: &Tables, key: &Key) -> Statement {
     let sql = format!(
@@ -88,6 +93,13 @@ pub(crate) fn list(tables: &Tables, prefix: &Prefix) -> Statement {
     let beginning = match prefix {
         Prefix::Elections => {
             return statement(format!("SELECT cluster_id FROM `{}`", tables.elections)).build();
+        }
+        Prefix::Audits => {
+            let sql = format!(
+                "SELECT record_key FROM `{}` WHERE ENDS_WITH(record_key, '/history/0')",
+                tables.records
+            );
+            return statement(sql).build();
         }
         Prefix::Candidates(election) => format!("{election}/candidates/"),
         Prefix::Fences => "fences/".to_string(),

@@ -29,11 +29,15 @@ pub enum AlertKind {
     LowParticipation,
     /// The leader is silent, and suspected to be gone while its lease runs.
     SuspectedLeader,
+    /// Many requests with one access token, or without one that is known, are refused.
+    UnauthorisedBurst,
+    /// Most of what a server keeps, in all or for one access token, is used.
+    QuotaNearlyUsed,
 }
 
 impl AlertKind {
     /// All of them.
-    pub const ALL: [AlertKind; 8] = [
+    pub const ALL: [AlertKind; 10] = [
         AlertKind::NoLeader,
         AlertKind::Flapping,
         AlertKind::TwoLeaders,
@@ -42,6 +46,8 @@ impl AlertKind {
         AlertKind::SlowTransition,
         AlertKind::LowParticipation,
         AlertKind::SuspectedLeader,
+        AlertKind::UnauthorisedBurst,
+        AlertKind::QuotaNearlyUsed,
     ];
 
     /// How it is called, also as a file among the runbooks.
@@ -55,6 +61,8 @@ impl AlertKind {
             AlertKind::SlowTransition => "slow-transition",
             AlertKind::LowParticipation => "low-participation",
             AlertKind::SuspectedLeader => "suspected-leader",
+            AlertKind::UnauthorisedBurst => "unauthorised-burst",
+            AlertKind::QuotaNearlyUsed => "quota-nearly-used",
         }
     }
 
@@ -67,7 +75,9 @@ impl AlertKind {
             AlertKind::FrequentElections
             | AlertKind::SlowTransition
             | AlertKind::LowParticipation
-            | AlertKind::SuspectedLeader => Severity::Warning,
+            | AlertKind::SuspectedLeader
+            | AlertKind::UnauthorisedBurst
+            | AlertKind::QuotaNearlyUsed => Severity::Warning,
         }
     }
 }
@@ -98,7 +108,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Something that is wrong with an election.
+/// Something that is wrong, with an election or with a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alert {
@@ -106,8 +116,11 @@ pub struct Alert {
     pub alert: AlertKind,
     /// How much it matters.
     pub severity: Severity,
-    /// With which election.
-    pub election: ElectionName,
+    /// With which election, if it is one's.
+    pub election: Option<ElectionName>,
+    /// With which access token, if it is one's; `none` stands for requests without a token that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// Since when the server knows, for people.
     pub since: WallTime,
     /// How long that is.
@@ -129,6 +142,9 @@ pub struct Alerts {
     /// How many more there are.
     #[serde(default)]
     pub more: u64,
+    /// Nobody is the operator of the store: nobody can appoint, pause or approve.
+    #[serde(default)]
+    pub no_operator: bool,
 }
 
 /// A store that warns.

@@ -83,6 +83,12 @@ fn timer_at(moment: Moment) -> io::Result<OwnedFd> {
     Ok(timer)
 }
 
+/// When this run of the machine began, in seconds since 1970. A step of the wall clock moves it along.
+pub fn began() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
+}
+
 /// Which machine this is, and which of its runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boot {
@@ -128,5 +134,7 @@ mod tests {
     fn the_boot_is_the_same_twice() {
         assert_eq!(Boot::current(), Boot::current());
         assert!(!Boot::current().boot.is_empty());
+        let wall = wall().as_unix_millis() / 1_000;
+        assert!(began().is_some_and(|began| 0 < began && began <= wall + 60), "the run began before now");
     }
 }

@@ -1,15 +1,15 @@
 //! Stores that decide by themselves: they are sent commands, and documents are only read from them.
 
 use baton_election::audit::TokensAudit;
+use baton_election::bindings::SignedFenceOrder;
 use baton_election::command::Acquire;
-use baton_election::everything::SignedStop;
 use baton_election::fence::{Entry, Fence};
-use baton_election::operator::SignedKeys;
+use baton_election::store_order::StoreRequest;
+use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Incarnation, Refusal,
-    ResourceName,
+    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
 };
 
 use crate::alerts::Warns;
@@ -18,6 +18,7 @@ use crate::page::Page;
 use crate::sessions::Sessions;
 use crate::store::BoxFuture;
 use crate::tools::Tools;
+use crate::uses::Uses;
 
 /// A command that was carried out.
 #[derive(Clone, Debug)]
@@ -90,23 +91,24 @@ pub trait Decider: Send + Sync {
         &'a self,
         resource: &'a ResourceName,
         election: &'a ElectionName,
-        mine: Incarnation,
+        mine: &'a Credential,
     ) -> Decision<'a, ()>;
 
     /// Ends a hold on a resource.
-    fn leave_hold<'a>(&'a self, resource: &'a ResourceName, mine: Incarnation) -> Decision<'a, ()>;
+    fn leave_hold<'a>(&'a self, resource: &'a ResourceName, mine: &'a Credential) -> Decision<'a, ()>;
 
-    /// Changes who the operators of the store's new elections are.
-    fn set_operators<'a>(&'a self, order: &'a SignedKeys) -> Decision<'a, ()>;
+    /// Binds a resource to an election, or frees it.
+    fn order_fence<'a>(&'a self, order: &'a SignedFenceOrder) -> Decision<'a, Fence>;
 
-    /// Pauses everything, or lets it go on.
-    fn order_stop<'a>(&'a self, order: &'a SignedStop) -> Decision<'a, ()>;
+    /// Changes the store as a whole: who its operators are, how many of them an order takes, whether everything is paused. The first
+    /// operator shows a code.
+    fn order_store<'a>(&'a self, request: &'a StoreRequest) -> Decision<'a, OrderOutcome>;
 
     /// The newest orders on the access tokens, and whether all of them are as they were.
     fn audit_tokens(&self, limit: usize) -> Decision<'_, TokensAudit>;
 
     /// Creates or revokes an access token.
-    fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, ()>;
+    fn order_tokens<'a>(&'a self, order: &'a SignedTokenOrder) -> Decision<'a, OrderOutcome>;
 
     /// The toolboxes of its elections, if it keeps them.
     fn tools(&self) -> Option<&dyn Tools> {
@@ -125,6 +127,11 @@ pub trait Decider: Send + Sync {
 
     /// What it warns of, if it does.
     fn warns(&self) -> Option<&dyn Warns> {
+        None
+    }
+
+    /// When its access tokens were used, if it knows.
+    fn uses(&self) -> Option<&dyn Uses> {
         None
     }
 }

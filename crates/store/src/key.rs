@@ -38,6 +38,8 @@ pub enum Prefix {
     Candidates(ElectionName),
     /// All fences.
     Fences,
+    /// The logs of acts on elections, each by its first part, whether or not there is a document.
+    Audits,
     /// All items of one kind of one election.
     Items(ElectionName, Kind),
 }
@@ -47,10 +49,15 @@ impl Prefix {
     pub fn covers(&self, key: &Key) -> bool {
         match (self, key) {
             (Prefix::Elections, Key::Election(_)) | (Prefix::Fences, Key::Fence(_)) => true,
+            (Prefix::Audits, Key::Audit(Book::Election(_), 0)) => true,
             (Prefix::Candidates(of), Key::Candidate(election, _)) => of == election,
             (Prefix::Items(of, kind), Key::Item(election, of_kind, _)) => of == election && kind == of_kind,
             (
-                Prefix::Elections | Prefix::Fences | Prefix::Candidates(_) | Prefix::Items(..),
+                Prefix::Elections
+                | Prefix::Fences
+                | Prefix::Audits
+                | Prefix::Candidates(_)
+                | Prefix::Items(..),
                 Key::Store
                 | Key::Tokens
                 | Key::Election(_)
@@ -72,6 +79,7 @@ impl Prefix {
             Prefix::Elections => ElectionName::new(name).map(Key::Election),
             Prefix::Candidates(of) => AgentName::new(name).map(|agent| Key::Candidate(of.clone(), agent)),
             Prefix::Fences => ResourceName::new(name).map(Key::Fence),
+            Prefix::Audits => ElectionName::new(name).map(|name| Key::Audit(Book::Election(name), 0)),
             Prefix::Items(of, kind) => ItemName::new(name).map(|item| Key::Item(of.clone(), *kind, item)),
         }
     }

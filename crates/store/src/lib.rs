@@ -9,8 +9,11 @@ pub mod boot;
 pub mod conformance;
 mod decider;
 pub mod describe;
+pub mod disk;
 mod error;
 mod file;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 
 mod key;
 mod memory;
@@ -23,12 +26,14 @@ pub mod sessions;
 mod store;
 pub mod tools;
 mod url;
+pub mod uses;
+pub mod waiting;
 
 pub use baton_toolbox as toolbox;
 pub use baton_toolbox::Kind as ItemKind;
 pub use decider::{Decided, Decider, Decision, Undecided};
 pub use error::{Claim, StoreError};
-pub use file::{Access, FileStore, refuse_network};
+pub use file::{Access, FileStore, Machine, refuse_network};
 
 pub use key::{Key, Prefix};
 pub use memory::MemoryStore;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use baton_election::Epoch;
 use baton_election::document::Transition;
-use baton_election::time::{Moment, Span};
+use baton_election::time::{Moment, Span, WallTime};
 use futures_core::Stream;
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ use crate::error::StoreError;
 use crate::key::{Key, Prefix};
 use crate::native::NativeElections;
 use crate::record::Record;
+use crate::waiting::Waiters;
 
 /// A future that can be kept behind a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -208,6 +209,12 @@ pub trait Store: Send + Sync {
         clock: Clock,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>>;
 
+    /// Whether this client could write under a key at this moment, as far as that can be tried without a change. For a client that
+    /// will wait for its turn, so that it learns at once what would fail then. Where nothing can be tried, nothing fails.
+    fn writable<'a>(&'a self, _key: &'a Key) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// The keys under a prefix, in order.
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>>;
 
@@ -250,8 +257,18 @@ pub trait Store: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
+    /// The wall clock of the store, where it has one that all its clients share. It names slots of time, and decides nothing about leases.
+    fn wall(&self) -> BoxFuture<'_, Result<Option<WallTime>, StoreError>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// The store's own elections, if that is what was asked for: there are no records then.
     fn native(&self) -> Option<&dyn NativeElections> {
+        None
+    }
+
+    /// The notes of those who wait to lead, where it shows them.
+    fn waiters(&self) -> Option<&dyn Waiters> {
         None
     }
 

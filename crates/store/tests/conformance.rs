@@ -34,6 +34,7 @@ async fn on_a_folder_epochs_survive_a_deletion() {
     conformance::survived(&open, &delete).await;
     let left = std::fs::read_dir(path.join("@marks")).unwrap().count();
     assert_eq!(left, 1, "the mark is what is left");
+    conformance::begun_once(&open, &delete).await;
 }
 
 #[tokio::test]

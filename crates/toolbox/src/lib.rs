@@ -17,6 +17,7 @@ mod item;
 mod mandate;
 pub mod proposal;
 pub mod quota;
+pub mod slot;
 pub mod value;
 mod weight;
 
@@ -27,5 +28,6 @@ pub use item::{Answer, Command, Counts, Item, Kind, Page, Query};
 pub use mandate::{Mandate, Sight};
 pub use proposal::{Proposal, Propose, Ruling};
 pub use quota::{Draw, Drawn, Quota, SetQuota};
+pub use slot::{Again, RunEnd, SLOT_VALUE, SlotRun, SlotStanding, Slots};
 pub use value::{Put, Value};
 pub use weight::MAX_WEIGHT;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_election::command::{Acquire, Release};
+use baton_election::command::{Acquire, Ending, Release};
 use baton_election::time::{Span, WallTime};
 use baton_election::{
     AgentName, Command, Credential, Document, ElectionName, Epoch, Evidence, Incarnation, ItemName, LeaseKey,
@@ -113,8 +113,12 @@ impl Stage {
     /// Another leads from here on.
     fn elect(&mut self, number: u8) {
         if let Some(last) = self.mandates.last().copied() {
-            let release =
-                Release { epoch: last.token, credential: last.credential, reason: None, orphaned: false };
+            let release = Release {
+                epoch: last.token,
+                credential: last.credential,
+                reason: None,
+                ending: Ending::Stopped,
+            };
             self.command(&Command::Release(release));
         }
         let life = u8::try_from(self.mandates.len() + 1).unwrap();

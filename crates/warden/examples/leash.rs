@@ -1,6 +1,7 @@
 //! The smallest `run`: keeps a command until a deadline that is moved by lines in a pipe.
 //!
-//! `leash run DIR LIFE_MS GRACE_MS -- CMD…` reads orders (`renew MS`, `lead MS`, `paper TEXT`, `stop`, `kill`, `own`) from the
+//! `leash run DIR LIFE_MS GRACE_MS -- CMD…` reads orders (`renew MS`, `lead MS`, `paper TEXT`, `validate SCRIPT`,
+//! `unvalidate`, `stop`, `kill`, `own`) from the
 //! pipe `DIR/control` and writes what happens to `DIR/events`. There is no lease: a *release* writes
 //! `DIR/released`, with the paper of the leadership, the time and how many processes of CMD were alive at that
 //! moment. With `LEASH_OUTLIVES` in the environment, CMD outlives its deadline; `DIR/sign/mode` and `DIR/sign/paper`
@@ -15,7 +16,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use baton_warden::{
-    BootTime, Household, Lead, News, Paper, Report, Sign, Start, Ticket, Ward, WardError, exec_shim, serve,
+    BootTime, Household, Lead, News, Paper, Report, Shims, Sign, Start, Ticket, Validation, Ward, WardError,
+    exec_shim, keep_validator, serve,
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
@@ -35,6 +37,13 @@ fn main() -> ExitCode {
             eprintln!("leash: {error}");
             return ExitCode::from(error.exit_code());
         }
+        Some("__validate") => match keep_validator(args.into_iter().skip(2)) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => {
+                eprintln!("leash: {error}");
+                return ExitCode::from(error.exit_code());
+            }
+        },
         _ => Err("usage: leash run DIR LIFE_MS GRACE_MS -- CMD…".into()),
     };
     result.unwrap_or_else(|error| {
@@ -46,7 +55,7 @@ fn main() -> ExitCode {
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn warden(socket: &Path) -> Outcome<ExitCode> {
-    serve(socket, &["__exec".into()], |ticket| {
+    serve(socket, Shims { command: &["__exec".into()], validator: &["__validate".into()] }, |ticket| {
         let (dir, paper) = ticket.expose().split_once('|').unwrap_or((ticket.expose(), ""));
         let line = format!("{paper} {} {}\n", BootTime::now().as_ns(), living(dir));
         let dir = Path::new(dir);
@@ -102,6 +111,9 @@ struct Run {
     household: Household,
     ward: Ward,
     grace_ms: u64,
+    /// CMD has ended, with this code. The validator may not have.
+    ended: bool,
+    code: ExitCode,
 }
 
 impl Run {
@@ -110,7 +122,8 @@ impl Run {
         let mut command = std::process::Command::new("/proc/self/exe");
         command.arg("__warden");
         let ward = Ward::prepare(household, command, Path::new(dir)).await?;
-        let run = Self { dir: dir.into(), household, ward, grace_ms: 0 };
+        let run =
+            Self { dir: dir.into(), household, ward, grace_ms: 0, ended: false, code: ExitCode::SUCCESS };
         run.note(&format!("warden {}", run.ward.pid()))?;
         Ok(run)
     }
@@ -146,6 +159,12 @@ impl Run {
                 led?;
             }
             ("paper", text) => self.ward.show(self.sign(text))?,
+            ("validate", script) => {
+                let command = ["sh", "-c", script].map(String::from).to_vec();
+                let mark = (MARK.to_string(), self.dir.display().to_string());
+                self.ward.validate(Validation { command, env: vec![mark] })?;
+            }
+            ("unvalidate", _) => self.ward.end_validation()?,
             ("stop", _) => self.ward.stop()?,
             ("kill", _) => self.ward.kill()?,
             ("own", _) => {
@@ -163,7 +182,13 @@ impl Run {
         match news {
             News::Told(Report::Ended { how, why }) => {
                 self.note(&format!("ended {how:?} {why:?} {}", self.now_and_living()))?;
-                Ok(Some(ExitCode::from(how.exit_code())))
+                self.code = ExitCode::from(how.exit_code());
+                self.ended = true;
+                Ok((!self.ward.is_validating()).then_some(self.code))
+            }
+            News::Told(Report::Validated { how, why, said }) => {
+                self.note(&format!("validated {how:?} {why:?} {} {said}", self.now_and_living()))?;
+                Ok(self.ended.then_some(self.code))
             }
             News::Told(Report::Started { pid }) => self.note(&format!("started {pid}")).map(|()| None),
             News::Told(Report::Unkillable { pid, name }) => {
@@ -176,7 +201,10 @@ impl Run {
                 self.note(&format!("read-only {}", BootTime::now().as_ns())).map(|()| None)
             }
             News::Told(Report::Leading) => self.note("leading again").map(|()| None),
-            News::Told(Report::Kept { .. }) => Ok(None),
+            // The last two only at a terminal.
+            News::Told(Report::Kept { .. } | Report::Suspended) | News::Asked(_) => Ok(None),
+            // Its death after the end of CMD, and of the validator, takes nothing along.
+            News::Gone if self.ended && !self.ward.is_validating() => Ok(Some(self.code)),
             News::Overdue | News::Gone => {
                 self.note(&format!("{news:?}").to_lowercase())?;
                 self.ward.seize().await?;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 
 /// One process: a pid and its start, in clock ticks since boot. The pair is not used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,12 +18,20 @@ pub(crate) struct Kin {
     pub(crate) started: u64,
 }
 
+/// A session: the process id of its leader. It is 0, as for everybody in it, where the leader is outside of our pid namespace,
+/// as in a container that somebody entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Session(i32);
+
 /// What `/proc/PID/stat` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) kin: Kin,
     /// `None` for a process whose parent is outside of our pid namespace.
     pub(crate) parent: Option<Pid>,
+    /// `None` for a process group that is outside of our pid namespace.
+    pub(crate) group: Option<Pid>,
+    pub(crate) session: Session,
     pub(crate) name: String,
 }
 
@@ -39,13 +47,25 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let (name, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let parent = fields.nth(1)?;
-    // Field 22 of proc(5); the state is field 3 and the parent field 4.
-    let started = fields.nth(17)?;
+    // Fields 5, 6 and 22 of proc(5); the state is field 3 and the parent field 4.
+    let group = fields.next()?;
+    let session = fields.next()?;
+    let started = fields.nth(15)?;
     Some(Stat {
         kin: Kin { pid: pid_from(pid)?, started: started.parse().ok()? },
         parent: pid_from(parent),
+        group: pid_from(group),
+        session: Session(session.parse().ok()?),
         name: name.to_owned(),
     })
+}
+
+/// Whether a process ignores the signal that Ctrl-Z makes, as shells do.
+pub(crate) fn ignores_stop(pid: Pid) -> bool {
+    let text = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).unwrap_or_default();
+    let ignored = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & 1 << (Signal::TSTP.as_raw() - 1) != 0
 }
 
 fn pid_from(text: &str) -> Option<Pid> {
@@ -100,16 +120,17 @@ pub(crate) fn scan() -> io::Result<HashMap<Pid, Vec<Pid>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Family, listed_children, parse_stat, scan, stat};
+    use super::{Family, Session, listed_children, parse_stat, scan, stat};
     use rustix::process::{Pid, getpid};
 
     #[test]
     fn a_name_may_look_like_the_rest_of_the_line() {
-        let text = "42 (a) S 1 (x) S 7 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 0 0";
+        let text = "42 (a) S 1 (x) S 7 41 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 0 0";
         let stat = parse_stat(text).unwrap();
         assert_eq!(stat.kin.pid, Pid::from_raw(42).unwrap());
         assert_eq!(stat.name, "a) S 1 (x");
-        assert_eq!(stat.parent, Pid::from_raw(7));
+        assert_eq!((stat.parent, stat.session), (Pid::from_raw(7), Session(42)));
+        assert_eq!(stat.group, Pid::from_raw(41));
         assert_eq!(stat.kin.started, 98_765);
     }
 

@@ -1,19 +1,21 @@
 //! Run's own children, told apart from those it adopts.
 //!
 //! Run is a child subreaper, so that what a dead warden leaves behind becomes run's child. A seizure must
-//! kill exactly those. The rule: **every child that was not started through the household is adopted.**
-//! Forgetting to register a child kills one process too many at a seizure and never one too few.
+//! kill exactly those. The rule: **every child is adopted, unless it is in run's own session or was started through the household.**
+//! The warden begins a session of its own before it starts CMD, and no process can join a session that exists: so nothing of CMD is ever
+//! in run's session, and whatever run, its libraries and stores start is. A process that leaves the session and its parent (a daemon) is adopted.
 //!
-//! Assumes that run starts its other children through [`Household::spawn`]. Guarantees that these and their
-//! descendants are left alone. Does not guarantee that for a descendant which left its parent (a daemon):
-//! once adopted, nothing tells it from one of CMD's.
+//! In the warden CMD shares the session. There only what was started through the household is its own: the validator's keeper.
+//!
+//! Guarantees that own children and their descendants are left alone, and that nothing of CMD is taken for own. Does not guarantee the first for a
+//! daemon: once adopted, nothing tells it from one of CMD's.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, getpid, set_child_subreaper};
 
-use crate::family::{self, Kin};
+use crate::family::{self, Kin, Session};
 
 /// Makes orphaned descendants of this process its children. [`Household::open`] does it too.
 ///
@@ -41,10 +43,12 @@ impl ChildPid for tokio::process::Child {
     }
 }
 
-/// The children that run started itself.
+/// The children that this process started itself.
 #[derive(Clone, Copy)]
 pub struct Household {
     own: &'static Mutex<Vec<Kin>>,
+    /// The session in which all are own.
+    session: Option<Session>,
 }
 
 /// One for the process, as its children are: two lists would each take the other's for adopted.
@@ -54,13 +58,24 @@ impl Household {
     /// Makes this process a child subreaper and gives its household, the same at every call.
     ///
     /// # Errors
-    /// What prctl(2) says; nothing has changed then.
+    /// What prctl(2) says, or that `/proc` does not show this process; nothing has changed then.
     pub fn open() -> io::Result<Self> {
+        // Not by getsid(2): rustix panics at the 0 that it gives where the session's leader is outside of our pid namespace.
+        let Some(stat) = family::stat(getpid()) else {
+            return Err(io::Error::other(
+                "/proc does not show this process; it must be mounted, in this pid namespace",
+            ));
+        };
         become_subreaper()?;
-        Ok(Self { own: &OWN })
+        Ok(Self { own: &OWN, session: Some(stat.session) })
     }
 
-    /// Starts a child that a seizure leaves alone.
+    /// The household of a process whose session CMD shares.
+    pub(crate) fn of_warden() -> Self {
+        Self { own: &OWN, session: None }
+    }
+
+    /// Starts a child that a seizure leaves alone, whatever session it is in.
     ///
     /// # Errors
     /// Those of `spawn`; no child has been started then.
@@ -77,7 +92,10 @@ impl Household {
     /// Those of our children that were not started by us.
     pub(crate) fn adopted(&self, children: &[Pid]) -> Vec<Pid> {
         let own = self.lock();
-        let is_own = |pid: &Pid| own.iter().any(|kin| kin.pid == *pid && is_there(*kin));
+        let in_session = |pid: &Pid| {
+            self.session.is_some_and(|ours| family::stat(*pid).is_some_and(|stat| stat.session == ours))
+        };
+        let is_own = |pid: &Pid| own.iter().any(|kin| kin.pid == *pid && is_there(*kin)) || in_session(pid);
         children.iter().copied().filter(|pid| !is_own(pid)).collect()
     }
 
@@ -89,4 +107,32 @@ impl Household {
 
 fn is_there(kin: Kin) -> bool {
     family::stat(kin.pid).is_some_and(|stat| stat.kin == kin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Household;
+    use rustix::process::Pid;
+    use std::process::Command;
+
+    /// A store's helper is not known to the household; what has a session of its own may be CMD's.
+    #[test]
+    fn what_is_in_our_session_is_our_own_and_nothing_else_is() {
+        let household = Household::open().unwrap();
+        let mut helper = Command::new("sleep").arg("600").spawn().unwrap();
+        let mut stranger = Command::new("setsid").args(["sleep", "600"]).spawn().unwrap();
+        let pids = [Pid::from_child(&helper), Pid::from_child(&stranger)];
+        let began = std::time::Instant::now();
+        while household.adopted(&pids).is_empty() {
+            assert!(began.elapsed().as_secs() < 60, "never in a session of its own");
+        }
+        let adopted = household.adopted(&pids);
+        let in_warden = Household::of_warden().adopted(&pids);
+        for child in [&mut helper, &mut stranger] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(adopted, [pids[1]]);
+        assert_eq!(in_warden, pids, "in the warden, CMD has the same session");
+    }
 }

@@ -7,7 +7,7 @@
 //! [`Ward::seize`] when it loses the warden.
 //!
 //! **Assumes** Linux 5.4 or later with `/proc`, that both processes run as one user, that deadlines are
-//! absolute times of `CLOCK_BOOTTIME`, and that run starts its other children through [`Household::spawn`].
+//! absolute times of `CLOCK_BOOTTIME`, and that run's other children stay in its session, or are started through [`Household::spawn`].
 //!
 //! **Guarantees** that [`Report::Ended`] is sent, [`Ward::seize`] returns `Ok` and the `release` of
 //! [`serve`] is called only at a moment when no descendant of CMD exists, whatever CMD's processes do with
@@ -17,8 +17,15 @@
 //! the deadline of another lease, and is ended like any other when one of the two processes is lost or the
 //! files cannot be written. After the end of any command they say `read-only`.
 //!
+//! A *validator* is a second command under the same warden. It has the leader's papers, so the lease is released only when nothing of it
+//! is left either: [`Report::Validated`] is sent only then, and the deadline, the end of run, [`Ward::kill`] and the loss of the lease by a command that
+//! outlives it end the validator too.
+//!
+//! A CMD may have a terminal of its own ([`Terminal`]), if run is at one. Run then carries bytes between the two, and makes its own terminal raw; the
+//! warden, which knows how that was before, restores it when run is killed or stopped. CMD is then the leader of a session of its own.
+//!
 //! **Does not guarantee** that a command which outlives its lease obeys what it is shown, nor anything while both processes are stopped, or while the machine is suspended or
-//! paused: fences protect there. When both are killed at once, only CMD's main process dies with them. Work
+//! paused: fences protect there. When both are killed at once, only CMD's main process dies with them, and nobody restores run's terminal. Work
 //! handed to somebody who is not a descendant (`systemd-run`, `at`, a container daemon) is out of reach. A
 //! process of another user, or one that hangs in the kernel, cannot be ended in time: it is reported as
 //! [`Report::Unkillable`], and nothing is released before it is gone.
@@ -30,22 +37,28 @@ mod household;
 mod link;
 mod lookout;
 mod order;
+mod relay;
 mod schedule;
 mod shim;
 mod sign;
 mod sweep;
+mod terminal;
 mod usage;
+mod validator;
 mod ward;
 mod warden;
 
 pub use channel::LineError;
 pub use clock::BootTime;
 pub use household::{ChildPid, Household, become_subreaper};
-pub use order::{How, Lead, Order, Report, Start, Ticket, Why};
+pub use order::{How, Lead, Order, Report, Start, Ticket, Validation, Why};
+pub use relay::Request;
 pub use schedule::Schedule;
-pub use shim::{ShimError, exec_shim};
+pub use shim::{NO_TERMINAL, ShimError, exec_shim};
 pub use sign::{Paper, Sign};
 pub use sweep::Survivor;
+pub use terminal::{Modes, Terminal};
 pub use usage::{Usage, of_descendants};
+pub use validator::keep_validator;
 pub use ward::{News, Ward, WardError};
-pub use warden::{Farewell, WardenError, serve};
+pub use warden::{Farewell, Shims, WardenError, serve};

@@ -26,6 +26,8 @@ pub(crate) struct Lookout {
     terminating: bool,
     /// When an order to stop should have been obeyed.
     end_by: Option<BootTime>,
+    /// When an order to end the validator should have been obeyed.
+    validated_by: Option<BootTime>,
 }
 
 impl Lookout {
@@ -65,6 +67,20 @@ impl Lookout {
         (self.schedule, self.unanswered_since) = (None, None);
     }
 
+    /// The validator has to end.
+    pub(crate) fn validation_stopped(&mut self, now: BootTime) {
+        self.validated_by.get_or_insert(now.later(ANSWER_PATIENCE));
+    }
+
+    pub(crate) fn validated(&mut self) {
+        self.validated_by = None;
+    }
+
+    /// CMD has ended, and the validator works on until it has answered or the lease ends.
+    pub(crate) fn outlived_by_validator(&mut self) {
+        (self.end_by, self.terminating) = (None, false);
+    }
+
     pub(crate) fn ended(&mut self) {
         *self = Self::default();
     }
@@ -74,7 +90,7 @@ impl Lookout {
             .schedule
             .map(|schedule| if self.terminating { schedule.seize_at } else { schedule.doubt_at });
         let answer_by = self.unanswered_since.map(|since| since.later(ANSWER_PATIENCE));
-        [seize_at, answer_by, self.end_by].into_iter().flatten().min()
+        [seize_at, answer_by, self.end_by, self.validated_by].into_iter().flatten().min()
     }
 }
 

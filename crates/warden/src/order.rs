@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::BootTime;
 use crate::sign::Sign;
+use crate::terminal::Modes;
 
 /// Longest line, in bytes. Linux allows about 2 MiB of arguments by default; the rest is for JSON's escapes.
 pub(crate) const MAX_LINE: usize = 8 << 20;
@@ -80,12 +81,28 @@ impl Lead {
     }
 }
 
+/// A second command, beside CMD or after it, that has the leader's papers too: it judges what CMD did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validation {
+    /// Program and arguments; the program is looked up in `PATH`.
+    pub command: Vec<String>,
+    /// Added to the environment of run.
+    pub env: Vec<(String, String)>,
+}
+
 /// From run to the warden.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub enum Order {
     /// What CMD is shown: before `Start`, from its start; later, other papers for a CMD that leads.
     Sign(Sign),
+    /// Before `Start`: the warden's stdin is CMD's terminal, and its stdout is run's.
+    Terminal {
+        /// CMD's stderr is its terminal too; otherwise it is the warden's.
+        stderr: bool,
+    },
+    /// Run makes its terminal raw, which was like this before: restore it if run cannot.
+    Modes(Modes),
     /// Run CMD. Once per warden.
     Start(Start),
     /// CMD leads again.
@@ -95,9 +112,13 @@ pub enum Order {
         /// The new deadline.
         deadline: BootTime,
     },
-    /// SIGTERM, then SIGKILL after the grace.
+    /// Run a validator, beside CMD or after it. One at a time.
+    Validate(Validation),
+    /// End the validator, with everything that it started.
+    EndValidation,
+    /// SIGTERM to CMD, then SIGKILL after the grace.
     Stop,
-    /// SIGKILL.
+    /// SIGKILL to CMD and to the validator.
     Kill,
     /// The lease has been released, or is none of the warden's business: leave.
     Dismiss,
@@ -112,7 +133,7 @@ pub enum Report {
         /// Its main process.
         pid: u32,
     },
-    /// The answer to [`Order::Deadline`] and [`Order::Lead`]; how run knows that the warden is not stopped.
+    /// The answer to [`Order::Deadline`], [`Order::Lead`] and [`Order::Validate`]; how run knows that the warden is not stopped.
     Kept {
         /// The deadline in force.
         deadline: BootTime,
@@ -126,12 +147,23 @@ pub enum Report {
     ReadOnly,
     /// CMD has been shown that it leads again.
     Leading,
-    /// CMD and every descendant are gone.
+    /// CMD has a terminal of its own, and its main process has stopped itself.
+    Suspended,
+    /// CMD and every descendant of it are gone. A validator may still be at work.
     Ended {
         /// How the main process ended.
         how: How,
         /// Who ended it.
         why: Why,
+    },
+    /// The validator and every descendant of it are gone. Each [`Order::Validate`] has one.
+    Validated {
+        /// How it ended.
+        how: How,
+        /// [`Why::Finished`] if it ended by itself: only then is it an answer.
+        why: Why,
+        /// The last line that it printed.
+        said: String,
     },
     /// This process survives SIGKILL: it belongs to another user or hangs in the kernel. The warden goes on
     /// trying; nothing has been released, and `Ended` comes only if it goes.

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
 
 /// Why CMD could not be started. CMD has not run in any of these cases.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,9 @@ pub enum ShimError {
     /// The kernel refused the death signal.
     #[error("cannot tie the command's life to the warden's: {0}")]
     Untied(#[source] io::Error),
+    /// The kernel did not give CMD its terminal.
+    #[error("cannot give the command its terminal: {0}")]
+    NoTerminal(#[source] io::Error),
     /// No such program.
     #[error("{}: {source}", program.display())]
     NotFound {
@@ -48,18 +51,38 @@ impl ShimError {
         match self {
             Self::NotFound { .. } => 127,
             Self::NotExecutable { .. } => 126,
-            Self::NotAWarden | Self::WardenGone | Self::Untied(_) => 125,
+            Self::NotAWarden | Self::WardenGone | Self::Untied(_) | Self::NoTerminal(_) => 125,
         }
     }
 }
 
-/// Becomes CMD; returns only if that fails. `args` is what follows the hidden subcommand: the warden's pid,
+impl ShimError {
+    pub(crate) fn of_program(program: OsString, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { program, source },
+            _ => Self::NotExecutable { program, source },
+        }
+    }
+}
+
+/// What precedes the warden's pid if stdin is CMD's own terminal.
+pub(crate) const AT_TERMINAL: &str = "terminal";
+/// What precedes it if it is not.
+pub const NO_TERMINAL: &str = "-";
+
+/// Becomes CMD; returns only if that fails. `args` is what follows the hidden subcommand: whether CMD has a terminal, the warden's pid,
 /// CMD and its arguments.
 pub fn exec_shim(args: impl IntoIterator<Item = OsString>) -> ShimError {
     let mut args = args.into_iter();
-    let warden =
-        args.next().and_then(|arg| arg.to_str()?.parse().ok()).filter(|raw| *raw > 0).and_then(Pid::from_raw);
-    let (Some(warden), Some(program)) = (warden, args.next()) else { return ShimError::NotAWarden };
+    let at_terminal = match args.next() {
+        Some(word) if word == AT_TERMINAL => true,
+        Some(word) if word == NO_TERMINAL => false,
+        Some(_) | None => return ShimError::NotAWarden,
+    };
+    let (warden, program, arguments) = match warden_of(args) {
+        Ok(words) => words,
+        Err(error) => return error,
+    };
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return ShimError::Untied(error.into());
     }
@@ -67,10 +90,20 @@ pub fn exec_shim(args: impl IntoIterator<Item = OsString>) -> ShimError {
     if getppid() != Some(warden) {
         return ShimError::WardenGone;
     }
-    let source = Command::new(&program).args(args).exec();
-    if source.kind() == io::ErrorKind::NotFound {
-        ShimError::NotFound { program, source }
-    } else {
-        ShimError::NotExecutable { program, source }
+    if at_terminal && let Err(error) = setsid().and_then(|_| ioctl_tiocsctty(io::stdin())) {
+        return ShimError::NoTerminal(error.into());
     }
+    let source = Command::new(&program).args(arguments).exec();
+    ShimError::of_program(program, source)
+}
+
+/// The warden's pid, the program and its arguments.
+pub(crate) fn warden_of(
+    args: impl IntoIterator<Item = OsString>,
+) -> Result<(Pid, OsString, Vec<OsString>), ShimError> {
+    let mut args = args.into_iter();
+    let warden =
+        args.next().and_then(|arg| arg.to_str()?.parse().ok()).filter(|raw| *raw > 0).and_then(Pid::from_raw);
+    let (Some(warden), Some(program)) = (warden, args.next()) else { return Err(ShimError::NotAWarden) };
+    Ok((warden, program, args.collect()))
 }

@@ -51,9 +51,10 @@ impl fmt::Display for Survivor {
 
 /// Whose descendants are swept.
 pub(crate) enum Reach {
-    /// All of this process: the warden, which has no other children than CMD.
+    /// All of this process: the warden, with CMD and the validator; the validator's keeper.
     Everything,
-    /// Those that became children of this process by adoption: run.
+    /// Those that are not below a child of this process's household: in run, all that it adopted; in the
+    /// warden, CMD without the validator.
     Adopted(Household),
 }
 
@@ -93,6 +94,18 @@ impl Reach {
     }
 }
 
+/// Sends SIGKILL to what descends from one of our children, but not to the child itself.
+pub(crate) fn kill_below(child: Pid) {
+    let Ok(family) = Family::look() else { return };
+    signal_trees(&family, child, family.children(child), &[Signal::KILL]);
+}
+
+/// Sends SIGKILL to one of our children and to what descends from it.
+pub(crate) fn kill_tree(child: Pid) {
+    let Ok(family) = Family::look() else { return };
+    signal_trees(&family, getpid(), vec![child], &[Signal::KILL]);
+}
+
 /// Waits between passes, longer and longer.
 pub(crate) struct Pauses(Duration);
 
@@ -107,7 +120,7 @@ impl Pauses {
     }
 }
 
-/// Visits the trees from the top. Bound: the number of processes that exist.
+/// Visits the trees from the top, below `me`, which adopts what is orphaned in them. Bound: the number of processes that exist.
 fn signal_trees(family: &Family, me: Pid, roots: Vec<Pid>, signals: &[Signal]) -> Vec<Survivor> {
     let mut queue: VecDeque<(Pid, Pid)> = roots.into_iter().map(|root| (root, me)).collect();
     let mut seen = HashSet::new();
@@ -139,7 +152,7 @@ fn children_of(family: &Family, kin: Kin) -> Vec<Pid> {
 }
 
 /// Reaps all dead children; `true` if no children at all are left.
-fn reap_everything() -> (bool, Vec<(Pid, WaitStatus)>) {
+pub(crate) fn reap_everything() -> (bool, Vec<(Pid, WaitStatus)>) {
     let mut reaped = Vec::new();
     loop {
         match wait(WaitOptions::NOHANG | ALL_CHILDREN) {

@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,10 +23,12 @@ use crate::channel::{Inbox, LineError, Outbox};
 use crate::clock::{BootTime, BootTimer};
 use crate::household::Household;
 use crate::lookout::Lookout;
-use crate::order::{Lead, Order, Report, Start};
+use crate::order::{Lead, Order, Report, Start, Validation};
+use crate::relay::{Event, Relay, Request};
 use crate::schedule::Schedule;
 use crate::sign::Sign;
 use crate::sweep::{Pauses, Reach, Survivor};
+use crate::terminal::Terminal;
 
 /// Bounds on a hang: a warden that takes longer to come or go is not coming or going.
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
@@ -67,6 +70,8 @@ pub enum WardError {
 pub enum News {
     /// The warden said so.
     Told(Report),
+    /// The person at CMD's terminal wants something of run.
+    Asked(Request),
     /// The warden should have acted or answered and has not: [`Ward::seize`].
     Overdue,
     /// The warden is dead: [`Ward::seize`], unless it had reported the end before.
@@ -84,7 +89,12 @@ pub struct Ward {
     timer: AsyncFd<BootTimer>,
     lookout: Lookout,
     sign: Option<Sign>,
+    /// CMD's terminal, if it has one.
+    relay: Option<Relay>,
+    /// The newest deadline and the grace.
+    lease: Option<(BootTime, Duration)>,
     running: bool,
+    validating: bool,
     used: bool,
     gone: bool,
 }
@@ -98,15 +108,38 @@ impl Ward {
     /// [`WardError::NotPrivate`], [`WardError::Prepare`]; no warden is running then.
     pub async fn prepare(
         household: Household,
+        command: Command,
+        private_dir: &Path,
+    ) -> Result<Self, WardError> {
+        Self::prepare_at(None, household, command, private_dir).await
+    }
+
+    /// The same for a CMD that has a terminal of its own, if one is given: `command` must leave stdin and stdout alone then.
+    ///
+    /// # Errors
+    /// Those of [`Ward::prepare`].
+    pub async fn prepare_at(
+        terminal: Option<Terminal>,
+        household: Household,
         mut command: Command,
         private_dir: &Path,
     ) -> Result<Self, WardError> {
         check_private(private_dir)?;
+        let relay = match terminal {
+            Some(terminal) => {
+                let (relay, slave) = Relay::prepare(terminal).map_err(WardError::Prepare)?;
+                command.stdin(slave);
+                Some(relay)
+            }
+            None => None,
+        };
         let name = format!("warden-{}-{}", std::process::id(), BootTime::now().as_ns());
         let path = private_dir.join(name);
         let listener = UnixListener::bind(&path).map_err(WardError::Prepare)?;
         command.arg(&path);
         let spawned = household.spawn(|| command.spawn());
+        // CMD's end of its terminal is the warden's alone.
+        drop(command);
         let arrived = match spawned {
             Ok(mut child) => match await_arrival(&listener, &child).await {
                 Ok(ready) => Ok((child, ready)),
@@ -132,7 +165,10 @@ impl Ward {
             timer,
             lookout: Lookout::default(),
             sign: None,
+            relay,
+            lease: None,
             running: false,
+            validating: false,
             used: false,
             gone: false,
         })
@@ -142,6 +178,12 @@ impl Ward {
     pub fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         let mut warden = self.warden.lock().unwrap_or_else(PoisonError::into_inner);
         (warden.stdout.take(), warden.stderr.take())
+    }
+
+    /// Set whenever a CMD that has a terminal prints; none without a terminal.
+    #[must_use]
+    pub fn terminal_heard(&self) -> Option<Arc<AtomicBool>> {
+        self.relay.as_ref().map(Relay::heard)
     }
 
     /// The warden's process id.
@@ -170,8 +212,13 @@ impl Ward {
             return Err(WardError::Twice);
         }
         let (deadline, grace) = (start.deadline, start.grace());
+        if let Some(relay) = &mut self.relay {
+            self.outbox.push(&Order::Terminal { stderr: relay.has_stderr() })?;
+            relay.begin().map_err(WardError::Link)?;
+        }
         self.outbox.push(&Order::Start(start))?;
         (self.used, self.running) = (true, true);
+        self.lease = Some((deadline, grace));
         self.lookout.started(deadline, grace, BootTime::now());
         self.flush(true)
     }
@@ -182,7 +229,8 @@ impl Ward {
     /// [`WardError::Line`]; the old deadline stands.
     pub fn deadline(&mut self, deadline: BootTime) -> Result<(), WardError> {
         self.outbox.push(&Order::Deadline { deadline })?;
-        if self.running {
+        self.lease = self.lease.map(|(_, grace)| (deadline, grace));
+        if self.running || self.validating {
             self.lookout.renewed(deadline, BootTime::now());
         }
         self.flush(true)
@@ -201,10 +249,49 @@ impl Ward {
         let sign = lead.sign.clone();
         self.outbox.push(&Order::Lead(lead))?;
         self.sign = Some(sign);
+        self.lease = Some((deadline, grace));
         if self.running {
             self.lookout.started(deadline, grace, BootTime::now());
         }
         self.flush(true)
+    }
+
+    /// Orders a validator, beside CMD or after it; [`Report::Validated`] follows. Does not block.
+    ///
+    /// # Errors
+    /// [`WardError::Twice`] while one is at work, [`WardError::Link`], [`WardError::Line`]; none is started then.
+    pub fn validate(&mut self, validation: Validation) -> Result<(), WardError> {
+        if self.validating {
+            return Err(WardError::Twice);
+        }
+        let (Some((deadline, grace)), false) = (self.lease, self.gone) else {
+            return Err(WardError::Link(io::ErrorKind::NotConnected.into()));
+        };
+        self.outbox.push(&Order::Validate(validation))?;
+        self.validating = true;
+        if !self.running {
+            self.lookout.started(deadline, grace, BootTime::now());
+        }
+        self.flush(true)
+    }
+
+    /// Orders the end of the validator, if one is at work. Does not block.
+    ///
+    /// # Errors
+    /// [`WardError::Line`]; it goes on.
+    pub fn end_validation(&mut self) -> Result<(), WardError> {
+        if !self.validating {
+            return Ok(());
+        }
+        self.outbox.push(&Order::EndValidation)?;
+        self.lookout.validation_stopped(BootTime::now());
+        self.flush(true)
+    }
+
+    /// Whether something of a validator may be left.
+    #[must_use]
+    pub fn is_validating(&self) -> bool {
+        self.validating
     }
 
     /// Orders SIGTERM, and SIGKILL after the grace. Does not block.
@@ -225,7 +312,7 @@ impl Ward {
     /// [`WardError::Line`]; CMD goes on.
     pub fn kill(&mut self) -> Result<(), WardError> {
         self.outbox.push(&Order::Kill)?;
-        if self.running {
+        if self.running || self.validating {
             self.lookout.killed(BootTime::now());
         }
         self.flush(true)
@@ -253,8 +340,26 @@ impl Ward {
                     return Ok(News::Overdue);
                 }
             }
-            self.wait().await.map_err(WardError::Link)?;
+            match self.wait().await.map_err(WardError::Link)? {
+                Some(Event::Asked(request)) => return Ok(News::Asked(request)),
+                Some(Event::Foreground) => self.make_terminal_raw()?,
+                None => {}
+            }
         }
+    }
+
+    /// Makes run's terminal raw, once the warden has been told how it was.
+    fn make_terminal_raw(&mut self) -> Result<(), WardError> {
+        let Some(modes) = self.relay.as_ref().and_then(Relay::modes) else { return Ok(()) };
+        // Orders that a stopped warden has not taken: the next look tries again.
+        if self.outbox.is_empty() {
+            self.outbox.push(&Order::Modes(modes))?;
+            self.flush(true)?;
+        }
+        if let (Some(relay), true) = (&self.relay, self.outbox.is_empty()) {
+            relay.make_raw(modes);
+        }
+        Ok(())
     }
 
     /// Takes CMD away from a warden that is dead or does not act: kills the warden and everything that
@@ -268,7 +373,8 @@ impl Ward {
         let seized = tokio::task::spawn_blocking(move || seize(household, &warden)).await;
         seized.map_err(|error| WardError::Sweep(io::Error::other(error)))??;
         let _shown = self.sign.as_ref().map(Sign::show_read_only);
-        self.running = false;
+        self.terminal_ended();
+        (self.running, self.validating, self.gone) = (false, false, true);
         self.lookout.ended();
         Ok(())
     }
@@ -279,7 +385,7 @@ impl Ward {
     /// # Errors
     /// Those of [`Ward::seize`].
     pub async fn dismiss(mut self) -> Result<(), WardError> {
-        if self.running {
+        if self.running || self.validating {
             return self.seize().await;
         }
         let left = tokio::time::timeout(DEPARTURE_MAX, async {
@@ -293,6 +399,9 @@ impl Ward {
         let _left = left.await;
         let warden = Arc::clone(&self.warden);
         let ended = tokio::task::spawn_blocking(move || end(&warden)).await;
+        if let Some(relay) = self.relay.take() {
+            relay.close().await;
+        }
         ended.map_err(|error| WardError::Sweep(io::Error::other(error)))?
     }
 
@@ -305,15 +414,33 @@ impl Ward {
                 }
                 Report::Ended { .. } => {
                     self.running = false;
-                    self.lookout.ended();
+                    self.terminal_ended();
+                    if self.validating { self.lookout.outlived_by_validator() } else { self.lookout.ended() }
+                }
+                Report::Validated { .. } => {
+                    self.validating = false;
+                    if self.running { self.lookout.validated() } else { self.lookout.ended() }
                 }
                 Report::Terminating { .. } => self.lookout.terminating(),
                 Report::ReadOnly => self.lookout.stood_down(),
-                Report::Started { .. } | Report::Leading | Report::Unkillable { .. } => {}
+                Report::Started { pid } => {
+                    if let Some(relay) = &self.relay {
+                        relay.started(pid);
+                    }
+                }
+                Report::Suspended => return Ok(Some(News::Asked(Request::Suspend))),
+                Report::Leading | Report::Unkillable { .. } => {}
             }
             return Ok(Some(News::Told(report)));
         }
         Ok(self.gone.then_some(News::Gone))
+    }
+
+    /// Nothing of CMD is left that could use its terminal.
+    fn terminal_ended(&self) {
+        if let Some(relay) = &self.relay {
+            relay.ended();
+        }
     }
 
     fn is_overdue(&self) -> bool {
@@ -352,13 +479,15 @@ impl Ward {
         Ok(())
     }
 
-    async fn wait(&self) -> io::Result<()> {
+    /// Waits until there is something to look at; returns what came from CMD's terminal.
+    async fn wait(&mut self) -> io::Result<Option<Event>> {
         self.timer.get_ref().arm(self.lookout.overdue_at())?;
         let interest =
             if self.outbox.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
         tokio::select! {
-            ready = self.stream.ready(interest) => ready.map(drop),
-            ready = self.timer.readable() => ready.map(|mut guard| guard.clear_ready()),
+            ready = self.stream.ready(interest) => ready.map(|_| None),
+            ready = self.timer.readable() => ready.map(|mut guard| { guard.clear_ready(); None }),
+            event = Relay::next_event(&mut self.relay) => Ok(Some(event)),
         }
     }
 }
@@ -423,6 +552,6 @@ async fn await_arrival(
     deprecated,
     reason = "its successor is unsafe, for types that may lend out a closed descriptor; ours own theirs"
 )]
-fn watched<T: Into<OwnedFd> + AsRawFd>(owner: T) -> io::Result<AsyncFd<T>> {
+pub(crate) fn watched<T: Into<OwnedFd> + AsRawFd>(owner: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::new(owner)
 }

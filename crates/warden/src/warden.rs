@@ -1,8 +1,8 @@
 //! The warden: parent of CMD, deaf to the terminal, awake at the deadline.
 //!
-//! Assumes that it is the only thread of its process and has no other children. Guarantees that newer
+//! Assumes that it is the only thread of its process and has no other children than CMD's and the validator's. Guarantees that newer
 //! deadlines are heard before an old one is acted on, that any failure of the link to run ends CMD, that a CMD
-//! is shown `leading` only while it has a lease, and that `release` is called only after the tree is gone. Does not guarantee anything while it is stopped:
+//! is shown `leading` only while it has a lease, and that `release` is called only after both trees are gone. Does not guarantee anything while it is stopped:
 //! run steps in there.
 
 use std::collections::HashSet;
@@ -17,18 +17,21 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, pidfd_open, setsid, waitpid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process_group,
+    pidfd_open, setsid, waitid, waitpid,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::clock::{BootTime, BootTimer};
 use crate::family::Family;
-use crate::household::become_subreaper;
-use crate::link::Link;
+use crate::household::{Household, become_subreaper};
+use crate::link::{Link, OwnTerminal};
 use crate::order::{How, Lead, Order, Report, Start, Ticket, Why};
-use crate::schedule::{Step, Watch};
+use crate::schedule::{Schedule, Step, Watch};
+use crate::shim::NO_TERMINAL;
 use crate::sign::Sign;
 use crate::sweep::{Pauses, Reach};
+use crate::validator::{Bench, unstarted};
 
 /// How often a tree that was asked to end is looked at.
 const STOPPING_TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -62,45 +65,66 @@ pub enum Farewell {
     Released,
 }
 
-/// Serves as the warden of one CMD. `shim` is the hidden subcommand that ends in [`crate::exec_shim`].
-/// `release` gets the ticket of [`Start`] if run cannot release the lease; it is called at most once, when
+/// The hidden subcommands of the program that is warden, CMD's shim and the validator's keeper.
+#[derive(Clone, Copy, Debug)]
+pub struct Shims<'a> {
+    /// Ends in [`crate::exec_shim`].
+    pub command: &'a [OsString],
+    /// Ends in [`crate::keep_validator`].
+    pub validator: &'a [OsString],
+}
+
+/// Serves as the warden of one CMD, and of the validators that judge it. `release` gets the ticket of [`Start`] if run cannot release the lease; it is called at most once, when
 /// no descendant is left.
 ///
 /// # Errors
 /// See [`WardenError`]; nothing was released.
 pub fn serve(
     socket: &Path,
-    shim: &[OsString],
+    shims: Shims<'_>,
     release: impl FnOnce(&Ticket),
 ) -> Result<Farewell, WardenError> {
+    let household = leave_terminal().map_err(WardenError::Setup)?;
     // Connected last: run takes the connection for the sign that the terminal's signals cannot reach us.
-    let mut link = leave_terminal().and_then(|()| Link::connect(socket)).map_err(WardenError::Setup)?;
+    let mut link = Link::connect(socket).map_err(WardenError::Setup)?;
     let timer = BootTimer::new().map_err(|error| WardenError::Setup(error.into()))?;
     let Some((start, sign)) = await_start(&mut link)? else { return Ok(Farewell::Unneeded) };
     let outlives_lease = sign.as_ref().is_some_and(|sign| sign.outlives_lease);
     let watch = Watch::new(start.deadline, start.grace(), outlives_lease);
-    let (how, why, mut lease, dismissed) = match spawn(&start, sign.as_ref(), &watch, shim) {
-        Ok((main, handle)) => {
-            link.say(&Report::Started { pid: main.as_raw_pid().cast_unsigned() });
-            link.say(&Report::Kept { deadline: start.deadline });
-            let (link, timer, ticket) = (&mut link, &timer, start.ticket);
-            let mut warden = Warden { link, timer, main, handle, watch, sign, ticket, dismissed: false };
-            let why = warden.keep();
-            // Whatever happened, nothing of CMD stays.
-            let how = warden.sweep();
-            take_down(warden.sign.as_ref());
-            let lease = Lease { deadline: warden.watch.deadline(), ticket: warden.ticket };
-            (how, why?, lease, warden.dismissed)
-        }
-        Err((how, why)) => {
-            take_down(sign.as_ref());
-            (how, why, Lease { deadline: Some(start.deadline), ticket: start.ticket }, false)
-        }
-    };
+    let grace = start.grace();
+    let mut bench = Bench::new(household, shims.validator);
+    let (how, why, mut lease, dismissed) =
+        match spawn(&start, sign.as_ref(), &watch, shims.command, link.terminal.cmd) {
+            Ok((main, handle)) => {
+                link.say(&Report::Started { pid: main.as_raw_pid().cast_unsigned() });
+                link.say(&Report::Kept { deadline: start.deadline });
+                let (link, timer, ticket, bench) = (&mut link, &timer, start.ticket, &mut bench);
+                let ends = Ends { dismissed: false, at_once: false };
+                let mut warden = Warden { link, timer, main, handle, watch, sign, ticket, bench, ends };
+                let why = warden.keep();
+                if warden.link.closed {
+                    warden.link.terminal.restore();
+                }
+                // Whatever happened, nothing of CMD stays.
+                let how = warden.sweep(matches!(why, Ok(Why::Finished | Why::Stopped)));
+                take_down(warden.sign.as_ref());
+                if matches!(why, Ok(Why::Deadline)) {
+                    // Run may be stopped.
+                    warden.link.terminal.restore();
+                }
+                let lease = Lease { deadline: warden.watch.deadline(), grace, ticket: warden.ticket };
+                (how, why?, lease, warden.ends.dismissed)
+            }
+            Err((how, why)) => {
+                take_down(sign.as_ref());
+                (how, why, Lease { deadline: Some(start.deadline), grace, ticket: start.ticket }, false)
+            }
+        };
     link.say(&Report::Ended { how, why });
-    if dismissed || linger(&mut link, &timer, why, &mut lease)? == Farewell::Dismissed {
+    if dismissed || linger(&mut link, &timer, why, &mut lease, &mut bench)? == Farewell::Dismissed {
         return Ok(Farewell::Dismissed);
     }
+    link.terminal.restore();
     drop(link);
     release(&lease.ticket);
     Ok(Farewell::Released)
@@ -115,14 +139,20 @@ fn take_down(sign: Option<&Sign>) {
 struct Lease {
     /// None if CMD ended without a lease.
     deadline: Option<BootTime>,
+    grace: Duration,
     ticket: Ticket,
 }
 
-/// A session of its own, adoption of orphans, and handlers in place of the deadly defaults: a service
-/// manager that sends SIGTERM to everybody must not take from CMD the grace that run's order to stop will
-/// give it.
-fn leave_terminal() -> io::Result<()> {
+/// A session of its own, and a life that signals do not end.
+fn leave_terminal() -> io::Result<Household> {
     setsid()?;
+    outlive_signals()?;
+    Ok(Household::of_warden())
+}
+
+/// Adoption of orphans, and handlers in place of the deadly defaults: a service manager that sends SIGTERM to everybody must not take from CMD the grace that
+/// run's order to stop will give it.
+pub(crate) fn outlive_signals() -> io::Result<()> {
     become_subreaper()?;
     // Only the handlers are wanted; they outlive the runtime. SIGCHLD's makes `poll` return when an orphan
     // dies.
@@ -143,9 +173,13 @@ fn await_start(link: &mut Link) -> Result<Option<(Start, Option<Sign>)>, WardenE
         while let Some(order) = link.next() {
             match order {
                 Order::Sign(shown) => sign = Some(shown),
+                Order::Terminal { stderr } => link.terminal.cmd = Some(OwnTerminal { stderr }),
+                Order::Modes(modes) => link.terminal.run = Some(modes),
                 Order::Start(start) => return Ok(Some((start, sign))),
                 // Nothing runs that a deadline could end, or that could lead again.
-                Order::Deadline { .. } | Order::Lead(_) => {}
+                Order::Deadline { .. } | Order::Lead(_) | Order::EndValidation => {}
+                // Nothing is there that it could judge.
+                Order::Validate(_) => unstarted("CMD has not been started".into(), link),
                 Order::Stop | Order::Kill | Order::Dismiss => return Ok(None),
             }
         }
@@ -160,6 +194,7 @@ fn spawn(
     sign: Option<&Sign>,
     watch: &Watch,
     shim: &[OsString],
+    terminal: Option<OwnTerminal>,
 ) -> Result<(Pid, OwnedFd), (How, Why)> {
     if !matches!(watch.step(BootTime::now()), Step::Wait { .. }) {
         return Err((How::Unstarted("the lease is about to end".into()), Why::Deadline));
@@ -172,22 +207,34 @@ fn spawn(
     if let Some(name) = std::env::args_os().next() {
         command.arg0(name);
     }
-    command.args(shim).arg(getpid().as_raw_pid().to_string()).args(&start.command);
-    command.envs(start.env.iter().map(|(name, value)| (name, value))).process_group(0);
     let unstarted = |error: io::Error| (How::Unstarted(error.to_string()), Why::Finished);
+    command.args(shim);
+    match terminal {
+        Some(terminal) => terminal.give_to(&mut command).map_err(unstarted)?,
+        None => drop(command.arg(NO_TERMINAL).process_group(0)),
+    }
+    command.arg(getpid().as_raw_pid().to_string()).args(&start.command);
+    command.envs(start.env.iter().map(|(name, value)| (name, value)));
     let child = command.spawn().map_err(unstarted)?;
     let main = Pid::from_child(&child);
     match pidfd_open(main, PidfdFlags::empty()) {
         Ok(handle) => Ok((main, handle)),
         Err(error) => {
-            sweep_everything(None, |_, _| {});
+            sweep(&Reach::Everything, None, |_, _| {});
             Err(unstarted(error.into()))
         }
     }
 }
 
-/// After the end: run releases the lease and dismisses us, or we release it. Without a lease there is no hurry.
-fn linger(link: &mut Link, timer: &BootTimer, why: Why, lease: &mut Lease) -> Result<Farewell, WardenError> {
+/// After the end: run releases the lease and dismisses us, or we release it. Without a lease there is no hurry. A validator may be at work;
+/// it is gone when this returns.
+fn linger(
+    link: &mut Link,
+    timer: &BootTimer,
+    why: Why,
+    lease: &mut Lease,
+    bench: &mut Bench<'_>,
+) -> Result<Farewell, WardenError> {
     let now = BootTime::now();
     let patience_ends = |deadline: BootTime| match why {
         Why::Deadline => deadline.min(now.later(RELEASE_PATIENCE_MAX)),
@@ -200,10 +247,14 @@ fn linger(link: &mut Link, timer: &BootTimer, why: Why, lease: &mut Lease) -> Re
         link.drain();
         while let Some(order) = link.next() {
             match order {
-                Order::Dismiss => return Ok(Farewell::Dismissed),
+                Order::Dismiss => {
+                    bench.end_now(link);
+                    return Ok(Farewell::Dismissed);
+                }
                 // Said before run heard that CMD has ended: what was granted to it has to be given back.
-                Order::Lead(Lead { deadline, ticket, .. }) => {
-                    *lease = Lease { deadline: Some(deadline), ticket };
+                Order::Lead(Lead { deadline, grace_ms, ticket, .. }) => {
+                    let grace = Duration::from_millis(grace_ms);
+                    *lease = Lease { deadline: Some(deadline), grace, ticket };
                     release_at = Some(deadline);
                     link.say(&Report::Kept { deadline });
                 }
@@ -211,20 +262,61 @@ fn linger(link: &mut Link, timer: &BootTimer, why: Why, lease: &mut Lease) -> Re
                     release_at = Some(deadline);
                     link.say(&Report::Kept { deadline });
                 }
-                Order::Deadline { .. } | Order::Sign(_) | Order::Start(_) | Order::Stop | Order::Kill => {}
+                Order::Validate(validation) => match release_at {
+                    Some(deadline) if why != Why::Deadline => {
+                        bench.begin(&validation, link);
+                        link.say(&Report::Kept { deadline });
+                    }
+                    Some(_) | None => unstarted("the lease has ended".into(), link),
+                },
+                Order::EndValidation => bench.ask_to_end(),
+                Order::Kill => bench.end_now(link),
+                Order::Modes(modes) => link.terminal.run = Some(modes),
+                Order::Deadline { .. }
+                | Order::Sign(_)
+                | Order::Terminal { .. }
+                | Order::Start(_)
+                | Order::Stop => {}
             }
         }
+        bench.tend(link);
         if link.closed || release_at.is_some_and(|at| BootTime::now() >= at) {
+            bench.end_now(link);
             return Ok(Farewell::Released);
         }
-        timer.arm(release_at).map_err(|error| WardenError::Waiting(error.into()))?;
-        let mut events = [PollFd::new(link, PollFlags::IN), PollFd::new(timer, PollFlags::IN)];
+        let validator_due = end_validator_in_time(link, bench, release_at, lease.grace);
+        let due = release_at.into_iter().chain(validator_due).min();
+        timer.arm(due).map_err(|error| WardenError::Waiting(error.into()))?;
+        let mut events = vec![PollFd::new(link, PollFlags::IN), PollFd::new(timer, PollFlags::IN)];
+        events.extend(bench.events());
         wait_for(&mut events, None)?;
     }
 }
 
+/// A validator that outlives CMD ends before the lease does, as CMD would. Returns when it has to be looked at again.
+fn end_validator_in_time(
+    link: &mut Link,
+    bench: &mut Bench<'_>,
+    deadline: Option<BootTime>,
+    grace: Duration,
+) -> Option<BootTime> {
+    let schedule = Schedule::new(deadline?, grace);
+    let now = BootTime::now();
+    if now >= schedule.kill_at {
+        bench.end_now(link);
+    } else if now >= schedule.term_at && bench.works() {
+        bench.ask_to_end();
+        link.say(&Report::Terminating { why: Why::Deadline });
+    }
+    if !bench.is_taken() {
+        return None;
+    }
+    let next = if bench.works() { schedule.term_at } else { schedule.kill_at };
+    Some(bench.due().map_or(next, |due| due.min(next)))
+}
+
 /// The warden while CMD runs.
-struct Warden<'a> {
+struct Warden<'a, 'b> {
     link: &'a mut Link,
     timer: &'a BootTimer,
     main: Pid,
@@ -232,10 +324,19 @@ struct Warden<'a> {
     watch: Watch,
     sign: Option<Sign>,
     ticket: Ticket,
-    dismissed: bool,
+    bench: &'a mut Bench<'b>,
+    ends: Ends,
 }
 
-impl Warden<'_> {
+/// How run wants CMD to end.
+struct Ends {
+    /// Run has left the rest to us.
+    dismissed: bool,
+    /// Nothing is spared.
+    at_once: bool,
+}
+
+impl Warden<'_, '_> {
     /// Waits until CMD has to be swept, and says why.
     fn keep(&mut self) -> Result<Why, WardenError> {
         loop {
@@ -248,9 +349,11 @@ impl Warden<'_> {
             if self.link.closed {
                 return Ok(Why::Orphaned);
             }
+            self.bench.tend(self.link);
             if let Some(why) = self.reap_orphans() {
                 return Ok(why);
             }
+            self.look_whether_it_stopped();
             let until = match self.watch.step(BootTime::now()) {
                 Step::Kill(why) => return Ok(why),
                 Step::Terminate => {
@@ -283,13 +386,25 @@ impl Warden<'_> {
                 }
                 Order::Stop if self.watch.stopping().is_none() => self.terminate(Why::Stopped),
                 Order::Stop => {}
-                Order::Kill => return Some(Why::Stopped),
-                Order::Dismiss => {
-                    self.dismissed = true;
+                Order::Validate(validation) => match self.watch.deadline() {
+                    Some(deadline) => {
+                        self.bench.begin(&validation, self.link);
+                        renewed = renewed.or(Some(deadline));
+                    }
+                    None => unstarted("CMD does not lead".into(), self.link),
+                },
+                Order::EndValidation => self.bench.ask_to_end(),
+                Order::Kill => {
+                    self.ends.at_once = true;
                     return Some(Why::Stopped);
                 }
+                Order::Dismiss => {
+                    self.ends = Ends { dismissed: true, at_once: true };
+                    return Some(Why::Stopped);
+                }
+                Order::Modes(modes) => self.link.terminal.run = Some(modes),
                 // A second CMD is nonsense, and whoever says it cannot be trusted with the first.
-                Order::Start(_) => self.link.closed = true,
+                Order::Start(_) | Order::Terminal { .. } => self.link.closed = true,
             }
         }
         if let Some(deadline) = renewed {
@@ -300,8 +415,12 @@ impl Warden<'_> {
 
     fn terminate(&mut self, why: Why) {
         self.watch.stop(why, BootTime::now());
-        // A stopped process hears SIGTERM only once it is continued.
-        Reach::Everything.signal(&[Signal::TERM, Signal::CONT]);
+        // A stopped process hears SIGTERM only once it is continued. A validator may finish while CMD has its grace, unless the lease
+        // is about to end.
+        self.bench.others().signal(&[Signal::TERM, Signal::CONT]);
+        if why != Why::Stopped {
+            self.bench.ask_to_end();
+        }
         self.link.say(&Report::Terminating { why });
     }
 
@@ -309,6 +428,8 @@ impl Warden<'_> {
     fn stand_down(&mut self) {
         match self.sign.as_ref().map_or(Ok(()), Sign::show_read_only) {
             Ok(()) => {
+                // It does not look at the sign, and has the papers of the lease that ends.
+                self.bench.end_now(self.link);
                 self.watch.stand_down();
                 self.link.say(&Report::ReadOnly);
             }
@@ -347,7 +468,7 @@ impl Warden<'_> {
     fn reap_orphans(&self) -> Option<Why> {
         let children = Family::look().map(|family| family.children(getpid())).unwrap_or_default();
         let mut left = 0;
-        for pid in children.into_iter().filter(|pid| *pid != self.main) {
+        for pid in children.into_iter().filter(|pid| *pid != self.main && !self.bench.is_keeper(*pid)) {
             left += usize::from(!matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))));
         }
         match self.watch.stopping() {
@@ -358,12 +479,23 @@ impl Warden<'_> {
         }
     }
 
+    /// A CMD at a terminal that stopped itself waits for a shell that could continue it, and there is none.
+    fn look_whether_it_stopped(&mut self) {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        if self.link.terminal.cmd.is_some()
+            && let Ok(Some(_)) = waitid(WaitId::Pid(self.main), options)
+        {
+            self.link.say(&Report::Suspended);
+        }
+    }
+
     fn main_ended(&self) -> bool {
         let mut events = [PollFd::new(&self.handle, PollFlags::IN)];
         poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
     }
 
     fn wait(&self, until: Option<BootTime>) -> Result<(), WardenError> {
+        let until = until.into_iter().chain(self.bench.due()).min();
         self.timer.arm(until).map_err(|error| WardenError::Waiting(error.into()))?;
         let stopping = self.watch.stopping().is_some();
         let mut events = vec![
@@ -375,29 +507,35 @@ impl Warden<'_> {
             // Its handle stays readable once the main process has ended; the tick looks after the others.
             events.pop();
         }
+        events.extend(self.bench.events());
         wait_for(&mut events, stopping.then_some(&STOPPING_TICK))
     }
 
-    /// Kills until nobody is left; says how the main process ended.
-    fn sweep(&mut self) -> How {
+    /// Kills until nobody is left; says how the main process ended. A validator may be spared: it judges what CMD left.
+    fn sweep(&mut self, spares_validator: bool) -> How {
         // One blow for the whole group, against forks that are quicker than a look at `/proc`. It may be
         // empty, or not ours to kill; the sweep finds whoever there is.
         let _group = kill_process_group(self.main, Signal::KILL);
-        let status = sweep_everything(Some(self.main), |pid, name| {
+        let spared = spares_validator && !self.ends.at_once;
+        let reach = if spared { self.bench.others() } else { Reach::Everything };
+        let status = sweep(&reach, Some(self.main), |pid, name| {
             self.link.say(&Report::Unkillable { pid, name });
         });
+        if !spared {
+            self.bench.swept(self.link);
+        }
         status.map_or(How::Signal(Signal::KILL.as_raw()), how)
     }
 }
 
-/// Sweeps all our descendants, reporting each survivor once; returns the status of `main`.
-fn sweep_everything(main: Option<Pid>, mut report: impl FnMut(u32, String)) -> Option<WaitStatus> {
+/// Sweeps our descendants within reach, reporting each survivor once; returns the status of `main`.
+fn sweep(reach: &Reach, main: Option<Pid>, mut report: impl FnMut(u32, String)) -> Option<WaitStatus> {
     let patience_ends = BootTime::now().later(SWEEP_PATIENCE);
     let mut pauses = Pauses::new();
     let mut status = None;
     let mut reported = HashSet::new();
     loop {
-        let pass = Reach::Everything.pass();
+        let pass = reach.pass();
         status = pass.reaped.iter().find(|(pid, _)| Some(*pid) == main).map(|(_, status)| *status).or(status);
         if pass.clear {
             return status;
@@ -414,7 +552,7 @@ fn sweep_everything(main: Option<Pid>, mut report: impl FnMut(u32, String)) -> O
     }
 }
 
-fn how(status: WaitStatus) -> How {
+pub(crate) fn how(status: WaitStatus) -> How {
     match status.exit_status() {
         Some(code) => How::Exit(code),
         None => How::Signal(status.terminating_signal().unwrap_or_default()),

@@ -1,9 +1,10 @@
 //! What a checkpoint covers beside itself, looked at: files, folders, working trees of git.
 //!
 //! Assumes that the places are on this machine. Guarantees that nothing is followed, opened or run that could block or lead elsewhere: a symbolic link is
-//! taken by its text, a pipe or device by its name (what git itself runs to compare, such as the filters of a repository's own settings, is git's); that what cannot be read, or is being written whenever it is read, is listed as such
-//! and not passed over; and that no more than [`MAX_PATHS`] paths and [`MAX_BYTES`] bytes are looked at. A folder that is the top of a working tree of git is known by its
-//! commit and what differs from that, without what git ignores; another repository within it is named, and not looked into. Folders named `.git` and `.baton` are left out. Does not guarantee one moment for all
+//! taken by its text, a pipe or device by its name, and git is asked for lists and objects only, never to compare (`git.rs`); that nothing outside of the places which the caller
+//! names is looked at; that what cannot be read, or is being written whenever it is read, is listed as such
+//! and not passed over; and that no more than [`MAX_PATHS`] paths that are listed, [`MAX_TRACKED`] that a commit has and [`MAX_BYTES`] bytes are looked at. A folder that is the top of a working tree of git is known by its
+//! commit and what differs from that, byte by byte, without what git ignores; another repository within it is named, and not looked into. Folders named `.git` and `.baton` are left out. Does not guarantee one moment for all
 //! of it: what is written while this looks is seen before or after.
 
 mod git;
@@ -11,16 +12,19 @@ mod scan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use baton_election::ContentHash;
 pub use baton_election::covers::{Covers, Differences, Manifest, Print, Root};
 use baton_election::covers::{Found, MAX_ROOTS, named};
 
+use git::{Objects, Tracked};
 use scan::Meter;
 
 /// The most paths that one checkpoint covers.
 pub const MAX_PATHS: u64 = 20_000;
+/// The most paths of one commit that are compared with it.
+pub const MAX_TRACKED: u64 = 200_000;
 /// The most bytes that are hashed for one checkpoint.
 pub const MAX_BYTES: u64 = 2 << 30;
 
@@ -115,19 +119,26 @@ pub fn look(places: &[PathBuf]) -> Result<Looked, CoversError> {
     Ok(Looked { manifest: Manifest { roots }, bytes: meter.bytes() })
 }
 
-/// What is no longer as a checkpoint says. Blocks.
-pub fn compare(covers: &Covers) -> Result<Differences, CoversError> {
+/// What is no longer as a checkpoint says, of the places that lie in one of these folders (or are one of them). Blocks.
+///
+/// The checkpoint's author chose the places that it covers, and is not trusted: a place outside these folders is listed, not read.
+pub fn compare(covers: &Covers, within: &[PathBuf]) -> Result<Differences, CoversError> {
+    let within: Vec<PathBuf> =
+        within.iter().filter_map(|folder| std::fs::canonicalize(folder).ok()).collect();
     let read;
     let manifest = match (&covers.manifest, &covers.location) {
         (Some(manifest), _) => manifest,
         (None, location) => {
-            read = read_manifest(location.as_deref().unwrap_or_default(), covers.sha256)?;
+            read = read_manifest(location.as_deref().unwrap_or_default(), covers.sha256, &within)?;
             &read
         }
     };
     let (mut meter, mut all) = (Meter::default(), Differences::default());
     for root in &manifest.roots {
-        let real = scan::path_of(&root.path);
+        let Some(real) = place_within(&scan::path_of(&root.path), &within) else {
+            all.elsewhere.push(root.path.clone());
+            continue;
+        };
         if std::fs::symlink_metadata(&real).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             all.removed.push(root.path.clone());
             continue;
@@ -154,6 +165,28 @@ pub fn compare(covers: &Covers) -> Result<Differences, CoversError> {
     Ok(all)
 }
 
+/// Where a place is, if that is in one of these folders. Links on the way to it are followed first; it may be one itself. Of one that is gone
+/// the folder that is left on the way tells.
+fn place_within(place: &Path, within: &[PathBuf]) -> Option<PathBuf> {
+    let plain = place.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if !plain || !place.is_absolute() {
+        return None;
+    }
+    let mut beyond = Vec::new();
+    let mut at = place;
+    let real = loop {
+        let Some((folder, name)) = at.parent().zip(at.file_name()) else { break PathBuf::from("/") };
+        beyond.push(name);
+        match std::fs::canonicalize(folder) {
+            Ok(real) => break real,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => at = folder,
+            Err(_) => return None,
+        }
+    };
+    let real = beyond.iter().rev().fold(real, |path, name| path.join(name));
+    within.iter().any(|folder| real.starts_with(folder)).then_some(real)
+}
+
 /// Whether this is another repository within a working tree, and covered by itself: it is compared there.
 fn is_covered_apart(path: &str, within: &Root, manifest: &Manifest) -> bool {
     let is_another = within
@@ -170,13 +203,24 @@ fn differing(
     listed: &BTreeMap<String, Print>,
     meter: &mut Meter,
 ) -> Result<Found, CoversError> {
-    let mut found = Found::default();
-    for (path, in_commit) in git::differing(top, commit)? {
-        let print = scan::print_below(top, &scan::path_of(&path), meter)?;
-        if in_commit {
+    let tree = git::tree_of(top, commit)?;
+    let (mut found, mut in_tree) = (Found::default(), Meter::of_commit());
+    let mut objects = Objects::open(top)?;
+    for (path, tracked) in &tree {
+        let real = scan::path_of(path);
+        let print = scan::print_below(top, &real, &mut in_tree)?;
+        if !is_as_committed(&top.join(&real), &print, tracked, &mut objects)? {
+            meter.path(top)?;
             found.in_commit.insert(path.clone());
+            found.entries.insert(path.clone(), print);
         }
-        found.entries.insert(path, print);
+    }
+    for path in git::present(top)?.iter().filter(|path| !tree.contains_key(*path)) {
+        let print = scan::print_below(top, &scan::path_of(path), meter)?;
+        // What was added to the index and is gone was never there.
+        if print != Print::Absent {
+            found.entries.insert(path.clone(), print);
+        }
     }
     for path in listed.keys() {
         if !found.entries.contains_key(path) {
@@ -187,10 +231,33 @@ fn differing(
     Ok(found)
 }
 
-fn read_manifest(location: &str, sha256: ContentHash) -> Result<Manifest, CoversError> {
+/// Whether the bytes at a path are those that the commit has. What a filter or a setting for the ends of lines would make of them does not count.
+fn is_as_committed(
+    path: &Path,
+    print: &Print,
+    tracked: &Tracked,
+    objects: &mut Objects<'_>,
+) -> Result<bool, CoversError> {
+    let same_size = |size: u64| std::fs::symlink_metadata(path).is_ok_and(|about| about.len() == size);
+    Ok(match (tracked, print) {
+        (Tracked::File { object, size, program: false }, Print::File(hash))
+        | (Tracked::File { object, size, program: true }, Print::Program(hash)) => {
+            same_size(*size) && objects.hash(object)? == *hash
+        }
+        (Tracked::Link { object, size }, Print::Link(target)) => {
+            objects.link(object, *size)?.as_ref() == Some(target)
+        }
+        (Tracked::File { .. } | Tracked::Link { .. } | Tracked::Repository, _) => false,
+    })
+}
+
+fn read_manifest(location: &str, sha256: ContentHash, within: &[PathBuf]) -> Result<Manifest, CoversError> {
     let refused = |why: String| CoversError::Manifest { location: location.to_string(), why };
     // The location is a predecessor's word, and may be anything.
-    let text = scan::content_of(Path::new(location), MAX_MANIFEST);
+    let Some(place) = place_within(Path::new(location), within) else {
+        return Err(refused("lies outside of the folders that are to be compared".to_string()));
+    };
+    let text = scan::content_of(&place, MAX_MANIFEST);
     let text = text.map_err(|error| refused(format!("cannot be read: {error}")))?;
     if ContentHash::of(&text) != sha256 {
         return Err(refused("is not the one that the checkpoint was written with".to_string()));

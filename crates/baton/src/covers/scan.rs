@@ -12,7 +12,7 @@ use baton_election::covers::Print;
 use baton_election::{ContentHash, ContentHasher};
 use rustix::fs::OFlags;
 
-use super::{CoversError, MAX_BYTES, MAX_PATHS};
+use super::{CoversError, MAX_BYTES, MAX_PATHS, MAX_TRACKED};
 
 /// How often a file is read that is written meanwhile.
 const TRIES: usize = 3;
@@ -20,24 +20,36 @@ const TRIES: usize = 3;
 const LEFT_OUT: [&str; 2] = [".git", ".baton"];
 
 /// How much was looked at.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Meter {
     paths: u64,
     bytes: u64,
+    most_paths: u64,
+}
+
+impl Default for Meter {
+    fn default() -> Meter {
+        Meter { paths: 0, bytes: 0, most_paths: MAX_PATHS }
+    }
 }
 
 impl Meter {
+    /// For what a commit has: most of it is as it is there, and is not listed.
+    pub(super) fn of_commit() -> Meter {
+        Meter { most_paths: MAX_TRACKED, ..Meter::default() }
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    fn path(&mut self, path: &Path) -> Result<(), CoversError> {
+    pub(super) fn path(&mut self, path: &Path) -> Result<(), CoversError> {
         self.paths += 1;
         self.check(path)
     }
 
     fn check(&self, path: &Path) -> Result<(), CoversError> {
-        if self.paths > MAX_PATHS || self.bytes > MAX_BYTES {
+        if self.paths > self.most_paths || self.bytes > MAX_BYTES {
             return Err(CoversError::TooMuch { path: path.display().to_string() });
         }
         Ok(())

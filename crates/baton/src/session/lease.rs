@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_election::command::{Ending, Release};
 use baton_election::document::Document;
 use baton_election::lease::renewal_interval;
 use baton_election::time::Moment;
@@ -12,8 +13,8 @@ use baton_store::sessions::{Notified, Ride, Which};
 use tokio::sync::watch;
 
 use super::Inner;
-use crate::coordinator::Grant;
 use crate::error::Error;
+use crate::grant::Grant;
 use crate::seat::{Seat, Status};
 
 /// A leadership whose lease rides on a session. Dropping it lets the lease run out; [`Riding::release`] is quicker.
@@ -124,21 +125,34 @@ impl Riding {
 
     /// Gives the leadership back. The work under it has stopped.
     pub async fn release(self, reason: &str) -> Result<Document, Error> {
-        self.leave();
-        let reason = (!reason.is_empty()).then(|| reason.to_string());
-        self.inner.coordinator.release(&self.election, self.token(), self.credential(), reason).await
+        self.give_back(Ending::Stopped, reason).await
     }
 
-    /// The same, and waits for at most so long until followers know.
-    pub async fn release_telling(
+    /// Gives the leadership back, since the work is done: nobody is missed from here on.
+    pub async fn finish(self, reason: &str) -> Result<Document, Error> {
+        self.give_back(Ending::Finished, reason).await
+    }
+
+    async fn give_back(self, ending: Ending, reason: &str) -> Result<Document, Error> {
+        self.leave();
+        self.inner.coordinator.leave(&self.election, self.given_back(ending, reason)).await
+    }
+
+    /// Gives the leadership back, and waits for at most so long until followers know.
+    pub async fn leave_telling(
         self,
+        ending: Ending,
         reason: &str,
         notify: Duration,
     ) -> Result<(Document, Notified), Error> {
         self.leave();
+        let release = self.given_back(ending, reason);
+        self.inner.coordinator.leave_telling(&self.election, release, notify).await
+    }
+
+    fn given_back(&self, ending: Ending, reason: &str) -> Release {
         let reason = (!reason.is_empty()).then(|| reason.to_string());
-        let coordinator = &self.inner.coordinator;
-        coordinator.release_telling(&self.election, self.token(), self.credential(), reason, notify).await
+        Release { epoch: self.token(), credential: self.credential(), reason, ending }
     }
 
     /// No heartbeat renews it from here on.

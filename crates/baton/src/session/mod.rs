@@ -29,9 +29,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::campaign::Campaign;
-use crate::coordinator::{Bid, Coordinator, Grant, mint_credential};
+use crate::coordinator::{Bid, Coordinator, mint_credential};
 use crate::error::Error;
 use crate::follow::{Follower, LeaderView, SeenAt};
+use crate::grant::Grant;
 use crate::there::insist;
 use lease::Lease;
 pub use lease::Riding;

@@ -19,18 +19,15 @@ impl Coordinator {
         self.server_sessions().map(|_| ())
     }
 
-    /// Gives the lease back, as [`Coordinator::release`] does, and then waits until every session that follows the election knows of
+    /// Gives the lease back, as [`Coordinator::leave`] does, and then waits until every session that follows the election knows of
     /// it, for at most so long. A successor does not wait.
-    pub async fn release_telling(
+    pub async fn leave_telling(
         &self,
         election: &ElectionName,
-        epoch: Epoch,
-        credential: Credential,
-        reason: Option<String>,
+        release: Release,
         notify: Duration,
     ) -> Result<(Document, Notified), Error> {
-        let release = Release { epoch, credential, reason, orphaned: false };
-        self.leave_telling(election, Command::Release(release), notify).await
+        self.execute_telling(election, Command::Release(release), notify).await
     }
 
     /// The same for [`Coordinator::pass`].
@@ -44,10 +41,10 @@ impl Coordinator {
         notify: Duration,
     ) -> Result<(Document, Notified), Error> {
         let pass = Pass { epoch, credential, to: to.clone(), reason };
-        self.leave_telling(election, Command::Pass(pass), notify).await
+        self.execute_telling(election, Command::Pass(pass), notify).await
     }
 
-    async fn leave_telling(
+    async fn execute_telling(
         &self,
         election: &ElectionName,
         command: Command,

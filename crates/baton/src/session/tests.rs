@@ -12,8 +12,9 @@ use tokio::sync::{Notify, watch};
 
 use super::beat::Next;
 use super::{Inner, Riding, State, Topic};
-use crate::coordinator::{Coordinator, Grant};
+use crate::coordinator::Coordinator;
 use crate::follow::{LeaderView, SeenAt};
+use crate::grant::Grant;
 use crate::memory::Memory;
 
 fn inner() -> Arc<Inner> {
@@ -49,15 +50,7 @@ fn ride(inner: &Arc<Inner>, name: &str, token: u64, ttl: Span) -> Riding {
     let credential =
         baton_election::Credential { incarnation: Incarnation(token.to_be_bytes()), key: inner.key };
     let document = Document::new(election.clone(), StoreId([1; 8]), Epoch(token), &[]);
-    let grant = Grant {
-        epoch: Epoch(token),
-        credential,
-        ttl,
-        asked_at: boot::now(),
-        document,
-        repeated: false,
-        region: None,
-    };
+    let grant = Grant::asked_for(boot::now(), ttl, credential, document);
     Riding::begin(inner, &election, &grant).unwrap()
 }
 

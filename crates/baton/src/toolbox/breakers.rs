@@ -104,6 +104,7 @@ impl Toolbox {
             by: worker.clone(),
             credential: None,
             number: None,
+            checkpoint: None,
             open: Some(open.clone()),
         }))
     }
@@ -161,7 +162,14 @@ impl Toolbox {
         if board::carry_out(&task, order, &self.sight(Some(&seen), Span::ZERO))?.is_none() {
             return Ok(());
         }
-        for capability in capabilities(&task) {
+        let takes = capabilities(&task);
+        if takes.len() > 1 {
+            // All are looked at first: a probe that one of them lets through must not be used up by another that refuses.
+            for capability in &takes {
+                self.breaker(to, capability, rules, |found, scope| scope.admit(found).map(|_| None)).await?;
+            }
+        }
+        for capability in takes {
             self.breaker(to, capability, rules, |found, scope| scope.admit(found)).await?;
         }
         Ok(())

@@ -25,6 +25,7 @@
 
 mod breakers;
 mod read;
+mod slots;
 mod worker;
 mod write;
 
@@ -33,6 +34,7 @@ pub use baton_store::toolbox::*;
 
 use crate::coordinator::Coordinator;
 pub use breakers::BreakerView;
+pub use slots::{Begun, MarkedSlot};
 pub use worker::WorkerKey;
 
 /// The toolbox of one election's leader.

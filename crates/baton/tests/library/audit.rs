@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use baton::election::audit::{Book, Entry, Ordered, Verdict};
 use baton::election::operator::{Act, OperatorKey};
-use baton::election::{Policy, Refusal};
+use baton::election::{Document, Policy, Refusal};
 use baton::store::{Access, Clock, FileStore, Key, MemoryStore, Record, Store};
 use baton::{Coordinator, Error};
 
@@ -309,4 +309,35 @@ async fn what_everybody_does_is_paused_at_once_and_goes_on_at_once() {
     assert!(take(&early, &new).await.is_ok(), "also one who knew of the pause");
     let refused = take(&early, &names[2]).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::Paused { .. }))), "paused by itself: {refused:?}");
+}
+
+#[tokio::test]
+async fn parts_stay_bounded_when_a_record_is_made_anew() {
+    let store = MemoryStore::default();
+    let coordinator = client(&store);
+    rule(&coordinator, Policy::default()).await;
+    let key = Key::Election(election());
+    for life in 1..=4 {
+        for number in 1..=20 {
+            coordinator.note(&election(), &operator(), &format!("life {life}, note {number}")).await.unwrap();
+        }
+        // As after a deletion: the next life counts from one again.
+        let before = document(&coordinator).await;
+        let mut fresh = Document::new(election(), before.store, before.epoch.next(), &before.operator_keys);
+        fresh.beat = before.beat + 1;
+        let reading = store.read(&key).await.unwrap();
+        let record = Record::Election(Box::new(fresh));
+        store.swap(&key, reading.expect(), &record, Clock::Restart).await.unwrap();
+    }
+    let (mut parts, mut logged) = (0, 0);
+    for times in 0..8 {
+        let part = Key::Audit(book(), Entry::spilled(0, times));
+        if let Some((Record::Audit(log), _)) = store.read(&part).await.unwrap().found {
+            assert!(log.entries.len() <= 32, "a part has {} entries", log.entries.len());
+            (parts, logged) = (parts + 1, logged + log.entries.len());
+        }
+    }
+    // The first life began with the rules; the last act of each went with its record.
+    assert_eq!((parts, logged), (3, 77));
+    assert_eq!(coordinator.audit(&book(), usize::MAX).await.unwrap().len(), 77, "all of them are read");
 }

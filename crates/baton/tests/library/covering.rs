@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use baton::covers::{self, Covers, CoversError, Differences, Print};
@@ -15,13 +15,18 @@ fn cover(places: &[&Path]) -> Covers {
         .unwrap()
 }
 
+/// Wherever it lies.
+fn compare(covers: &Covers) -> Result<Differences, CoversError> {
+    covers::compare(covers, &[PathBuf::from("/")])
+}
+
 fn below(folder: &Path, paths: &[String]) -> Vec<String> {
     let folder = format!("{}/", fs::canonicalize(folder).unwrap().display());
     paths.iter().map(|path| path.strip_prefix(&folder).unwrap_or(path).to_string()).collect()
 }
 
 fn told(folder: &Path, since: &Differences) -> [Vec<String>; 4] {
-    let Differences { changed, added, removed, unknown } = since;
+    let Differences { changed, added, removed, unknown, elsewhere: _ } = since;
     [changed, added, removed, unknown].map(|paths| below(folder, paths))
 }
 
@@ -51,7 +56,7 @@ fn a_folder_is_known_by_what_is_in_it() {
     rustix_fifo(&folder.join("pipe"));
     let covers = cover(&[&folder, &folder.join("c")]);
     assert_eq!(covers.paths, 8, "{covers:?}");
-    let since = covers::compare(&covers).unwrap();
+    let since = compare(&covers).unwrap();
     assert!(since.is_empty(), "{since:?}");
 
     fs::write(folder.join("src/a"), "other").unwrap();
@@ -61,12 +66,12 @@ fn a_folder_is_known_by_what_is_in_it() {
     fs::remove_file(folder.join("link")).unwrap();
     symlink("elsewhere", folder.join("link")).unwrap();
     fs::write(folder.join(".baton/x"), "y").unwrap();
-    let [changed, added, removed, unknown] = told(&folder, &covers::compare(&covers).unwrap());
+    let [changed, added, removed, unknown] = told(&folder, &compare(&covers).unwrap());
     assert_eq!(changed, ["link", "src/a", "tool"]);
     assert_eq!((added, removed, unknown), (vec!["new".to_string()], vec!["src/deep/b".to_string()], vec![]));
 
     fs::remove_dir_all(&folder).unwrap();
-    let since = covers::compare(&covers).unwrap();
+    let since = compare(&covers).unwrap();
     assert_eq!(since.removed.len(), 2, "the places themselves: {since:?}");
 }
 
@@ -85,7 +90,7 @@ fn what_cannot_be_read_is_listed_as_such_and_what_is_too_much_is_refused() {
     let print = &covers.manifest.as_ref().unwrap().roots[0].entries["secret"];
     // Who is root reads everything.
     assert_eq!(*print == Print::Unreadable, !readable, "{print:?}");
-    let since = covers::compare(&covers).unwrap();
+    let since = compare(&covers).unwrap();
     assert_eq!(since.unknown.is_empty(), readable);
 
     let missing = covers::look(&[place.path().join("missing")]);
@@ -108,19 +113,19 @@ fn a_large_manifest_lies_elsewhere_and_must_be_the_same() {
     let keep = |text: &str, _| fs::write(&kept, text).map(|()| kept.display().to_string());
     let covers = looked.covers(10, keep).unwrap();
     assert!(covers.manifest.is_none() && covers.location.is_some());
-    assert!(covers::compare(&covers).unwrap().is_empty());
+    assert!(compare(&covers).unwrap().is_empty());
     let whole = fs::read(&kept).unwrap();
     fs::write(&kept, "{\"roots\":[]}").unwrap();
-    assert!(matches!(covers::compare(&covers), Err(CoversError::Manifest { .. })));
+    assert!(matches!(compare(&covers), Err(CoversError::Manifest { .. })));
     fs::write(&kept, whole).unwrap();
-    assert!(covers::compare(&covers).unwrap().is_empty());
+    assert!(compare(&covers).unwrap().is_empty());
     // A location that keeps who opens it waiting, one without an end, and one that leads elsewhere.
     let (pipe, link) = (place.path().join("pipe"), place.path().join("link"));
     rustix_fifo(&pipe);
     symlink(&kept, &link).unwrap();
     for odd in [pipe.as_path(), Path::new("/dev/zero"), &link, place.path()] {
         let elsewhere = Covers { location: Some(odd.display().to_string()), ..covers.clone() };
-        let refused = covers::compare(&elsewhere);
+        let refused = compare(&elsewhere);
         assert!(matches!(refused, Err(CoversError::Manifest { .. })), "{odd:?}: {refused:?}");
     }
 }
@@ -132,7 +137,7 @@ fn a_manifest_with_too_many_places_is_refused() {
     let mut looked = covers::look(&[place.path().to_path_buf()]).unwrap();
     looked.manifest.roots = vec![looked.manifest.roots[0].clone(); 65];
     let keep = |text: &str, _| fs::write(&kept, text).map(|()| kept.display().to_string());
-    let refused = covers::compare(&looked.covers(10, keep).unwrap());
+    let refused = compare(&looked.covers(10, keep).unwrap());
     assert!(matches!(refused, Err(CoversError::Manifest { .. })), "{refused:?}");
 }
 
@@ -149,17 +154,17 @@ fn a_link_on_the_way_is_not_followed() {
     git(&tree, &["add", "src/a"]);
     git(&tree, &["commit", "-qm", "first"]);
     let covers = cover(&[&tree]);
-    assert!(covers::compare(&covers).unwrap().is_empty());
+    assert!(compare(&covers).unwrap().is_empty());
     // The same files, but not there.
     fs::remove_dir_all(tree.join("src")).unwrap();
     symlink(elsewhere.join("src"), tree.join("src")).unwrap();
-    let [changed, added, removed, unknown] = told(&tree, &covers::compare(&covers).unwrap());
+    let [changed, added, removed, unknown] = told(&tree, &compare(&covers).unwrap());
     assert_eq!((changed, added, unknown), (vec![], vec!["src".to_string()], vec![]));
     assert_eq!(removed, ["src/a", "src/fresh"]);
     // Nor is one in the place of the tree itself.
     fs::rename(&tree, place.path().join("moved")).unwrap();
     symlink(place.path().join("moved"), &tree).unwrap();
-    let since = covers::compare(&covers).unwrap();
+    let since = compare(&covers).unwrap();
     assert!(!since.is_empty(), "{since:?}");
     // Nor what leads out of it.
     let mut odd = covers;
@@ -170,7 +175,7 @@ fn a_link_on_the_way_is_not_followed() {
     for path in ["../elsewhere/src/fresh", elsewhere.join("src/fresh").to_str().unwrap()] {
         entries.insert(path.to_string(), fresh.clone());
     }
-    assert_eq!(covers::compare(&odd).unwrap().unknown.len(), 2);
+    assert_eq!(compare(&odd).unwrap().unknown.len(), 2);
 }
 
 #[test]
@@ -186,14 +191,14 @@ fn another_repository_within_the_tree_is_not_said_to_be_as_it_was() {
     }
     let covers = cover(&[tree]);
     fs::write(nested.join("a"), "changed").unwrap();
-    let [changed, added, removed, unknown] = told(tree, &covers::compare(&covers).unwrap());
+    let [changed, added, removed, unknown] = told(tree, &compare(&covers).unwrap());
     assert_eq!((changed, added, removed), (vec![], vec![], vec![]));
     assert_eq!(unknown, ["nested/"]);
     // Covered by itself it is compared.
     let both = cover(&[tree, &nested]);
-    assert!(covers::compare(&both).unwrap().is_empty());
+    assert!(compare(&both).unwrap().is_empty());
     fs::write(nested.join("a"), "changed again").unwrap();
-    assert_eq!(told(tree, &covers::compare(&both).unwrap())[0], ["nested/a"]);
+    assert_eq!(told(tree, &compare(&both).unwrap())[0], ["nested/a"]);
 }
 
 #[test]
@@ -213,13 +218,13 @@ fn a_working_tree_is_known_by_its_commit_and_what_differs() {
     let root = &covers.manifest.as_ref().unwrap().roots[0];
     assert!(root.commit.is_some());
     assert_eq!(root.entries.keys().collect::<Vec<_>>(), ["a", "fresh"]);
-    assert!(covers::compare(&covers).unwrap().is_empty());
+    assert!(compare(&covers).unwrap().is_empty());
 
     // To commit what was there changes nothing; to touch what was clean does.
     git(tree, &["add", "."]);
     git(tree, &["commit", "-qm", "second"]);
     fs::write(tree.join("out"), "ignored still").unwrap();
-    let since = covers::compare(&covers).unwrap();
+    let since = compare(&covers).unwrap();
     assert!(since.is_empty(), "{since:?}");
     fs::write(tree.join("b"), "touched").unwrap();
     fs::remove_file(tree.join("c")).unwrap();
@@ -228,13 +233,114 @@ fn a_working_tree_is_known_by_its_commit_and_what_differs() {
     git(tree, &["add", "."]);
     git(tree, &["commit", "-qm", "third"]);
     git(tree, &["checkout", "-q", "HEAD~2", "--", "a"]);
-    let [changed, added, removed, unknown] = told(tree, &covers::compare(&covers).unwrap());
+    let [changed, added, removed, unknown] = told(tree, &compare(&covers).unwrap());
     assert_eq!(changed, ["a", "b"]);
     assert_eq!((added, removed), (vec!["later".to_string()], vec!["c".to_string(), "fresh".to_string()]));
     assert_eq!(unknown, Vec::<String>::new());
 
     let mut gone = covers;
     gone.manifest.as_mut().unwrap().roots[0].commit = Some("0123456789".repeat(4));
-    let since = covers::compare(&gone).unwrap();
+    let since = compare(&gone).unwrap();
     assert_eq!(since.unknown.len(), 1, "a commit that is not there: {since:?}");
+}
+
+#[test]
+fn to_compare_runs_nothing_that_a_repository_names() {
+    let place = tempfile::tempdir().unwrap();
+    let (tree, ran) = (place.path().join("tree"), place.path().join("ran"));
+    fs::create_dir(&tree).unwrap();
+    git(&tree, &["init", "-q"]);
+    for (name, text) in [("a", "1\n"), ("b", "2\n"), ("large", "3\n")] {
+        fs::write(tree.join(name), text).unwrap();
+    }
+    git(&tree, &["add", "."]);
+    git(&tree, &["commit", "-qm", "first"]);
+    let covers = cover(&[&tree]);
+    // Whoever may write the working tree names programs for all that git runs any for.
+    let program = place.path().join("program");
+    fs::write(&program, format!("#!/bin/sh\necho \"$0 $*\" >> {}\ncat\n", ran.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = format!(
+        "[filter \"x\"]\n\tclean = {0}\n\tsmudge = {0}\n\tprocess = {0}\n[diff \"x\"]\n\tcommand = {0}\n\ttextconv = {0}\n\
+         [diff]\n\texternal = {0}\n[core]\n\tfsmonitor = {0}\n\thooksPath = {1}\n\tpager = {0}\n\tsshCommand = {0}\n\
+         [extensions]\n\tpartialClone = x\n[remote \"x\"]\n\tpromisor = true\n\turl = {1}\n\tuploadpack = {0}\n[alias]\n\tls-tree = !{0}\n",
+        program.display(),
+        place.path().join("hooks").display(),
+    );
+    let config = tree.join(".git/config");
+    let before = fs::read_to_string(&config).unwrap();
+    fs::write(
+        &config,
+        before.replace("repositoryformatversion = 0", "repositoryformatversion = 1") + &settings,
+    )
+    .unwrap();
+    fs::write(tree.join(".gitattributes"), "* filter=x diff=x\n").unwrap();
+    fs::create_dir(place.path().join("hooks")).unwrap();
+    for hook in ["post-index-change", "fsmonitor-watchman", "post-checkout"] {
+        fs::copy(&program, place.path().join("hooks").join(hook)).unwrap();
+    }
+    fs::write(tree.join("a"), "changed\n").unwrap();
+    let [changed, added, removed, unknown] = told(&tree, &compare(&covers).unwrap());
+    assert_eq!((changed, added), (vec!["a".to_string()], vec![".gitattributes".to_string()]));
+    assert_eq!((removed, unknown), (vec![], vec![]));
+    // Objects that are not there are not fetched.
+    fs::remove_dir_all(tree.join(".git/objects")).unwrap();
+    fs::create_dir(tree.join(".git/objects")).unwrap();
+    assert_eq!(compare(&covers).unwrap().unknown.len(), 1);
+    assert!(!ran.exists(), "it ran: {}", fs::read_to_string(&ran).unwrap_or_default());
+}
+
+#[test]
+fn bytes_count_whatever_a_filter_would_make_of_them() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = place.path();
+    git(tree, &["init", "-q"]);
+    git(tree, &["config", "core.autocrlf", "true"]);
+    fs::write(tree.join("dos"), "1\r\n2\r\n").unwrap();
+    fs::write(tree.join("plain"), "1").unwrap();
+    git(tree, &["add", "."]);
+    git(tree, &["commit", "-qm", "first"]);
+    // The commit has other bytes than the file, which is listed with its own: so it is compared all the same.
+    let covers = cover(&[tree]);
+    let listed: Vec<&String> = covers.manifest.as_ref().unwrap().roots[0].entries.keys().collect();
+    assert_eq!(listed, ["dos"]);
+    assert!(compare(&covers).unwrap().is_empty());
+    fs::write(tree.join("dos"), "1\n2\n").unwrap();
+    assert_eq!(told(tree, &compare(&covers).unwrap())[0], ["dos"]);
+}
+
+#[test]
+fn only_what_the_caller_names_is_looked_at() {
+    let place = tempfile::tempdir().unwrap();
+    let place = fs::canonicalize(place.path()).unwrap();
+    let (mine, other) = (place.join("mine"), place.join("other"));
+    for folder in [&mine, &other] {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("a"), "1").unwrap();
+    }
+    let mut covers = cover(&[&mine, &other]);
+    for folder in [&mine, &other] {
+        fs::write(folder.join("a"), "2").unwrap();
+    }
+    let within = |covers: &Covers, folder: &Path| covers::compare(covers, &[folder.to_path_buf()]).unwrap();
+    let since = within(&covers, &mine);
+    assert_eq!(told(&mine, &since)[0], ["a"]);
+    assert_eq!(since.elsewhere, [other.to_str().unwrap()]);
+    assert!(!since.is_empty());
+    // Neither dots nor a link on the way lead out of it; one that is gone lies where it lay.
+    symlink(&other, mine.join("link")).unwrap();
+    let roots = &mut covers.manifest.as_mut().unwrap().roots;
+    let odd = |path: PathBuf| path.to_str().unwrap().to_string();
+    roots[0].path = odd(mine.join("link/a"));
+    roots[1].path = odd(mine.join("../other"));
+    assert_eq!(within(&covers, &mine).elsewhere.len(), 2);
+    covers.manifest.as_mut().unwrap().roots[0].path = odd(mine.join("gone/deep/a"));
+    let since = within(&covers, &mine);
+    assert_eq!((since.removed.len(), since.elsewhere.len()), (1, 1), "{since:?}");
+    // A manifest that lies elsewhere is not read either.
+    let looked = covers::look(std::slice::from_ref(&mine)).unwrap();
+    let kept = other.join("manifest");
+    let keep = |text: &str, _| fs::write(&kept, text).map(|()| odd(kept.clone()));
+    let refused = covers::compare(&looked.covers(10, keep).unwrap(), std::slice::from_ref(&mine));
+    assert!(matches!(refused, Err(CoversError::Manifest { .. })), "{refused:?}");
 }

@@ -1,6 +1,6 @@
 //! Tokens shown to fences.
 
-use baton::election::fence::Entry;
+use baton::election::fence::{Entry, LOG_PART, LOG_PARTS};
 use baton::election::{Epoch, Policy, ResourceName};
 use baton::store::MemoryStore;
 use baton::{Coordinator, Error};
@@ -43,6 +43,23 @@ async fn what_was_accepted_is_logged_in_order_and_once() {
         assert_eq!(log(&client_of(&store)).await, expected);
     })
     .await;
+}
+
+/// Nobody fills a store by tokens that are accepted: the log keeps the newest, without a gap.
+#[tokio::test]
+async fn the_log_of_a_fence_has_a_bound() {
+    let store = MemoryStore::default();
+    let coordinator = client(&store);
+    let leader = lead(&coordinator, bid("a", 3_600_000)).await;
+    let all = (LOG_PARTS + 1) * LOG_PART;
+    for _ in 0..all {
+        admit(&coordinator, leader.token(), "").await.unwrap();
+    }
+    let logged = log(&client(&store)).await;
+    let first = logged[0].0;
+    assert!(first > 1, "the oldest are gone");
+    assert!(logged.len() as u64 > (LOG_PARTS - 1) * LOG_PART, "{}", logged.len());
+    assert!(logged.iter().map(|entry| entry.0).eq(first..=all), "none is missing between");
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ async fn a_dropped_leadership_runs_out_and_not_before() {
         drop(first);
         in_time(status.wait_for(|status| matches!(status, Status::Lost(_)))).await.unwrap();
         let second = lead(&client_of(&store), bid("b", 1_000)).await;
-        assert!(second.grant().asked_at > deadline, "nobody leads before the former's own deadline");
+        assert!(second.grant().asked_at() > deadline, "nobody leads before the former's own deadline");
         let history = changes_of_leader(&client_of(&store)).await;
         assert_eq!(history.last().unwrap().1, "failover to b");
     })

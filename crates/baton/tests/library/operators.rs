@@ -1,11 +1,16 @@
 //! Operators' acts, and what a lost reply does to them.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton::Error;
 use baton::election::Policy;
+use baton::election::Refusal;
 use baton::election::operator::{Act, OperatorKey};
 use baton::election::policy::Select;
-use baton::store::{Access, FileStore, MemoryStore};
+use baton::election::quorum::Quorum;
+use baton::store::conformance::Wrapped;
+use baton::store::{Access, BoxFuture, FileStore, Key, MemoryStore, Reading, Store, StoreError};
 
 use crate::support::faulty::{Fault, Faulty, is_election};
 use crate::support::{act, bid, client, depose, document, election, in_time, lead, operator, rule};
@@ -97,4 +102,48 @@ async fn a_depose_that_is_asked_for_again_does_not_hit_the_successor() {
     }
     assert!(second.ensure(Duration::ZERO));
     assert_eq!(document(&agents).await.leader.unwrap().agent.as_str(), "b");
+}
+
+/// A store at which something happens right before an election is read, once.
+#[derive(Clone)]
+struct Before {
+    store: MemoryStore,
+    happens: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
+}
+
+impl Wrapped for Before {
+    fn inner(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
+    }
+
+    fn reads<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        Box::pin(async move {
+            let happens = if is_election(key) { self.happens.lock().unwrap().take() } else { None };
+            if let Some(happens) = happens {
+                happens.await;
+            }
+            self.store.read(key).await
+        })
+    }
+}
+
+/// Everything is paused between two looks of a client that wants to lead. The halt of the election waits for a second operator, so that its record does not refuse.
+#[tokio::test]
+async fn nobody_is_granted_what_waits_for_the_signatures_of_its_halt() {
+    let store = MemoryStore::default();
+    let person = client(&store);
+    rule(&person, Policy::default()).await;
+    person.add_operator(&operator(), OperatorKey::from_seed([43; 32]).public()).await.unwrap();
+    let operators = Quorum { quorum: 2, ..Quorum::default() };
+    act(&person, Act::SetPolicy { policy: Policy { operators, ..Policy::default() } }).await;
+    let happens: BoxFuture<'static, ()> = Box::pin(async move {
+        let spread = person.pause_everything(&operator(), "fire").await.unwrap();
+        assert_eq!(spread.waiting, [election()]);
+    });
+    let before = Before { store, happens: Arc::new(Mutex::new(Some(happens))) };
+    let agent = client(&before);
+    let credential = baton::mint_credential().unwrap();
+    let asked = agent.acquire(&election(), &bid("a", 30_000), credential, None, None).await;
+    assert!(matches!(asked, Err(Error::Refused(Refusal::Paused { .. }))), "{asked:?}");
+    assert!(before.happens.lock().unwrap().is_none(), "it happened");
 }

@@ -36,7 +36,7 @@ async fn and_another_takes_over(store: &MemoryStore, faulty: &Faulty, leader: &L
     let next = campaign(&client(store), bid("b", TTL_MS));
     let deadline = gives_up_in_time(store, leader).await;
     let next = in_time(next).await.unwrap();
-    assert!(next.grant().asked_at > deadline);
+    assert!(next.grant().asked_at() > deadline);
     assert!(next.ensure(Duration::ZERO) && !leader.ensure(Duration::ZERO));
     faulty.partition(false);
     faulty.silence(false);

@@ -68,7 +68,7 @@ async fn a_record_that_vanished_while_it_was_held_is_waited_for_and_epochs_go_on
     }
     let next = lead(&coordinator, bid("b", 1_500)).await;
     assert!(next.token().0 > 5, "{}", next.token());
-    assert!(next.grant().asked_at > deadline);
+    assert!(next.grant().asked_at() > deadline);
     assert!(in_time(leader.lost()).await.contains("there is no election"));
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     Before,
     /// It is applied, and that is not said.
     After,
+    /// The same, and from then on nothing gets through.
+    Cut,
 }
 
 /// What happens to everything, at random, in thousandths.
@@ -165,13 +167,17 @@ impl Faulty {
             return Err(self.unavailable("failed before"));
         }
         let sent = boot::now();
+        if fault == Some(Fault::Cut) {
+            // Before anybody can see it applied.
+            self.partition(true);
+        }
         let swapped = swap.at(&*self.inner).await;
         if swapped.is_ok() && is_election(key) {
             self.weather().applied.push(sent);
         }
         self.answer().await;
         match (swapped, fault) {
-            (Ok(_), Some(Fault::After)) => Err(self.unknown()),
+            (Ok(_), Some(Fault::After | Fault::Cut)) => Err(self.unknown()),
             (outcome, _) => outcome,
         }
     }

@@ -2,27 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use baton::caller::{Caller, CallerSession, Holder, NotGranted};
 use baton::election::command;
 use baton::election::policy::{self, Limits};
 use baton::election::time::Span;
 use baton::election::usefulness::check_dependency;
-use baton::election::{AgentName, Credential, ElectionName, Epoch, Refusal};
-use baton::store::{Access, boot};
-use baton::{Bid, Campaign, Error, Grant, mint_credential};
+use baton::election::{AgentName, ElectionName};
+use baton::store::Access;
+use baton::{Bid, Error, Grant, Standby, TellStandby};
 use clap::Args;
 use serde_json::json;
 
-use crate::context::{Context, Global, Who, usable_under};
+use super::run::voice::{ToldStandby, standby_text};
+use crate::context::{Context, Global, Who, usable_under, variable};
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, clean};
 use crate::region;
-use crate::state::KeptLease;
-
-/// How long a one-shot command waits for the others in line, once the nomination is over.
-const IN_LINE: Span = Span::secs(3);
-
-/// How many keys of other calls of the same agent are tried.
-const MAX_KEYS: usize = 16;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -32,7 +27,11 @@ Examples:
   baton acquire refactor-auth --as agent-a --json       {\"outcome\":\"granted\",\"token\":3,…}
   baton acquire fleet --as agent-a --region fleet/eu    as the leader of fleet/eu
 
-The lease key is kept in this user's private state folder. Renew before the lease ends: baton renew.")]
+The lease key is kept in this user's private state folder. Renew before the lease ends: baton renew.
+
+Give each agent a name of its own. Within one session the same call gets the same lease again.
+From another session it exits with 3. The session is $BATON_SESSION, else that of Claude Code,
+Codex or Gemini CLI, else the terminal; without any, use --repeat.")]
 pub(crate) struct Acquire {
     /// What to lead
     pub(crate) election: ElectionName,
@@ -49,6 +48,9 @@ pub(crate) struct Acquire {
     /// How long to wait in line [default: do not wait]
     #[arg(long, value_name = "DURATION")]
     wait: Option<Span>,
+    /// Get the lease again that this agent holds, also if another session of yours acquired it
+    #[arg(long)]
+    repeat: bool,
 }
 
 /// What an agent offers and asks for.
@@ -140,16 +142,15 @@ impl Acquire {
                 .map_err(|refusal| Failure::from_error(&refusal.into(), Speaker::Candidate))?;
             bid.failing.insert(name.clone());
         }
+        let session = CallerSession::of_caller(variable)
+            .map_err(|refusal| Failure::from_error(&refusal.into(), Speaker::Candidate))?;
         let context = Context::open(global, Access::Write).await?;
         bid.region =
             region::named_or_around(&context, self.region.as_ref(), &self.election, &self.who).await?;
-        let granted = self.grant(&context, &bid).await;
+        let granted = self.grant(&context, &bid, session.clone()).await;
         context.remember();
-        let grant = granted.map_err(|error| match error {
-            Stop::Refused(error) => refused(&context, &error),
-            Stop::Failed(failure) => failure,
-        })?;
-        let left = usable_under(grant.region.as_ref(), grant.asked_at, grant.ttl);
+        let grant = granted?;
+        let left = usable_under(grant.region.as_ref(), grant.asked_at(), grant.ttl);
         let cause = grant.document.last_transition.as_ref().map(|last| last.cause);
         let inherits = grant.document.checkpoint.as_ref().map(|checkpoint| checkpoint.seq);
         let data = json!({
@@ -161,6 +162,7 @@ impl Acquire {
             "ttl_ms": grant.ttl.as_millis(),
             "cause": cause,
             "repeated": grant.repeated,
+            "session": session,
             "region": grant.region.as_ref().map(baton::Region::election),
             "checkpoint": inherits,
         });
@@ -177,152 +179,54 @@ impl Acquire {
         Ok(Exit::Done)
     }
 
-    /// Asks with the key of an earlier call first: if its answer was lost, it leads already.
-    async fn grant(&self, context: &Context, bid: &Bid) -> Result<Grant, Stop> {
-        // Looked up first: a store that cannot be asked this leaves no key behind.
-        let wait = self.wait_in_line(context).await.map_err(Stop::Refused)?;
-        for _ in 0..MAX_KEYS {
-            if let Some(kept) = context.state.lease(&self.election, &bid.agent) {
-                let error = match self.ask(context, bid, kept.credential, wait).await {
-                    Ok(grant) => return self.extended(context, bid, grant).await,
-                    Err(Stop::Refused(error)) if !may_be_granted(&error) => error,
-                    Err(stop) => return Err(stop),
-                };
-                // Who holds the lease still has to release with this key, once its work has stopped.
-                if let Some(stop) = self.still_of_use(context, bid, &kept, &error).await {
-                    return Err(stop);
-                }
-                context.state.drop_lease_of(&self.election, &bid.agent, kept.credential);
-                match error {
-                    // Its leadership is over.
-                    Error::Refused(Refusal::Stale { .. } | Refusal::WrongKey { .. }) => {}
-                    // Whoever waits begins anew.
-                    Error::Refused(_) if kept.epoch.0 > 0 && self.wait.is_some() => {}
-                    error => return Err(Stop::Refused(error)),
-                }
-            }
-            let credential = mint_credential().map_err(Stop::Refused)?;
-            // Kept before it is asked with, so that a crash in between loses nothing.
-            let asked = KeptLease::new(credential, Epoch(0), Span::ZERO, boot::now());
-            let reserved = context.state.reserve_lease(&self.election, &bid.agent, &asked);
-            if reserved.map_err(Stop::Failed)? {
-                let asked = self.ask(context, bid, credential, wait).await;
-                if let Err(Stop::Refused(error)) = &asked
-                    && !may_be_granted(error)
-                {
-                    context.state.drop_lease_of(&self.election, &bid.agent, credential);
-                }
-                return asked;
-            }
-            context.state.drop_spoilt_lease(&self.election, &bid.agent);
-        }
-        let busy = "other calls of this agent are at it";
-        Err(Stop::Failed(Failure::new(Exit::Error, "busy", busy, "call it once at a time")))
-    }
-
-    /// Why the caller must stop with the key in its place: the election still waits for the end of its lease, or may.
-    async fn still_of_use(
+    /// Asks as a caller whose lease is kept between its calls.
+    async fn grant(
         &self,
         context: &Context,
         bid: &Bid,
-        kept: &KeptLease,
-        error: &Error,
-    ) -> Option<Stop> {
-        let view = match context.coordinator.view(&self.election).await {
-            Ok(view) => view,
-            Err(error) => return Some(Stop::Refused(error)),
-        };
-        let document = view.document.as_ref()?;
-        let holder = document.lease_holder()?;
-        if holder.incarnation != kept.credential.incarnation || view.age >= holder.lease() {
-            return None;
-        }
-        let failure = match (error, &document.departure) {
-            // Nobody asks for that token again: what is in the way is the caller's own former lease.
-            (Error::Refused(Refusal::Stale { .. }), Some(departure)) => {
-                let (election, agent) = (&self.election, &bid.agent);
-                let left = document.lease_remaining(view.age);
-                let cause = departure.cause;
-                let message =
-                    format!("the leadership of {agent} was ended ({cause}); its lease may last {left} more");
-                let hint = format!(
-                    "stop the work under it, then `baton release {election} --as {agent}`, and acquire again; or \
-                     wait for the end of the lease"
-                );
-                Failure { message, hint: Some(hint), ..refused(context, error) }
-            }
-            (error, _) => refused(context, error),
-        };
-        Some(Stop::Failed(failure))
-    }
-
-    async fn ask(
-        &self,
-        context: &Context,
-        bid: &Bid,
-        credential: Credential,
-        wait: Option<Span>,
-    ) -> Result<Grant, Stop> {
-        let (coordinator, election) = (&context.coordinator, &self.election);
-        let asked = match wait {
-            None => coordinator.acquire(election, bid, credential, None, None).await,
-            Some(_) => {
-                let campaign = Campaign { bid: bid.clone(), wait };
-                coordinator.wait_for_grant(election, &campaign, credential).await
+        session: Option<CallerSession>,
+    ) -> Result<Grant, Failure> {
+        let keys = context.state.leases();
+        let told = ToldStandby::default();
+        let tell = |standby: Standby| {
+            if !context.output.json && told.is_new(&standby) {
+                context.output.talk(&clean(&standby_text(&bid.agent, &self.election, &standby)));
             }
         };
-        let grant = asked.map_err(Stop::Refused)?;
-        let lease = KeptLease::new(credential, grant.epoch, grant.ttl, grant.asked_at).under(region_of(bid));
-        context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)?;
-        Ok(grant)
+        // Only a caller that asked to wait is told why it does.
+        let tell: Option<TellStandby<'_>> = if self.wait.is_some() { Some(&tell) } else { None };
+        let caller = Caller { keys: &keys, session, repeat: self.repeat, tell };
+        let granted = caller.acquire(&context.coordinator, &self.election, bid, self.wait).await;
+        granted.map_err(|why| not_granted(context, why))
     }
+}
 
-    /// How long to wait in line: where candidates are compared, even one who does not want to.
-    async fn wait_in_line(&self, context: &Context) -> Result<Option<Span>, Error> {
-        let document = context.coordinator.view(&self.election).await?.document;
-        let compares = document.filter(|document| document.policy.select.compares());
-        Ok(self.wait.or(compares.map(|document| document.policy.nomination.plus(IN_LINE))))
-    }
-
-    /// It leads already: asking again is a sign of life.
-    async fn extended(&self, context: &Context, bid: &Bid, mut grant: Grant) -> Result<Grant, Stop> {
-        let shown = match &bid.region {
-            Some(region) => Some(region.shown_to(&context.coordinator).await.map_err(Stop::Refused)?),
-            None => None,
-        };
-        let renewal = baton::Renewal { region: shown, ..baton::Renewal::new(grant.epoch, grant.credential) };
-        let renewed = context.coordinator.renew(&self.election, &renewal).await.map_err(Stop::Refused)?;
-        if let baton::election::Answer::Ended { cause, reason } = renewed.answer {
-            return Err(Stop::Refused(Error::Lost(format!("it was ended ({cause}): {reason}"))));
+/// Why it was not granted, as the user is told of it.
+fn not_granted(context: &Context, why: NotGranted) -> Failure {
+    match why {
+        NotGranted::Error(error) => refused(context, &error),
+        NotGranted::Elsewhere(elsewhere) => {
+            let refusal = refused(context, &Error::Refused(elsewhere.refusal()));
+            let (message, hint) = (elsewhere.to_string(), Some(elsewhere.hint()));
+            let mut failure = Failure { message, hint, ..refusal };
+            let session = elsewhere.holder.and_then(|Holder(session)| session);
+            failure.facts.insert("session".to_string(), json!(session));
+            failure
         }
-        (grant.asked_at, grant.ttl) = (renewed.asked_at, renewed.ttl.unwrap_or(grant.ttl));
-        let lease =
-            KeptLease::new(grant.credential, grant.epoch, grant.ttl, grant.asked_at).under(region_of(bid));
-        context.state.keep_lease(&self.election, &bid.agent, &lease).map_err(Stop::Failed)?;
-        Ok(grant)
-    }
-}
-
-fn region_of(bid: &Bid) -> Option<ElectionName> {
-    bid.region.as_ref().map(|region| region.election().clone())
-}
-
-/// Why it was not granted.
-enum Stop {
-    Refused(Error),
-    Failed(Failure),
-}
-
-/// Whether a request that failed so may have been granted, or may yet be.
-fn may_be_granted(error: &Error) -> bool {
-    match error {
-        Error::Store(error) => error.is_passing(),
-        Error::System(_) => true,
-        Error::Refused(_)
-        | Error::Url(_)
-        | Error::Name(_)
-        | Error::WaitedLongEnough { .. }
-        | Error::Lost(_) => false,
+        NotGranted::Ending { error, agent, election, cause, left } => {
+            let message =
+                format!("the leadership of {agent} was ended ({cause}); its lease may last {left} more");
+            let hint = format!(
+                "stop the work under it, then `baton release {election} --as {agent}`, and acquire again; or \
+                 wait for the end of the lease"
+            );
+            Failure { message, hint: Some(hint), ..refused(context, &error) }
+        }
+        NotGranted::NotKept(not_kept) => not_kept.into(),
+        NotGranted::Busy => {
+            let busy = "other calls of this session are at it";
+            Failure::new(Exit::Error, "busy", busy, "call it once at a time")
+        }
     }
 }
 

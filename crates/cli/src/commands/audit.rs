@@ -3,12 +3,15 @@
 use baton::Error;
 use baton::election::audit::{Book, Entry, Ordered, Verdict};
 use baton::election::operator::{Act, PublicKey};
-use baton::election::tokens::TokenChange;
-use baton::election::{ContentHash, ElectionName};
+use baton::election::store_order::{StoreChange, StoreOrder};
+use baton::election::tokens::{TokenChange, TokenOrder};
+use baton::election::{ContentHash, ElectionName, Refusal, StoreInfo};
 use baton::store::{Access, StoreError};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::orders::rule;
+use super::people::{known, person};
 use super::show::policy_line;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
@@ -64,7 +67,11 @@ async fn books(context: &Context, election: Option<&ElectionName>) -> Result<Vec
     if let Some(election) = election {
         return Ok(vec![Book::Election(election.clone())]);
     }
-    let elections = context.coordinator.elections().await.map_err(|error| fail(&error))?;
+    let mut elections = context.coordinator.elections().await.map_err(|error| fail(&error))?;
+    // An election whose record is gone still has a log.
+    elections.extend(context.coordinator.logged_elections().await.map_err(|error| fail(&error))?);
+    elections.sort();
+    elections.dedup();
     Ok([Book::Store, Book::Tokens].into_iter().chain(elections.into_iter().map(Book::Election)).collect())
 }
 
@@ -85,16 +92,24 @@ async fn show(context: &Context, election: Option<&ElectionName>, limit: usize) 
             Err(error) if is_barred(&book, &error) => {
                 context.output.talk(&format!("{book} is left out: {error}"));
             }
+            Err(Error::Refused(Refusal::UnknownElection { .. })) if election.is_none() => {
+                context
+                    .output
+                    .talk(&format!("{book} is left out: its record is gone; see `baton audit verify`"));
+            }
             Err(error) => return Err(fail(&error)),
         }
     }
     all.sort_by_key(|(_, entry)| entry.at);
     let all = all.split_off(all.len().saturating_sub(limit));
+    let info = known(context).await;
     if context.output.json {
         for (book, entry) in &all {
             let mut data = serde_json::to_value(entry).unwrap_or(Value::Null);
             data["book"] = json!(book.to_string());
             data["by"] = json!(entry.ordered.by());
+            let name = info.as_ref().and_then(|info| info.operator_names.get(&entry.ordered.by()));
+            data["by_name"] = json!(name);
             context.output.line(&data.to_string())?;
         }
         return Ok(Exit::Done);
@@ -103,13 +118,13 @@ async fn show(context: &Context, election: Option<&ElectionName>, limit: usize) 
         context.output.talk("no operator has done anything");
         return Ok(Exit::Done);
     }
-    let rows: Vec<Vec<String>> = all.iter().map(|(book, entry)| row(book, entry)).collect();
+    let rows: Vec<Vec<String>> = all.iter().map(|(book, entry)| row(book, entry, info.as_deref())).collect();
     context.output.line(&table(&["AT", "OF", "NO", "BY", "ACT", "ENDED"], &rows))?;
     Ok(Exit::Done)
 }
 
-fn row(book: &Book, entry: &Entry) -> Vec<String> {
-    let mut by = short(entry.ordered.by());
+fn row(book: &Book, entry: &Entry, info: Option<&StoreInfo>) -> Vec<String> {
+    let mut by = person(info, entry.ordered.by());
     if !entry.with.is_empty() {
         by.push_str(&format!(" +{}", entry.with.len()));
     }
@@ -222,25 +237,44 @@ pub(super) fn short(key: PublicKey) -> String {
 fn order_line(ordered: &Ordered) -> String {
     match ordered {
         Ordered::Act(signed) => {
-            let glass = signed.order.break_glass.as_ref();
-            let glass = glass.map_or(String::new(), |why| format!("BREAK-GLASS ({}) ", clean(why)));
-            format!("{glass}{}", act_line(&signed.order.act))
+            format!("{}{}", glass(signed.order.break_glass.as_deref()), act_line(&signed.order.act))
         }
-        Ordered::Operators(signed) => {
-            let keys: Vec<String> = signed.order.after.iter().map(|key| short(*key)).collect();
+        Ordered::Store(signed) => store_line(&signed.order),
+        Ordered::Tokens(signed) => token_line(&signed.order),
+    }
+}
+
+fn glass(reason: Option<&str>) -> String {
+    reason.map_or(String::new(), |why| format!("BREAK-GLASS ({}) ", clean(why)))
+}
+
+/// An order on the store in a line.
+pub(super) fn store_line(order: &StoreOrder) -> String {
+    let line = match &order.change {
+        StoreChange::Operators { after, names } => {
+            let named = |key: &PublicKey| match names.get(key) {
+                Some(name) => format!("{} ({})", clean(name), short(*key)),
+                None => short(*key),
+            };
+            let keys: Vec<String> = after.iter().map(named).collect();
             format!("operators {}", keys.join(" "))
         }
-        Ordered::Everything(signed) => match &signed.order.pause {
-            Some(reason) => with_reason("pause everything", reason),
-            None => "resume everything".to_string(),
-        },
-        Ordered::Tokens(signed) => match &signed.order.change {
-            TokenChange::Create { token } => {
-                with_reason(&format!("create token {} ({})", token.id, token.role), &token.note)
-            }
-            TokenChange::Revoke { id } => format!("revoke token {id}"),
-        },
-    }
+        StoreChange::Pause { reason } => with_reason("pause everything", reason),
+        StoreChange::Resume => "resume everything".to_string(),
+        StoreChange::Quorum { rules } => format!("quorum: {}", rule(rules)),
+    };
+    format!("{}{line}", glass(order.break_glass.as_deref()))
+}
+
+/// An order on tokens in a line.
+pub(super) fn token_line(order: &TokenOrder) -> String {
+    let line = match &order.change {
+        TokenChange::Create { token } => {
+            with_reason(&format!("create token {} ({})", token.id, token.role), &token.note)
+        }
+        TokenChange::Revoke { id } => format!("revoke token {id}"),
+    };
+    format!("{}{line}", glass(order.break_glass.as_deref()))
 }
 
 fn with_reason(what: &str, reason: &str) -> String {
@@ -259,9 +293,10 @@ pub(super) fn act_line(act: &Act) -> String {
             let force = if *force { " --force" } else { "" };
             with_reason(&format!("{name}{force}"), reason)
         }
-        Act::Pause { reason } | Act::Halt { reason, .. } | Act::Reject { reason } => {
-            with_reason(name, reason)
-        }
+        Act::Pause { reason }
+        | Act::Halt { reason, .. }
+        | Act::Reject { reason }
+        | Act::Forget { reason } => with_reason(name, reason),
         Act::Resume => name.to_string(),
         Act::Approve { checkpoint: Some(hash) } => format!("{name} checkpoint {}", &hash.to_string()[..12]),
         Act::Approve { checkpoint: None } => format!("{name} more time"),

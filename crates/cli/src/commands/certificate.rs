@@ -1,6 +1,6 @@
 //! Whether and as whom something listens with TLS: a server's certificate, or a guard's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_door::Tls;
@@ -20,10 +20,10 @@ pub(super) struct Certificate {
 }
 
 impl Certificate {
-    /// The certificate and its key, if they were named.
-    pub(super) fn load(&self) -> Result<Option<Arc<Tls>>, Failure> {
+    /// The certificate and its key, if they were named, and the authorities of clients' certificates.
+    pub(super) fn load(&self, client_ca: Option<&Path>) -> Result<Option<Arc<Tls>>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
-        let tls = Tls::load(certificate, key);
+        let tls = Tls::load(certificate, key, client_ca);
         Ok(Some(Arc::new(tls.map_err(|error| Failure::usage(error.to_string(), error.hint))?)))
     }
 }

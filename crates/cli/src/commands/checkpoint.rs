@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use baton::CheckpointContent;
 use baton::election::document::Reference;
+use baton::election::time::Span;
 use baton::election::{Answer, ContentHash, ElectionName, Refusal};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
+use super::approval::Waited;
 use crate::context::{Context, Global, Who};
 use crate::covering;
 use crate::exit::{Exit, Speaker};
@@ -21,11 +23,12 @@ Examples:
   baton checkpoint refactor-auth --as agent-a --summary 'parser done' --state '[\"parser\"]'
   baton checkpoint refactor-auth --as agent-a --summary 'see the notes' --reference notes.md
   baton checkpoint refactor-auth --as agent-a --summary 'parser done' --covers src --covers notes.md
+  baton checkpoint refactor-auth --as agent-a --state @plan.json --wait-approval   until it is approved
   baton checkpoint refactor-auth --verify         what was changed since, of what the last one covers
   produce-state | baton checkpoint refactor-auth --as agent-a --state -
 
 What is covered is hashed: files, folders without .git and .baton, symbolic links by their text; of the top of a working tree of git the commit, and what \
-differs from it. At most 20,000 paths and 2 GiB. --verify exits 0 if all is as it was, else 1; anybody may ask, on the machine where it lies.")]
+differs from it, byte by byte. At most 20,000 paths that differ, 200,000 that a commit has, and 2 GiB. --verify exits 0 if all is as it was, else 1; anybody may ask, on the machine where it lies.")]
 pub(crate) struct Checkpoint {
     /// What is led
     election: ElectionName,
@@ -43,14 +46,18 @@ pub(crate) struct Checkpoint {
     /// A file or folder that it covers (again for more): the successor sees what was changed since
     #[arg(long, value_name = "PATH")]
     covers: Vec<PathBuf>,
-    /// Only see what was changed since the last one, of what that covers
-    #[arg(long, conflicts_with_all = ["summary", "state", "reference", "covers"])]
-    verify: bool,
+    /// Wait until an operator has approved it: exit 0 if so, 5 if it is rejected, 6 if nobody has decided in time [default DURATION: 1h]
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "1h", conflicts_with = "verify")]
+    wait_approval: Option<Span>,
+    /// Only see what was changed since the last one, of what that covers below ROOT (again for more) [default ROOT: the working folder]
+    #[arg(long, value_name = "ROOT", num_args = 0..=1, require_equals = true, default_missing_value = ".",
+          conflicts_with_all = ["summary", "state", "reference", "covers"])]
+    verify: Vec<PathBuf>,
 }
 
 impl Checkpoint {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        if self.verify {
+        if !self.verify.is_empty() {
             return self.compare(global).await;
         }
         if self.summary.is_empty()
@@ -80,6 +87,11 @@ impl Checkpoint {
             context.coordinator.checkpoint(&self.election, held.epoch, held.credential, &content).await;
         context.remember();
         match written.map_err(|error| Failure::from_error(&error, Speaker::Holder))? {
+            Answer::Checkpointed { seq, hash, awaiting_approval: true } if self.wait_approval.is_some() => {
+                let limit = self.wait_approval.unwrap_or(Span::ZERO);
+                let (election, who) = (&self.election, &self.who);
+                Waited { election, who, seq, hash, limit }.decided(&context).await
+            }
             Answer::Checkpointed { seq, hash, awaiting_approval } => {
                 let data = json!({
                     "outcome": "checkpointed",
@@ -121,7 +133,7 @@ impl Checkpoint {
             context.output.say(&data, &format!("no checkpoint of {} covers anything", self.election))?;
             return Ok(Exit::Done);
         };
-        let since = covering::compare(covers).await?;
+        let since = covering::compare(covers, &self.verify, &context.state).await?;
         let outcome = if since.is_empty() { "unchanged" } else { "changed" };
         let data = json!({
             "outcome": outcome, "election": self.election, "seq": checkpoint.seq, "since": covering::data(&since),

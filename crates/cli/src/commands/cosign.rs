@@ -5,15 +5,18 @@
 
 use std::io::{BufRead, IsTerminal, stdin};
 
-use baton::election::operator::{Act, PublicKey};
+use baton::election::operator::{Act, OperatorKey, PublicKey};
 use baton::election::quorum::Gathering;
 use baton::election::{Answer, Document, ElectionName, StoreInfo};
+use baton::store::Access;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::audit::{act_line, short};
 use super::note::{document, open};
 use super::operator::{failure, waiting};
+use super::people::person;
+use super::{orders, show};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, clean, say_at_once};
@@ -27,14 +30,24 @@ Examples:
   baton cosign refactor-auth               show the act that waits for signatures, ask, and sign it
   baton cosign refactor-auth --by 4b9884   of several, the one that this operator signed
   baton cosign refactor-auth --yes         do not ask: for scripts that have looked
+  baton cosign                             the order on the store that waits
+  baton cosign --order 3fa91c              of several orders, this one
+  baton cosign --list                      show all that waits for signatures
 
-Where the policy asks for several operators (baton policy --quorum), an act is carried out when so many have signed the very same one.")]
+Where the policy of an election (baton policy --quorum) or the store (baton operator quorum) asks for several operators, an act or order is carried out when so many have signed the very same one. \
+An order on the store waits for a day.")]
 pub(crate) struct Cosign {
-    /// Which election
-    election: ElectionName,
+    /// Which election [default: the store as a whole]
+    election: Option<ElectionName>,
     /// The first digits of the key of an operator who signed it
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", requires = "election")]
     by: Option<String>,
+    /// The first characters of the order on the store, as --list shows it
+    #[arg(long, value_name = "ID", conflicts_with = "election")]
+    order: Option<String>,
+    /// Show all that waits for signatures, and sign nothing
+    #[arg(long, conflicts_with_all = ["election", "order", "yes"])]
+    list: bool,
     /// Sign without being asked
     #[arg(long)]
     yes: bool,
@@ -42,28 +55,44 @@ pub(crate) struct Cosign {
 
 impl Cosign {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        if self.list {
+            return orders::list(&Context::open(global, Access::Read).await?).await;
+        }
         let (context, key) = open(global).await?;
-        let document = document(&context, &self.election).await?;
+        match &self.election {
+            Some(election) => self.act(&context, &key, election).await,
+            None => orders::cosign(&context, &key, self.order.as_deref(), self.yes).await,
+        }
+    }
+
+    /// Signs an act on an election.
+    async fn act(&self, context: &Context, key: &OperatorKey, election: &ElectionName) -> Outcome {
+        let document = document(context, election).await?;
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Operator);
         let info = context.coordinator.info().await.map_err(fail)?;
-        let gathering = self.chosen(&document, &info, key.public())?;
-        self.check(&info, gathering, &document)?;
+        let gathering = self.chosen(election, &document, &info, key.public())?;
+        check(election, &info, gathering, &document)?;
         let act = &gathering.order.act;
-        context.output.talk(&shown(gathering, &document).join("\n"));
+        context.output.talk(&shown(gathering, &document, &info).join("\n"));
         if !self.yes {
-            confirm(&context)?;
+            confirm(context, "sign it?", || {
+                Failure::usage(
+                    "nobody is there to be asked whether to sign this",
+                    "look at it first; then sign it with --yes",
+                )
+            })?;
         }
-        let signed = context.coordinator.cosign(&self.election, &key, gathering).await;
+        let signed = context.coordinator.cosign(election, key, gathering).await;
         context.remember();
-        match signed.map_err(|error| failure(&error, &key))? {
+        match signed.map_err(|error| failure(&error, key))? {
             Answer::Signed { epoch, have, need } => {
-                waiting(&context, &self.election, act.name(), epoch, (have, need))
+                waiting(context, election, act.name(), epoch, (have, need))
             }
             Answer::Done { epoch, ended, .. } => {
                 let data = json!({
-                    "outcome": act.name(), "election": self.election, "epoch": epoch, "ended": ended,
+                    "outcome": act.name(), "election": election, "epoch": epoch, "ended": ended,
                 });
-                context.output.say(&data, &format!("{} of {}: done", act.name(), self.election))?;
+                context.output.say(&data, &format!("{} of {election}: done", act.name()))?;
                 Ok(Exit::Done)
             }
             other => unreachable!("an act is answered as one, not with {other:?}"),
@@ -73,6 +102,7 @@ impl Cosign {
     /// The act that is meant, if that is clear.
     fn chosen<'a>(
         &self,
+        election: &ElectionName,
         document: &'a Document,
         info: &StoreInfo,
         own: PublicKey,
@@ -91,7 +121,7 @@ impl Cosign {
         match fitting.as_slice() {
             [one] => Ok(one),
             [] if all.is_empty() => Err(Failure::usage(
-                format!("nothing of {} waits for signatures", self.election),
+                format!("nothing of {election} waits for signatures"),
                 "what was signed is void once it is over what it was about, or the rules have changed: sign it again",
             )),
             [] => Err(Failure::usage(
@@ -104,28 +134,33 @@ impl Cosign {
             )),
         }
     }
+}
 
-    /// Refuses what is for another place than this one.
-    fn check(&self, info: &StoreInfo, gathering: &Gathering, document: &Document) -> Result<(), Failure> {
-        let odd = |why: String| {
-            let hint = "somebody wrote into the store by other means; look at it, and sign nothing";
-            Failure::new(Exit::Operator, "wrong-key", why, hint)
-        };
-        let store = info.id;
-        if document.store != store {
-            return Err(odd(format!(
-                "the election is of the store {}, and this store is {store}",
-                document.store
-            )));
-        }
-        gathering.check(&self.election, document).map_err(|refusal| odd(refusal.to_string()))
+/// Refuses what is for another place than this one.
+fn check(
+    election: &ElectionName,
+    info: &StoreInfo,
+    gathering: &Gathering,
+    document: &Document,
+) -> Result<(), Failure> {
+    let odd = |why: String| {
+        let hint = "somebody wrote into the store by other means; look at it, and sign nothing";
+        Failure::new(Exit::Operator, "wrong-key", why, hint)
+    };
+    let store = info.id;
+    if document.store != store {
+        return Err(odd(format!(
+            "the election is of the store {}, and this store is {store}",
+            document.store
+        )));
     }
+    gathering.check(election, document).map_err(|refusal| odd(refusal.to_string()))
 }
 
 /// What would be signed, for people.
-fn shown(gathering: &Gathering, document: &Document) -> Vec<String> {
+fn shown(gathering: &Gathering, document: &Document, info: &StoreInfo) -> Vec<String> {
     let order = &gathering.order;
-    let by: Vec<String> = gathering.signed.iter().map(|one| short(one.operator())).collect();
+    let by: Vec<String> = gathering.signed.iter().map(|one| person(Some(info), one.operator())).collect();
     let leads = document.leader.as_ref().map_or("nobody", |leader| leader.agent.as_str());
     let mut lines = vec![
         format!("to sign: {}", act_line(&order.act)),
@@ -152,12 +187,12 @@ fn shown(gathering: &Gathering, document: &Document) -> Vec<String> {
         }
         Act::Approve { checkpoint: Some(hash) } => {
             let checkpoint = document.checkpoint.as_ref().filter(|checkpoint| checkpoint.hash == *hash);
-            lines.push(match checkpoint {
+            match checkpoint {
                 Some(checkpoint) => {
-                    format!("  checkpoint {}: {}", checkpoint.seq, clean(&checkpoint.summary))
+                    lines.extend(show::checkpoint(checkpoint).iter().map(|line| format!("  {line}")));
                 }
-                None => "  that checkpoint does not stand any more".to_string(),
-            });
+                None => lines.push(format!("  the checkpoint {hash} was replaced by another one")),
+            }
         }
         Act::Enrol { key } | Act::Dismiss { key } => lines.push(format!("  the key {key}")),
         Act::Appoint { .. }
@@ -168,7 +203,8 @@ fn shown(gathering: &Gathering, document: &Document) -> Vec<String> {
         | Act::Approve { checkpoint: None }
         | Act::Reject { .. }
         | Act::Note { .. }
-        | Act::Vote { .. } => {}
+        | Act::Vote { .. }
+        | Act::Forget { .. } => {}
     }
     lines
 }
@@ -192,21 +228,22 @@ fn differences(place: &str, before: &Value, after: &Value, found: &mut Vec<Strin
     }
 }
 
-/// Asks a person at the terminal.
-fn confirm(context: &Context) -> Result<(), Failure> {
+/// Asks the person at the terminal; without one, it fails as the caller says.
+pub(super) fn confirm(
+    context: &Context,
+    question: &str,
+    unasked: impl FnOnce() -> Failure,
+) -> Result<(), Failure> {
     if context.output.json || !stdin().is_terminal() {
-        return Err(Failure::usage(
-            "nobody is there to be asked whether to sign this",
-            "look at it first; then sign it with --yes",
-        ));
+        return Err(unasked());
     }
-    say_at_once("sign it? [y/N] ");
+    say_at_once(&format!("{question} [y/N] "));
     let mut said = String::new();
     stdin().lock().read_line(&mut said)?;
     if matches!(said.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
-    Err(Failure::new(Exit::Operator, "not-signed", "nothing was signed", "answer y to sign it"))
+    Err(Failure::new(Exit::Operator, "not-signed", "nothing was signed", "answer y to sign"))
 }
 
 fn described(document: &Document, all: &[&Gathering], own: PublicKey) -> String {

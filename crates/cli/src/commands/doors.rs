@@ -2,14 +2,21 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use baton_server::{Limits, Options, StartError};
+use baton_server::{AccessLog, Limits, Options, StartError};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::certificate::Certificate;
-use crate::output::Failure;
+use super::jwt::JwtFlags;
+use crate::output::{Failure, Output};
 
+/// How often it is looked whether the access log can be written.
+const LOOK: Duration = Duration::from_secs(10);
 /// Descriptors that are not for connections: the store, snapshots, standard streams.
 const OWN_DESCRIPTORS: u64 = 128;
 
@@ -17,19 +24,37 @@ const OWN_DESCRIPTORS: u64 = 128;
 pub(crate) struct Doors {
     #[command(flatten, next_help_heading = "Who may")]
     certificate: Certificate,
-    /// Let nobody in without a token, not even on a loopback address; with TLS nobody is let in without one anyway
+    /// Let clients show a certificate that these authorities signed (PEM), in place of a token; SIGHUP reads the file again
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Who may")]
+    client_ca: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Who may")]
+    jwt: JwtFlags,
+    /// Let nobody in without a token at the address, not even on a loopback one; with TLS nobody is let in without one anyway. Users of the Unix
+    /// socket need none
     #[arg(long, help_heading = "Who may")]
     require_tokens: bool,
     /// A name that the server is called by, beside localhost and those in its certificate; may be repeated
     #[arg(long, value_name = "HOST", value_parser = host, help_heading = "Who may")]
     name: Vec<String>,
+    /// Note each request in this file as a line of JSON, `-` for standard output; SIGHUP begins the file anew
+    #[arg(long, value_name = "FILE", help_heading = "Who may")]
+    access_log: Option<PathBuf>,
     /// The most durable commands of one identity in a second, after as many at once; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = Limits::default().commands, help_heading = "Who may")]
     limit_commands: u32,
+    /// The most requests without a token of one address or user in a second, after as many at once; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = Limits::default().unauthenticated, help_heading = "Who may")]
+    limit_unauthenticated: u32,
+    /// The most rows that one token looks at in a second, after as many at once; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = Limits::default().reads, help_heading = "Who may")]
+    limit_reads: u32,
+    /// The most leases that the streams of one token watch, all together
+    #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().watched), help_heading = "Who may")]
+    limit_watched: NonZeroUsize,
     /// The most streams of one token at once
     #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().streams), help_heading = "Who may")]
     limit_streams: NonZeroUsize,
-    /// The most connections of one address at once, unless it is a loopback one
+    /// The most connections of one address at once; loopback addresses, and the server's own user and root at the Unix socket, have no limit
     #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().peer_connections), help_heading = "Who may")]
     limit_connections: NonZeroUsize,
 }
@@ -37,16 +62,51 @@ pub(crate) struct Doors {
 impl Doors {
     /// What the server is told.
     pub(super) fn options(&self) -> Result<Options, Failure> {
-        let tls = self.certificate.load()?;
+        let jwt = self.jwt.load()?;
+        let tls = self.certificate.load(self.client_ca.as_deref())?;
         let limits = Limits {
             commands: self.limit_commands,
+            unauthenticated: self.limit_unauthenticated,
+            reads: self.limit_reads,
+            watched: self.limit_watched.get(),
             streams: self.limit_streams.get(),
             peer_connections: self.limit_connections.get(),
             connections: descriptors(),
             ..Limits::default()
         };
         let (require_tokens, names) = (self.require_tokens, self.name.clone());
-        Ok(Options { tls, require_tokens, names, limits, ..Options::default() })
+        let access_log = self.access_log()?;
+        Ok(Options { tls, jwt, require_tokens, names, limits, access_log, ..Options::default() })
+    }
+
+    fn access_log(&self) -> Result<Option<Arc<AccessLog>>, Failure> {
+        let Some(path) = &self.access_log else { return Ok(None) };
+        let log = if path.as_os_str() == "-" { AccessLog::to_stdout() } else { AccessLog::to_file(path) };
+        let failed = |error| {
+            let why = format!("cannot write the access log {}: {error}", path.display());
+            Failure::usage(why, "name a file that this user can write, or - for standard output")
+        };
+        log.map(|log| Some(Arc::new(log))).map_err(failed)
+    }
+}
+
+/// Begins the access log anew whenever it is told to, for ever, and tells if it cannot be written. Without a log the signal keeps its meaning.
+pub(super) async fn keep_log(log: Option<Arc<AccessLog>>, output: Output) -> std::io::Result<()> {
+    let Some(log) = log else { return std::future::pending().await };
+    let mut told = signal(SignalKind::hangup())?;
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            signal = told.recv() => match signal {
+                Some(()) => log.reopen(),
+                None => return Ok(()),
+            },
+            _ = look.tick() => {
+                if let Some(why) = log.trouble() {
+                    output.talk(&format!("baton: the access log cannot be written: {why}"));
+                }
+            }
+        }
     }
 }
 

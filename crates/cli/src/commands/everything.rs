@@ -9,6 +9,7 @@ use baton::{Error, Spread};
 use serde_json::json;
 
 use super::operator::failure;
+use super::orders::waits;
 use crate::context::{Context, Global};
 use crate::exit::Exit;
 use crate::keys;
@@ -32,7 +33,17 @@ pub(super) async fn resume(global: &Global, alone: Option<&str>) -> Outcome {
     let key = keys::load()?;
     let context = Context::open(global, Access::Write).await?;
     let done = context.coordinator.resume_everything_urgently(&key, alone).await;
-    tell(&context, &key, "resumed", ("everything goes on", alone), done)
+    tell(&context, &key, "resumed", ("everything is resumed", alone), done)
+}
+
+/// Whether everything is paused, as far as this caller may see.
+pub(super) async fn is_paused(context: &Context) -> bool {
+    context.coordinator.info().await.is_ok_and(|info| info.paused.is_some())
+}
+
+/// That an election would be free, were not everything paused.
+pub(super) fn still_paused(election: &ElectionName, itself: &str) -> String {
+    format!("{election} itself is {itself} paused, but everything is: baton resume --all")
 }
 
 /// That an act did not reach every election, with the words before the names of those that it did not reach; none if it did. What a single
@@ -78,6 +89,9 @@ fn tell(
 ) -> Outcome {
     context.remember();
     let spread = done.map_err(|error| failure(&error, key))?;
+    if let Some(signed) = spread.signed {
+        return waits(context, &format!("{} everything", outcome.trim_end_matches('d')), signed);
+    }
     let waiting = &spread.waiting;
     let but = if waiting.is_empty() { String::new() } else { format!(", but not {}", named(waiting)) };
     if let Some(failure) = partly(&spread, key, &format!("{words}, but not")) {

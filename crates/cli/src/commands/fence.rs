@@ -1,19 +1,23 @@
 //! `baton fence`: touch a resource only with a current token.
 
-use baton::election::fence::Entry;
+use baton::election::bindings::FenceChange;
+use baton::election::fence::{Entry, HoldRequest};
 use baton::election::lease;
 use baton::election::time::Span;
-use baton::election::{ElectionName, Epoch, Incarnation, Margins, Moment, Refusal, ResourceName};
+use baton::election::{Credential, ElectionName, Epoch, Margins, Moment, Refusal, ResourceName};
 use baton::store::{Access, boot};
 use baton::{Error, mint_credential};
 use baton_warden::{Household, News, Report, Start, Ward};
 use clap::Args;
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 use super::check::token_or_inherited;
+use super::operator;
 use crate::context::{Context, Global, Who};
-use crate::custody::{self, Duty, GivesBack, RunFolder, boot_time};
+use crate::custody::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
+use crate::keys;
 use crate::output::{Failure, Outcome, table};
 
 /// How long a hold lasts after its last sign of life: how long others wait if the holder is stopped.
@@ -28,8 +32,9 @@ Examples:
   baton fence db/orders --token 3 -- psql -f migrate.sql       nobody else gets in while it runs
   baton fence db/orders --log                                  what was accepted
   baton fence --json --log db/orders
+  baton fence db/orders --bind refactor-auth                   an operator binds it to an election
 
-A resource belongs to the election that is named at its first use. A token passes if it is current and not \
+A resource belongs to the election that is named at its first use, or to which an operator bound it. A token passes if it is current and not \
 below the highest that the resource has seen. Without CMD there is a gap between the check and the act.")]
 pub(crate) struct Fence {
     /// What is touched [default with --log: all]
@@ -51,6 +56,12 @@ pub(crate) struct Fence {
     /// See what was accepted, instead
     #[arg(long)]
     log: bool,
+    /// Operator: bind the resource to this election, whichever it was bound to before
+    #[arg(long, value_name = "ELECTION", conflicts_with_all = ["log", "free", "token", "command"], requires = "resource")]
+    bind: Option<ElectionName>,
+    /// Operator: free the resource for the next election that is named with it
+    #[arg(long, conflicts_with_all = ["log", "token", "command"], requires = "resource")]
+    free: bool,
     /// What to run on the resource
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
@@ -61,7 +72,7 @@ struct Inside<'a> {
     context: &'a Context,
     resource: &'a ResourceName,
     election: ElectionName,
-    run: Incarnation,
+    run: Credential,
 }
 
 impl Fence {
@@ -72,7 +83,15 @@ impl Fence {
         let Some(resource) = &self.resource else {
             return Err(Failure::usage("no resource is named", "such as: baton fence db/orders --token 3"));
         };
+        let change = match &self.bind {
+            Some(election) => Some(FenceChange::Bind { election: election.clone() }),
+            None => self.free.then_some(FenceChange::Free),
+        };
+        if let Some(change) = change {
+            return change_binding(global, resource, &change).await;
+        }
         let token = token_or_inherited(self.token, self.election.as_ref())?;
+        custody::look_for_program(&self.command)?;
         let context = Context::open(global, Access::Write).await?;
         if !self.command.is_empty() {
             let outcome = self.hold(&context, resource, token).await;
@@ -112,7 +131,7 @@ impl Fence {
         context: &Context,
         resource: &ResourceName,
         token: Epoch,
-        hold: Option<(Incarnation, Span)>,
+        hold: Option<HoldRequest>,
     ) -> Result<(baton::election::Fence, Moment), Error> {
         let agent = self.who.agent().ok();
         let note = if self.note.is_empty() { self.command.join(" ") } else { self.note.clone() };
@@ -160,20 +179,21 @@ impl Fence {
         let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
         let household = Household::open()?;
         let folder = RunFolder::make()?;
-        let mut ward = custody::prepare(household, &folder, false).await?;
-        let run = mint_credential().map_err(fail)?.incarnation;
-        let (fence, asked_at) = match self.admit(context, resource, token, Some((run, HOLD))).await {
-            Ok(admitted) => admitted,
-            Err(error) => {
-                let _ = ward.dismiss().await;
-                return Err(refused(&error, resource));
-            }
-        };
+        let mut ward = custody::prepare(household, &folder, Given::default()).await?;
+        let run = mint_credential().map_err(fail)?;
+        let (fence, asked_at) =
+            match self.admit(context, resource, token, Some(HoldRequest::short(run, HOLD))).await {
+                Ok(admitted) => admitted,
+                Err(error) => {
+                    let _ = ward.dismiss().await;
+                    return Err(refused(&error, resource));
+                }
+            };
         let inside = Inside { context, resource, election: fence.election, run };
         let duty = Duty {
             store: custody::absolute_store(&context.coordinator, &context.url),
             folder: folder.path().to_path_buf(),
-            gives_back: GivesBack::Hold { resource: resource.clone(), run },
+            gives_back: GivesBack::Hold { resource: resource.clone(), credential: run },
         };
         let started = ward.start(Start {
             command: self.command.clone(),
@@ -184,7 +204,7 @@ impl Fence {
         });
         started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
         let outcome = inside.watch_over(&mut ward).await;
-        let _ = context.coordinator.leave_hold(resource, run).await;
+        let _ = context.coordinator.leave_hold(resource, &run).await;
         let _ = ward.dismiss().await;
         outcome
     }
@@ -228,6 +248,25 @@ impl Fence {
     }
 }
 
+/// An operator binds a resource, or frees it.
+async fn change_binding(global: &Global, resource: &ResourceName, change: &FenceChange) -> Outcome {
+    let own = keys::load()?;
+    let context = Context::open(global, Access::Write).await?;
+    let changed = context.coordinator.change_binding(&own, resource, change).await;
+    context.remember();
+    let fence = changed.map_err(|error| operator::failure(&error, &own))?;
+    let (election, highest) = (&fence.election, fence.highest);
+    let (outcome, text) = match change {
+        FenceChange::Bind { .. } => {
+            ("bound", format!("{resource} belongs to {election}; tokens from {highest} on pass"))
+        }
+        FenceChange::Free => ("freed", format!("{resource} is free for the next election that is named")),
+    };
+    let data = json!({"outcome": outcome, "resource": resource, "election": election, "highest": highest});
+    context.output.say(&data, &text)?;
+    Ok(Exit::Done)
+}
+
 /// Why somebody is not let in. What holds a resource is a command, not a lease.
 fn refused(error: &Error, resource: &ResourceName) -> Failure {
     let mut failure = Failure::from_error(error, Speaker::Guard);
@@ -245,9 +284,11 @@ fn at_it(resource: &ResourceName, token: Epoch) -> String {
 }
 
 impl Inside<'_> {
-    /// Until nothing of CMD is left, keeping the hold as long as the token is current.
+    /// Until nothing of CMD is left, keeping the hold as long as the token is current. What the store is asked goes on beside the watch: a store that
+    /// does not answer keeps no deadline and no word of the warden waiting.
     async fn watch_over(&self, ward: &mut Ward) -> Outcome {
         let mut refused: Option<Failure> = None;
+        let mut keeping: Option<Keeping> = None;
         let mut beats = tokio::time::interval(std::time::Duration::from_nanos(HOLD.scaled(1, 3).as_nanos()));
         loop {
             tokio::select! {
@@ -255,16 +296,16 @@ impl Inside<'_> {
                     Ok(News::Told(Report::Ended { how, .. })) => {
                         return refused.map_or(Ok(Exit::Command(how.exit_code())), Err);
                     }
-                    Ok(News::Told(_)) => {}
+                    Ok(News::Told(_) | News::Asked(_)) => {}
                     Ok(News::Overdue | News::Gone) | Err(_) => {
                         while ward.seize().await.is_err() {}
                         let lost = || Failure::new(Exit::Lost, "lost", "the warden was killed or stopped", "run it again");
                         return Err(refused.unwrap_or_else(lost));
                     }
                 },
-                _ = beats.tick(), if refused.is_none() => {
-                    let asked_at = boot::now();
-                    let kept = self.context.coordinator.keep_hold(self.resource, &self.election, self.run).await;
+                _ = beats.tick(), if refused.is_none() && keeping.is_none() => keeping = Some(self.keep()),
+                (asked_at, kept) = Keeping::of(&mut keeping) => {
+                    keeping = None;
                     match kept {
                         Ok(()) => {
                             let _ = ward.deadline(boot_time(Margins::STANDARD.deadline(asked_at, HOLD)));
@@ -279,5 +320,35 @@ impl Inside<'_> {
                 }
             }
         }
+    }
+
+    /// Keeps the hold once more.
+    fn keep(&self) -> Keeping {
+        let (coordinator, resource) = (self.context.coordinator.clone(), self.resource.clone());
+        let (election, run) = (self.election.clone(), self.run);
+        let asked_at = boot::now();
+        let task = tokio::spawn(async move { coordinator.keep_hold(&resource, &election, &run).await });
+        Keeping { asked_at, task }
+    }
+}
+
+/// A sign of life on its way to the store. Dropped, it is given up.
+struct Keeping {
+    asked_at: Moment,
+    task: JoinHandle<Result<(), Error>>,
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Keeping {
+    /// Waits for the answer, and says when it was asked for; for ever if there is none on its way.
+    async fn of(keeping: &mut Option<Keeping>) -> (Moment, Result<(), Error>) {
+        let Some(Keeping { asked_at, task }) = keeping else { return std::future::pending().await };
+        let kept = task.await.unwrap_or_else(|error| Err(Error::System(std::io::Error::other(error))));
+        (*asked_at, kept)
     }
 }

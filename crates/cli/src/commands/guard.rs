@@ -1,6 +1,7 @@
 //! `baton guard`: a reverse proxy that refuses writes without a current token.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ Example:
   curl http://127.0.0.1:8080/orders                                      reads pass
   curl -X PUT -H \"Baton-Token: $BATON_TOKEN\" http://127.0.0.1:8080/o/1   409 if it is stale
 
-GET, HEAD and OPTIONS pass. All else needs the header Baton-Token with the token of whoever leads. What is under way for one \
+GET, HEAD and OPTIONS without a body pass. All else needs the header Baton-Token with the token of whoever leads. What is under way for one \
 leader ends before anything is passed on for the next. If the store does not answer, writes of the leader that was let in last pass for up \
 to 5s more, while no other guard can be open, and are refused from then on (503).")]
 pub(crate) struct Guard {
@@ -50,6 +51,9 @@ pub(crate) struct Guard {
     /// The certificates that an https upstream's is checked by [default: the system's]
     #[arg(long, value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
+    /// How many connections one address may have at once, of IPv6 one /64; raise it behind a proxy
+    #[arg(long, value_name = "N", default_value = "1024")]
+    limit_connections: NonZeroUsize,
     /// Write the address that it listens at into this file, once it does
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
@@ -69,7 +73,7 @@ impl Guard {
             Some(resource) => resource.clone(),
             None => name(ResourceName::new(self.election.as_str()))?,
         };
-        let tls = self.certificate.load()?;
+        let tls = self.certificate.load(None)?;
         let listener = Guarding::listen(self.listen).await.map_err(|error| self.failed(error))?;
         let context = Context::open(global, Access::Write).await?;
         let settings = Settings {
@@ -80,13 +84,14 @@ impl Guard {
             drain: Duration::from_millis(self.drain.as_millis()),
             limit: Duration::from_millis(self.timeout.as_millis()),
             tls: tls.clone(),
+            peer_connections: self.limit_connections.get(),
         };
         let guard = Guarding::start(listener, context.coordinator.clone(), settings).await;
         let guard = guard.map_err(|error| self.failed(error))?;
         let address = guard.address();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        address::announce(self.address_file.as_deref(), address)?;
+        address::announce(self.address_file.as_deref(), &address.to_string())?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let text =
             format!("guarding {} at {scheme}://{address} for the leader of {}", self.upstream, self.election);

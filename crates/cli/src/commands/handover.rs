@@ -1,5 +1,7 @@
 //! `baton handover`: see what the predecessor left, and take it on.
 
+use std::path::PathBuf;
+
 use baton::Renewal;
 use baton::covers::{Covers, Differences};
 use baton::election::ElectionName;
@@ -19,7 +21,11 @@ use crate::output::{Failure, Outcome, clean};
 Examples:
   baton handover refactor-auth --as agent-b          the leader sees it and takes it on
   baton handover refactor-auth --look                anybody may look
-  baton handover refactor-auth --unless-changed      not if something that it covers was changed since")]
+  baton handover refactor-auth --look --compare      see what was changed since, of what it covers
+  baton handover refactor-auth --unless-changed      not if something that it covers was changed since
+
+Which files a checkpoint covers is its writer's word. They are looked at only when asked for, and only below the \
+working folder or a ROOT that is named. Nothing that a repository's settings name is run.")]
 pub(crate) struct Handover {
     /// What is led
     election: ElectionName,
@@ -28,7 +34,10 @@ pub(crate) struct Handover {
     /// Only look, do not take it on
     #[arg(long)]
     look: bool,
-    /// Do not take it on, and exit 1, if something that it covers was changed since
+    /// See what was changed since, of what it covers below ROOT (again for more) [default ROOT: the working folder]
+    #[arg(long, value_name = "ROOT", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    compare: Vec<PathBuf>,
+    /// Compare; do not take it on, and exit 1, if something that it covers was changed since
     #[arg(long)]
     unless_changed: bool,
 }
@@ -53,7 +62,7 @@ impl Handover {
             context.output.say(&data, &format!("nothing was left for the leader of {}", self.election))?;
             return Ok(Exit::Done);
         };
-        let since = Since::of(checkpoint).await;
+        let since = self.since(checkpoint, &context).await;
         let stays = self.unless_changed && since.as_ref().is_some_and(Since::is_changed);
         let held = held.filter(|_| !stays);
         if let Some(held) = &held {
@@ -75,13 +84,34 @@ impl Handover {
             "since": since.as_ref().map(Since::data),
         });
         let mut lines = described(checkpoint, &state);
-        lines.extend(since.iter().flat_map(Since::lines));
+        match (&since, &checkpoint.covers) {
+            (Some(since), _) => lines.extend(since.lines()),
+            (None, Some(covers)) => {
+                let (covered, name) = (covering::covered(covers), &self.election);
+                lines.push(format!("{covered}; not compared (baton handover {name} --look --compare)"));
+            }
+            (None, None) => {}
+        }
         context.output.say(&data, &lines.join("\n"))?;
         if stays {
             context.output.talk("it is not taken on, since something that it covers was changed after it");
             return Ok(Exit::Error);
         }
         Ok(Exit::Done)
+    }
+}
+
+impl Handover {
+    /// What was changed since; none if that was not asked for, or if it covers nothing.
+    async fn since<'a>(&self, checkpoint: &'a Checkpoint, context: &Context) -> Option<Since<'a>> {
+        let covers = checkpoint.covers.as_ref()?;
+        let here = [PathBuf::from(".")];
+        let below = match (self.compare.as_slice(), self.unless_changed) {
+            ([], false) => return None,
+            ([], true) => &here,
+            (named, _) => named,
+        };
+        Some(Since { covers, found: covering::compare(covers, below, &context.state).await })
     }
 }
 
@@ -105,12 +135,6 @@ struct Since<'a> {
 }
 
 impl Since<'_> {
-    /// None if it covers nothing.
-    async fn of(checkpoint: &Checkpoint) -> Option<Since<'_>> {
-        let covers = checkpoint.covers.as_ref()?;
-        Some(Since { covers, found: covering::compare(covers).await })
-    }
-
     /// What cannot be compared is not known to be as it was.
     fn is_changed(&self) -> bool {
         self.found.as_ref().map_or(true, |found| !found.is_empty())

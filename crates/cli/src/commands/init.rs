@@ -1,5 +1,8 @@
 //! `baton init`: make a store, and make this user its operator.
 
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
 use baton::Error;
 use baton::election::Refusal;
 use baton::election::operator::OperatorKey;
@@ -10,19 +13,31 @@ use serde_json::json;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, Output, clean};
+use crate::secrets;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   baton init                                   a store in ./.baton
+  baton init --name Ada                        the same, with a name beside the operator's key
   baton init --store 'git:.?remote=origin'     a store in a git remote
   baton init --store spanner://p/i/db --print  the tables that it needs, for whoever may make them
 
+At a server that has no operator yet, the first one shows the code that the server printed at its start: --code CODE.
 The operator's secret key stays in this user's configuration folder (0600); the store holds the public \
 half. In a store that has an operator, only that one can add another: baton operator add. Agents that run as the same Unix user, or that can write the store, can defeat this: run them as \
 another user, or on another host with a server between.")]
 pub(crate) struct Init {
+    /// The code that a server without an operator printed at its start: its first operator must show it. Asked for on a terminal
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
+    /// The same, in a file
+    #[arg(long, value_name = "FILE", env = "BATON_OPERATOR_CODE_FILE", hide_env = true)]
+    code_file: Option<PathBuf>,
+    /// What people call this operator: shown beside the key on the page, in `audit` and in `status`
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Print what the store needs laid out (tables, functions), and do nothing.
     #[arg(long)]
     print: bool,
@@ -36,24 +51,93 @@ impl Init {
         let context = Context::open(global, Access::Write).await?;
         let prepared = context.coordinator.store().prepare().await.map_err(baton::Error::from);
         prepared.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
+        // Everywhere or nowhere: who may not write one election becomes no operator of the others.
+        let writable = context.coordinator.writable().await;
+        writable.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
         let (key, made) = keys::load_or_make()?;
         let location = context.coordinator.store().location();
         let path = keys::path()?.display().to_string();
-        let enrolled = context.coordinator.enrol(&key).await;
+        let enrolled = self.enrol(&context, &key).await;
         context.remember();
-        let elections = enrolled.map_err(|error| match error {
-            Error::Refused(Refusal::WrongKey { .. }) => not_the_first(&location, &key, &path),
-            error => Failure::from_error(&error, Speaker::Operator),
-        })?;
+        let elections = match enrolled {
+            Ok(elections) => elections,
+            Err(Stop::Refused(Error::Refused(Refusal::WrongKey { .. }))) => {
+                return Err(not_the_first(&location, &key, &path));
+            }
+            Err(Stop::Refused(error)) => {
+                let info = context.coordinator.info().await;
+                let begun = info.is_ok_and(|info| info.operator_keys.contains(&key.public()));
+                return Err(not_everywhere(&location, &error, begun));
+            }
+            Err(Stop::Failed(failure)) => return Err(failure),
+        };
         let data = json!({
-            "outcome": "initialised", "store": location, "operator": key.public(), "key_file": path,
-            "key_made": made, "elections": elections,
+            "outcome": "initialised", "store": location, "operator": key.public(), "name": self.name,
+            "key_file": path, "key_made": made, "elections": elections,
         });
         let verb = if made { "made" } else { "found" };
-        let text = format!("store     {location}\noperator  {}\nkey       {verb} at {path}", key.public());
+        let name = self.name.as_ref().map_or(String::new(), |name| format!("{} ", clean(name)));
+        let text =
+            format!("store     {location}\noperator  {name}{}\nkey       {verb} at {path}", key.public());
         context.output.say(&data, &text)?;
         Ok(Exit::Done)
     }
+}
+
+/// Why nobody was enrolled.
+enum Stop {
+    Refused(Error),
+    Failed(Failure),
+}
+
+impl Init {
+    /// Enrols the key. A server that has no operator is shown its code, once it asks for it.
+    async fn enrol(&self, context: &Context, key: &OperatorKey) -> Result<usize, Stop> {
+        let coordinator = &context.coordinator;
+        let refused = match coordinator.enrol_named(key, self.code.as_deref(), self.name.as_deref()).await {
+            Err(error @ Error::Refused(Refusal::WrongKey { .. })) => error,
+            outcome => return outcome.map_err(Stop::Refused),
+        };
+        let asks_for_code = coordinator.store().decider().is_some()
+            && coordinator.info().await.is_ok_and(|info| info.operator_keys.is_empty());
+        if !asks_for_code {
+            return Err(Stop::Refused(refused));
+        }
+        if self.code.is_some() {
+            return Err(Stop::Failed(no_code(&refused)));
+        }
+        let code = match &self.code_file {
+            Some(file) => Some(secrets::read(file).map_err(Stop::Failed)?),
+            None => asked_for(context.output).map_err(|error| Stop::Failed(error.into()))?,
+        };
+        let Some(code) = code else { return Err(Stop::Failed(no_code(&refused))) };
+        match coordinator.enrol_named(key, Some(code.trim()), self.name.as_deref()).await {
+            Err(error @ Error::Refused(Refusal::WrongKey { .. })) => Err(Stop::Failed(no_code(&error))),
+            outcome => outcome.map_err(Stop::Refused),
+        }
+    }
+}
+
+/// The code, asked for on a terminal.
+fn asked_for(output: Output) -> std::io::Result<Option<String>> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(None);
+    }
+    output.talk("the code that the server printed at its start:");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(Some(line).filter(|line| !line.trim().is_empty()))
+}
+
+/// A server believes nobody on its own word.
+fn no_code(refused: &Error) -> Failure {
+    Failure::new(
+        Exit::Operator,
+        "no-operator",
+        refused.to_string(),
+        "baton init --code CODE: the server printed it on stderr, and keeps it in a file beside its store, for the user that started it; or \
+         start the server with --operator KEY",
+    )
 }
 
 /// A store that has operators takes another one only from them.
@@ -67,6 +151,21 @@ fn not_the_first(location: &str, key: &OperatorKey, path: &str) -> Failure {
     );
     failure.facts.insert("operator".to_string(), json!(public));
     failure
+}
+
+/// Says what was done before it failed, and how to go on.
+fn not_everywhere(location: &str, error: &Error, begun: bool) -> Failure {
+    let failure = Failure::from_error(error, Speaker::Operator);
+    if !begun {
+        return failure;
+    }
+    let why = &failure.message;
+    let fix = failure.hint.as_deref().unwrap_or("put it right");
+    Failure {
+        message: format!("this user is an operator of {location}, but not of every election in it: {why}"),
+        hint: Some(format!("{fix}; then run `baton init` again, which goes on where it stopped")),
+        ..failure
+    }
 }
 
 async fn print_layout(global: &Global) -> Outcome {

@@ -4,6 +4,7 @@ use baton::Coordinator;
 use baton::election::time::Span;
 use baton::election::{Candidate, Document, select};
 use baton::store::NativeLeader;
+use baton::store::waiting::Waiting;
 use serde_json::{Value, json};
 
 /// The most candidates that a person is shown.
@@ -58,6 +59,19 @@ pub(super) fn native_lines(line: &[NativeLeader]) -> Vec<String> {
         format!("  in line     {}. {} (lease {left} more)", place + 1, stands.agent)
     };
     line.iter().enumerate().skip(1).take(MAX_SHOWN).map(one).collect()
+}
+
+/// Those who wait in line, in its order, for people.
+pub(super) fn waiting_lines(waiting: &[Waiting]) -> Vec<String> {
+    if waiting.is_empty() {
+        return Vec::new();
+    }
+    let mut names: Vec<&str> = waiting.iter().take(MAX_SHOWN).map(|one| one.agent.as_str()).collect();
+    let more = format!("{} more", waiting.len().saturating_sub(MAX_SHOWN));
+    if waiting.len() > MAX_SHOWN {
+        names.push(&more);
+    }
+    vec![format!("  in line     {}", names.join(", "))]
 }
 
 /// For programs.

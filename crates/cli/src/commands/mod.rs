@@ -5,6 +5,7 @@ mod acquire;
 mod address;
 mod agents;
 mod alerts;
+mod approval;
 mod audit;
 mod breaker;
 #[cfg(any(feature = "guard", feature = "server"))]
@@ -22,6 +23,8 @@ mod doors;
 mod enlist;
 mod everything;
 mod fence;
+#[cfg(feature = "server")]
+mod founding;
 #[cfg(feature = "guard")]
 mod guard;
 mod handover;
@@ -30,13 +33,23 @@ mod history;
 mod hooks;
 mod init;
 mod judge;
+mod jwt;
+#[cfg(feature = "server")]
+mod keeping;
 mod lab;
 mod line;
+mod listening;
+#[cfg(feature = "server")]
+mod neighbour;
 mod note;
+#[cfg(feature = "server")]
+mod observe;
 mod operator;
 mod operators;
+mod orders;
 mod pass;
 mod peer;
+mod people;
 mod policy;
 mod proposal;
 mod quota;
@@ -156,6 +169,8 @@ pub(crate) enum Command {
     Approve(operator::Approve),
     /// Operator: the leader may not go on
     Reject(operator::Reject),
+    /// Operator: retire an election whose work is done
+    Forget(operator::Forget),
     /// Operator: sign what another has signed, where it takes several
     Cosign(cosign::Cosign),
     /// Operator: vote for a candidate, where the policy lets operators vote
@@ -169,6 +184,9 @@ pub(crate) enum Command {
     /// Give a team one place for its elections
     #[cfg(feature = "server")]
     Serve(Box<serve::Serve>),
+    /// Show a store's elections on a page, read-only, while agents work in it
+    #[cfg(feature = "server")]
+    Observe(observe::Observe),
     /// Put a snapshot of a server's store back, so that no token is given twice
     #[cfg(feature = "server")]
     Restore(restore::Restore),
@@ -186,7 +204,7 @@ impl Command {
     /// Whether it serves many at once, and so wants all cores.
     pub(crate) fn serves(&self) -> bool {
         #[cfg(feature = "server")]
-        if matches!(self, Command::Serve(_)) {
+        if matches!(self, Command::Serve(_) | Command::Observe(_)) {
             return true;
         }
         #[cfg(feature = "guard")]
@@ -239,6 +257,7 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Resume(command) => command.perform(&global).await,
         Command::Approve(command) => command.perform(&global).await,
         Command::Reject(command) => command.perform(&global).await,
+        Command::Forget(command) => command.perform(&global).await,
         Command::Cosign(command) => command.perform(&global).await,
         Command::Vote(command) => command.perform(&global).await,
         Command::Note(command) => command.perform(&global).await,
@@ -246,6 +265,8 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Policy(command) => command.perform(&global).await,
         #[cfg(feature = "server")]
         Command::Serve(command) => command.perform(&global).await,
+        #[cfg(feature = "server")]
+        Command::Observe(command) => command.perform(&global).await,
         #[cfg(feature = "server")]
         Command::Restore(command) => command.perform(&global).await,
         Command::Demo(command) => command.perform(&global).await,
@@ -260,6 +281,7 @@ pub(crate) fn hidden(arguments: &[String]) -> Option<ExitCode> {
     match arguments.get(1).map(String::as_str) {
         Some(custody::WARDEN) => Some(custody::warden(&arguments[2..])),
         Some(custody::EXEC) => Some(custody::exec(&arguments[2..])),
+        Some(custody::VALIDATE) => Some(custody::validate(&arguments[2..])),
         Some(demo::WORKER) => Some(demo::worker(&arguments[2..])),
         Some(_) | None => None,
     }

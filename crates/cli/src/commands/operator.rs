@@ -1,22 +1,20 @@
-//! The operator's commands: `appoint`, `depose`, `pause`, `resume`, `approve`, `reject`.
+//! The operator's commands: `appoint`, `depose`, `pause`, `resume`, `approve`, `reject`, `forget`.
 
 use baton::Error;
-use baton::election::document::{Checkpoint, Question};
+use baton::election::document::Question;
 use baton::election::operator::{Act, OperatorKey};
 use baton::election::time::Span;
-use baton::election::{AgentName, Answer, ContentHash, ElectionName, Epoch, Refusal};
+use baton::election::{AgentName, Answer, ContentHash, Document, ElectionName, Epoch, Refusal};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use super::everything;
+use super::cosign::confirm;
+use super::{everything, show};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome, clean};
-
-/// How much of a checkpoint's state is shown to who approves it, in characters.
-const MAX_STATE: usize = 2_000;
+use crate::output::{Failure, Outcome};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -140,46 +138,27 @@ impl AloneBecause {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton approve refactor-auth                        what waits at this moment
-  baton approve refactor-auth --checkpoint 4b9884    exactly what was looked at; six digits will do")]
+  baton approve refactor-auth                        show the checkpoint that waits, ask, and approve it
+  baton approve refactor-auth --checkpoint HASH      approve the checkpoint that was looked at, and no other
+
+`baton status` prints the command with the whole hash. Without a terminal --checkpoint is needed. A leader that writes \
+another checkpoint asks another question: an approval of the former one is refused.")]
 pub(crate) struct Approve {
     /// What is led
     election: ElectionName,
-    /// The hash of the checkpoint that was looked at, or its first six digits or more [default: the one that waits]
-    #[arg(long, value_name = "HASH")]
-    checkpoint: Option<HashStart>,
+    /// The whole hash of the checkpoint that was looked at [default: show the one that waits, and ask]
+    #[arg(long, value_name = "HASH", value_parser = whole_hash)]
+    checkpoint: Option<ContentHash>,
     #[command(flatten)]
     alone: AloneBecause,
 }
 
-/// The beginning of a hash, or all of it.
-#[derive(Clone, Debug)]
-struct HashStart(String);
-
-impl HashStart {
-    /// As few digits as name one checkpoint of an election well enough.
-    const MIN_DIGITS: usize = 6;
-
-    /// The one hash that begins so; one that is given whole need not be known.
-    fn complete(&self, known: impl IntoIterator<Item = ContentHash>) -> Option<ContentHash> {
-        if let Ok(whole) = self.0.parse() {
-            return Some(whole);
-        }
-        let mut fitting = known.into_iter().filter(|hash| hash.to_string().starts_with(&self.0));
-        let first = fitting.next()?;
-        fitting.all(|other| other == first).then_some(first)
-    }
-}
-
-impl std::str::FromStr for HashStart {
-    type Err = String;
-    fn from_str(text: &str) -> Result<HashStart, String> {
-        let digits = text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));
-        if digits && (HashStart::MIN_DIGITS..=64).contains(&text.len()) {
-            return Ok(HashStart(text.to_string()));
-        }
-        Err("a checkpoint's hash has 64 hexadecimal digits; its first six will do".to_string())
-    }
+/// Nothing shorter than a whole hash names a checkpoint: its author can find two that begin alike.
+fn whole_hash(text: &str) -> Result<ContentHash, String> {
+    text.parse().map_err(|_| {
+        "a checkpoint is named by all 64 hexadecimal digits of its hash, as `baton status` prints them"
+            .to_string()
+    })
 }
 
 #[derive(Args, Debug)]
@@ -192,6 +171,32 @@ pub(crate) struct Reject {
     reason: String,
     #[command(flatten)]
     alone: Alone,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  baton forget refactor-auth --reason 'merged'
+
+The election leaves every list, with its policy, checkpoint and history. It is refused while a lease may run, and while the \
+election is paused. The act stays in the audit log. Tokens go on: whoever leads under this name again gets a higher one, \
+and fences keep their marks.")]
+pub(crate) struct Forget {
+    /// Which election
+    election: ElectionName,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    #[command(flatten)]
+    alone: Alone,
+}
+
+impl Forget {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        let act = Act::Forget { reason: self.reason.clone() };
+        let text = format!("{} is forgotten", self.election);
+        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
+    }
 }
 
 impl Appoint {
@@ -231,7 +236,7 @@ impl Resume {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let alone = self.alone.reason();
         let Some(election) = &self.election else { return everything::resume(global, alone).await };
-        let text = format!("{election} goes on");
+        let text = format!("{election} is resumed");
         operate(global, election, Act::Resume, &text, alone).await
     }
 }
@@ -249,52 +254,42 @@ impl Approve {
         let context = Context::open(global, Access::Read).await?;
         let view = context.coordinator.view(&self.election).await;
         let view = view.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
-        let document = view.document.as_ref();
-        let waiting = match document.and_then(|document| document.approval.question.as_ref()) {
-            Some(Question::Checkpoint { hash }) => Some(*hash),
-            Some(Question::MoreTime) | None => None,
-        };
-        let left = document.and_then(|document| document.checkpoint.as_ref()).map(|left| left.hash);
-        let checkpoint = match &self.checkpoint {
-            None => waiting,
-            Some(start) => Some(start.complete(waiting.into_iter().chain(left)).ok_or_else(|| {
-                Failure::usage(
-                    format!("no checkpoint of `{}` has a hash that begins with {}", self.election, start.0),
-                    "look at it again: baton status",
-                )
-            })?),
-        };
-        if let Some(shown) = document.and_then(|document| document.checkpoint.as_ref())
-            && checkpoint == Some(shown.hash)
-        {
-            context.output.talk(&in_words(shown));
-        }
+        let checkpoint = self.seen(&context, view.document.as_ref())?;
         let text = format!("the leader of {} may go on", self.election);
         let alone = self.alone.reason();
         // Some stores are open once at a time.
         drop(context);
         operate(global, &self.election, Act::Approve { checkpoint }, &text, alone).await
     }
-}
 
-/// What is approved: its hash, its summary, and its state as far as a person reads it.
-fn in_words(checkpoint: &Checkpoint) -> String {
-    let Checkpoint { seq, by, hash, summary, .. } = checkpoint;
-    let mut text = format!("checkpoint {seq} by {by}, {hash:.12}: {}", clean(summary));
-    if checkpoint.state != "null" {
-        let state = clean(&checkpoint.state);
-        let shown: String = state.chars().take(MAX_STATE).collect();
-        let rest = state.chars().count() - shown.chars().count();
-        let more = match rest {
-            0 => String::new(),
-            rest => format!("… and {rest} characters more: baton handover --look"),
+    /// The checkpoint that the operator has seen: the one that it names, or the one that is shown here and that it says yes to.
+    fn seen(&self, context: &Context, document: Option<&Document>) -> Result<Option<ContentHash>, Failure> {
+        let question = document.and_then(|document| document.approval.question.as_ref());
+        let asked = match (self.checkpoint, question) {
+            (Some(named), _) => named,
+            (None, Some(Question::Checkpoint { hash })) => *hash,
+            (None, Some(Question::MoreTime) | None) => return Ok(None),
         };
-        text.push_str(&format!("\nstate: {shown}{more}"));
+        let left = document.and_then(|document| document.checkpoint.as_ref());
+        let shown = left.filter(|left| left.hash == asked);
+        if let Some(shown) = shown {
+            context.output.talk(&show::checkpoint(shown).join("\n"));
+        }
+        if self.checkpoint.is_none() {
+            let unseen = |why: &str| {
+                let hint =
+                    format!("look at it, then run: baton approve {} --checkpoint {asked}", self.election);
+                Failure::usage(why, hint)
+            };
+            if shown.is_none() {
+                return Err(unseen("the checkpoint that waits for approval is not in the record"));
+            }
+            confirm(context, "approve it?", || {
+                unseen("nobody is there to be asked whether to approve this checkpoint")
+            })?;
+        }
+        Ok(Some(asked))
     }
-    if let Some(reference) = &checkpoint.reference {
-        text.push_str(&format!("\nat {} (sha256 {})", clean(&reference.location), reference.sha256));
-    }
-    text
 }
 
 /// Signs an act and carries it out.
@@ -310,13 +305,24 @@ pub(crate) async fn operate(
     let known = context.coordinator.view(election).await.is_ok_and(|view| view.document.is_some());
     let done = context.coordinator.operate_urgently(election, &key, &act, alone).await;
     context.remember();
+    if let (Act::Resume, Err(Error::Refused(Refusal::Invalid { .. }))) = (&act, &done)
+        && everything::is_paused(&context).await
+    {
+        let hint = "everything goes on with: baton resume --all";
+        return Err(Failure::new(Exit::Operator, "paused", everything::still_paused(election, "not"), hint));
+    }
     match done.map_err(|error| failure(&error, &key))? {
         Answer::Signed { epoch, have, need } => waiting(&context, election, act.name(), epoch, (have, need)),
         Answer::Done { epoch, ended, waits } => {
-            let data = json!({
+            let mut data = json!({
                 "outcome": act.name(), "election": election, "epoch": epoch, "ended": ended,
                 "waits_ms": waits.as_millis(), "made": !known,
             });
+            if act == Act::Resume && everything::is_paused(&context).await {
+                data["everything_paused"] = json!(true);
+                context.output.say(&data, &everything::still_paused(election, "no longer"))?;
+                return Ok(Exit::Operator);
+            }
             let mut text = text.to_string();
             if matches!(act, Act::Approve { .. }) {
                 text.push_str(&format!(" with token {epoch}"));

@@ -48,9 +48,7 @@ impl Pass {
         };
         context.remember();
         let (document, notified) = passed.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
-        if held.kept.is_some() {
-            context.state.drop_lease(&self.election, &held.agent);
-        }
+        context.forget(&self.election, &held);
         let kept_ms = document.reserved_for.as_ref().and_then(|kept| kept.lasts);
         let mut data = json!({
             "outcome": "passed",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton::Error;
+use baton::election::command::{self, Ending};
 use baton::election::time::Span;
 use baton::election::{Document, ElectionName};
 use baton::store::Access;
@@ -18,7 +19,7 @@ use crate::output::{Failure, Outcome};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton release refactor-auth --as agent-a --reason 'all tasks are done'
+  baton release refactor-auth --as agent-a --done --reason 'all tests pass'
   baton release refactor-auth --as agent-a --notify-timeout 5s     and say who does not know
 
 Release only after the work has stopped: the successor may start at once.")]
@@ -30,6 +31,9 @@ pub(crate) struct Release {
     /// Why, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// The work is done: the election is idle, and nobody is missed
+    #[arg(long)]
+    done: bool,
     #[command(flatten)]
     telling: Telling,
 }
@@ -44,9 +48,7 @@ impl Release {
         context.remember();
         let released = released.ok_or_else(|| ended_unanswered(&context, &held))?;
         let (document, notified) = released.map_err(|error| not_released(&error, &held))?;
-        if held.kept.is_some() {
-            context.state.drop_lease(&self.election, &held.agent);
-        }
+        context.forget(&self.election, &held);
         let mut data = json!({
             "outcome": "released",
             "election": self.election,
@@ -69,15 +71,16 @@ impl Release {
         held: &Held,
         wait: Option<Duration>,
     ) -> Option<Result<(Document, Option<Notified>), Error>> {
-        let (coordinator, reason) = (&context.coordinator, self.reason.clone());
-        let (election, epoch, credential) = (&self.election, held.epoch, held.credential);
+        let (coordinator, election) = (&context.coordinator, &self.election);
+        let (epoch, credential, reason) = (held.epoch, held.credential, self.reason.clone());
+        let ending = if self.done { Ending::Finished } else { Ending::Stopped };
+        let release = command::Release { epoch, credential, reason, ending };
         let Some(wait) = wait else {
-            let released =
-                held.while_it_lasts(coordinator.release(election, epoch, credential, reason)).await?;
+            let released = held.while_it_lasts(coordinator.leave(election, release)).await?;
             return Some(released.map(|document| (document, None)));
         };
         // The lease is given back at once; only the answer takes longer.
-        let released = coordinator.release_telling(election, epoch, credential, reason, wait).await;
+        let released = coordinator.leave_telling(election, release, wait).await;
         Some(released.map(|(document, notified)| (document, Some(notified))))
     }
 }

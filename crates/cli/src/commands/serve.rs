@@ -1,25 +1,29 @@
 //! `baton serve`: one place for a team's elections.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton::election::lease::MIN_TTL;
 use baton::election::time::Span;
 use baton::embedded::EmbeddedStore;
 use baton::store::{Access, Store};
-use baton_server::{Options, Server, StartError, Tell};
+use baton_server::{Listening, Options, Server, StartError, Tell};
 use clap::Args;
 use serde_json::json;
-use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use super::address;
 use super::certificate;
 use super::doors::{self, Doors};
+use super::founding::{self, Founded, Founding};
 use super::hooks::Hooks;
+use super::jwt;
+use super::keeping::Keeping;
+use super::listening::{ListenAt, NotListening};
+use super::neighbour;
 use super::several::Several;
 use super::snapshots;
 use super::thresholds::Watching;
@@ -40,27 +44,38 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 Example:
   baton serve &
   baton run refactor-auth --store http://127.0.0.1:7420 -- ./coordinate.sh
+  baton serve --listen unix:$XDG_RUNTIME_DIR/baton.sock     for this user's agents alone
 
-Elections are kept in the file of --store embedded:FILE [default: embedded:baton.redb]; $BATON_STORE is for clients.
-Several servers share any other store, --store etcd://… or postgres://… or a folder: one of them is active at a time, and the \
-others send whoever asks to it. Clients name them all: --store http://HOST:PORT,HOST:PORT.")]
+Elections are kept in the file of --store embedded:FILE [default: embedded:baton.redb]; a server does not read $BATON_STORE and \
+does not look for a .baton folder.
+Several servers share any other store, --store etcd://… or postgres://… or a folder, with --take-over: one of them is active at a time, and \
+the others send clients to it. Clients name them all: --store http://HOST:PORT,HOST:PORT. To look at a folder in which agents work: baton \
+observe.")]
 pub(crate) struct Serve {
-    /// Where to listen
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420", value_parser = doors::address)]
-    listen: SocketAddr,
-    /// Write the address that it listens at into this file, once it does
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    listen: ListenAt,
+    /// Write the address that it listens at into this file, once it does; without an address the URL of its socket
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
     /// How often to write a snapshot of FILE into FILE.snapshots, where the newest 12 are kept, and the last of each of 12 hours before
     /// them; 0s for never [default: 1h]
     #[arg(long, value_name = "DURATION")]
     snapshot_every: Option<Span>,
+    /// The longest lease to grant; an agent that asks for a longer one is refused [default: 7d, the longest there is]
+    #[arg(long, value_name = "DURATION")]
+    max_lease: Option<Span>,
     #[command(flatten)]
     several: Several,
     #[command(flatten)]
     hooks: Hooks,
     #[command(flatten)]
+    keeping: Keeping,
+    #[command(flatten)]
     watching: Watching,
+    #[command(flatten)]
+    founding: Founding,
     // The last: what comes after it would stand under its heading.
     #[command(flatten)]
     doors: Doors,
@@ -70,59 +85,52 @@ impl Serve {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
         let (warnings, collector) = (self.watching.warnings(), self.watching.collector()?);
-        let options = Options { warnings, collector, ..self.doors.options()? };
-        let url = global.store.as_deref().unwrap_or(STORE);
+        let mut options = Options { warnings, collector, ..self.doors.options()? };
+        options.limits.lease = self.longest_lease()?;
+        options.limits.quotas = self.keeping.quotas();
+        let given = self.place.store.as_ref().or(global.store.as_ref());
+        let url = given.map_or(STORE, String::as_str);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
         let file = baton::embedded_file(url).map_err(fail)?;
-        self.several.check(file.is_some())?;
-        let snapshot_every = snapshots::interval(self.snapshot_every)?;
-        if file.is_none() && self.snapshot_every.is_some() {
-            return Err(Failure::usage(
-                "only a file of the server's own is copied into snapshots",
-                "leave out --snapshot-every, and back that store up by its own means; or use --store embedded:FILE",
-            ));
+        self.several.check(file.is_some(), url)?;
+        self.founding.check(file.is_some())?;
+        if let Some(released) = self.several.release(url, output).await {
+            return released;
         }
+        let snapshot_every = self.interval(file.is_some())?;
         let webhooks = self.hooks.receivers()?;
         // Before anything is made: an address that cannot be had leaves nothing behind.
-        let listener =
-            Server::listen(self.listen, &options).await.map_err(|error| self.failed(error, url))?;
+        let listening = self.listen.take(&options).await.map_err(|error| match error {
+            NotListening::Start(error) => self.failed(error, url),
+            NotListening::Failed(failure) => failure,
+        })?;
         let mut serving = match file {
-            Some(file) => self.alone(&file, listener, &options, snapshot_every, output).await,
-            None => self.several.join(listener, url, &options, output).await,
+            Some(file) => self.alone(&file, listening, &options, snapshot_every, output).await,
+            None => self.several.join(listening, url, &options, &self.founding, output).await,
         }
         .map_err(|stop| match stop {
             Stop::Start(error) => self.failed(error, url),
             Stop::Failed(failure) => failure,
         })?;
-        let deliveries = webhooks.and_then(|receivers| {
-            let tell: Tell = Arc::new(move |text| {
-                output.talk(&format!("baton: {text}"));
-                if output.json {
-                    output.event(&json!({"event": "webhook", "message": text}));
-                }
-            });
-            serving.server.tell(receivers, tell)
-        });
-        let Serving { server, location, contact, embedded } = serving;
-        let address = server.address();
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        address::announce(self.address_file.as_deref(), address)?;
-        let scheme = if options.tls.is_some() { "https" } else { "http" };
-        let text = format!("serving {location} at {scheme}://{address}");
+        let deliveries = webhooks.and_then(|receivers| serving.server.tell(receivers, teller(output)));
+        let Serving { server, location, contact, embedded, founded } = serving;
+        let (address, socket) = (server.listening().address(), server.listening().socket());
+        let places = server.listening().places(options.tls.is_some());
+        let address = address.map(|address| address.to_string());
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let announced = address.as_deref().or(places.first().map(String::as_str)).unwrap_or_default();
+        address::announce(self.address_file.as_deref(), announced)?;
+        let text = format!("serving {location} at {}", places.join(" and "));
         let data = json!({
-            "outcome": "serving", "address": address.to_string(), "store": location, "contact": contact,
+            "outcome": "serving", "address": address, "socket": socket, "store": location, "contact": contact,
         });
         output.say(&data, &text)?;
-        let asked = async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-                Err(error) = certificate::reload(options.tls, output) => {
-                    output.talk(&format!("baton: cannot listen for SIGHUP: {error}"));
-                }
-            }
-        };
+        // At the socket nobody needs a token for it.
+        founding::tell(&founded, places.last().map_or("", String::as_str), output);
+        if given.is_none() {
+            neighbour::mention(output).await;
+        }
+        let asked = until_asked(options, [terminate, interrupt], output);
         server.serve(asked).await;
         if let Some(deliveries) = deliveries {
             deliveries.finish(LAST_WORDS).await;
@@ -134,24 +142,52 @@ impl Serve {
         Ok(Exit::Done)
     }
 
+    fn longest_lease(&self) -> Result<Option<Span>, Failure> {
+        if self.max_lease.is_some_and(|longest| longest < MIN_TTL) {
+            return Err(Failure::usage(
+                format!("no lease is shorter than {MIN_TTL}, so nobody could lead"),
+                "give leases some time: --max-lease 1h",
+            ));
+        }
+        Ok(self.max_lease)
+    }
+
+    /// How often a snapshot is written, of a file of its own.
+    fn interval(&self, alone: bool) -> Result<Option<Span>, Failure> {
+        let interval = snapshots::interval(self.snapshot_every)?;
+        if !alone && self.snapshot_every.is_some() {
+            return Err(Failure::usage(
+                "only a file of the server's own is copied into snapshots",
+                "leave out --snapshot-every, and back that store up by its own means; or use --store embedded:FILE",
+            ));
+        }
+        Ok(interval)
+    }
+
     /// Serves a file of its own.
     async fn alone(
         &self,
         file: &Path,
-        listener: TcpListener,
+        listening: Listening,
         options: &Options,
         snapshot_every: Option<Span>,
         output: Output,
     ) -> Result<Serving, Stop> {
         let fail = |error: baton::Error| Stop::Failed(Failure::from_error(&error, Speaker::Guard));
-        if options.needs_tokens(self.listen) && !file.exists() {
+        let needed = self.listen.address().is_some_and(|address| options.needs_tokens(address));
+        if needed && !file.exists() {
             return Err(StartError::NoTokens(format!("embedded:{}", file.display())).into());
         }
         let store = EmbeddedStore::open(file, Access::Write).map_err(|error| fail(error.into()))?;
         let (location, closed) = (store.location(), Box::pin(store.closed()));
-        let server = Server::start(listener, Arc::new(store.clone()), options.clone()).await?;
+        let shared: Arc<dyn Store> = Arc::new(store.clone());
+        let code = founding::beside(file);
+        let founded = self.founding.prepare(&shared, &code, output).await.map_err(Stop::Failed)?;
+        let options = Options { founders: Arc::clone(&founded.founders), ..options.clone() };
+        let server = Server::start(listening, shared, options).await?;
         let snapshots = snapshot_every.map(|every| tokio::spawn(snapshots::take(store, every, output)));
-        Ok(Serving { server, location, contact: None, embedded: Some(Embedded { snapshots, closed }) })
+        let embedded = Some(Embedded { snapshots, closed });
+        Ok(Serving { server, location, contact: None, embedded, founded })
     }
 
     fn failed(&self, error: StartError, store: &str) -> Failure {
@@ -170,9 +206,48 @@ impl Serve {
                 error.to_string(),
                 "give it a file of its own: --store embedded:FILE, or a store that servers can share: --store etcd://…",
             ),
-            StartError::NoTls(_) | StartError::NoTokens(_) => doors::closed(&error, store, self.listen),
+            StartError::NoTls(_) | StartError::NoTokens(_) => {
+                doors::closed(&error, store, self.listen.hinted())
+            }
         }
     }
+}
+
+/// Waits until the server is asked to stop. SIGHUP has it read again what it came with.
+async fn until_asked(options: Options, stop: [Signal; 2], output: Output) {
+    let Options { tls, jwt, access_log, .. } = options;
+    let [mut terminate, mut interrupt] = stop;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        Err(error) = certificate::reload(tls, output) => {
+            output.talk(&format!("baton: cannot listen for SIGHUP: {error}"));
+        }
+        Err(error) = jwt::reload(jwt, output) => {
+            output.talk(&format!("baton: cannot listen for SIGHUP: {error}"));
+        }
+        Err(error) = doors::keep_log(access_log, output) => {
+            output.talk(&format!("baton: cannot listen for SIGHUP: {error}"));
+        }
+    }
+}
+
+/// Says what becomes of webhooks.
+fn teller(output: Output) -> Tell {
+    Arc::new(move |text| {
+        output.talk(&format!("baton: {text}"));
+        if output.json {
+            output.event(&json!({"event": "webhook", "message": text}));
+        }
+    })
+}
+
+/// Where a server keeps its elections. It has the name of what every command has, and another default.
+#[derive(Args, Clone, Debug)]
+struct Place {
+    /// The store: embedded:FILE, or with --take-over one that others can write, such as etcd://… [default: embedded:baton.redb]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
+    store: Option<String>,
 }
 
 /// A server, and what goes with it.
@@ -182,6 +257,7 @@ pub(super) struct Serving {
     /// What others are told of it, if several serve the store.
     pub(super) contact: Option<String>,
     pub(super) embedded: Option<Embedded>,
+    pub(super) founded: Founded,
 }
 
 /// Why it does not serve.

@@ -1,15 +1,20 @@
 //! `baton serve` on a store that several servers share.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use baton::election::time::Span;
 use baton::election::{command, policy};
 use baton::store::{Access, Durability};
-use baton_server::{Membership, Options, Server, StartError, Turned};
+use baton_server::{GiveBackError, Listening, Membership, Options, Server, StartError, Turned};
 use clap::Args;
-use tokio::net::TcpListener;
+use serde_json::json;
 
+use super::founding::Founding;
 use super::serve::{Serving, Stop};
-use crate::exit::Speaker;
-use crate::output::{Failure, Output};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome, Output};
+use crate::state::state_root;
 
 /// The servers' own lease if nobody says.
 const SERVER_TTL: Span = Span::secs(3);
@@ -17,6 +22,13 @@ const SERVER_TTL: Span = Span::secs(3);
 /// How one of several servers takes part.
 #[derive(Args, Debug)]
 pub(super) struct Several {
+    /// Decide on the elections of a store that others can write: the first command that changes one takes it over, and clients of the store itself
+    /// are refused from then on
+    #[arg(long)]
+    take_over: bool,
+    /// Give all elections that servers decide back to the clients of the store, and end; no server may be active
+    #[arg(long, conflicts_with_all = ["take_over", "advertise"])]
+    release: bool,
     /// Where others reach this server, if several serve one store [default: where it listens]
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
@@ -26,39 +38,96 @@ pub(super) struct Several {
 }
 
 impl Several {
-    /// Refuses what makes no sense for one server with a file of its own.
-    pub(super) fn check(&self, alone: bool) -> Result<(), Failure> {
-        let odd = match (self.advertise.is_some(), self.server_ttl.is_some()) {
-            (true, _) => "--advertise",
-            (false, true) => "--server-ttl",
-            (false, false) => return Ok(()),
-        };
-        if alone {
-            return Err(Failure::usage(
-                "a file has one server, and nobody is sent to it",
+    /// Refuses what makes no sense for one server with a file of its own, and to decide on what others write without being told to.
+    pub(super) fn check(&self, alone: bool, url: &str) -> Result<(), Failure> {
+        if !alone {
+            return if self.take_over || self.release { Ok(()) } else { Err(not_told_to(url)) };
+        }
+        let given = [
+            (self.take_over, "--take-over"),
+            (self.release, "--release"),
+            (self.advertise.is_some(), "--advertise"),
+            (self.server_ttl.is_some(), "--server-ttl"),
+        ];
+        match given.into_iter().find(|(given, _)| *given) {
+            None => Ok(()),
+            Some((_, odd)) => Err(Failure::usage(
+                "a file has one server, which shares it with nobody",
                 format!("leave out {odd}, or give it a store that servers can share: --store etcd://…"),
+            )),
+        }
+    }
+
+    /// Gives elections back, if that is asked for.
+    pub(super) async fn release(&self, url: &str, output: Output) -> Option<Outcome> {
+        if !self.release {
+            return None;
+        }
+        Some(self.give_back(url, output).await)
+    }
+
+    async fn give_back(&self, url: &str, output: Output) -> Outcome {
+        let fail = |error: &baton::Error| Failure::from_error(error, Speaker::Guard);
+        let ttl = self.ttl().map_err(|error| fail(&error))?;
+        let store = baton::open_store(url, Access::Write).await.map_err(|error| fail(&error))?;
+        if store.decider().is_some() || store.native().is_some() {
+            return Err(Failure::usage(
+                format!("{} has no elections that servers could give back", store.location()),
+                "name the store that the servers share, not a server",
             ));
         }
-        Ok(())
+        let location = store.location();
+        let given_back = baton_server::give_back(store, ttl).await.map_err(|error| match error {
+            GiveBackError::Failed(error) => fail(&error),
+            GiveBackError::Active(_) => Failure::new(
+                Exit::Held,
+                "held",
+                error.to_string(),
+                "stop all servers of this store first; clients of theirs lead until their own deadlines",
+            ),
+            GiveBackError::Lost(_) => {
+                Failure::new(Exit::Error, "unavailable", error.to_string(), "run it again")
+            }
+        })?;
+        let data = json!({ "outcome": "given-back", "store": location, "elections": given_back });
+        let text = match given_back.len() {
+            0 => format!("no server decides on any election of {location}"),
+            1 => format!("1 election of {location} was given back; clients of the store decide again"),
+            many => {
+                format!("{many} elections of {location} were given back; clients of the store decide again")
+            }
+        };
+        output.say(&data, &text)?;
+        Ok(Exit::Done)
+    }
+
+    /// The servers' own lease.
+    fn ttl(&self) -> Result<Span, baton::Error> {
+        let ttl = self.server_ttl.unwrap_or(SERVER_TTL);
+        policy::check_ttl(ttl)?;
+        Ok(ttl)
     }
 
     /// Takes part among the servers of a store that they share.
     pub(super) async fn join(
         &self,
-        listener: TcpListener,
+        listening: Listening,
         url: &str,
         options: &Options,
+        founding: &Founding,
         output: Output,
     ) -> Result<Serving, Stop> {
         let fail = |error: baton::Error| Stop::Failed(Failure::from_error(&error, Speaker::Guard));
-        let ttl = self.server_ttl.unwrap_or(SERVER_TTL);
-        policy::check_ttl(ttl).map_err(|refusal| fail(refusal.into()))?;
-        let contact = self.contact(&listener, options.tls.is_some()).map_err(Stop::Failed)?;
+        let ttl = self.ttl().map_err(fail)?;
+        let contact = self.contact(listening.address(), options.tls.is_some()).map_err(Stop::Failed)?;
         let store = baton::open_store(url, Access::Write).await.map_err(fail)?;
         if store.strengths().durability == Durability::Process {
             return Err(StartError::NoRecords(store.location()).into());
         }
         let location = store.location();
+        let code = state_root().map_err(Stop::Failed)?.join(format!("operator-code-{}", std::process::id()));
+        let founded = founding.prepare(&store, &code, output).await.map_err(Stop::Failed)?;
+        let options = Options { founders: Arc::clone(&founded.founders), ..options.clone() };
         let membership = Membership { contact: contact.clone(), ttl };
         let tell = move |turned: Turned| {
             output.talk(&match turned {
@@ -67,15 +136,20 @@ impl Several {
                 Turned::Failed(why) => format!("baton: cannot be the active server: {why}"),
             });
         };
-        let server = Server::join(listener, store, options.clone(), membership, tell).await?;
-        Ok(Serving { server, location, contact: Some(contact), embedded: None })
+        let server = Server::join(listening, store, options, membership, tell).await?;
+        Ok(Serving { server, location, contact: Some(contact), embedded: None, founded })
     }
 
     /// Where this server says that it is reached: a scheme, a host and a port, and nothing else.
-    fn contact(&self, listener: &TcpListener, secure: bool) -> Result<String, Failure> {
+    fn contact(&self, address: Option<SocketAddr>, secure: bool) -> Result<String, Failure> {
         let scheme = if secure { "https" } else { "http" };
+        let Some(address) = address else {
+            return Err(Failure::usage(
+                "servers that share a store send clients to each other, and nobody can be sent to a Unix socket",
+                "listen at an address too: --listen 127.0.0.1:7420",
+            ));
+        };
         let Some(given) = &self.advertise else {
-            let address = listener.local_addr()?;
             if address.ip().is_unspecified() {
                 return Err(Failure::usage(
                     "nobody can be sent to an address that means all of them",
@@ -103,4 +177,15 @@ impl Several {
         }
         Ok(url.to_string())
     }
+}
+
+/// Others can write the store, and nobody said that they are to be refused.
+fn not_told_to(url: &str) -> Failure {
+    Failure::usage(
+        format!("others can write {url}, and would be refused once this server decides on its elections"),
+        format!(
+            "to decide on them here: baton serve --store {url} --take-over; only to look while others work: \
+             baton observe --store {url}"
+        ),
+    )
 }

@@ -1,13 +1,14 @@
 //! An election as it is shown: to programs as one object, to people as a few lines.
 
 use baton::View;
-use baton::election::document::{Cause, Document, Leader, Question, State, Transition};
+use baton::election::document::{Cause, Checkpoint, Document, Leader, Question, State, Transition};
 use baton::election::policy::{ApprovalMode, Policy};
 use baton::election::quorum::Gathering;
 use baton::election::time::Span;
 use serde_json::{Value, json};
 
 use super::audit::act_line;
+use crate::covering;
 use crate::output::clean;
 
 /// An election for programs; null if there is none.
@@ -81,9 +82,11 @@ fn holder(document: &Document, leader: &Leader, age: Span, live: bool) -> Value 
     })
 }
 
-/// A lease that has run out leaves a document that still names its holder: that is a vacancy in all but name.
+/// The state in a word. A lease that has run out leaves a document that still names its holder: that is a vacancy in all but name. One whose
+/// work is done is a vacancy in which nobody is missed.
 fn state_word(document: &Document, age: Span) -> String {
     match document.state {
+        State::Vacant if document.finished().is_some() => "done".to_string(),
         State::Held if document.current_leader(age).is_none() => "expired".to_string(),
         state => state.to_string(),
     }
@@ -153,7 +156,7 @@ pub(crate) fn text(view: &View) -> String {
     match &document.approval.question {
         Some(Question::Checkpoint { hash }) => {
             lines.push(format!(
-                "  approval    wanted for checkpoint {hash:.12}: baton approve {} --checkpoint {hash:.12}",
+                "  approval    wanted for checkpoint {hash:.12}: baton approve {} --checkpoint {hash}",
                 document.election
             ));
         }
@@ -184,6 +187,22 @@ pub(crate) fn text(view: &View) -> String {
         lines.push(format!("  policy      {}", policy_line(&document.policy)));
     }
     lines.join("\n")
+}
+
+/// A checkpoint for the person who decides on it: all that its hash stands for, whole.
+pub(super) fn checkpoint(checkpoint: &Checkpoint) -> Vec<String> {
+    let Checkpoint { seq, by, summary, hash, .. } = checkpoint;
+    let summary = if summary.is_empty() { "(no summary)".to_string() } else { clean(summary) };
+    let mut lines = vec![format!("checkpoint {seq} by {by}: {summary}")];
+    lines.extend((checkpoint.state != "null").then(|| format!("state: {}", clean(&checkpoint.state))));
+    if let Some(reference) = &checkpoint.reference {
+        lines.push(format!("reference: {} (sha256 {})", clean(&reference.location), reference.sha256));
+    }
+    if let Some(covers) = &checkpoint.covers {
+        lines.push(format!("{} (sha256 {})", covering::covered(covers), covers.sha256));
+    }
+    lines.push(format!("hash: {hash}"));
+    lines
 }
 
 /// A cause, and its kind where that says more.
@@ -235,6 +254,9 @@ fn headline(document: &Document, view: &View) -> String {
                 ""
             };
             format!("{name}: paused by an operator{with}{reason}")
+        }
+        (State::Vacant, _) if document.finished().is_some() => {
+            format!("{name}: done; nobody leads (epoch {})", document.epoch)
         }
         (State::Vacant | State::Held, _) => format!("{name}: nobody leads (epoch {})", document.epoch),
     }

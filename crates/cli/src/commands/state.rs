@@ -11,7 +11,7 @@ use super::task::mandate;
 use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
 use crate::input::text_of;
-use crate::output::{Failure, Outcome, clean_lines, table};
+use crate::output::{Failure, Outcome, table};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -116,10 +116,8 @@ impl Get {
             data["election"] = json!(self.election);
             data["name"] = json!(self.name);
             context.output.line(&data.to_string())?;
-        } else if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
-            context.output.line(&clean_lines(&version.value))?;
         } else {
-            // As it is: it is another program's.
+            // As it is, unless it is for a terminal: it is another program's.
             context.output.line(&version.value)?;
         }
         Ok(Exit::Done)

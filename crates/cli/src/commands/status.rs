@@ -1,16 +1,21 @@
 //! `baton status`: see who leads what.
 
-use baton::election::document::State;
+use std::sync::Arc;
+
+use baton::election::document::{Pause, State};
 use baton::election::time::WallTime;
-use baton::election::{ElectionName, Refusal};
+use baton::election::{ElectionName, Refusal, StoreInfo};
+use baton::store::waiting::Waiting;
 use baton::store::{Access, NativeLeader};
-use baton::toolbox::Counts;
+use baton::toolbox::{Counts, SlotRun};
 use baton::{Error, View};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::everything::named;
 use super::line::{self, Standing};
+use super::people::person;
+use super::run::once_per::shown;
 use super::show;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
@@ -47,10 +52,33 @@ impl Status {
             return Err(fail(Refusal::UnknownElection { election: election.to_string() }.into()));
         };
         let (text, native) = (show::text(&seen.view), line::native_lines(&seen.native));
+        let everything = everything_paused(context).await;
+        let stopped = everything.iter().map(|(pause, info)| {
+            format!("  paused      {}; it ends with: baton resume --all", since(pause, info, ""))
+        });
         let degraded = Degraded::of(context, &seen.view).await;
         let degraded_line = degraded.as_ref().map(Degraded::line).into_iter().collect();
-        let lines = [vec![text], degraded_line, line::lines(&seen.line), native].concat();
+        let slot = if seen.view.native { None } else { last_slot(context, election).await };
+        let slot_line = slot.as_ref().map(shown).into_iter().collect();
+        let waiting = line::waiting_lines(&seen.waiting);
+        let lines = [
+            vec![text],
+            stopped.collect(),
+            degraded_line,
+            slot_line,
+            line::lines(&seen.line),
+            waiting,
+            native,
+        ]
+        .concat();
         let mut data = seen.data();
+        data["everything_paused"] = json!(everything.map(|(pause, info)| {
+            let name = info.operator_names.get(&pause.by);
+            json!({"reason": pause.reason, "at": pause.at, "by": pause.by, "by_name": name})
+        }));
+        if let Some(slot) = slot {
+            data["last_slot"] = json!(slot);
+        }
         if let Some(board) = degraded.and_then(|degraded| degraded.board) {
             data["degraded"]["queued"] = json!(board.unled);
             data["degraded"]["most_queued"] = json!(board.most_unled);
@@ -82,16 +110,9 @@ impl Status {
             }
         }
         if !context.output.json {
-            if let Some(pause) = context.coordinator.info().await.ok().and_then(|info| info.paused.clone()) {
-                let reason = if pause.reason.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", clean(&pause.reason))
-                };
+            if let Some((pause, info)) = everything_paused(context).await {
                 let but = if led.is_empty() { String::new() } else { format!(", but not {}", named(&led)) };
-                context
-                    .output
-                    .talk(&format!("everything is paused by an operator since {}{but}{reason}", pause.at));
+                context.output.talk(&since(&pause, &info, &but));
             }
             if rows.is_empty() {
                 context.output.talk(&context.no_elections().await);
@@ -107,9 +128,26 @@ impl Status {
     }
 }
 
+/// The pause of everything, if there is one and this caller may see it.
+async fn everything_paused(context: &Context) -> Option<(Pause, Arc<StoreInfo>)> {
+    let info = context.coordinator.info().await.ok()?;
+    Some((*info.paused.clone()?, info))
+}
+
+/// Since when everything is paused, but for what is named, and why.
+fn since(pause: &Pause, info: &StoreInfo, but: &str) -> String {
+    let reason = if pause.reason.is_empty() { String::new() } else { format!(": {}", clean(&pause.reason)) };
+    format!("everything is paused by {} since {}{but}{reason}", person(Some(info), pause.by), pause.at)
+}
+
 /// Whether somebody leads there, also while everything is paused. The servers do, so that somebody can end the pause.
 fn goes_on(view: &View, election: &ElectionName) -> bool {
     election.as_str() != baton::SERVERS && view.leader().is_some()
+}
+
+/// The last slot of `baton run --once-per`, if there was one. Whatever ails its record, the election is shown.
+async fn last_slot(context: &Context, election: &ElectionName) -> Option<SlotRun> {
+    context.coordinator.toolbox(election).last_slot().await.ok().flatten()
 }
 
 /// How many tasks are read at most to say how many of them wait: where more stand on a board, `baton task board` counts them.
@@ -153,6 +191,8 @@ impl Degraded {
 struct Seen {
     view: View,
     line: Vec<Standing>,
+    /// Those who wait in line, where nobody is compared.
+    waiting: Vec<Waiting>,
     /// Those in the store's own line, where it has one.
     native: Vec<NativeLeader>,
 }
@@ -164,12 +204,17 @@ impl Seen {
         let Some(document) = &view.document else { return Ok(None) };
         let line = line::of(&context.coordinator, document).await?;
         let native = context.coordinator.line(election, line::MAX_NATIVE).await?;
-        Ok(Some(Seen { view, line, native }))
+        // Whatever ails the notes of those who wait, the election is shown.
+        let waiting = context.coordinator.waiting(election).await.unwrap_or_default();
+        Ok(Some(Seen { view, line, waiting, native }))
     }
 
     fn data(&self) -> Value {
         let mut data = show::data(&self.view);
         let native = self.view.native;
+        if !native {
+            data["waiting"] = json!(self.waiting);
+        }
         data["candidates"] = if native { line::native_data(&self.native) } else { line::data(&self.line) };
         data
     }

@@ -23,8 +23,8 @@ pub(crate) struct Watching {
     /// Alert on more refused candidates of one election than N in so long, or on more than N in line
     #[arg(long, value_name = "N/DURATION", default_value = "100/1m", value_parser = rate)]
     alert_contention: Off<Rate>,
-    /// Warn of more changes of leader of one election than N in so long
-    #[arg(long, value_name = "N/DURATION", default_value = "1/1h", value_parser = rate)]
+    /// Warn of more unplanned changes of leader of one election than N in so long
+    #[arg(long, value_name = "N/DURATION", default_value = "3/1h", value_parser = rate)]
     warn_elections: Off<Rate>,
     /// Warn of a change of leader that took longer
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = span)]
@@ -35,6 +35,9 @@ pub(crate) struct Watching {
     /// Warn of a leader whose lease runs and for whom at least this φ speaks that it is gone, 1 to 100
     #[arg(long, value_name = "PHI", default_value = "8", value_parser = phi)]
     warn_suspicion: Off<Suspicion>,
+    /// Warn of more requests with one access token, or without one, that were refused (401, 403, 429) than N in so long
+    #[arg(long, value_name = "N/DURATION", default_value = "100/5m", value_parser = rate)]
+    warn_refusals: Off<Rate>,
     /// Where the runbooks are, if not in the source tree: an address to which alerts link
     #[arg(long, value_name = "URL", default_value = "docs/operations")]
     runbooks: String,
@@ -57,6 +60,7 @@ impl Watching {
             transition: self.warn_transition.0,
             participation: self.warn_participation.0,
             suspicion: self.warn_suspicion.0,
+            refusals: self.warn_refusals.0,
         };
         Warnings { limits, runbooks: self.runbooks.clone() }
     }

@@ -1,14 +1,19 @@
 //! `baton token`: who may reach a server, and as what.
 
-use baton::election::TokenId;
+use std::str::FromStr;
+
+use baton::election::operator::OperatorKey;
+use baton::election::store_quorum::OrderOutcome;
 use baton::election::time::Span;
-use baton::election::tokens::{Pattern, Role, TokenEntry};
+use baton::election::tokens::{CertificateName, Pattern, Proof, Role, Subject, TokenEntry, check_claim};
+use baton::election::{ElectionName, TokenId};
 use baton::store::{Access, boot};
-use baton::{Error, NewToken};
+use baton::{Error, NewToken, Swept};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::operator::failure;
+use super::operator::{AloneBecause, failure};
+use super::orders::{talk_of_waiting, waits};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
@@ -19,10 +24,14 @@ use crate::output::{Failure, Outcome, table};
 Examples:
   baton token create --role operator --store embedded:baton.redb         the first, without a server
   baton token create --role agent --agent 'ci-*' --elections 'fleet/*'   through the server
+  baton token create --role agent --certificate 'spiffe://acme/agents/*' for client certificates
+  baton token create --role agent --subject 'repo:acme/app:*'            for JWTs
   baton token list
   baton token revoke 4b9884b1a0c2
+  baton token revoke --note 'CI of the fleet'                            all that have this note
+  baton token revoke 4b9884b1a0c2 --depose                               also end what is led by it
 
-A token is printed once; the store keeps its hash. Whoever shows it is let in: with $BATON_HTTP_TOKEN, or $BATON_HTTP_TOKEN_FILE, \
+A token is printed once and expires after 90 days unless --expires says otherwise; the store keeps its hash. Whoever shows it is let in: with $BATON_HTTP_TOKEN, or $BATON_HTTP_TOKEN_FILE, \
 a file that only its owner can read. In a pattern * stands for any characters. Tokens are made and revoked with an operator's key.")]
 pub(crate) struct Token {
     #[command(subcommand)]
@@ -35,11 +44,26 @@ enum What {
     Create(Create),
     /// See which tokens there are
     List,
-    /// Operator: this token opens nothing any more
-    Revoke {
-        /// Its id, as `baton token list` shows it
-        id: TokenId,
-    },
+    /// Operator: revoke a token, or all tokens with a note
+    Revoke(Revoke),
+}
+
+#[derive(Args, Debug)]
+struct Revoke {
+    /// Its id, as `baton token list` shows it
+    #[arg(required_unless_present = "note")]
+    id: Option<TokenId>,
+    /// Revoke all tokens with exactly this note
+    #[arg(long, value_name = "TEXT", conflicts_with = "id")]
+    note: Option<String>,
+    /// Also depose whoever leads by a lease that was granted through it
+    #[arg(long)]
+    depose: bool,
+    /// With --depose: successors do not wait for those leases; safe only behind fences
+    #[arg(long, requires = "depose")]
+    force: bool,
+    #[command(flatten)]
+    alone: AloneBecause,
 }
 
 #[derive(Args, Debug)]
@@ -53,27 +77,64 @@ struct Create {
     /// Which elections it may see and take part in [default: all]
     #[arg(long, value_name = "PATTERN,…", value_delimiter = ',')]
     elections: Vec<Pattern>,
+    /// Which resources it may see and touch behind fences [default: the patterns of --elections]
+    #[arg(long, value_name = "PATTERN,…", value_delimiter = ',')]
+    resources: Vec<Pattern>,
+    /// Let in a client certificate with this DNS name or URI, in place of a secret; a URI may end in /*; see `baton serve --client-ca`
+    #[arg(long, value_name = "NAME", help_heading = "In place of a secret")]
+    certificate: Option<CertificateName>,
+    /// Let in a JWT with this subject, in place of a secret; it may end in * after a / or a :; see `baton serve --jwt-keys`
+    #[arg(
+        long,
+        value_name = "SUBJECT",
+        conflicts_with = "certificate",
+        help_heading = "In place of a secret"
+    )]
+    subject: Option<Subject>,
+    /// Only if the JWT has this claim too, as a text or in a list of texts; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = claim, requires = "subject", help_heading = "In place of a secret")]
+    claim: Vec<(String, String)>,
     /// Whose it is, in words
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     note: String,
-    /// After what time it expires, by the server's wall clock [default: never]
-    #[arg(long, value_name = "DURATION")]
-    expires: Option<Span>,
+    /// After what time it expires, by the server's wall clock, or `never`
+    #[arg(long, value_name = "DURATION", default_value = "90d")]
+    expires: Expiry,
+    #[command(flatten)]
+    alone: AloneBecause,
 }
+
+/// After what time a token expires, if it does.
+#[derive(Clone, Copy, Debug)]
+struct Expiry(Option<Span>);
+
+impl FromStr for Expiry {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Expiry, String> {
+        match text {
+            "never" => Ok(Expiry(None)),
+            _ => text.parse().map(|span| Expiry(Some(span))).map_err(|error| format!("{error}, or `never`")),
+        }
+    }
+}
+
+/// A token that expires within this time is pointed out: somebody has to make another.
+const SOON: Span = Span::secs(7 * 86_400);
 
 impl Token {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         match &self.what {
             What::Create(create) => create.perform(global).await,
             What::List => list(global).await,
-            What::Revoke { id } => revoke(global, *id).await,
+            What::Revoke(revoke) => revoke.perform(global).await,
         }
     }
 }
 
 impl Create {
     async fn perform(&self, global: &Global) -> Outcome {
-        if self.expires == Some(Span::ZERO) {
+        let Expiry(expires) = self.expires;
+        if expires == Some(Span::ZERO) {
             return Err(Failure::usage(
                 "a token that expires at once lets nobody in",
                 "give it some time: --expires 30d",
@@ -85,42 +146,153 @@ impl Create {
             role: self.role,
             agents: self.agent.clone(),
             elections: self.elections.clone(),
+            resources: self.resources.clone(),
             note: self.note.clone(),
-            expires: self.expires,
+            expires,
         };
-        let created = context.coordinator.create_token(&own, &new).await;
+        let (coordinator, reason) = (&context.coordinator, self.alone.reason());
+        let created = match self.proof() {
+            Some(proof) => coordinator
+                .allow(&own, &new, proof, reason)
+                .await
+                .map(|(entry, outcome)| (None, entry, outcome)),
+            None => coordinator
+                .create_token_urgently(&own, &new, reason)
+                .await
+                .map(|(secret, entry, outcome)| (Some(secret), entry, outcome)),
+        };
         context.remember();
-        let (secret, entry) = created.map_err(|error| failure(&error, &own))?;
+        let (secret, entry, outcome) = created.map_err(|error| failure(&error, &own))?;
         let mut data = shown(&entry);
-        data.insert("outcome".to_string(), json!("created"));
-        data.insert("token".to_string(), json!(secret.reveal()));
-        context.output.say(&Value::Object(data), secret.reveal())?;
-        context
-            .output
-            .talk(&format!("{} {}: shown this once; use it as $BATON_HTTP_TOKEN", entry.role, entry.id));
+        let word = if outcome == OrderOutcome::Done { "created" } else { "signed" };
+        data.insert("outcome".to_string(), json!(word));
+        let TokenEntry { id, role, proof, .. } = &entry;
+        match &secret {
+            Some(secret) => {
+                data.insert("token".to_string(), json!(secret.reveal()));
+                context.output.say(&Value::Object(data), secret.reveal())?;
+                context.output.talk(&format!("{role} {id}: shown this once; use it as $BATON_HTTP_TOKEN"));
+            }
+            None => context.output.say(&Value::Object(data), &format!("{role} {id}: opened by {proof}"))?,
+        }
+        if let Some(expires) = entry.expires {
+            context.output.talk(&format!("it expires at {expires}; for another time: --expires 30d|never"));
+        }
+        if let OrderOutcome::Signed { have, need } = outcome {
+            let text = format!("it opens nothing yet: {have} of {need} operators have signed");
+            context.output.talk(&text);
+            talk_of_waiting(&context);
+            return Ok(Exit::Operator);
+        }
         Ok(Exit::Done)
     }
 }
 
-async fn revoke(global: &Global, id: TokenId) -> Outcome {
-    let own = keys::load()?;
-    let context = Context::open(global, Access::Write).await?;
-    let revoked = context.coordinator.revoke_token(&own, id).await;
-    context.remember();
-    revoked.map_err(|error| failure(&error, &own))?;
-    context.output.say(&json!({"outcome": "revoked", "id": id}), &format!("{id} opens nothing any more"))?;
-    Ok(Exit::Done)
+impl Create {
+    /// What opens it, if that is not a secret.
+    fn proof(&self) -> Option<Proof> {
+        match (&self.certificate, &self.subject) {
+            (Some(name), _) => Some(Proof::Certificate { name: name.clone() }),
+            (None, Some(subject)) => {
+                Some(Proof::Jwt { subject: subject.clone(), claims: self.claim.iter().cloned().collect() })
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+impl Revoke {
+    async fn perform(&self, global: &Global) -> Outcome {
+        let own = keys::load()?;
+        let context = Context::open(global, Access::Write).await?;
+        let ids = match (self.id, &self.note) {
+            (Some(id), _) => vec![id],
+            (None, note) => {
+                let tokens = context.coordinator.tokens().await.map_err(|error| failure(&error, &own))?;
+                let noted = tokens.tokens.iter().filter(|entry| Some(&entry.note) == note.as_ref());
+                noted.map(|entry| entry.id).collect()
+            }
+        };
+        if ids.is_empty() {
+            return Err(Failure::usage("no token has this note", "`baton token list` shows the notes"));
+        }
+        let mut exit = Exit::Done;
+        for id in ids {
+            let revoked = context.coordinator.revoke_token_urgently(&own, id, self.alone.reason()).await;
+            context.remember();
+            match revoked.map_err(|error| failure(&error, &own))? {
+                OrderOutcome::Done if self.depose => {
+                    if self.sweep(&context, &own, id).await? == Exit::Operator {
+                        exit = Exit::Operator;
+                    }
+                }
+                OrderOutcome::Done => {
+                    let data = json!({"outcome": "revoked", "id": id});
+                    context.output.say(&data, &format!("token {id} revoked"))?;
+                }
+                OrderOutcome::Signed { have, need } => {
+                    exit = waits(&context, &format!("revoke token {id}"), (have, need))?;
+                    if self.depose {
+                        context.output.talk(
+                            "nobody is deposed yet; once the token is revoked: baton depose ELECTION for each leader",
+                        );
+                    }
+                }
+            }
+        }
+        Ok(exit)
+    }
+
+    /// Deposes whoever leads through a token that is revoked.
+    async fn sweep(&self, context: &Context, own: &OperatorKey, id: TokenId) -> Outcome {
+        let swept = context.coordinator.depose_through(own, id, self.force).await;
+        context.remember();
+        let swept = swept.map_err(|error| failure(&error, own))?;
+        self.tell(context, id, &swept)?;
+        for (election, error) in &swept.failed {
+            context.output.talk(&format!("the leader of {election} could not be deposed: {error}"));
+        }
+        if let Some((_, error)) = swept.failed.into_iter().next() {
+            return Err(failure(&error, own));
+        }
+        Ok(if swept.waiting.is_empty() { Exit::Done } else { Exit::Operator })
+    }
+
+    fn tell(&self, context: &Context, id: TokenId, swept: &Swept) -> Result<(), Failure> {
+        let names = |elections: &[ElectionName]| {
+            elections.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        let data = json!({
+            "outcome": "revoked", "id": id, "deposed": swept.deposed, "waiting": swept.waiting,
+        });
+        let text = match swept.deposed.as_slice() {
+            [] => format!("token {id} revoked; nobody was deposed"),
+            deposed => format!("token {id} revoked; deposed the leader of {}", names(deposed)),
+        };
+        context.output.say(&data, &text)?;
+        if !swept.waiting.is_empty() {
+            let waiting = names(&swept.waiting);
+            context.output.talk(&format!("other operators must sign it, with baton cosign, in: {waiting}"));
+        }
+        Ok(())
+    }
 }
 
 async fn list(global: &Global) -> Outcome {
     let context = Context::open(global, Access::Read).await?;
     let fail = |error: Error| Failure::from_error(&error, Speaker::Operator);
     let tokens = context.coordinator.tokens().await.map_err(fail)?.tokens;
+    let uses = context.coordinator.token_uses().await.map_err(fail)?;
     let now = boot::wall();
     let mut rows = Vec::new();
     for entry in &tokens {
+        let used = uses.as_ref().and_then(|uses| uses.get(&entry.id));
         if context.output.json {
-            context.output.line(&Value::Object(shown(entry)).to_string())?;
+            let mut data = shown(entry);
+            data.insert("last_used".to_string(), json!(used.map(|used| used.last_used)));
+            data.insert("last_address".to_string(), json!(used.map(|used| &used.last_address)));
+            data.insert("refused".to_string(), json!(used.map(|used| used.refused)));
+            context.output.line(&Value::Object(data).to_string())?;
         }
         let expires = match entry.expires {
             Some(_) if entry.is_expired(now) => "expired".to_string(),
@@ -128,18 +300,46 @@ async fn list(global: &Global) -> Outcome {
             None => "never".to_string(),
         };
         let (id, role) = (entry.id.to_string(), entry.role.to_string());
+        let proof = entry.proof.to_string();
         let (agents, elections) = (joined(&entry.agents, "any"), joined(&entry.elections, "all"));
-        rows.push(vec![id, role, agents, elections, expires, entry.note.clone()]);
+        let resources = joined(entry.resource_patterns(), "all");
+        let last =
+            used.map_or("-".to_string(), |used| format!("{} from {}", used.last_used, used.last_address));
+        rows.push(vec![id, role, proof, agents, elections, resources, expires, last, entry.note.clone()]);
+    }
+    for entry in tokens.iter().filter(|entry| !entry.is_expired(now) && entry.is_expired(now + SOON)) {
+        let TokenEntry { id, note, expires, .. } = entry;
+        let expires = expires.map(|expires| expires.to_string()).unwrap_or_default();
+        context.output.talk(&format!(
+            "token {id} ({note}) expires soon, at {expires}; make another: baton token create"
+        ));
     }
     if !context.output.json {
         if rows.is_empty() {
             context.output.talk("there is no token: an operator makes one with `baton token create`");
         } else {
-            let head = ["TOKEN", "ROLE", "AGENTS", "ELECTIONS", "EXPIRES", "NOTE"];
+            let head = [
+                "TOKEN",
+                "ROLE",
+                "OPENED BY",
+                "AGENTS",
+                "ELECTIONS",
+                "RESOURCES",
+                "EXPIRES",
+                "LAST USED",
+                "NOTE",
+            ];
             context.output.line(&table(&head, &rows))?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// A claim, as it is written.
+fn claim(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, such as repository=acme/app")?;
+    check_claim(name, value)?;
+    Ok((name.to_string(), value.to_string()))
 }
 
 fn joined(patterns: &[Pattern], none: &str) -> String {
@@ -151,12 +351,14 @@ fn joined(patterns: &[Pattern], none: &str) -> String {
 
 /// What is told of a token: never its hash.
 fn shown(entry: &TokenEntry) -> Map<String, Value> {
-    let TokenEntry { id, hash: _, role, agents, elections, note, created, expires, by } = entry;
+    let TokenEntry { id, proof, role, agents, elections, resources: _, note, created, expires, by } = entry;
     let pairs = [
         ("id", json!(id)),
         ("role", json!(role)),
+        ("proof", json!(proof.shown())),
         ("agents", json!(agents)),
         ("elections", json!(elections)),
+        ("resources", json!(entry.resource_patterns())),
         ("note", json!(note)),
         ("created", json!(created)),
         ("expires", json!(expires)),

@@ -30,6 +30,13 @@ printf '%s|%s|%s\n' "$BATON_TOKEN" "$BATON_AGENT" "$seen" > "$E2E_WORLD/start.ne
 mv "$E2E_WORLD/start.new" "$E2E_WORLD/start-$BATON_AGENT"
 "#;
 
+/// A validator that stays, with a daemon that has left its parent, session and group. Neither obeys SIGTERM.
+pub(crate) const VALIDATOR: &str = r#"
+trap '' TERM
+(setsid sh -c 'trap "" TERM; echo > "$E2E_WORLD/validating"; while :; do sleep 1; done' </dev/null >/dev/null 2>&1 &)
+while :; do sleep 1; done
+"#;
+
 /// A `baton run` of such a CMD.
 pub(crate) struct Evil {
     pub(crate) agent: &'static str,

@@ -34,15 +34,28 @@ while :; do
 done
 END
 (setsid sh "$E2E_WORLD/daemon-$BATON_TOKEN.sh" </dev/null &)
+echo "$BATON_TOKEN" > "$BATON_CHECKPOINT_FILE"
 while :; do
-    "$BATON" fence db/orders --election fleet/chaos --token "$BATON_TOKEN" --note main >/dev/null 2>&1
+    token=$(cat "$BATON_TOKEN_FILE")
+    "$BATON" fence db/orders --election fleet/chaos --token "${token:-0}" --note main >/dev/null 2>&1
     sleep 0.05
 done
+"#;
+
+/// The validator of some: it works for a second beside CMD, and so does a daemon of it, with the leader's papers. Neither obeys SIGTERM.
+const VALIDATOR: &str = r#"
+trap '' TERM HUP INT
+export E2E_VALIDATES=1
+echo "$BATON_TOKEN" >> "$E2E_WORLD/validated"
+(setsid sleep 1 </dev/null >/dev/null 2>&1 &)
+sleep 1
 "#;
 
 /// One `baton run`, over all its lives.
 pub(crate) struct Member {
     pub(crate) agent: String,
+    /// More options of its `baton run`.
+    options: Vec<&'static str>,
     environment: Vec<(String, String)>,
     child: Option<Child>,
     /// What is done to it next, and when.
@@ -98,8 +111,31 @@ impl<'a> Fleet<'a> {
         count: usize,
         environment: impl Fn(usize) -> Vec<(String, String)>,
     ) -> Fleet<'a> {
+        Fleet::started(world, count, environment, |_| Vec::new())
+    }
+
+    /// The same, and some have a validator, some a CMD that outlives its lease, some both: whatever carries a token is work.
+    pub(crate) fn start_mixed(
+        world: &'a World,
+        count: usize,
+        environment: impl Fn(usize) -> Vec<(String, String)>,
+    ) -> Fleet<'a> {
+        Fleet::started(world, count, environment, |number| {
+            let validates = (number % 3 == 0).then_some(["--validate", VALIDATOR]);
+            let outlives = (number % 4 == 2).then_some(["--on-outage", "read-only"]);
+            validates.into_iter().chain(outlives).flatten().collect()
+        })
+    }
+
+    fn started(
+        world: &'a World,
+        count: usize,
+        environment: impl Fn(usize) -> Vec<(String, String)>,
+        options: impl Fn(usize) -> Vec<&'static str>,
+    ) -> Fleet<'a> {
         let member = |number: usize| Member {
             agent: format!("agent-{number}"),
+            options: options(number),
             environment: environment(number),
             child: None,
             next: None,
@@ -116,8 +152,11 @@ impl<'a> Fleet<'a> {
     fn spawn(&mut self, place: usize) {
         let member = &mut self.members[place];
         let ttl = format!("{}s", TTL.as_secs());
-        let arguments = ["run", ELECTION, "--as", &member.agent, "--ttl", &ttl, "--", "sh", "-c", WORKER];
-        let mut command = self.world.command(&arguments);
+        let mut command = self.world.command(&["run", ELECTION, "--as", &member.agent, "--ttl", &ttl]);
+        command.args(&member.options).args(["--", "sh", "-c", WORKER]);
+        if member.options.contains(&"read-only") {
+            command.env(processes::OUTLIVES, "1");
+        }
         command.env("BATON", env!("CARGO_BIN_EXE_baton")).envs(member.environment.iter().cloned());
         let log = |kind: &str| -> PathBuf { self.world.file(&format!("{}.{kind}", member.agent)) };
         let append = |path: PathBuf| File::options().append(true).create(true).open(path).unwrap();

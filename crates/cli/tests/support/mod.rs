@@ -8,6 +8,7 @@ pub(crate) mod clocks;
 pub(crate) mod cluster;
 pub(crate) mod evil;
 pub(crate) mod fleet;
+pub(crate) mod issuers;
 pub(crate) mod journal;
 pub(crate) mod nets;
 pub(crate) mod peers;
@@ -15,9 +16,11 @@ pub(crate) mod places;
 pub(crate) mod processes;
 pub(crate) mod random;
 pub(crate) mod receiver;
+pub(crate) mod screen;
 pub(crate) mod secure;
 pub(crate) mod server;
 pub(crate) mod several;
+pub(crate) mod suffering;
 pub(crate) mod watcher;
 
 use std::fs;
@@ -31,7 +34,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A bound on a hang, not an expectation.
-pub(crate) const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = Duration::from_secs(180);
 
 /// The variable by which the processes of a world are told from all others.
 pub(crate) const MARK: &str = "E2E_WORLD";
@@ -50,6 +53,8 @@ pub(crate) fn baton() -> Command {
             command.env_remove(name);
         }
     }
+    // As if all calls came from one terminal, whatever the tests are run from.
+    command.env("BATON_SESSION", "tests");
     command
 }
 
@@ -63,6 +68,13 @@ pub(crate) struct World {
     server: Option<server::Server>,
 }
 
+/// Where the servers of these tests keep the codes for their first operators, by their URLs.
+pub(crate) fn codes() -> std::sync::MutexGuard<'static, std::collections::HashMap<String, PathBuf>> {
+    static CODES: std::sync::LazyLock<std::sync::Mutex<std::collections::HashMap<String, PathBuf>>> =
+        std::sync::LazyLock::new(Default::default);
+    CODES.lock().unwrap()
+}
+
 impl World {
     pub(crate) fn new() -> World {
         World::below(&std::env::temp_dir())
@@ -74,7 +86,7 @@ impl World {
         fs::create_dir(folder.path().join("r")).unwrap();
         fs::set_permissions(folder.path().join("r"), fs::Permissions::from_mode(0o700)).unwrap();
         let mark = folder.path().display().to_string();
-        let server = server::wanted().then(|| server::Server::start(&folder.path().join("server.redb")));
+        let server = server::of_world(&folder.path().join("server.redb"));
         let elsewhere = server.as_ref().map(server::Server::url);
         World { folder, mark, elsewhere, server }
     }
@@ -121,6 +133,10 @@ impl World {
     /// A call of the command, not yet made.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = baton();
+        // Whoever started the server can read its code.
+        if let Some(file) = codes().get(&self.url()) {
+            command.env("BATON_OPERATOR_CODE_FILE", file);
+        }
         command
             .args(arguments)
             .current_dir(self.path())
@@ -158,6 +174,32 @@ impl World {
 
     pub(crate) fn status(&self, election: &str) -> Value {
         self.json(&["status", election])
+    }
+
+    /// The whole hash of the checkpoint that waits for approval.
+    #[track_caller]
+    pub(crate) fn waiting(&self, election: &str) -> String {
+        let status = self.status(election);
+        status["question"]["hash"].as_str().unwrap_or_else(|| panic!("nothing waits: {status}")).to_string()
+    }
+
+    /// A call at a terminal of its own: what it prints goes to `typescript`, what is written to the child is typed in. It exits as the call does.
+    pub(crate) fn at_terminal(&self, arguments: &[&str], typescript: &str) -> Child {
+        let call = self.command(arguments);
+        let words = std::iter::once(call.get_program()).chain(call.get_args());
+        let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+        let line: Vec<String> = words.map(|word| quoted(word.to_str().unwrap())).collect();
+        let mut terminal = Command::new("script");
+        terminal.args(["--quiet", "--return", "--flush", "--command", &line.join(" "), "/dev/null"]);
+        for (name, value) in call.get_envs() {
+            match value {
+                Some(value) => terminal.env(name, value),
+                None => terminal.env_remove(name),
+            };
+        }
+        terminal.current_dir(self.path()).stdin(Stdio::piped());
+        terminal.stdout(fs::File::create(self.file(typescript)).unwrap());
+        terminal.spawn().unwrap()
     }
 
     /// The file, once it is there and not empty.

@@ -26,8 +26,11 @@ impl Place {
 
 /// A name that no other test uses.
 pub(crate) fn unique(what: &str) -> String {
+    // Two tests of one process may ask within one tick of the clock.
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let now = baton::store::boot::now().as_nanos();
-    format!("{what}{:x}", now ^ u64::from(std::process::id()))
+    format!("{what}{:x}n{number}", now ^ u64::from(std::process::id()))
 }
 
 /// Runs a tool, which must succeed, and says what it printed.

@@ -6,6 +6,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::MARK;
 
+/// Set for a CMD that outlives its lease: it leads only while its mode file says so, with the token in its file.
+pub(crate) const OUTLIVES: &str = "E2E_OUTLIVES";
+/// Set by a validator: it works with the token that it was started with, whatever the files say.
+const VALIDATES: &str = "E2E_VALIDATES";
+
 /// A process of a world. `started` tells it from a later one with the same number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
@@ -36,7 +41,11 @@ impl Process {
             return None;
         }
         let command = value("BATON_KEY").and_then(|_| {
-            Some(Tree { token: value("BATON_TOKEN")?.parse().ok()?, agent: value("BATON_AGENT")? })
+            let token = match value(OUTLIVES).is_some() && value(VALIDATES).is_none() {
+                false => value("BATON_TOKEN")?,
+                true => leads_with(&value("BATON_MODE_FILE")?, &value("BATON_TOKEN_FILE")?)?,
+            };
+            Some(Tree { token: token.parse().ok()?, agent: value("BATON_AGENT")? })
         });
         Some(Process { pid, started: started(pid)?, command })
     }
@@ -49,6 +58,12 @@ impl Process {
     pub(crate) fn signal(&self, kind: Signal) {
         signal(self.pid, kind);
     }
+}
+
+/// The token of a CMD that outlives its lease, while it leads.
+fn leads_with(mode: &str, token: &str) -> Option<String> {
+    let leads = fs::read_to_string(mode).ok()?.trim() == "leading";
+    leads.then(|| fs::read_to_string(token).ok().map(|token| token.trim().to_string()))?
 }
 
 /// The processes of a world.
@@ -107,7 +122,7 @@ fn environment(pid: u32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok().filter(|text| !text.is_empty())
 }
 
-fn parent(pid: u32) -> Option<u32> {
+pub(crate) fn parent(pid: u32) -> Option<u32> {
     stat(pid)?[1].parse().ok()
 }
 

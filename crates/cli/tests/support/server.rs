@@ -1,7 +1,9 @@
-//! A Baton server of a test's own. With `E2E_STORE=http` every world that is not told otherwise has one instead of a folder.
+//! A Baton server of a test's own. With `E2E_STORE=http` every world that is not told otherwise has one instead of a folder; with `E2E_STORE=unix`
+//! it is reached at a Unix socket.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +12,17 @@ use super::{HANG, baton};
 
 /// Whether worlds have a server.
 pub(crate) fn wanted() -> bool {
-    std::env::var_os("E2E_STORE").is_some_and(|store| store == "http")
+    std::env::var_os("E2E_STORE").is_some()
+}
+
+/// The server of a world, if worlds have one.
+pub(crate) fn of_world(database: &Path) -> Option<Server> {
+    let store = std::env::var("E2E_STORE").ok()?;
+    match store.as_str() {
+        "http" => Some(Server::start(database)),
+        "unix" => Some(Server::at_socket(database, &[])),
+        other => panic!("E2E_STORE is http or unix, not {other}"),
+    }
 }
 
 /// A server that runs until it is dropped.
@@ -36,6 +48,11 @@ impl Server {
     /// The same, with more arguments.
     pub(crate) fn start_with(database: &Path, more: &[&str]) -> Server {
         Server::at(database, "127.0.0.1:0", more)
+    }
+
+    /// At a Unix socket beside its file, and nowhere else.
+    pub(crate) fn at_socket(database: &Path, more: &[&str]) -> Server {
+        Server::at(database, &format!("unix:{}", database.with_extension("sock").display()), more)
     }
 
     fn at(database: &Path, address: &str, more: &[&str]) -> Server {
@@ -67,6 +84,8 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(std::fs::File::options().create(true).append(true).open(said(database)).unwrap());
         let mut child = command.spawn().unwrap();
+        let mut code = database.as_os_str().to_owned();
+        code.push(".operator-code");
         let scheme = if more.contains(&"--tls-cert") { "https" } else { "http" };
         let begun = Instant::now();
         let address = loop {
@@ -80,11 +99,21 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        Server { child, database: database.to_path_buf(), address, scheme }
+        let server = Server { child, database: database.to_path_buf(), address, scheme };
+        super::codes().insert(server.url(), code.into());
+        server
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("{}://{}", self.scheme, self.address)
+        match self.socket() {
+            Some(_) => self.address.clone(),
+            None => format!("{}://{}", self.scheme, self.address),
+        }
+    }
+
+    /// The path of its socket, if it has no address.
+    pub(crate) fn socket(&self) -> Option<&Path> {
+        self.address.strip_prefix("unix:").map(Path::new)
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -93,14 +122,40 @@ impl Server {
 
     /// The status and the body of an answer.
     pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(HANG)).unwrap();
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
-        stream.write_all(head.as_bytes()).unwrap();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        match self.socket() {
+            Some(socket) => {
+                let mut stream = UnixStream::connect(socket).unwrap();
+                stream.set_read_timeout(Some(HANG)).unwrap();
+                stream.write_all(head.as_bytes()).unwrap();
+                stream.read_to_string(&mut answer).unwrap();
+            }
+            None => {
+                let mut stream = TcpStream::connect(&self.address).unwrap();
+                stream.set_read_timeout(Some(HANG)).unwrap();
+                stream.write_all(head.as_bytes()).unwrap();
+                stream.read_to_string(&mut answer).unwrap();
+            }
+        }
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_string())
+    }
+
+    /// The answer to a POST with an access token, head and body.
+    pub(crate) fn post(&self, path: &str, token: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     /// What CPU it has used.
@@ -129,10 +184,22 @@ impl Server {
         self.crash_for(Duration::ZERO);
     }
 
-    /// The same, after a while.
-    pub(crate) fn crash_for(&mut self, down: Duration) {
+    /// The same, started again with these arguments.
+    pub(crate) fn crash_with(&mut self, more: &[&str]) {
+        self.kill();
+        let (database, address) = (self.database.clone(), self.address.clone());
+        *self = Server::at(&database, &address, more);
+    }
+
+    /// Kills it, and leaves it so.
+    pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// The same, after a while.
+    pub(crate) fn crash_for(&mut self, down: Duration) {
+        self.kill();
         std::thread::sleep(down);
         let (database, address) = (self.database.clone(), self.address.clone());
         *self = Server::at(&database, &address, &[]);

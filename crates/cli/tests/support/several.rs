@@ -56,7 +56,15 @@ impl Several {
         let _ = std::fs::remove_file(&member.announced);
         let mut command = baton();
         command
-            .args(["serve", "--store", &self.store, "--listen", &member.address, "--address-file"])
+            .args([
+                "serve",
+                "--take-over",
+                "--store",
+                &self.store,
+                "--listen",
+                &member.address,
+                "--address-file",
+            ])
             .arg(&member.announced)
             .args(&self.arguments)
             .stdin(Stdio::null())

@@ -19,6 +19,11 @@ pub(super) fn decide(
     evidence: &Evidence<'_>,
 ) -> Result<Decision, Refusal> {
     check(acquire)?;
+    if let Some(retired) = document.filter(|document| document.is_retired()) {
+        let fresh = Document { created_by: acquire.through, ..retired.emptied(evidence.operator_keys) };
+        let region = region_of(&fresh, acquire)?;
+        return Ok(granted(fresh, acquire, region, evidence));
+    }
     let Some(document) = document else {
         if evidence.vanished_lease > Span::ZERO {
             return Err(Refusal::Held {
@@ -28,8 +33,9 @@ pub(super) fn decide(
                 ending: None,
             });
         }
-        let fresh =
+        let new =
             Document::new(evidence.election.clone(), evidence.store, evidence.floor, evidence.operator_keys);
+        let fresh = Document { created_by: acquire.through, ..new };
         let region = region_of(&fresh, acquire)?;
         return Ok(granted(fresh, acquire, region, evidence));
     };
@@ -229,11 +235,13 @@ fn granted(
     region: Option<Region>,
     evidence: &Evidence<'_>,
 ) -> Decision {
+    let offer = acquire.offer || acquire.is_late(document.epoch);
     let cause = moves::grant(&mut document, acquire, evidence);
     if let Some(leader) = &mut document.leader {
+        leader.offered = offer;
         leader.region = region.map(Arc::new);
     }
     let ttl = document.leader.as_ref().map_or(Span::ZERO, |leader| leader.ttl);
-    let answer = Answer::Granted { epoch: document.epoch, ttl, cause, offer: acquire.offer, repeated: false };
+    let answer = Answer::Granted { epoch: document.epoch, ttl, cause, offer, repeated: false };
     Decision { next: Some(document), answer }
 }

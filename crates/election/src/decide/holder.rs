@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{Role, moves, role};
 use crate::command::{
-    Acknowledge, Answer, Decision, Evidence, MAX_CHECKPOINT_BYTES, MAX_CHECKPOINT_DEPTH, Pass, Release,
-    Renew, WriteCheckpoint,
+    Acknowledge, Answer, Decision, Ending, Evidence, MAX_CHECKPOINT_BYTES, MAX_CHECKPOINT_DEPTH, Pass,
+    Release, Renew, WriteCheckpoint,
 };
 use crate::covers::Covers;
 use crate::document::{
@@ -19,6 +19,7 @@ use crate::handover::HandoverRule;
 use crate::id::Epoch;
 use crate::name::AgentName;
 use crate::policy::ApprovalMode;
+use crate::quorum;
 use crate::refusal::Refusal;
 use crate::region::{self, Flaw, Region};
 use crate::time::Span;
@@ -201,7 +202,11 @@ pub(super) fn release(
     evidence: &Evidence<'_>,
 ) -> Result<Decision, Refusal> {
     let reason = release.reason.as_deref().unwrap_or_default();
-    let cause = if release.orphaned { Cause::Failover } else { Cause::Release };
+    let cause = match release.ending {
+        Ending::Stopped => Cause::Release,
+        Ending::Finished => Cause::Finished,
+        Ending::Orphaned => Cause::Failover,
+    };
     leave(document, release.epoch, &release.credential, cause, reason, None, evidence)
 }
 
@@ -333,6 +338,7 @@ pub(super) fn checkpoint(
         } else if next.policy.approval == ApprovalMode::Checkpoints {
             next.state = State::AwaitingApproval;
             next.approval.question = Some(Question::Checkpoint { hash });
+            next.gathering = quorum::under_another_question(next.gathering.take());
         }
     }
     let awaiting_approval = next.state == State::AwaitingApproval;

@@ -14,6 +14,8 @@ mod report;
 
 use alloc::string::ToString;
 
+use crate::refusal::FORGOTTEN;
+
 use crate::command::{Command, Decision, Evidence};
 use crate::document::{Document, Leader};
 use crate::id::{Credential, Epoch};
@@ -29,6 +31,14 @@ pub fn decide(
 ) -> Result<Decision, Refusal> {
     // Rounded down to what can be written, it is still a lower bound.
     let evidence = &Evidence { age: evidence.age.whole_millis(), ..evidence.clone() };
+    let epoch = document.map_or(evidence.floor, |document| document.epoch.max(evidence.floor));
+    if epoch == Epoch::LAST && !matches!(command, Command::Release(_)) {
+        // Nothing may raise it. What stands in a store is data, however it came there.
+        return Err(Refusal::invalid(
+            alloc::format!("the tokens of {} are used up: {epoch} was the last", evidence.election),
+            "nobody was ever granted so many: restore the store from a snapshot, or begin an election with another name",
+        ));
+    }
     let decision = match command {
         Command::Acquire(acquire) => acquire::decide(document, acquire, evidence),
         Command::Renew(renew) => holder::renew(known(document, evidence)?, renew, evidence),
@@ -47,6 +57,7 @@ pub fn decide(
     Ok(decision)
 }
 
+/// The document, or the refusal that there is no such election. A retired election has a document, and no token of it is current.
 fn known<'a>(document: Option<&'a Document>, evidence: &Evidence<'_>) -> Result<&'a Document, Refusal> {
     document.ok_or_else(|| Refusal::UnknownElection { election: evidence.election.to_string() })
 }
@@ -73,6 +84,7 @@ fn role<'a>(document: &'a Document, credential: &Credential, epoch: Epoch) -> Re
         (Some(_) | None, Some(_) | None) => {
             let mine = document.departure.as_ref().filter(|d| d.incarnation == credential.incarnation);
             return Err(match mine {
+                None if document.is_retired() => stale(FORGOTTEN),
                 Some(departure) => stale(&alloc::format!("this leadership ended ({})", departure.cause)),
                 None => stale("another leadership has begun"),
             });

@@ -57,7 +57,9 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
         (None, None) => (Cause::First, None, String::new()),
     };
     let noticed = acquire.noticed.map(Span::whole_millis);
-    let free_for = (cause != Cause::First).then(|| document.vacancy(evidence.age));
+    // Nobody was missed before the first, nor after the work was done.
+    let missed = !matches!(cause, Cause::First | Cause::Finished);
+    let free_for = missed.then(|| document.vacancy(evidence.age));
     let kept = document.reserved_for.as_ref().is_some_and(|kept| kept.agent == acquire.agent);
     let usual = if kept { "it was kept for this agent" } else { "first to ask" };
     let chosen = acquire.reason.clone().unwrap_or_else(|| usual.to_string());
@@ -80,6 +82,7 @@ pub(super) fn grant(document: &mut Document, acquire: &Acquire, evidence: &Evide
         offered: acquire.offer,
         contact: acquire.contact.as_deref().map(Arc::from),
         region: None,
+        through: acquire.through,
         phase: if must_synchronise { Phase::Synchronising } else { Phase::Serving },
         limits,
         held: Span::ZERO,
@@ -158,6 +161,7 @@ pub(super) fn end(
         | Cause::Approval => Some(leader.agent.clone()),
         Cause::First
         | Cause::Release
+        | Cause::Finished
         | Cause::Pass
         | Cause::Failover
         | Cause::Appoint

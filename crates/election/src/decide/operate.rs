@@ -27,6 +27,10 @@ pub(super) fn decide(
 ) -> Result<Decision, Refusal> {
     let fresh;
     let document = match document {
+        Some(retired) if retired.is_retired() && !signed.is_repeated(retired) => {
+            fresh = begin(Some(retired), &signed.order.act, evidence)?;
+            &fresh
+        }
         Some(document) => document,
         None if evidence.vanished_lease > Span::ZERO => {
             return Err(Refusal::Held {
@@ -37,7 +41,7 @@ pub(super) fn decide(
             });
         }
         None => {
-            fresh = begin(&signed.order.act, evidence)?;
+            fresh = begin(None, &signed.order.act, evidence)?;
             &fresh
         }
     };
@@ -46,6 +50,10 @@ pub(super) fn decide(
     }
     signed.verify(document)?;
     let mut next = document.clone();
+    if next.is_retired() {
+        // It begins anew: from here on it is told from one that is retired by its epoch.
+        moves::raise_epoch(&mut next, evidence);
+    }
     // Tried first: what makes no sense is not gathered either.
     apply(&mut next, signed, evidence)?;
     let with = match together(document, signed)? {
@@ -130,15 +138,14 @@ fn alone(why: &str, reason: &str) -> String {
     }
 }
 
-/// An operator may prepare an election that nobody has led; the other acts need one.
-fn begin(act: &Act, evidence: &Evidence<'_>) -> Result<Document, Refusal> {
+/// An operator may prepare an election that nobody has led, or that was retired; the other acts need one.
+fn begin(retired: Option<&Document>, act: &Act, evidence: &Evidence<'_>) -> Result<Document, Refusal> {
+    let fresh =
+        || Document::new(evidence.election.clone(), evidence.store, evidence.floor, evidence.operator_keys);
     match act {
-        Act::Appoint { .. } | Act::Pause { .. } | Act::SetPolicy { .. } => Ok(Document::new(
-            evidence.election.clone(),
-            evidence.store,
-            evidence.floor,
-            evidence.operator_keys,
-        )),
+        Act::Appoint { .. } | Act::Pause { .. } | Act::SetPolicy { .. } => {
+            Ok(retired.map_or_else(fresh, |retired| retired.emptied(evidence.operator_keys)))
+        }
         Act::Depose { .. }
         | Act::Halt { .. }
         | Act::Note { .. }
@@ -147,7 +154,8 @@ fn begin(act: &Act, evidence: &Evidence<'_>) -> Result<Document, Refusal> {
         | Act::Approve { .. }
         | Act::Reject { .. }
         | Act::Enrol { .. }
-        | Act::Dismiss { .. } => Err(Refusal::UnknownElection { election: evidence.election.to_string() }),
+        | Act::Dismiss { .. }
+        | Act::Forget { .. } => Err(Refusal::UnknownElection { election: evidence.election.to_string() }),
     }
 }
 
@@ -201,7 +209,33 @@ fn apply(next: &mut Document, signed: &SignedAct, evidence: &Evidence<'_>) -> Re
             Ok(())
         }
         Act::Vote { agent } => vote(next, signed.operator(), agent, evidence),
+        Act::Forget { reason } => {
+            moves::check_text("reason", reason)?;
+            forget(next, evidence)
+        }
     }
+}
+
+/// Retires the election. The epoch rises, so that every token of it is stale from here on, and every order for it.
+fn forget(next: &mut Document, evidence: &Evidence<'_>) -> Result<(), Refusal> {
+    let remaining = next.lease_remaining(evidence.age);
+    if let Some(holder) = next.lease_holder().filter(|_| remaining > Span::ZERO) {
+        return Err(Refusal::invalid(
+            format!("{} leads or may still be at work: its lease lasts {remaining}", holder.agent),
+            "wait until its work is done, or end it first: baton depose ELECTION",
+        ));
+    }
+    if next.state == State::Paused {
+        return Err(Refusal::invalid(
+            "the election is paused, and forgetting it would end the pause",
+            "end the pause first: baton resume ELECTION",
+        ));
+    }
+    *next = next.emptied(&next.operator_keys);
+    moves::raise_epoch(next, evidence);
+    moves::beat(next);
+    next.forgotten = Some(next.epoch);
+    Ok(())
 }
 
 fn vote(
@@ -290,15 +324,16 @@ fn approve(
     checkpoint: Option<ContentHash>,
     evidence: &Evidence<'_>,
 ) -> Result<(), Refusal> {
-    match &next.approval.question {
-        None => return Err(Refusal::invalid("nothing waits for an approval", "see `baton status`")),
-        Some(Question::Checkpoint { hash }) if checkpoint != Some(*hash) => {
+    match (&next.approval.question, checkpoint) {
+        (None, _) => return Err(Refusal::invalid("nothing waits for an approval", "see `baton status`")),
+        (Some(Question::Checkpoint { hash }), Some(seen)) if seen == *hash => {}
+        (Some(Question::MoreTime), None) => {}
+        (Some(Question::Checkpoint { .. } | Question::MoreTime), Some(_) | None) => {
             return Err(Refusal::invalid(
-                "the approval is not of the checkpoint that waits for one",
+                "the approval answers another question than the one that waits",
                 "look at it again: baton status",
             ));
         }
-        Some(Question::Checkpoint { .. } | Question::MoreTime) => {}
     }
     next.approval = Approval::default();
     if next.state != State::AwaitingApproval {

@@ -92,6 +92,17 @@ fn verdict(
     report: &Report,
     evidence: &Evidence<'_>,
 ) -> Result<Decision, Refusal> {
+    if let Some(seq) = report.checkpoint {
+        if document.checkpoint.as_ref().is_none_or(|left| seq > left.seq) {
+            return Err(Refusal::invalid(
+                format!("there is no checkpoint {seq} to judge"),
+                "look at the election again: baton status",
+            ));
+        }
+        if leader.verdicts.is_judged(judge, seq) {
+            return Ok(Decision { next: None, answer: nothing_ended(document) });
+        }
+    }
     let given = leader.verdicts.given_by(judge);
     let due = given.saturating_add(1);
     match report.number {
@@ -109,7 +120,10 @@ fn verdict(
     let mut next = document.clone();
     let mut verdicts = leader.verdicts.clone().and(judge, bad);
     // A policy names only so many watchers, but others at other times.
-    verdicts.by.retain(|judge, _| *judge == leader.agent || document.policy.watchers.contains(judge));
+    let may_judge = |judge: &AgentName| *judge == leader.agent || document.policy.watchers.contains(judge);
+    verdicts.judged.extend(report.checkpoint.map(|seq| (judge.clone(), seq)));
+    verdicts.by.retain(|judge, _| may_judge(judge));
+    verdicts.judged.retain(|judge, _| may_judge(judge));
     if let Some(leader) = &mut next.leader {
         leader.verdicts = verdicts;
     }

@@ -1,11 +1,12 @@
 //! Access tokens: who may reach a server, as what, for which elections and as which agents.
 //!
-//! A token is a random secret that is shown once; kept are its id, its hash and what it allows. Tokens are created and revoked by
-//! orders that an operator signs for their number, so that none is moved to another store or played again. Assumes that secrets are
+//! An entry of the list says what it allows, and which proof opens it: a secret, a name in a client certificate, or claims of a JWT.
+//! A secret is random and shown once; kept is its hash. Entries are created and revoked by orders that an operator signs for their number, so that none is moved to another store or played again. Assumes that secrets are
 //! random. Guarantees that what is kept opens nothing. Does not guarantee when a token expires better than the wall clock of who
 //! judges it: expiry is a convenience, and revocation is the act that ends a token.
 
 mod pattern;
+mod proof;
 mod secret;
 
 use alloc::boxed::Box;
@@ -22,12 +23,15 @@ use crate::audit::{Entry, Ordered};
 use crate::id::{ContentHash, StoreId, TokenId};
 use crate::operator::{OperatorKey, PublicKey};
 use crate::order::{Order, Signed};
+use crate::quorum::Cosignature;
 use crate::refusal::Refusal;
 use crate::store_info::StoreInfo;
+use crate::store_quorum::{Gathers, OrderKind, OrderOutcome, Waiting, Weighed, weigh};
 use crate::time::WallTime;
 
 pub use pattern::Pattern;
-pub use secret::TokenSecret;
+pub use proof::{CertificateName, Closeness, MAX_CLAIMS, MAX_PROOF_BYTES, Proof, Subject, check_claim};
+pub use secret::{MAX_JWT_BYTES, TokenSecret, looks_like_jwt};
 
 /// The most tokens of one store.
 pub const MAX_TOKENS: usize = 1_000;
@@ -81,9 +85,9 @@ impl FromStr for Role {
 pub struct TokenEntry {
     /// By what it is known.
     pub id: TokenId,
-    /// SHA-256 of the token. None where it is shown to others: such an entry opens nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hash: Option<ContentHash>,
+    /// What opens it.
+    #[serde(deserialize_with = "crate::wire::object")]
+    pub proof: Proof,
     /// What its bearer is.
     pub role: Role,
     /// As which agents it may act; as any if there is none.
@@ -92,6 +96,9 @@ pub struct TokenEntry {
     /// Which elections it may see and take part in; all if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elections: Vec<Pattern>,
+    /// Which resources it may see and touch; if there is none, those that the patterns of its elections cover.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Pattern>,
     /// Whose it is, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -107,7 +114,7 @@ pub struct TokenEntry {
 impl TokenEntry {
     /// Whether this is the token of that hash; takes the same time wherever they differ.
     pub fn opens(&self, hash: &ContentHash) -> bool {
-        self.hash.is_some_and(|mine| mine.same(hash))
+        matches!(&self.proof, Proof::Secret { hash: Some(mine) } if mine.same(hash))
     }
 
     /// Whether its time is over.
@@ -120,21 +127,32 @@ impl TokenEntry {
         self.elections.is_empty() || self.elections.iter().any(|pattern| pattern.covers(election))
     }
 
+    /// The patterns of the resources that it may see and touch; all if there is none.
+    pub fn resource_patterns(&self) -> &[Pattern] {
+        if self.resources.is_empty() { &self.elections } else { &self.resources }
+    }
+
+    /// Whether it may see and touch this resource.
+    pub fn covers_resource(&self, resource: &str) -> bool {
+        let patterns = self.resource_patterns();
+        patterns.is_empty() || patterns.iter().any(|pattern| pattern.covers(resource))
+    }
+
     /// Whether it may act as this agent.
     pub fn covers_agent(&self, agent: &str) -> bool {
         self.agents.is_empty() || self.agents.iter().any(|pattern| pattern.covers(agent))
     }
 
     fn text_bytes(&self) -> usize {
-        let patterns = self.agents.iter().chain(&self.elections).map(|pattern| pattern.as_str().len());
-        self.note.len() + patterns.sum::<usize>()
+        let patterns = self.agents.iter().chain(&self.elections).chain(&self.resources);
+        self.note.len()
+            + self.proof.text_bytes()
+            + patterns.map(|pattern| pattern.as_str().len()).sum::<usize>()
     }
 
     fn check(&self) -> Result<(), Refusal> {
-        if self.hash.is_none() {
-            return Err(Refusal::invalid("the token has no hash", "make it with `baton token create`"));
-        }
-        if self.agents.len() > MAX_PATTERNS || self.elections.len() > MAX_PATTERNS {
+        self.proof.check()?;
+        if [&self.agents, &self.elections, &self.resources].iter().any(|kind| kind.len() > MAX_PATTERNS) {
             return Err(Refusal::invalid(
                 format!("a token has at most {MAX_PATTERNS} patterns of a kind"),
                 "use * for many names",
@@ -160,17 +178,22 @@ pub struct Tokens {
     pub last: Option<ContentHash>,
     /// Those that were created and not revoked.
     pub tokens: Vec<TokenEntry>,
+    /// The orders that wait for more signatures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Waiting<TokenOrder>>,
     /// The last order, as the audit log will have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_order: Option<Arc<Entry>>,
 }
 
 impl Tokens {
-    /// The same, to be shown: without hashes.
+    /// The same, to be shown: without hashes, but for those of tokens that do not count yet. Whoever signs their orders needs those.
     #[must_use]
     pub fn shown(&self) -> Tokens {
-        let tokens = self.tokens.iter().map(|entry| TokenEntry { hash: None, ..entry.clone() });
-        Tokens { orders: self.orders, tokens: tokens.collect(), ..Tokens::default() }
+        let tokens =
+            self.tokens.iter().map(|entry| TokenEntry { proof: entry.proof.shown(), ..entry.clone() });
+        let waiting = self.waiting.clone();
+        Tokens { orders: self.orders, tokens: tokens.collect(), waiting, ..Tokens::default() }
     }
 }
 
@@ -178,6 +201,7 @@ impl Tokens {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "change")]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on its way to the store")]
 pub enum TokenChange {
     /// There shall be this one.
     Create {
@@ -203,52 +227,121 @@ pub struct TokenOrder {
     pub number: u64,
     /// What is ordered.
     pub change: TokenChange,
+    /// Why it does not wait for the other operators that the store asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub break_glass: Option<String>,
 }
 
 impl Order for TokenOrder {
     const KIND: &'static str = "tokens";
+
+    fn store(&self) -> StoreId {
+        self.store
+    }
+}
+
+impl Gathers for TokenOrder {
+    fn kind(&self) -> OrderKind {
+        match &self.change {
+            TokenChange::Create { .. } => OrderKind::CreateToken,
+            TokenChange::Revoke { .. } => OrderKind::RevokeToken,
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn break_glass(&self) -> Option<&str> {
+        self.break_glass.as_deref()
+    }
 }
 
 /// The same, signed.
 pub type SignedTokenOrder = Signed<TokenOrder>;
 
 impl OperatorKey {
-    /// Signs a change of a store's tokens as they are.
-    pub fn sign_tokens(&self, store: StoreId, tokens: &Tokens, change: TokenChange) -> SignedTokenOrder {
-        self.sign_order(TokenOrder { store, number: tokens.orders + 1, change })
+    /// Signs a change of a store's tokens as they are; if others have signed one to the same effect that waits for more, that one.
+    pub fn sign_tokens(
+        &self,
+        info: &StoreInfo,
+        tokens: &Tokens,
+        change: TokenChange,
+        at: WallTime,
+    ) -> SignedTokenOrder {
+        self.sign_tokens_urgently(info, tokens, change, None, at)
+    }
+
+    /// The same; with a reason, without waiting for the other operators that the store asks for.
+    pub fn sign_tokens_urgently(
+        &self,
+        info: &StoreInfo,
+        tokens: &Tokens,
+        change: TokenChange,
+        break_glass: Option<String>,
+        at: WallTime,
+    ) -> SignedTokenOrder {
+        let next = tokens.orders + 1;
+        let mut waiting = tokens.waiting.iter().filter(|one| one.check(info, next, at).is_ok());
+        let order = match waiting.find(|one| one.order.change == change && break_glass.is_none()) {
+            Some(waiting) => waiting.order.clone(),
+            None => TokenOrder { store: info.id, number: next, change, break_glass },
+        };
+        self.sign_order(order)
     }
 }
 
 impl SignedTokenOrder {
-    /// The tokens after it; the same if it was the last that was carried out.
-    pub fn carry_out(&self, tokens: &Tokens, info: &StoreInfo, at: WallTime) -> Result<Tokens, Refusal> {
-        let TokenOrder { store, number, change } = &self.order;
-        self.check_store(*store, info)?;
+    /// The tokens after it, and whether it was carried out; the same if it was the last.
+    pub fn carry_out(
+        &self,
+        tokens: &Tokens,
+        info: &StoreInfo,
+        at: WallTime,
+    ) -> Result<(Tokens, OrderOutcome), Refusal> {
+        self.check_store(info)?;
         self.check_operator(info)?;
         self.check_signature()?;
-        let signature = ContentHash::of(&self.signature);
-        if *number == tokens.orders && tokens.last == Some(signature) {
-            return Ok(tokens.clone());
+        if tokens.last.is_some() && tokens.last_order.as_ref().is_some_and(|last| last.is_repeated_by(self)) {
+            return Ok((tokens.clone(), OrderOutcome::Done));
         }
-        if *number != tokens.orders + 1 {
-            return Err(Refusal::invalid("the tokens changed since the order was signed", "try again"));
+        let next = tokens.orders + 1;
+        match weigh(self, &tokens.waiting, info, next, at)? {
+            Weighed::Waits(waiting, outcome) => {
+                // An order that could not be carried out gathers nothing.
+                let first = waiting.iter().find(|one| one.order == self.order);
+                let by = first.and_then(|one| one.signed.first()).map_or(self.by, Cosignature::operator);
+                self.changed(tokens, by)?;
+                Ok((Tokens { waiting, ..tokens.clone() }, outcome))
+            }
+            Weighed::Enough(with, waiting) => {
+                let by = with.first().map_or(self.by, Cosignature::operator);
+                let changed = self.changed(tokens, by)?;
+                let previous = tokens.last_order.as_ref().map(|last| last.hash);
+                // A restore leaves a gap between the numbers of orders; those of the log have none.
+                let place = tokens.last_order.as_ref().map_or(next, |last| last.number + 1);
+                let ordered = Ordered::Tokens(Box::new(self.clone()));
+                let entry = Entry::new(place, at, ordered, (None, None), with, previous);
+                let next = Tokens {
+                    orders: next,
+                    last: Some(ContentHash::of(&self.signature)),
+                    tokens: changed,
+                    waiting,
+                    last_order: Some(Arc::new(entry)),
+                };
+                Ok((next, OrderOutcome::Done))
+            }
         }
-        let previous = tokens.last_order.as_ref().map(|last| last.hash);
-        // A restore leaves a gap between the numbers of orders; those of the log have none.
-        let place = tokens.last_order.as_ref().map_or(*number, |last| last.number + 1);
-        let ordered = Ordered::Tokens(Box::new(self.clone()));
-        let entry = Entry::new(place, at, ordered, (None, None), Vec::new(), previous);
-        let mut next = Tokens {
-            orders: *number,
-            last: Some(signature),
-            tokens: tokens.tokens.clone(),
-            last_order: Some(Arc::new(entry)),
-        };
-        match change {
-            TokenChange::Create { token } => self.create(&mut next.tokens, token)?,
+    }
+
+    /// The tokens after what this operator has ordered.
+    fn changed(&self, tokens: &Tokens, by: PublicKey) -> Result<Vec<TokenEntry>, Refusal> {
+        let mut next = tokens.tokens.clone();
+        match &self.order.change {
+            TokenChange::Create { token } => create(&mut next, token, by)?,
             TokenChange::Revoke { id } => {
-                next.tokens.retain(|entry| entry.id != *id);
-                if next.tokens.len() == tokens.tokens.len() {
+                next.retain(|entry| entry.id != *id);
+                if next.len() == tokens.tokens.len() {
                     return Err(Refusal::invalid(
                         format!("there is no token {id}"),
                         "`baton token list` shows those that there are",
@@ -258,25 +351,33 @@ impl SignedTokenOrder {
         }
         Ok(next)
     }
+}
 
-    fn create(&self, tokens: &mut Vec<TokenEntry>, token: &TokenEntry) -> Result<(), Refusal> {
-        token.check()?;
-        if token.by != self.by || tokens.iter().any(|entry| entry.id == token.id) {
-            return Err(Refusal::invalid(
-                format!("the token {} is there already, or of somebody else", token.id),
-                "make another: baton token create",
-            ));
-        }
-        let text: usize = tokens.iter().chain([token]).map(TokenEntry::text_bytes).sum();
-        if tokens.len() >= MAX_TOKENS || text > MAX_TEXT_BYTES {
-            return Err(Refusal::invalid(
-                format!("the store has {} tokens, and no room for another", tokens.len()),
-                "revoke those that are not used: baton token list",
-            ));
-        }
-        tokens.push(token.clone());
-        Ok(())
+fn create(tokens: &mut Vec<TokenEntry>, token: &TokenEntry, by: PublicKey) -> Result<(), Refusal> {
+    token.check()?;
+    if token.by != by || tokens.iter().any(|entry| entry.id == token.id) {
+        return Err(Refusal::invalid(
+            format!("the token {} is there already, or of somebody else", token.id),
+            "make another: baton token create",
+        ));
     }
+    // Of two entries for one name nobody could say which one counts.
+    let is_secret = matches!(token.proof, Proof::Secret { .. });
+    if let Some(entry) = tokens.iter().find(|entry| !is_secret && entry.proof == token.proof) {
+        return Err(Refusal::invalid(
+            format!("the token {} is opened by the same {}", entry.id, entry.proof),
+            format!("revoke that one first: baton token revoke {}", entry.id),
+        ));
+    }
+    let text: usize = tokens.iter().chain([token]).map(TokenEntry::text_bytes).sum();
+    if tokens.len() >= MAX_TOKENS || text > MAX_TEXT_BYTES {
+        return Err(Refusal::invalid(
+            format!("the store has {} tokens, and no room for another", tokens.len()),
+            "revoke those that are not used: baton token list",
+        ));
+    }
+    tokens.push(token.clone());
+    Ok(())
 }
 
 #[cfg(test)]
@@ -285,6 +386,7 @@ mod tests {
     use alloc::vec;
 
     use super::*;
+    use crate::store_quorum::StoreQuorum;
 
     fn info(keys: &[&OperatorKey]) -> StoreInfo {
         StoreInfo {
@@ -293,14 +395,23 @@ mod tests {
         }
     }
 
+    /// The tokens after an order that does not wait.
+    fn done(outcome: Result<(Tokens, OrderOutcome), Refusal>) -> Result<Tokens, Refusal> {
+        outcome.map(|(tokens, outcome)| {
+            assert_eq!(outcome, OrderOutcome::Done);
+            tokens
+        })
+    }
+
     fn entry(number: u8, by: &OperatorKey) -> TokenEntry {
         let id = TokenId([number; 6]);
         TokenEntry {
             id,
-            hash: Some(TokenSecret::new(id, [number; 32]).hash()),
+            proof: Proof::Secret { hash: Some(TokenSecret::new(id, [number; 32]).hash()) },
             role: Role::Agent,
             agents: vec![],
             elections: vec![],
+            resources: vec![],
             note: String::new(),
             created: WallTime::from_unix_millis(0),
             expires: None,
@@ -313,15 +424,15 @@ mod tests {
         let [one, stranger] = [1, 2].map(|seed| OperatorKey::from_seed([seed; 32]));
         let (info, none) = (info(&[&one]), Tokens::default());
         let create = |number, by: &OperatorKey| TokenChange::Create { token: entry(number, by) };
-        let order = one.sign_tokens(info.id, &none, create(1, &one));
-        let first = order.carry_out(&none, &info, WallTime::default()).unwrap();
+        let order = one.sign_tokens(&info, &none, create(1, &one), WallTime::default());
+        let first = done(order.carry_out(&none, &info, WallTime::default())).unwrap();
         assert_eq!((first.orders, first.tokens.len()), (1, 1));
         assert_eq!(
-            order.carry_out(&first, &info, WallTime::default()),
+            done(order.carry_out(&first, &info, WallTime::default())),
             Ok(first.clone()),
             "it may be repeated"
         );
-        let foreign = stranger.sign_tokens(info.id, &none, create(1, &stranger));
+        let foreign = stranger.sign_tokens(&info, &none, create(1, &stranger), WallTime::default());
         assert!(matches!(
             foreign.carry_out(&none, &info, WallTime::default()),
             Err(Refusal::WrongKey { .. })
@@ -334,14 +445,16 @@ mod tests {
             order.carry_out(&none, &elsewhere, WallTime::default()),
             Err(Refusal::WrongKey { .. })
         ));
-        let revoke = one.sign_tokens(info.id, &first, TokenChange::Revoke { id: TokenId([1; 6]) });
-        let second = revoke.carry_out(&first, &info, WallTime::default()).unwrap();
+        let revoke =
+            one.sign_tokens(&info, &first, TokenChange::Revoke { id: TokenId([1; 6]) }, WallTime::default());
+        let second = done(revoke.carry_out(&first, &info, WallTime::default())).unwrap();
         assert!(second.tokens.is_empty());
         assert!(
             matches!(order.carry_out(&second, &info, WallTime::default()), Err(Refusal::Invalid { .. })),
             "it does not come again"
         );
-        let nothing = one.sign_tokens(info.id, &second, TokenChange::Revoke { id: TokenId([1; 6]) });
+        let nothing =
+            one.sign_tokens(&info, &second, TokenChange::Revoke { id: TokenId([1; 6]) }, WallTime::default());
         assert!(matches!(
             nothing.carry_out(&second, &info, WallTime::default()),
             Err(Refusal::Invalid { .. })
@@ -349,16 +462,56 @@ mod tests {
     }
 
     #[test]
+    fn a_token_that_takes_two_opens_nothing_until_both_have_signed() {
+        let [one, two, three] = [1, 2, 3].map(|seed| OperatorKey::from_seed([seed; 32]));
+        let at = WallTime::default();
+        let quorum = StoreQuorum { quorum: 2, ..StoreQuorum::default() };
+        let info = StoreInfo { quorum: Box::new(quorum), ..info(&[&one, &two, &three]) };
+        let change = TokenChange::Create { token: entry(1, &one) };
+        let order = one.sign_tokens(&info, &Tokens::default(), change.clone(), at);
+        let (waiting, outcome) = order.carry_out(&Tokens::default(), &info, at).unwrap();
+        assert_eq!(outcome, OrderOutcome::Signed { have: 1, need: 2 });
+        assert!(waiting.tokens.is_empty());
+        assert_eq!(order.carry_out(&waiting, &info, at).unwrap(), (waiting.clone(), outcome), "counted once");
+        let for_another = two.sign_tokens(&info, &waiting, TokenChange::Create { token: entry(2, &one) }, at);
+        assert!(
+            for_another.carry_out(&waiting, &info, at).is_err(),
+            "an operator creates tokens in its own name only"
+        );
+        // Another order on tokens comes between, and the store's own orders go on.
+        let mine = two.sign_tokens(&info, &waiting, TokenChange::Create { token: entry(3, &two) }, at);
+        let (both, _) = mine.carry_out(&waiting, &info, at).unwrap();
+        assert_eq!(both.waiting.len(), 2);
+        let second = two.cosign_order(&both.waiting[0]);
+        let created = done(second.carry_out(&both, &info, at)).unwrap();
+        assert_eq!((created.tokens.len(), created.waiting.len()), (1, 1));
+        assert_eq!(done(order.carry_out(&created, &info, at)), Ok(created.clone()), "a lost reply");
+        // One is enough to revoke, and what was created once does not come again.
+        let revoke = three.sign_tokens(&info, &created, TokenChange::Revoke { id: TokenId([1; 6]) }, at);
+        let revoked = done(revoke.carry_out(&created, &info, at)).unwrap();
+        assert!(revoked.tokens.is_empty());
+        for again in [&order, &second] {
+            assert!(matches!(again.carry_out(&revoked, &info, at), Err(Refusal::Invalid { .. })));
+        }
+        // What waits for a second signature is void once the operators have changed.
+        let since = StoreInfo { rules: info.rules + 1, ..info.clone() };
+        let late = one.cosign_order(&revoked.waiting[0]);
+        assert!(matches!(late.carry_out(&revoked, &since, at), Err(Refusal::Invalid { .. })));
+        assert!(done(late.carry_out(&revoked, &info, at)).is_ok());
+    }
+
+    #[test]
     fn tokens_have_bounds() {
         let one = OperatorKey::from_seed([1; 32]);
         let (info, none) = (info(&[&one]), Tokens::default());
         let refused = |tokens: &Tokens, token: TokenEntry| {
-            let order = one.sign_tokens(info.id, tokens, TokenChange::Create { token });
+            let order = one.sign_tokens(&info, tokens, TokenChange::Create { token }, WallTime::default());
             matches!(order.carry_out(tokens, &info, WallTime::default()), Err(Refusal::Invalid { .. }))
         };
-        assert!(refused(&none, TokenEntry { hash: None, ..entry(1, &one) }));
+        assert!(refused(&none, TokenEntry { proof: Proof::Secret { hash: None }, ..entry(1, &one) }));
         assert!(refused(&none, TokenEntry { note: "x".repeat(201), ..entry(1, &one) }));
         assert!(refused(&none, TokenEntry { agents: vec!["a".parse().unwrap(); 17], ..entry(1, &one) }));
+        assert!(refused(&none, TokenEntry { resources: vec!["a".parse().unwrap(); 17], ..entry(1, &one) }));
         let full = Tokens { tokens: vec![entry(1, &one); MAX_TOKENS], ..none.clone() };
         assert!(refused(&full, entry(2, &one)));
         let heavy = TokenEntry { note: "x".repeat(MAX_TEXT_BYTES), ..entry(1, &one) };
@@ -366,19 +519,34 @@ mod tests {
         assert!(refused(&heavy, TokenEntry { note: "x".to_string(), ..entry(2, &one) }));
         assert!(refused(&Tokens { tokens: vec![entry(2, &one)], ..none.clone() }, entry(2, &one)), "twice");
         assert!(!refused(&none, entry(2, &one)));
+        let proof = Proof::Certificate { name: "spiffe://a/b".parse().unwrap() };
+        let certified = |number| TokenEntry { proof: proof.clone(), ..entry(number, &one) };
+        assert!(!refused(&none, certified(1)) && !certified(1).opens(&ContentHash([0; 32])));
+        assert!(
+            refused(&Tokens { tokens: vec![certified(1)], ..none.clone() }, certified(2)),
+            "one name, twice"
+        );
+        let judged =
+            Proof::Jwt { subject: "a".parse().unwrap(), claims: [("exp".into(), "1".into())].into() };
+        assert!(refused(&none, TokenEntry { proof: judged, ..entry(1, &one) }));
     }
 
     #[test]
     fn what_is_shown_opens_nothing_and_an_order_survives_its_text() {
         let one = OperatorKey::from_seed([1; 32]);
         let kept = entry(1, &one);
-        let hash = kept.hash.unwrap();
+        let hash = TokenSecret::new(kept.id, [1; 32]).hash();
         assert!(kept.opens(&hash) && !kept.opens(&ContentHash([0; 32])));
-        let tokens = Tokens { orders: 3, last: Some(hash), tokens: vec![kept.clone()], last_order: None };
+        let tokens = Tokens { orders: 3, last: Some(hash), tokens: vec![kept.clone()], ..Tokens::default() };
         let shown = serde_json::to_string(&tokens.shown()).unwrap();
         assert!(!shown.contains(&hash.to_string()), "{shown}");
         assert!(!tokens.shown().tokens[0].opens(&hash));
-        let order = one.sign_tokens(StoreId([1; 8]), &tokens, TokenChange::Create { token: kept });
+        let order = one.sign_tokens(
+            &info(&[&one]),
+            &tokens,
+            TokenChange::Create { token: kept },
+            WallTime::default(),
+        );
         let text = serde_json::to_string(&order).unwrap();
         assert_eq!(serde_json::from_str::<SignedTokenOrder>(&text).unwrap(), order);
     }
@@ -397,7 +565,11 @@ mod tests {
         assert!(token.covers_agent("ci-7") && !token.covers_agent("alice"));
         assert!(!token.is_expired(WallTime::from_unix_millis(9)));
         assert!(token.is_expired(WallTime::from_unix_millis(10)));
+        assert!(token.covers_resource("fleet/eu") && !token.covers_resource("db"), "as its elections are");
+        let other = TokenEntry { resources: vec!["db/*".parse().unwrap()], ..token };
+        assert!(other.covers_resource("db/orders") && !other.covers_resource("fleet/eu"));
         let any = entry(1, &one);
+        assert!(any.covers_resource("db"));
         assert!(
             any.covers_election("x")
                 && any.covers_agent("y")

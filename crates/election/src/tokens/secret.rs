@@ -9,8 +9,17 @@ use crate::id::{ContentHash, TokenId};
 
 /// What a token begins with.
 const PREFIX: &str = "baton_";
+/// The longest JWT.
+pub const MAX_JWT_BYTES: usize = 8 * 1024;
 /// How many bytes of a hash tell a typing error.
 const CHECK_BYTES: usize = 4;
+
+/// Whether a text looks like a JWT: three parts in base64url, with dots between them. No token of Baton's own has a dot.
+pub fn looks_like_jwt(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_part = |part: &str| !part.is_empty() && part.bytes().all(is_letter);
+    text.split('.').count() == 3 && text.split('.').all(is_part)
+}
 
 /// A token itself: `baton_ID_SECRET`. It is never shown but once, to who made it.
 #[derive(Clone, PartialEq, Eq)]
@@ -64,6 +73,17 @@ impl TokenId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_jwt_is_told_from_a_token() {
+        assert!(looks_like_jwt("eyJ.eyJ.c2ln") && looks_like_jwt("a-_.b.c"));
+        let token = TokenSecret::new(TokenId([7; 6]), [9; 32]);
+        for odd in
+            [token.reveal(), "", "a.b", "a.b.c.d", "a..c", "a.b.", ".b.c", "a.b=.c", "a.b c.d", "a.b+.c"]
+        {
+            assert!(!looks_like_jwt(odd), "{odd}");
+        }
+    }
 
     #[test]
     fn a_token_tells_when_it_was_mistyped_and_never_itself() {

@@ -30,7 +30,7 @@ fn a_hold_lasts_for_an_hour_at_most() {
     for (ttl, word) in
         [("1h", "admitted"), ("2h", "refused invalid"), ("1s", "admitted"), ("999ms", "refused invalid")]
     {
-        let fence = format!("fence db a run=migrate ttl={ttl}");
+        let fence = format!("fence db a run=migrate ttl={ttl} lease");
         check(&["acquire a ttl=1m", &fence], |trace| trace.starts_with(word));
     }
 }

@@ -1,7 +1,7 @@
 //! The commands of agents and watchers, as a scenario writes them.
 
 use baton_election::command::{
-    Acknowledge, Acquire, Command, Finding, Pass, Release, Renew, Report, WriteCheckpoint,
+    Acknowledge, Acquire, Command, Ending, Finding, Pass, Release, Renew, Report, WriteCheckpoint,
 };
 use baton_election::document::{Phase, Reference};
 use baton_election::policy::Limits;
@@ -32,6 +32,9 @@ impl World {
             region: None,
             failing: words.list("failing").into_iter().collect(),
             open: open(words),
+            seen: None,
+            waited: None,
+            through: None,
         })
     }
 
@@ -54,14 +57,18 @@ impl World {
         })
     }
 
-    /// `release AGENT [reason= token= key=wrong orphaned]`
+    /// `release AGENT [reason= token= key=wrong finished orphaned]`
     pub(super) fn release(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         Command::Release(Release {
             epoch: self.token(&name, words),
             credential: self.credential(&name, words),
             reason: words.option("reason"),
-            orphaned: words.flag("orphaned"),
+            ending: match (words.flag("finished"), words.flag("orphaned")) {
+                (true, _) => Ending::Finished,
+                (false, true) => Ending::Orphaned,
+                (false, false) => Ending::Stopped,
+            },
         })
     }
 
@@ -111,7 +118,7 @@ impl World {
         })
     }
 
-    /// `report validation|sound|dependency|budget|stall|breaker AGENT [as-leader detail= number= open= token= key=wrong]`
+    /// `report validation|sound|dependency|budget|stall|breaker AGENT [as-leader detail= number= checkpoint= open= token= key=wrong]`
     pub(super) fn report(&mut self, words: &mut Words) -> Command {
         let finding = match words.next().as_str() {
             "validation" => Finding::Validation,
@@ -133,6 +140,7 @@ impl World {
             by: cast::agent(&name),
             credential: as_leader.then(|| self.credential(&name, words)),
             number: words.value("number"),
+            checkpoint: words.value("checkpoint"),
             open: open(words),
         })
     }

@@ -11,6 +11,7 @@ mod operators;
 mod paper;
 mod print;
 pub(crate) mod states;
+mod store;
 mod words;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ pub(crate) struct World {
     candidates: BTreeMap<String, (Candidate, Span)>,
     fences: BTreeMap<String, (Fence, Span)>,
     fence_log: Log<baton_election::fence::Accepted>,
+    store: store::Store,
 }
 
 impl World {
@@ -66,7 +68,8 @@ impl World {
             "draft" => self.draft(&mut words),
             "send" => self.send(self.drafts[&words.next()].clone(), coverage),
             "enlist" | "withdraw" | "rank" => self.field(&name, &mut words),
-            "check" | "fence" | "fill" | "keep" | "leave" => self.guard(&name, &mut words),
+            "check" | "fence" | "fill" | "keep" | "leave" | "bind" | "free" => self.guard(&name, &mut words),
+            "order" | "sign" | "deliver" => self.order(&name, &mut words),
             "json" | "reread" => self.paper(&name, &mut words),
             _ => {
                 let command = self.command(&name, &mut words);

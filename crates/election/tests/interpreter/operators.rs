@@ -34,6 +34,7 @@ impl World {
             "halt" => Act::Halt { reason: reason(words, "fire"), since: None },
             "note" => Act::Note { text: words.next() },
             "vote" => Act::Vote { agent: cast::agent(&words.next()) },
+            "forget" => Act::Forget { reason: reason(words, "it is done") },
             other => panic!("no command: {other}"),
         };
         let unwritten = cast::unwritten(self.floor);

@@ -67,6 +67,9 @@ impl World {
         let age = self.age();
         let mut text = format!("  {}, epoch {}, beat {}\n", document.state, document.epoch, document.beat);
         let mut line = |line: String| writeln!(text, "    {line}").expect("text");
+        if document.is_retired() {
+            line(format!("forgotten after {} acts", document.acts));
+        }
         if let Some(leader) = &document.leader {
             line(format!("leader {}", self.leader(leader, age)));
         }

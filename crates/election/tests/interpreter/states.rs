@@ -7,7 +7,7 @@ use baton_election::document::State;
 use baton_election::{Document, Span};
 
 /// The states, each with the commands that lead to it from nothing.
-pub(crate) const STATES: [(&str, &[&str]); 15] = [
+pub(crate) const STATES: [(&str, &[&str]); 16] = [
     ("absent", &[]),
     ("vacant-new", &["set-policy ttl=30s"]),
     ("vacant-released", &["acquire a", "tick 10s", "release a"]),
@@ -26,10 +26,11 @@ pub(crate) const STATES: [(&str, &[&str]); 15] = [
     ("paused", &["acquire a", "tick 10s", "release a", "pause"]),
     ("paused-outgoing", &["acquire a", "tick 10s", "pause"]),
     ("paused-outgoing-lapsed", &["acquire a", "tick 10s", "pause", "tick 25s"]),
+    ("retired", &["acquire a", "tick 10s", "release a finished", "forget"]),
 ];
 
 /// The commands that every state is tried with.
-pub(crate) const COMMANDS: [&str; 24] = [
+pub(crate) const COMMANDS: [&str; 25] = [
     "acquire",
     "renew",
     "release",
@@ -54,6 +55,7 @@ pub(crate) const COMMANDS: [&str; 24] = [
     "halt",
     "note",
     "vote",
+    "forget",
 ];
 
 /// Which of the states this is, told from the document alone.
@@ -61,6 +63,7 @@ pub(crate) fn classify(document: Option<&Document>, age: Span) -> &'static str {
     let Some(document) = document else { return "absent" };
     let lease_runs = document.lease_remaining(age) > Span::ZERO;
     match (document.state, &document.leader, &document.outgoing) {
+        (State::Vacant, _, _) if document.is_retired() => "retired",
         (State::Vacant, _, Some(_)) if lease_runs => "vacant-outgoing",
         (State::Vacant, _, Some(_)) => "vacant-outgoing-lapsed",
         (State::Vacant, _, None) if document.reserved_for.is_some() => "vacant-reserved",

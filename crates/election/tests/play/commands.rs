@@ -27,9 +27,9 @@ impl Play {
                 let renew = Renew { progress, spent_tokens, phase, ..Renew::new(epoch, credential) };
                 (Some(by), Command::Renew(renew))
             }
-            What::Release { who, orphaned } => {
+            What::Release { who, ending } => {
                 let (by, epoch, credential) = self.holder(who);
-                (Some(by), Command::Release(Release { epoch, credential, reason: None, orphaned }))
+                (Some(by), Command::Release(Release { epoch, credential, reason: None, ending }))
             }
             What::Pass { who, to } => {
                 let (by, epoch, credential) = self.holder(who);
@@ -52,6 +52,7 @@ impl Play {
             | What::Policy(_)
             | What::Enrol
             | What::Dismiss
+            | What::Forget
             | What::Forge => (None, self.operate(what)),
         };
         Sent { command, by, asked_at_ms }
@@ -83,7 +84,10 @@ impl Play {
             contact: None,
             region: None,
             failing: Default::default(),
+            waited: None,
+            seen: None,
             open: Some(Vec::new()),
+            through: None,
         };
         (Some(by), Command::Acquire(acquire))
     }
@@ -113,6 +117,7 @@ impl Play {
             by: if itself { name(by.0) } else { cast::agent("watcher") },
             credential: itself.then_some(credential),
             number: None,
+            checkpoint: None,
             open: Some(vec![OpenBreaker {
                 capability: "rust".to_string(),
                 failures: 3,
@@ -141,6 +146,7 @@ impl Play {
             What::Policy(which) => Act::SetPolicy { policy: policy(which) },
             What::Enrol => Act::Enrol { key: cast::operator("ada").public() },
             What::Dismiss => Act::Dismiss { key: cast::operator("ada").public() },
+            What::Forget => Act::Forget { reason },
             _ => Act::Reject { reason },
         };
         let by = cast::operator(if matches!(what, What::Forge) { "mallory" } else { "root" });

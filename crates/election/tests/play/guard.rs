@@ -1,7 +1,7 @@
 //! The fence of a play: what it admits, and that it never goes back.
 
-use baton_election::fence::{self, Entry, Sight};
-use baton_election::{Epoch, Incarnation, ResourceName, Span, WallTime};
+use baton_election::fence::{self, Entry, HoldRequest, Sight};
+use baton_election::{Credential, Epoch, ResourceName, Span, WallTime};
 
 use super::steps::Who;
 use super::{Broken, Play};
@@ -21,7 +21,7 @@ impl Play {
             token,
             agent: None,
             note: "",
-            hold: run.map(|run| (incarnation(run), Span::millis(HOLD_MS))),
+            hold: run.map(|run| HoldRequest::short(credential(run), Span::millis(HOLD_MS))),
         };
         let sight = Sight {
             document,
@@ -59,7 +59,7 @@ impl Play {
             fence_age: Span::millis(self.now_ms - self.fence_at_ms),
             wall: WallTime::default(),
         };
-        let Ok(next) = fence::keep(fence, incarnation(run), &sight) else { return Ok(()) };
+        let Ok(next) = fence::keep(fence, &credential(run), &sight) else { return Ok(()) };
         let token = next.hold.as_ref().map(|hold| hold.token);
         let leads = document.leader.as_ref().map(|leader| leader.epoch);
         if token.is_none() || token != leads || self.hold.is_none_or(|(_, until)| until <= self.now_ms) {
@@ -73,9 +73,8 @@ impl Play {
 
     /// A run has ended.
     pub(super) fn leave(&mut self, run: u8) -> Result<(), Broken> {
-        let Some(next) = self.fence.as_ref().and_then(|fence| fence::leave(fence, incarnation(run))) else {
-            return Ok(());
-        };
+        let Some(fence) = &self.fence else { return Ok(()) };
+        let Ok(Some(next)) = fence::leave(fence, &credential(run)) else { return Ok(()) };
         self.hold = None;
         (self.fence, self.fence_at_ms) = (Some(next), self.now_ms);
         self.count("a hold was left");
@@ -83,6 +82,6 @@ impl Play {
     }
 }
 
-fn incarnation(run: u8) -> Incarnation {
-    cast::credential("run", run.into()).incarnation
+fn credential(run: u8) -> Credential {
+    cast::credential("run", run.into())
 }

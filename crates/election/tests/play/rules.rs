@@ -1,6 +1,6 @@
 //! What the design promises, checked at every commit.
 
-use baton_election::command::Renew;
+use baton_election::command::{Ending, Renew};
 use baton_election::document::{Cause, Phase};
 use baton_election::operator::Act;
 use baton_election::{
@@ -49,6 +49,7 @@ impl Play {
         self.check_paper(&next)?;
         self.check_ends(before, &next, sent, answer)?;
         self.check_transition(before, &next)?;
+        self.check_forgotten(before, &next)?;
         if before.is_none_or(|before| before.beat != next.beat) {
             self.beat_at_ms = self.now_ms;
         }
@@ -212,6 +213,30 @@ impl Play {
         Ok(())
     }
 
+    /// What was forgotten is told of no more, and what begins after it follows nothing. No number goes back.
+    fn check_forgotten(&mut self, before: Option<&Document>, next: &Document) -> Result<(), Broken> {
+        let (acts, forgotten) = before.map_or((0, None), |before| (before.acts, before.forgotten));
+        must(next.acts >= acts, || format!("the acts fell from {acts} to {}", next.acts))?;
+        must(next.forgotten >= forgotten, || format!("it is forgotten that {forgotten:?} was"))?;
+        let told = next.last_transition.as_ref().map(|last| last.epoch);
+        must(told.is_none_or(|told| Some(told) > next.forgotten), || {
+            format!("transition {told:?} is told after {:?} was forgotten", next.forgotten)
+        })?;
+        if !next.is_retired() {
+            let again = before.is_some_and(Document::is_retired) && next.leader.is_some();
+            if again {
+                self.count("what was forgotten was led again");
+            }
+            return Ok(());
+        }
+        if let Some(leader) = before.and_then(|before| before.leader.as_ref()) {
+            let _ = self.over.insert(leader.epoch);
+        }
+        (self.last_leader, self.ended_by) = (None, None);
+        self.count("an election was forgotten");
+        Ok(())
+    }
+
     /// Follows until when each lease lasts, and makes sure that no two do.
     fn follow_leases(&mut self, sent: &Sent, beaten: bool) -> Result<(), Broken> {
         let sender = sent.by.map(|by| credential(by).incarnation);
@@ -299,8 +324,11 @@ fn ends_by(command: &Command, answer: &Answer) -> Cause {
             Answer::Ended { cause, .. } => *cause,
             _ => Cause::Budget,
         },
-        Command::Release(release) if release.orphaned => Cause::Failover,
-        Command::Release(_) => Cause::Release,
+        Command::Release(release) => match release.ending {
+            Ending::Stopped => Cause::Release,
+            Ending::Finished => Cause::Finished,
+            Ending::Orphaned => Cause::Failover,
+        },
         Command::Pass(_) => Cause::Pass,
         Command::Report(report) => report.finding.cause().unwrap_or(Cause::First),
         Command::Operate(signed) => match &signed.order.act {
@@ -314,7 +342,8 @@ fn ends_by(command: &Command, answer: &Answer) -> Cause {
             | Act::Enrol { .. }
             | Act::Dismiss { .. }
             | Act::Note { .. }
-            | Act::Vote { .. } => Cause::First,
+            | Act::Vote { .. }
+            | Act::Forget { .. } => Cause::First,
         },
     }
 }

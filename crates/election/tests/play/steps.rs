@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use baton_election::command::Ending;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 
 /// Who acts for an agent.
@@ -22,7 +23,7 @@ pub(crate) enum Who {
 pub(crate) enum What {
     Acquire { agent: u8, fresh: bool, offer: bool, ttl_s: Option<u64>, renewals: Option<u64> },
     Renew { who: Who, idle: bool, spent: Option<u64> },
-    Release { who: Who, orphaned: bool },
+    Release { who: Who, ending: Ending },
     Pass { who: Who, to: u8 },
     Checkpoint { who: Who, seq_off: bool },
     Acknowledge { who: Who },
@@ -36,6 +37,7 @@ pub(crate) enum What {
     Policy(u8),
     Enrol,
     Dismiss,
+    Forget,
     Forge,
 }
 
@@ -101,13 +103,17 @@ fn of_agents() -> impl Strategy<Value = What> {
         }),
         12 => (who(), any::<bool>(), prop_oneof![4 => Just(None), 1 => (1..1_500_u64).prop_map(Some)])
             .prop_map(|(who, idle, spent)| What::Renew { who, idle, spent }),
-        2 => (who(), any::<bool>()).prop_map(|(who, orphaned)| What::Release { who, orphaned }),
+        2 => (who(), ending()).prop_map(|(who, ending)| What::Release { who, ending }),
         2 => (who(), agent()).prop_map(|(who, to)| What::Pass { who, to }),
         4 => (who(), prop_oneof![5 => Just(false), 1 => Just(true)])
             .prop_map(|(who, seq_off)| What::Checkpoint { who, seq_off }),
         2 => who().prop_map(|who| What::Acknowledge { who }),
         2 => any::<bool>().prop_map(|itself| What::Report { itself }),
     ]
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    prop_oneof![Just(Ending::Stopped), Just(Ending::Finished), Just(Ending::Orphaned)]
 }
 
 fn of_operators(force: bool) -> impl Strategy<Value = What> {
@@ -123,6 +129,7 @@ fn of_operators(force: bool) -> impl Strategy<Value = What> {
         1 => (0..7_u8).prop_map(What::Policy),
         1 => Just(What::Enrol),
         1 => Just(What::Dismiss),
+        2 => Just(What::Forget),
         1 => Just(What::Forge),
     ]
 }

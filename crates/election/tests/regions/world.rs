@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use baton_election::command::{Acquire, Release, Renew};
+use baton_election::command::{Acquire, Ending, Release, Renew};
 use baton_election::document::Cause;
 use baton_election::operator::Act;
 use baton_election::region::{Proof, Seen};
@@ -240,7 +240,7 @@ impl World {
 
     pub(crate) fn release(&mut self, who: &str, of: &str) {
         let (epoch, credential) = (self.epoch(who, of), self.credential(who, of));
-        let release = Release { epoch, credential, reason: None, orphaned: false };
+        let release = Release { epoch, credential, reason: None, ending: Ending::Stopped };
         self.ask(of, &Command::Release(release)).unwrap();
     }
 

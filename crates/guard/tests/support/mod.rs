@@ -25,7 +25,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// A bound on a hang, not an expectation.
-pub(crate) const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = Duration::from_secs(180);
 
 /// The size of an answer that no buffer on the way takes whole.
 pub(crate) const LARGE: usize = 16 << 20;
@@ -274,6 +274,7 @@ pub(crate) fn settings(upstream: &str) -> Settings {
         drain: Duration::from_secs(30),
         limit: Duration::from_secs(30),
         tls: None,
+        peer_connections: 1_024,
     }
 }
 

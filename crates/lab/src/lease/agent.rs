@@ -29,6 +29,8 @@ pub(super) enum Wish {
     /// Only to see who leads.
     Look,
     Acquire,
+    /// To renew a lease of its own that it found, before it leads.
+    Confirm,
     Renew,
     /// To leave, in favour of a place or of anybody.
     Leave(Option<u8>),
@@ -92,8 +94,8 @@ pub(super) struct Agent {
     pub(super) is_told: bool,
     /// When to begin the next request.
     pub(super) next_at: Moment,
-    /// When this credential first asked without being refused since.
-    pub(super) line_asked_at: Option<Moment>,
+    /// A lease of its own that it found, with its length. It does not know how old that is, and leads only after a renewal.
+    pub(super) found: Option<(Epoch, Span)>,
     /// Requests that failed in a row.
     pub(super) failures: u32,
     pub(super) own: Option<Own>,
@@ -115,7 +117,7 @@ impl Agent {
             request: None,
             is_told: false,
             next_at: Moment::default(),
-            line_asked_at: None,
+            found: None,
             failures: 0,
             own: None,
             waiting: VecDeque::new(),
@@ -127,8 +129,8 @@ impl Agent {
     pub(super) fn begin_anew(&mut self, place: usize, at: Moment) {
         self.incarnation += 1;
         self.credential = credential(place, self.incarnation);
-        (self.lead, self.leaving, self.request, self.own) = (None, None, None, None);
-        (self.line_asked_at, self.next_at, self.failures) = (None, at, 0);
+        (self.lead, self.found, self.leaving, self.request, self.own) = (None, None, None, None, None);
+        (self.next_at, self.failures) = (at, 0);
     }
 
     /// When it wants to be woken, on its own clock.

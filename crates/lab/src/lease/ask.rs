@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_election::command::{Pass, Release, Renew};
+use baton_election::command::{Ending, Pass, Release, Renew};
 use baton_election::lease::renewal_interval;
 use baton_election::{Answer, Command, Credential, Document, Moment, Refusal, Span, decide};
 
@@ -51,7 +51,7 @@ impl LeaseWorld<'_> {
     pub(super) fn ask(&mut self, place: usize, wish: Wish, now: Moment) {
         let elective = match wish {
             Wish::Look => std::mem::take(&mut self.agents[place].is_told),
-            Wish::Acquire | Wish::Leave(_) => true,
+            Wish::Acquire | Wish::Confirm | Wish::Leave(_) => true,
             Wish::Renew => false,
         };
         self.agents[place].request = Some(Request {
@@ -189,7 +189,6 @@ impl LeaseWorld<'_> {
             agent.next_at = (request.tried_at + remaining.min(LOOK_AGAIN)).max(now + Span::millis(1));
             return;
         }
-        agent.line_asked_at.get_or_insert(now);
         agent.request = Some(Request { wish: Wish::Acquire, asked_at: now, ..request });
         self.be_patient(place, now);
         self.conclude_from(place, document, version, age, true);
@@ -228,12 +227,15 @@ impl LeaseWorld<'_> {
     fn command(&self, place: usize, wish: Wish) -> Command {
         let agent = &self.agents[place];
         let credential: Credential = agent.credential;
-        let held = agent.lead.as_ref().map(|lead| lead.epoch).or(agent.leaving).unwrap_or_default();
+        let led = agent.lead.as_ref().map(|lead| lead.epoch).or(agent.found.map(|(epoch, _)| epoch));
+        let held = led.or(agent.leaving).unwrap_or_default();
         match wish {
             Wish::Look | Wish::Acquire => self.names.acquire(place, &credential, self.setup.ttl),
-            Wish::Renew => Command::Renew(Renew { progress: true, ..Renew::new(held, credential) }),
+            Wish::Confirm | Wish::Renew => {
+                Command::Renew(Renew { progress: true, ..Renew::new(held, credential) })
+            }
             Wish::Leave(None) => {
-                Command::Release(Release { epoch: held, credential, reason: None, orphaned: false })
+                Command::Release(Release { epoch: held, credential, reason: None, ending: Ending::Stopped })
             }
             Wish::Leave(Some(to)) => {
                 let to = self.names.agent(usize::from(to)).clone();
@@ -277,13 +279,14 @@ impl LeaseWorld<'_> {
         request.failed += 1;
         request.unknown = request.sent.take().or(request.unknown.take());
         match request.wish {
-            Wish::Acquire | Wish::Leave(_) if request.failed <= RETRIES => self.look(place),
+            Wish::Acquire | Wish::Confirm | Wish::Leave(_) if request.failed <= RETRIES => self.look(place),
             Wish::Leave(_) => {
                 // It has been tried often enough: the lease runs out by itself.
                 agent.begin_anew(place, now + LOOK_AGAIN);
             }
-            Wish::Look | Wish::Acquire | Wish::Renew => {
-                agent.request = None;
+            Wish::Look | Wish::Acquire | Wish::Confirm | Wish::Renew => {
+                // What was found and not confirmed is found again by the next look.
+                (agent.request, agent.found) = (None, None);
                 let wait = self.back_off(place);
                 self.agents[place].next_at = now + wait;
             }
@@ -314,12 +317,15 @@ impl LeaseWorld<'_> {
         });
         let Some(request) = agent.request.take() else { return };
         match answer {
-            Answer::Granted { epoch, ttl, repeated, .. } => {
-                let first = agent.line_asked_at.unwrap_or(request.asked_at);
-                let asked_at = if repeated { request.asked_at.min(first) } else { request.asked_at };
-                self.granted(place, epoch, ttl, asked_at);
+            Answer::Granted { epoch, ttl, .. } if answer.is_unconfirmed() => {
+                agent.found = Some((epoch, ttl));
+                self.ask(place, Wish::Confirm, now);
             }
-            Answer::Renewed { epoch, .. } => self.renewed(place, epoch, request.asked_at),
+            Answer::Granted { epoch, ttl, .. } => self.granted(place, epoch, ttl, request.asked_at),
+            Answer::Renewed { epoch, .. } => match agent.found.take() {
+                Some((_, ttl)) => self.granted(place, epoch, ttl, request.asked_at),
+                None => self.renewed(place, epoch, request.asked_at),
+            },
             Answer::Released { .. } => {
                 let wait = Span::nanos(self.random.below(self.setup.ttl.as_nanos()));
                 self.agents[place].begin_anew(place, now + wait);
@@ -339,7 +345,6 @@ impl LeaseWorld<'_> {
         let Some(request) = agent.request.take() else { return };
         match request.wish {
             Wish::Look | Wish::Acquire => {
-                agent.line_asked_at = None;
                 let wait = match refusal {
                     Refusal::Held { remaining, .. } => *remaining,
                     Refusal::NotEligible { retry_in: Some(span), .. } => *span,
@@ -359,6 +364,7 @@ impl LeaseWorld<'_> {
                 };
                 agent.next_at = now + wait.min(LOOK_AGAIN.plus(wait_longer)).max(Span::millis(1));
             }
+            Wish::Confirm => agent.begin_anew(place, now),
             Wish::Renew => self.lose(place, "its renewal was refused"),
             Wish::Leave(_) => agent.begin_anew(place, now + LOOK_AGAIN),
         }

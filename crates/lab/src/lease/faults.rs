@@ -1,6 +1,6 @@
 //! What goes wrong with agents and their store, and how it heals.
 
-use baton_election::command::Release;
+use baton_election::command::{Ending, Release};
 use baton_election::{Command, Credential, Epoch, Observer, Span, WallTime, decide};
 
 use std::sync::Arc;
@@ -148,7 +148,7 @@ impl LeaseWorld<'_> {
             }
             return;
         }
-        let command = Command::Release(Release { epoch, credential, reason: None, orphaned: true });
+        let command = Command::Release(Release { epoch, credential, reason: None, ending: Ending::Orphaned });
         self.decide_there(&command);
     }
 

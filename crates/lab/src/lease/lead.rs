@@ -14,7 +14,6 @@ impl LeaseWorld<'_> {
         let agent = &mut self.agents[place];
         let now = agent.place.clock.at(self.now);
         let mut tenure = Tenure::granted(asked_at, ttl, margins);
-        agent.line_asked_at = None;
         if tenure.standing(now) == Standing::Lost {
             // It was heard of too late to be used; nothing was done under it.
             agent.leaving = Some(epoch);

@@ -71,7 +71,10 @@ impl Names {
             contact: None,
             region: None,
             failing: Default::default(),
+            waited: None,
+            seen: None,
             open: None,
+            through: None,
         })
     }
 
@@ -84,6 +87,7 @@ impl Names {
             by: self.watcher.clone(),
             credential: None,
             number: None,
+            checkpoint: None,
             open: None,
         })
     }

@@ -129,7 +129,10 @@ impl Elections {
             contact: None,
             region: None,
             failing: Default::default(),
+            waited: None,
+            seen: None,
             open: None,
+            through: None,
         });
         match self.decide(scope, &command, now)? {
             Err(Refusal::Held { remaining, .. }) => {

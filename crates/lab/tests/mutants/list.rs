@@ -58,6 +58,7 @@ const DOCUMENT: &str = "crates/election/src/document.rs";
 const ACQUIRE: &str = "crates/election/src/decide/acquire.rs";
 const HOLDER: &str = "crates/election/src/decide/holder.rs";
 const MOVES: &str = "crates/election/src/decide/moves.rs";
+const COMMAND: &str = "crates/election/src/command.rs";
 const FENCE: &str = "crates/election/src/fence.rs";
 
 /// All of them.
@@ -250,6 +251,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "if self.standing(now) != Standing::Lost {",
         "if !self.lost {",
         &[STAYS_LOST, VIEW_FIRST],
+    ),
+    mutant(
+        "a lease that was found is counted from the request that found it",
+        (COMMAND, "lease", "mixed"),
+        "if *repeated || *offer)",
+        "if *repeated && *offer)",
+        &[VIEW_FIRST],
     ),
     mutant(
         "an observer counts from its question",

@@ -16,6 +16,8 @@ mod address;
 mod envelope;
 mod frame;
 mod fresh;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod line;
 mod outbox;
 

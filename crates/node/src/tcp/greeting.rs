@@ -337,3 +337,15 @@ fn halves(
     let (read, write) = tokio::io::split(stream);
     Ok((Reader { stream: read, sealer: theirs }, Writer { stream: write, sealer: ours }))
 }
+/// Reads a frame as each part of a greeting.
+#[cfg(feature = "fuzzing")]
+pub(super) fn understand(frame: &[u8]) {
+    if let Some(hello) = codec::decode::<Hello>(frame) {
+        assert!(
+            hello.terms.to_string().len() <= 200,
+            "what others call an algorithm is cut where it is shown"
+        );
+    }
+    let _ = codec::decode::<Challenge>(frame);
+    let _ = codec::decode::<Verdict>(frame);
+}

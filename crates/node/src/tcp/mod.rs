@@ -10,6 +10,8 @@ mod accept;
 mod ask;
 mod dial;
 mod frame;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod greeting;
 mod line;
 mod secret;

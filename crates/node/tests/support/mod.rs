@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use wires::Wires;
 
 /// A bound on a hang.
-pub(crate) const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = Duration::from_secs(180);
 
 pub(crate) fn id(number: u16) -> NodeId {
     NodeId::new(number).unwrap()

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use baton_election::ElectionName;
 use baton_election::time::{Moment, Span, WallTime};
+use baton_election::{ElectionName, TokenId};
 use baton_store::alerts::{Alert, AlertKind, Severity};
 
 use super::judge::Finding;
@@ -13,8 +13,18 @@ pub(super) const MOST: usize = 1_000;
 /// What is counted over a while can be wrong at one look and well at the next. It ends once it was well for so long.
 const CALM: Span = Span::secs(60);
 
-/// What is wrong, of which election.
-type Key = (Severity, AlertKind, ElectionName);
+/// What is wrong, and with what.
+type Key = (Severity, AlertKind, Subject);
+
+/// With what something is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    Election(ElectionName),
+    /// An access token; none for requests without one that is known.
+    Token(Option<TokenId>),
+    /// What is kept: of what, and for which token if not in all.
+    Kept(&'static str, Option<TokenId>),
+}
 
 /// Everything that is wrong.
 #[derive(Default)]
@@ -44,7 +54,7 @@ impl Board {
     /// Takes in what was found, all of it, at this moment. Says what has changed: what began first, then what ended.
     pub(super) fn turn(
         &mut self,
-        found: Vec<(ElectionName, Finding)>,
+        found: Vec<(Subject, Finding)>,
         now: Moment,
         wall: WallTime,
         runbooks: &str,
@@ -55,8 +65,8 @@ impl Board {
         // Who was there before keeps its place, and no number of warnings takes an alert's.
         let mut taken: BTreeMap<Severity, usize> = BTreeMap::new();
         before.keys().for_each(|(severity, ..)| *taken.entry(*severity).or_default() += 1);
-        for (election, finding) in found {
-            let key = (finding.kind.severity(), finding.kind, election);
+        for (subject, finding) in found {
+            let key = (finding.kind.severity(), finding.kind, subject);
             let known = before.remove(&key);
             if known.is_none() {
                 let taken = taken.entry(key.0).or_default();
@@ -97,14 +107,26 @@ impl Board {
 
 /// Whether it is found by counting.
 fn is_counted(kind: AlertKind) -> bool {
-    matches!(kind, AlertKind::Flapping | AlertKind::HighContention | AlertKind::FrequentElections)
+    matches!(
+        kind,
+        AlertKind::Flapping
+            | AlertKind::HighContention
+            | AlertKind::FrequentElections
+            | AlertKind::UnauthorisedBurst
+    )
 }
 
-fn show((severity, kind, election): &Key, active: &Active, now: Moment, runbooks: &str) -> Alert {
+fn show((severity, kind, subject): &Key, active: &Active, now: Moment, runbooks: &str) -> Alert {
+    let (election, token) = match subject {
+        Subject::Election(election) => (Some(election.clone()), None),
+        Subject::Token(token) => (None, Some(name_of(*token))),
+        Subject::Kept(_, token) => (None, token.map(|id| id.to_string())),
+    };
     Alert {
         alert: *kind,
         severity: *severity,
-        election: election.clone(),
+        election,
+        token,
         since: active.wall,
         age_ms: now.since(active.since).as_millis(),
         what: active.finding.what.clone(),
@@ -113,20 +135,26 @@ fn show((severity, kind, election): &Key, active: &Active, now: Moment, runbooks
     }
 }
 
+/// How a token is called.
+pub(super) fn name_of(token: Option<TokenId>) -> String {
+    token.map_or("none".to_string(), |id| id.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(election: &str, kind: AlertKind, what: &str) -> (ElectionName, Finding) {
+    fn found(election: &str, kind: AlertKind, what: &str) -> (Subject, Finding) {
         let election = ElectionName::new(election).unwrap();
-        (election, Finding { kind, what: what.to_string(), hint: "h".to_string() })
+        (Subject::Election(election), Finding { kind, what: what.to_string(), hint: "h".to_string() })
     }
 
-    fn turn(board: &mut Board, found: Vec<(ElectionName, Finding)>, seconds: u64) -> Vec<(bool, String)> {
+    fn turn(board: &mut Board, found: Vec<(Subject, Finding)>, seconds: u64) -> Vec<(bool, String)> {
         let now = Moment::from_nanos(seconds * 1_000_000_000);
         let wall = WallTime::from_unix_millis(seconds * 1_000);
         let turned = board.turn(found, now, wall, "docs/operations/");
-        turned.into_iter().map(|turned| (turned.firing, turned.alert.election.to_string())).collect()
+        let name = |alert: Alert| alert.election.map(|election| election.to_string()).or(alert.token);
+        turned.into_iter().map(|turned| (turned.firing, name(turned.alert).unwrap())).collect()
     }
 
     #[test]
@@ -161,6 +189,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_with_tokens_is_no_elections() {
+        let mut board = Board::default();
+        let burst = |token: Option<TokenId>| {
+            let finding = Finding { kind: AlertKind::UnauthorisedBurst, what: "w".into(), hint: "h".into() };
+            (Subject::Token(token), finding)
+        };
+        let both = || vec![burst(None), burst(Some(TokenId([7; 6])))];
+        let turned = turn(&mut board, both(), 1);
+        assert_eq!(turned, [(true, "none".to_string()), (true, "070707070707".to_string())]);
+        assert_eq!(turn(&mut board, both(), 2), []);
+        let shown = board.shown(Moment::from_nanos(0), "r");
+        assert!(shown.iter().all(|alert| alert.election.is_none() && alert.token.is_some()));
+        assert_eq!(turn(&mut board, vec![], 63).len(), 2, "both are over a minute later");
+    }
+
+    #[test]
     fn alerts_come_before_warnings() {
         let mut board = Board::default();
         let all = vec![
@@ -179,7 +223,7 @@ mod tests {
         let mut board = Board::default();
         let warning = |number: usize| found(&format!("e-{number}"), AlertKind::FrequentElections, "f");
         turn(&mut board, (0..MOST + 7).map(warning).collect(), 1);
-        let mut all: Vec<(ElectionName, Finding)> = (0..MOST + 7).map(warning).collect();
+        let mut all: Vec<(Subject, Finding)> = (0..MOST + 7).map(warning).collect();
         all.push(found("x", AlertKind::TwoLeaders, "t"));
         assert_eq!(turn(&mut board, all, 2), [(true, "x".to_string())]);
         assert_eq!(board.more(), 7);
@@ -188,7 +232,7 @@ mod tests {
     #[test]
     fn more_than_so_many_are_counted_and_those_that_were_there_stay() {
         let mut board = Board::default();
-        let many = |from: usize, to: usize| -> Vec<(ElectionName, Finding)> {
+        let many = |from: usize, to: usize| -> Vec<(Subject, Finding)> {
             (from..to).map(|number| found(&format!("e-{number}"), AlertKind::NoLeader, "n")).collect()
         };
         assert_eq!(turn(&mut board, many(0, MOST + 7), 1).len(), MOST);

@@ -5,9 +5,12 @@
 //! nothing. Does not prove the contrary: who tells nothing is not seen.
 
 use baton_election::time::{Moment, Span};
-use baton_election::{AgentName, ElectionName, Epoch};
+use baton_election::{AgentName, ElectionName, Epoch, TokenId};
 use baton_store::alerts::AlertKind;
 use baton_store::describe::{SUSPECT, Suspicion};
+
+use super::board::Subject;
+use crate::census::Share;
 
 /// From where on something is wrong. What is none is never wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub struct Thresholds {
     pub flapping: Option<Rate>,
     /// More refused candidates than this; or more than as many at once in line.
     pub contention: Option<Rate>,
-    /// More changes of leader than this: a warning.
+    /// More changes of leader than this that nobody planned: a warning.
     pub elections: Option<Rate>,
     /// How long a change of leader takes: a warning.
     pub transition: Option<Span>,
@@ -26,6 +29,8 @@ pub struct Thresholds {
     pub participation: Option<u8>,
     /// How much speaks for it that a leader is gone whose lease runs: a warning.
     pub suspicion: Option<Suspicion>,
+    /// More refused requests with one access token than this: a warning.
+    pub refusals: Option<Rate>,
 }
 
 /// So many in so long.
@@ -43,10 +48,11 @@ impl Default for Thresholds {
             no_leader: Some(Span::secs(60)),
             flapping: Some(Rate { count: 5, window: Span::secs(600) }),
             contention: Some(Rate { count: 100, window: Span::secs(60) }),
-            elections: Some(Rate { count: 1, window: Span::secs(3_600) }),
+            elections: Some(Rate { count: 3, window: Span::secs(3_600) }),
             transition: Some(Span::secs(30)),
             participation: Some(100),
             suspicion: Some(SUSPECT),
+            refusals: Some(Rate { count: 100, window: Span::secs(300) }),
         }
     }
 }
@@ -64,7 +70,7 @@ pub(super) struct Observed {
     pub(super) followers: u64,
     /// Who asked in the last minute, and may not lead by the rules.
     pub(super) barred: u64,
-    /// Changes of leader in the window of flapping, and in that of elections.
+    /// Changes of leader in the window of flapping, and unplanned ones in that of elections.
     pub(super) changes: u64,
     pub(super) elections: u64,
     /// Candidates that were refused in the window of contention.
@@ -141,6 +147,42 @@ pub(super) fn judge(election: &ElectionName, observed: &Observed, limits: &Thres
     found.into_iter().flatten().collect()
 }
 
+/// What is wrong with those who ask, given how many requests of each were refused lately.
+pub(super) fn judge_refusals(
+    refused: &[(Option<TokenId>, u64)],
+    limits: &Thresholds,
+) -> Vec<(Subject, Finding)> {
+    let Some(Rate { count, window }) = limits.refusals else { return Vec::new() };
+    let too_many = refused.iter().filter(|(_, refused)| *refused > u64::from(count));
+    let told = too_many.map(|(token, refused)| {
+        let whose = match token {
+            Some(id) => format!("with the access token {id}"),
+            None => "without an access token that is known".to_string(),
+        };
+        let finding = Finding {
+            kind: AlertKind::UnauthorisedBurst,
+            what: format!("{refused} requests {whose} were refused within {}", whole(window)),
+            hint: "see from where: baton token list, or the access log".to_string(),
+        };
+        (Subject::Token(*token), finding)
+    });
+    told.collect()
+}
+
+/// What is nearly used of what a server keeps.
+pub(super) fn judge_quotas(nearly_used: &[Share]) -> Vec<(Subject, Finding)> {
+    let told = nearly_used.iter().map(|Share { what, token, used, limit }| {
+        let whose = token.map_or("the store".to_string(), |id| format!("the access token {id}"));
+        let finding = Finding {
+            kind: AlertKind::QuotaNearlyUsed,
+            what: format!("{whose} has {used} of at most {limit} {what}"),
+            hint: "retire elections whose work is done: baton forget ELECTION".to_string(),
+        };
+        (Subject::Kept(what, *token), finding)
+    });
+    told.collect()
+}
+
 fn finding(kind: AlertKind, what: String, hint: String) -> Option<Finding> {
     Some(Finding { kind, what, hint })
 }
@@ -201,7 +243,7 @@ fn elections(election: &ElectionName, observed: &Observed, limits: &Thresholds) 
     if elections <= u64::from(count) {
         return None;
     }
-    let what = format!("`{election}` had {elections} changes of leader in {window}");
+    let what = format!("`{election}` had {elections} changes of leader in {window} that nobody planned");
     finding(AlertKind::FrequentElections, what, format!("see their causes: baton history {election}"))
 }
 

@@ -78,9 +78,9 @@ fn too_many_candidates_are_refused_or_wait() {
 #[test]
 fn warnings_are_of_frequent_slow_and_lonely_changes() {
     let some =
-        Observed { elections: 1, took: Some(Span::secs(30)), told: Some((3, 3)), ..Observed::default() };
+        Observed { elections: 3, took: Some(Span::secs(30)), told: Some((3, 3)), ..Observed::default() };
     assert_eq!(kinds(&some), []);
-    assert_eq!(kinds(&Observed { elections: 2, ..some.clone() }), [AlertKind::FrequentElections]);
+    assert_eq!(kinds(&Observed { elections: 4, ..some.clone() }), [AlertKind::FrequentElections]);
     assert_eq!(
         kinds(&Observed { took: Some(Span::millis(30_001)), ..some.clone() }),
         [AlertKind::SlowTransition]
@@ -132,6 +132,7 @@ fn what_has_no_threshold_is_never_wrong() {
         transition: None,
         participation: None,
         suspicion: None,
+        refusals: None,
     };
     assert_eq!(kinds_by(&all, &off), []);
     let half = Thresholds { participation: Some(50), ..off };
@@ -140,4 +141,17 @@ fn what_has_no_threshold_is_never_wrong() {
         kinds_by(&Observed { told: Some((1, 3)), ..Observed::default() }, &half),
         [AlertKind::LowParticipation]
     );
+}
+
+#[test]
+fn a_burst_of_refusals_is_told_of_each_token() {
+    let stolen = Some(TokenId([7; 6]));
+    let refused = [(None, 101), (stolen, 500), (Some(TokenId([8; 6])), 100)];
+    let found = judge_refusals(&refused, &Thresholds::default());
+    let subjects: Vec<&Subject> = found.iter().map(|(subject, _)| subject).collect();
+    assert_eq!(subjects, [&Subject::Token(None), &Subject::Token(stolen)]);
+    assert!(found[0].1.what.contains("101 requests without an access token"), "{}", found[0].1.what);
+    assert!(found[1].1.what.contains("070707070707"), "{}", found[1].1.what);
+    let never = Thresholds { refusals: None, ..Thresholds::default() };
+    assert_eq!(judge_refusals(&refused, &never), []);
 }

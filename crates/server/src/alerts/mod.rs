@@ -1,4 +1,4 @@
-//! What is wrong with elections, found by the server itself: no leader, flapping, two leaders, contention, and warnings.
+//! What is wrong with elections, found by the server itself: no leader, flapping, two leaders, contention, and warnings; and with those who ask.
 //!
 //! Assumes that somebody looks at `/v1/alerts` or has a webhook. Guarantees that each alert is told once when it begins and once when it ends, while
 //! the server lives, and that an election waits for none of it: the server looks once a second at what it has in memory. Does not guarantee to see what
@@ -17,13 +17,14 @@ use baton_store::alerts::{AlertKind, Alerts as Shown};
 use baton_store::boot;
 use tokio::task::AbortHandle;
 
+use crate::http::Uses;
 use crate::metrics::QUIET;
 use crate::sessions::Sessions;
 use crate::store::Behind;
-use board::Board;
 pub(crate) use board::Turned;
+use board::{Board, Subject};
 pub(crate) use judge::{Avowed, Suspected};
-use judge::{Observed, judge};
+use judge::{Observed, judge, judge_quotas, judge_refusals};
 pub use judge::{Rate, Thresholds};
 
 /// How often the server looks.
@@ -77,7 +78,15 @@ impl Drop for Alerts {
 
 impl Alerts {
     /// Looks from here on. The task that this starts ends with it.
-    pub(crate) fn start(warnings: Warnings, sessions: &Arc<Sessions>, behind: &Arc<Behind>) -> Arc<Alerts> {
+    pub(crate) fn start(
+        warnings: Warnings,
+        sessions: &Arc<Sessions>,
+        behind: &Arc<Behind>,
+        uses: &Arc<Uses>,
+    ) -> Arc<Alerts> {
+        if let Some(rate) = warnings.limits.refusals {
+            uses.count_over(rate.window);
+        }
         sessions.engine().meters().judge_by(&warnings.limits);
         let state = State {
             board: Board::default(),
@@ -91,7 +100,12 @@ impl Alerts {
             criers: RwLock::default(),
             task: Mutex::default(),
         });
-        let looking = keep_looking(Arc::downgrade(&alerts), Arc::downgrade(sessions), Arc::downgrade(behind));
+        let looking = keep_looking(
+            Arc::downgrade(&alerts),
+            Arc::downgrade(sessions),
+            Arc::downgrade(behind),
+            Arc::clone(uses),
+        );
         let task = tokio::spawn(looking).abort_handle();
         *alerts.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
         alerts
@@ -110,8 +124,9 @@ impl Alerts {
     pub(crate) fn shown(&self, sees: impl Fn(&ElectionName) -> bool, sees_all: bool) -> Shown {
         let state = self.state();
         let mut alerts = state.board.shown(boot::now(), &self.warnings.runbooks);
-        alerts.retain(|alert| sees(&alert.election));
-        Shown { alerts, more: if sees_all { state.board.more() } else { 0 } }
+        // Who asks with which token is for those who see everything.
+        alerts.retain(|alert| alert.election.as_ref().map_or(sees_all, &sees));
+        Shown { alerts, more: if sees_all { state.board.more() } else { 0 }, no_operator: false }
     }
 
     /// How many alerts of each kind there are.
@@ -139,7 +154,7 @@ impl Alerts {
         self.state().suspected = suspected;
     }
 
-    fn look(&self, sessions: &Sessions, behind: &Behind) {
+    fn look(&self, sessions: &Sessions, behind: &Behind, uses: &Uses) {
         let now = boot::now();
         let meters = sessions.engine().meters();
         let mut all = gather(sessions, behind);
@@ -152,10 +167,11 @@ impl Alerts {
                 leaderless.extend(observed.leaderless.map(|since| (election.clone(), since)));
             }
         }
-        let mut found = Vec::new();
+        let mut found = judge_refusals(&uses.refused_lately(now), &self.warnings.limits);
+        found.extend(judge_quotas(&sessions.engine().census().nearly_used()));
         for (election, observed) in all {
             for finding in judge(&election, &observed, &self.warnings.limits) {
-                found.push((election.clone(), finding));
+                found.push((Subject::Election(election.clone()), finding));
             }
         }
         let turned = {
@@ -231,7 +247,7 @@ fn recall(all: &mut HashMap<ElectionName, Observed>, notes: &mut crate::metrics:
     }
 }
 
-async fn keep_looking(alerts: Weak<Alerts>, sessions: Weak<Sessions>, behind: Weak<Behind>) {
+async fn keep_looking(alerts: Weak<Alerts>, sessions: Weak<Sessions>, behind: Weak<Behind>, uses: Arc<Uses>) {
     loop {
         tokio::time::sleep(LOOK).await;
         let (Some(alerts), Some(sessions), Some(behind)) =
@@ -239,6 +255,6 @@ async fn keep_looking(alerts: Weak<Alerts>, sessions: Weak<Sessions>, behind: We
         else {
             return;
         };
-        alerts.look(&sessions, &behind);
+        alerts.look(&sessions, &behind, &uses);
     }
 }

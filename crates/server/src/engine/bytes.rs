@@ -125,6 +125,7 @@ impl Writer {
             Cause::Region => 11,
             Cause::Dependency => 12,
             Cause::Breaker => 13,
+            Cause::Finished => 14,
         });
     }
 }
@@ -220,6 +221,7 @@ impl<'a> Reader<'a> {
             11 => Cause::Region,
             12 => Cause::Dependency,
             13 => Cause::Breaker,
+            14 => Cause::Finished,
             _ => broken(),
         }
     }

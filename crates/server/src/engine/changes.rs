@@ -77,7 +77,8 @@ struct State {
     kept_bytes: usize,
     /// Whether anybody wants to know of every election.
     followed: bool,
-    listeners: HashMap<ElectionName, broadcast::Sender<Arc<Event>>>,
+    /// Who is told of one election: of a change, or that a look shows more than any change did.
+    listeners: HashMap<ElectionName, broadcast::Sender<Option<Arc<Event>>>>,
 }
 
 impl State {
@@ -105,7 +106,7 @@ pub struct Subscription {
     pub after: u64,
     missed: VecDeque<News>,
     /// None only while it is dropped.
-    events: Option<broadcast::Receiver<Arc<Event>>>,
+    events: Option<broadcast::Receiver<Option<Arc<Event>>>>,
     election: ElectionName,
     changes: Arc<Changes>,
 }
@@ -127,12 +128,19 @@ impl Changes {
         }
         if let Some(listeners) = state.listeners.get(&event.election) {
             // Who left meanwhile sees to the rest.
-            let _ = listeners.send(Arc::clone(&event));
+            let _ = listeners.send(Some(Arc::clone(&event)));
         }
         if transition {
             self.heralds.read().unwrap_or_else(PoisonError::into_inner).iter().for_each(|tell| tell(&event));
         }
         state.keep(event);
+    }
+
+    /// Has everybody look again who is told of one election: what all of them wait for has changed, and none of them.
+    pub(super) fn have_all_look(&self) {
+        for listeners in self.state().listeners.values() {
+            let _ = listeners.send(None);
+        }
     }
 
     /// Has somebody told of the changes of leader of all elections, for as long as the engine runs. After an outcome that nobody knew
@@ -201,6 +209,11 @@ impl Changes {
         Subscription { after, missed, events, election: election.clone(), changes: Arc::clone(self) }
     }
 
+    /// Whether somebody is told of the changes of this election alone.
+    pub(super) fn has_listener(&self, election: &ElectionName) -> bool {
+        self.state().listeners.contains_key(election)
+    }
+
     #[cfg(test)]
     fn listened_to(&self) -> usize {
         self.state().listeners.len()
@@ -226,7 +239,8 @@ impl Subscription {
             return Some(missed);
         }
         match self.events.as_mut()?.recv().await {
-            Ok(event) => Some(News::Event(event)),
+            Ok(Some(event)) => Some(News::Event(event)),
+            Ok(None) => Some(News::Gap),
             Err(broadcast::error::RecvError::Lagged(_)) => Some(News::Gap),
             Err(broadcast::error::RecvError::Closed) => None,
         }

@@ -1,14 +1,20 @@
 //! Candidates that wait for an election, in the order in which they came. Only the first is woken.
+//!
+//! A candidate asks anew every few seconds, perhaps at another server. It says for how long it has waited, and gets its place back: nothing
+//! of it must be remembered here. Its word is believed, since a place in line decides on nothing but the order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use baton_election::command::Acquire;
-use baton_election::{ElectionName, Incarnation};
+use baton_election::time::{Moment, Span};
+use baton_election::{ElectionName, Incarnation, WallTime};
+use baton_store::boot;
+use baton_store::waiting::Waiting;
 use tokio::sync::oneshot;
 
-use super::{Outcome, Shared};
+use super::{Engine, Outcome, Shared};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -16,6 +22,10 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub(super) struct Waiter {
     number: u64,
     pub(super) acquire: Acquire,
+    /// When it came, by this engine's clock.
+    since: Moment,
+    /// The same for people.
+    came: WallTime,
     outcome: oneshot::Sender<Outcome>,
     /// Its time is over: it is not put back into the line.
     over: Arc<AtomicBool>,
@@ -46,7 +56,9 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn join(&mut self, waiter: Waiter) {
-        self.waiters.push_back(waiter);
+        // Most come last.
+        let earlier = self.waiters.iter().rposition(|other| other.since <= waiter.since);
+        self.waiters.insert(earlier.map_or(0, |place| place + 1), waiter);
     }
 
     /// The first whose caller is still there.
@@ -60,8 +72,19 @@ impl Line {
         self.waiters.remove(place)
     }
 
+    /// What those in line ask for.
+    pub(super) fn wishes(&self) -> impl Iterator<Item = &Acquire> {
+        self.waiters.iter().map(|waiter| &waiter.acquire)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.waiters.len()
+    }
+
+    /// The first of those whose callers are still there.
+    fn waiting(&self, limit: usize) -> Vec<Waiting> {
+        let there = self.waiters.iter().filter(|waiter| waiter.waits()).take(limit);
+        there.map(|waiter| Waiting { agent: waiter.acquire.agent.clone(), since: waiter.came }).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -74,6 +97,14 @@ impl Line {
     }
 }
 
+impl Engine {
+    /// Who waits in line to lead an election, in its order; at most so many.
+    pub fn waiting(&self, election: &ElectionName, limit: usize) -> Vec<Waiting> {
+        let shard = self.shared.shard(election);
+        shard.lines.get(election).map_or(Vec::new(), |line| line.waiting(limit))
+    }
+}
+
 /// A place in line, as the one who waits knows it. Who drops it no longer waits.
 pub(super) struct Place {
     shared: Arc<Shared>,
@@ -83,12 +114,15 @@ pub(super) struct Place {
     over: Arc<AtomicBool>,
 }
 
-/// A place at the end of the line, and what stands there.
+/// A place in line, and what stands there.
 pub(super) fn place(shared: Arc<Shared>, election: ElectionName, acquire: Acquire) -> (Place, Waiter) {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let (sender, outcome) = oneshot::channel();
     let over = Arc::new(AtomicBool::new(false));
-    let waiter = Waiter { number, acquire, outcome: sender, over: Arc::clone(&over) };
+    let waited = acquire.waited.unwrap_or(Span::ZERO);
+    let since = shared.clock.now() - waited;
+    let came = WallTime::from_unix_millis(boot::wall().as_unix_millis().saturating_sub(waited.as_millis()));
+    let waiter = Waiter { number, acquire, since, came, outcome: sender, over: Arc::clone(&over) };
     (Place { shared, election, number, outcome, over }, waiter)
 }
 

@@ -1,7 +1,7 @@
 //! Elections decided in memory and kept in a store.
 //!
 //! Assumes that nobody else writes the elections of the store while this engine runs, or that this is the active one of several servers, which
-//! takes each election over first (`office.rs`). Guarantees that whatever is answered is
+//! takes each election over before it decides on it (`office.rs`), or that it only observes. Guarantees that whatever is answered is
 //! durable, except for plain renewals, which a restart makes good by giving every lease its full length; that commands on one
 //! election are carried out one after the other; and that a request whose caller has gone is carried
 //! out whole or not at all. Does not guarantee that a lease ends at its end while the server does not run: it ends later.
@@ -14,10 +14,12 @@ mod elections;
 mod health;
 mod known;
 mod line;
+mod lookout;
 mod noted;
 mod notified;
 mod offers;
 mod office;
+mod others;
 mod pacemaker;
 mod packed;
 mod regions;
@@ -33,7 +35,7 @@ mod vanished;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use baton::{Coordinator, Memory};
 use baton_election::command::{Acquire, Renew};
@@ -54,7 +56,8 @@ use elections::Elections;
 use health::Health;
 use known::Known;
 pub(crate) use known::Now;
-use office::{Fetched, Office};
+use lookout::Lookout;
+use office::{Authority, Fetched, Office};
 use pacemaker::Pacemaker;
 use packed::AllTerms;
 use reserved::is_reserved;
@@ -64,6 +67,7 @@ use timers::Timers;
 use turns::Busy;
 use vanished::Vanished;
 
+use crate::census::Census;
 use crate::metrics::{At, Meters};
 
 /// How many parts the elections are kept in, each behind a lock of its own.
@@ -117,14 +121,19 @@ struct Shared {
     health: Health,
     meters: Arc<Meters>,
     terms: AllTerms,
-    /// Its time as the active one of several servers; none if it is alone with its store.
-    office: Option<Office>,
+    authority: Authority,
+    /// Follows elections that others decide.
+    lookout: Lookout,
     /// What is known of elections whose records are gone.
     vanished: Vanished,
     /// Puts into the logs what falls out of documents.
     historian: Coordinator,
     /// Whether the history is one of them, since the store does not keep it by itself.
     keeps_history: bool,
+    /// The longest lease that is granted here, if there is a bound.
+    longest_lease: OnceLock<Span>,
+    /// How much is kept.
+    census: Census,
 }
 
 #[derive(Default)]
@@ -152,26 +161,36 @@ impl Shard {
 impl Engine {
     /// The elections of a store that nobody else writes. The tasks that this starts end with the engine's last clone.
     pub async fn start(store: Arc<dyn Store>) -> Result<Engine, StoreError> {
-        Engine::begin(store, None).await
+        let info = found_or_made(&*store).await?;
+        Ok(Engine::begin(store, info, Authority::Alone))
     }
 
     /// The elections of a store that other servers write too, for the one that is active in this epoch of theirs. Its predecessor's lease has
     /// ended.
     pub async fn take_over(store: Arc<dyn Store>, epoch: Epoch) -> Result<Engine, StoreError> {
-        Engine::begin(store, Some(Office::new(epoch))).await
+        let info = found_or_made(&*store).await?;
+        Ok(Engine::begin(store, info, Authority::Office(Office::new(epoch))))
     }
 
-    async fn begin(store: Arc<dyn Store>, office: Option<Office>) -> Result<Engine, StoreError> {
-        let info = Arc::new(found_or_made(&*store).await?);
+    /// The elections of a store as others decide them. Nothing is written, and no command is carried out.
+    pub async fn observe(store: Arc<dyn Store>) -> Result<Engine, StoreError> {
+        // A store that nobody has written yet shows no elections, and may be made later.
+        let nothing = || StoreInfo::new(baton_election::StoreId([0; 8]), boot::wall());
+        let info = found(&*store).await?.unwrap_or_else(nothing);
+        Ok(Engine::begin(store, info, Authority::Observer))
+    }
+
+    fn begin(store: Arc<dyn Store>, info: StoreInfo, authority: Authority) -> Engine {
         let keeps_history = store.strengths().history == HistoryKept::Beside;
         let historian = Coordinator::with_store(Arc::clone(&store), Memory::new());
         let shared = Arc::new(Shared {
             store,
-            office,
+            authority,
+            lookout: Lookout::default(),
             vanished: Vanished::default(),
             historian,
             keeps_history,
-            info: RwLock::new(info),
+            info: RwLock::new(Arc::new(info)),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             clock: Pacemaker::start(),
@@ -180,13 +199,15 @@ impl Engine {
             health: Health::default(),
             meters: Arc::default(),
             terms: AllTerms::default(),
+            longest_lease: OnceLock::new(),
+            census: Census::default(),
         });
         let (clock, timers) = (Arc::downgrade(&shared), Arc::downgrade(&shared));
         let tasks = [
             Task::lasting(move || keep_time(clock.clone())),
             Task::lasting(move || end_leases(timers.clone())),
         ];
-        Ok(Engine { shared, _tasks: Arc::new(tasks) })
+        Engine { shared, _tasks: Arc::new(tasks) }
     }
 
     /// The store behind it.
@@ -194,14 +215,32 @@ impl Engine {
         &self.shared.store
     }
 
+    /// Takes over what clients of the store decide only while this holds.
+    pub fn only_while(&self, holds: impl Fn() -> bool + Send + Sync + 'static) {
+        if let Some(office) = self.shared.office() {
+            // The first condition stands.
+            let _ = office.holds.set(Box::new(holds));
+        }
+    }
+
+    /// How much is kept.
+    pub(crate) fn census(&self) -> &Census {
+        &self.shared.census
+    }
+
+    /// Grants no lease that is longer than this from here on. The first bound stands.
+    pub(crate) fn limit_leases(&self, longest: Span) {
+        let _ = self.shared.longest_lease.set(longest);
+    }
+
     /// Whether a document has shown that another server has taken over.
     pub fn is_deposed(&self) -> bool {
-        self.shared.office.as_ref().is_some_and(|office| *office.over.borrow())
+        self.shared.office().is_some_and(|office| *office.over.borrow())
     }
 
     /// Waits until a document shows that.
     pub async fn deposed(&self) {
-        match &self.shared.office {
+        match self.shared.office() {
             Some(office) => drop(office.over.subscribe().wait_for(|over| *over).await),
             None => std::future::pending().await,
         }
@@ -219,7 +258,13 @@ impl Engine {
 
     /// Takes in what the store knows of itself, after it was changed.
     pub(crate) fn set_info(&self, info: StoreInfo) {
-        *self.shared.info.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(info);
+        let goes_on = info.paused.is_none();
+        let mut known = self.shared.info.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *known, Arc::new(info));
+        drop(known);
+        if before.paused.is_some() && goes_on {
+            self.shared.everything_goes_on();
+        }
     }
 
     /// An election as it stands.
@@ -307,7 +352,9 @@ impl Engine {
 
     /// Tells of changes of an election from here on, or after the event of this number.
     pub fn subscribe(&self, election: &ElectionName, after: Option<u64>) -> Subscription {
-        self.shared.changes.subscribe(election, after)
+        let subscription = self.shared.changes.subscribe(election, after);
+        self.keep_following(election);
+        subscription
     }
 
     /// Fails if the store cannot be read or, as the last write showed, cannot be written.
@@ -322,6 +369,7 @@ impl Engine {
 
     /// Carries out a command.
     pub async fn execute(&self, election: &ElectionName, command: &Command) -> Outcome {
+        self.shared.may_decide()?;
         let outcome = match self.seeing_region(command).await {
             Ok(command) => self.execute_looking(election, &command).await,
             Err(error) => Err(error.into()),
@@ -335,6 +383,7 @@ impl Engine {
     /// Who is granted it after having waited has an offer, which it must claim with a renewal. Who shows a region does not wait here: how the
     /// region stands when its turn comes is not known when it asks.
     pub async fn acquire(&self, election: &ElectionName, acquire: Acquire, wait: Span) -> Outcome {
+        self.shared.may_decide()?;
         let until = self.shared.clock.now() + wait;
         // Whoever waits already goes first.
         self.shared.look_after(election);
@@ -437,9 +486,16 @@ impl Shared {
         }
     }
 
-    /// Reads an election that is not known, for who only looks. What is not there leaves nothing behind.
-    async fn read(&self, election: &ElectionName, before: Option<u64>) -> Result<View, StoreError> {
-        let Fetched { found, renewed, .. } = self.fetch(election).await?;
+    /// Reads an election that is not known, for a caller that only looks. Nothing is written, and what is not there leaves nothing behind.
+    async fn read(
+        self: &Arc<Self>,
+        election: &ElectionName,
+        before: Option<u64>,
+    ) -> Result<View, StoreError> {
+        if let Some(view) = self.view_of_others(election).await? {
+            return Ok(view);
+        }
+        let Fetched { found, renewed, .. } = self.fetch(election, None).await?;
         let Some((document, version)) = found else {
             return Ok(View { document: None, age: Span::ZERO });
         };
@@ -465,8 +521,9 @@ impl Shared {
     ) -> Result<Decision, Refusal> {
         let info = Arc::clone(&self.info.read().unwrap_or_else(PoisonError::into_inner));
         info.allow(command)?;
+        refuse_founding(document, command, &info)?;
         // Nobody else takes epochs back or ahead where this engine is alone.
-        let seen = self.office.as_ref().map_or(Epoch(0), |_| self.vanished.floor(election));
+        let seen = self.office().map_or(Epoch(0), |_| self.vanished.floor(election));
         let evidence = Evidence {
             election,
             store: info.id,
@@ -476,7 +533,21 @@ impl Shared {
             vanished_lease: trace.map_or(Span::ZERO, |trace| trace.lease),
             operator_keys: &info.operator_keys,
         };
-        decide(document, command, &evidence)
+        let decision = decide(document, command, &evidence)?;
+        match (self.longest_lease.get(), &decision) {
+            (Some(longest), Decision { next: Some(_), answer: Answer::Granted { ttl, .. } })
+                if ttl > longest =>
+            {
+                Err(Refusal::invalid(
+                    format!("a lease of {ttl} is longer than this server grants: at most {longest}"),
+                    format!(
+                        "ask for less: --ttl {longest}; where the policy says how long, an operator changes it: \
+                         baton policy {election} --ttl {longest}"
+                    ),
+                ))
+            }
+            (Some(_) | None, _) => Ok(decision),
+        }
     }
 
     /// Counts what came of a command. Plain renewals are counted where they are made.
@@ -494,6 +565,19 @@ impl Shared {
         let shard = self.shard(election);
         shard.known.get(election.as_str()).is_some_and(|known| known.packed.policy().select.compares())
     }
+}
+
+/// Refuses a first operator of an election that is none of the store: clients of a server cannot write the store, and so are not believed on their
+/// own word.
+fn refuse_founding(document: Option<&Document>, command: &Command, info: &StoreInfo) -> Result<(), Refusal> {
+    let Command::Operate(signed) = command else { return Ok(()) };
+    let document = document.filter(|document| !document.is_retired());
+    let nobody = document.map_or(info.operator_keys.is_empty(), |document| signed.founds(document));
+    if nobody && !info.operator_keys.contains(&signed.by) {
+        let why = format!("the key {} is not an operator's of this store", signed.by);
+        return Err(Refusal::WrongKey { why });
+    }
+    Ok(())
 }
 
 fn is_renewal(command: &Command) -> bool {
@@ -526,13 +610,20 @@ async fn end_leases(shared: std::sync::Weak<Shared>) {
     }
 }
 
-/// What a store knows of itself, made if it knows nothing.
+/// What a store knows of itself.
+async fn found(store: &dyn Store) -> Result<Option<StoreInfo>, StoreError> {
+    match store.read(&Key::Store).await?.found {
+        Some((Record::Store(info), _)) => Ok(Some(info)),
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// The same, made if it knows nothing.
 async fn found_or_made(store: &dyn Store) -> Result<StoreInfo, StoreError> {
     let mut id = [0; 8];
     let random = getrandom::fill(&mut id);
     loop {
-        let reading = store.read(&Key::Store).await?;
-        if let Some((Record::Store(info), _)) = reading.found {
+        if let Some(info) = found(store).await? {
             return Ok(info);
         }
         if let Err(error) = random {

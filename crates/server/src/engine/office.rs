@@ -1,12 +1,12 @@
-//! The active one of several servers takes each election over before it says anything of it.
+//! The active one of several servers takes an election over before it decides on it. A look takes nothing over.
 //!
 //! Assumes that the epoch of this server's time in office is above those of all servers before it, and that their leases had ended
-//! before this engine started. Guarantees that once an election was looked at here, no write of an earlier server can change it: its first
-//! look is a swap that puts this server's epoch into the document, so that whatever an earlier server had decided on another version fails
-//! in the store. Does not stop an earlier server from writing to an election that nobody has asked for since: what it wrote is
-//! then found, and nobody was told of it in time to use it.
+//! before this engine started. Guarantees that no write of an earlier server, and none of a client of the store, changes an election after a
+//! command was decided on it here: the take-over is a swap that puts this server's epoch into the document, so that whatever others had
+//! decided on another version fails in the store. Guarantees that a look writes nothing (`others.rs`). Does not stop an earlier server from
+//! writing to an election that nobody has sent a command for since: what it wrote is then found, and nobody was told of it in time to use it.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use baton_election::document::Transition;
 use baton_election::operator::LastAct;
@@ -22,11 +22,38 @@ const TRIES: u32 = 8;
 /// Between two of them.
 const BETWEEN: std::time::Duration = std::time::Duration::from_millis(20);
 
+/// By what authority an engine decides.
+pub(super) enum Authority {
+    /// Nobody else writes the store.
+    Alone,
+    /// This is the active one of several servers.
+    Office(Office),
+    /// None: others decide, and this engine shows what they decided.
+    Observer,
+}
+
+impl Authority {
+    /// Its time as the active one of several servers; none if it is alone with its store, or only observes.
+    pub(super) fn office(&self) -> Option<&Office> {
+        match self {
+            Authority::Office(office) => Some(office),
+            Authority::Alone | Authority::Observer => None,
+        }
+    }
+
+    /// Whether all elections of the store are decided by this engine, and nobody else.
+    pub(super) fn is_alone(&self) -> bool {
+        matches!(self, Authority::Alone)
+    }
+}
+
 /// The time for which this server is the active one.
 pub(super) struct Office {
     pub(super) epoch: Epoch,
     /// Becomes true when a document shows that a later server has taken over.
     pub(super) over: watch::Sender<bool>,
+    /// Whether this server's own lease holds.
+    pub(super) holds: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 /// What a document no longer shows after a change, if nobody else remembers that.
@@ -45,6 +72,14 @@ impl PushedOut {
     }
 }
 
+/// How long ago a lease was renewed at the least, as this engine itself has watched the document with this epoch and beat.
+#[derive(Clone, Copy)]
+pub(super) struct Watched {
+    pub(super) epoch: Epoch,
+    pub(super) beat: u64,
+    pub(super) renewed: Moment,
+}
+
 /// An election as it stands in the store, taken over.
 pub(super) struct Fetched {
     pub(super) found: Option<(Document, Version)>,
@@ -55,11 +90,11 @@ pub(super) struct Fetched {
 
 impl Office {
     pub(super) fn new(epoch: Epoch) -> Office {
-        Office { epoch, over: watch::Sender::new(false) }
+        Office { epoch, over: watch::Sender::new(false), holds: OnceLock::new() }
     }
 
     /// A later server has taken over.
-    fn end(&self, location: String) -> StoreError {
+    pub(super) fn end(&self, location: String) -> StoreError {
         self.over.send_replace(true);
         StoreError::Unavailable {
             location,
@@ -71,9 +106,13 @@ impl Office {
 
 impl Shared {
     /// Reads an election, and takes it over if this is one of several servers. What is not there is told with what is known of it.
-    pub(super) async fn fetch(&self, election: &ElectionName) -> Result<Fetched, StoreError> {
-        let fetched = self.fetch_as_it_is(election).await?;
-        if self.office.is_none() {
+    pub(super) async fn fetch(
+        &self,
+        election: &ElectionName,
+        watched: Option<Watched>,
+    ) -> Result<Fetched, StoreError> {
+        let fetched = self.fetch_as_it_is(election, watched).await?;
+        if self.office().is_none() {
             return Ok(fetched);
         }
         match &fetched.found {
@@ -89,15 +128,27 @@ impl Shared {
     }
 
     /// The same, for who may be about to make it: with what the store knows of itself at this moment.
-    pub(super) async fn fetch_for_command(&self, election: &ElectionName) -> Result<Fetched, StoreError> {
-        let fetched = self.fetch(election).await?;
-        if fetched.found.is_none() {
+    pub(super) async fn fetch_for_command(
+        &self,
+        election: &ElectionName,
+        watched: Option<Watched>,
+    ) -> Result<Fetched, StoreError> {
+        let fetched = self.fetch(election, watched).await?;
+        if fetched.found.as_ref().is_none_or(|(document, _)| document.is_retired()) {
             self.refresh_info().await?;
         }
         Ok(fetched)
     }
 
-    async fn fetch_as_it_is(&self, election: &ElectionName) -> Result<Fetched, StoreError> {
+    pub(super) fn office(&self) -> Option<&Office> {
+        self.authority.office()
+    }
+
+    async fn fetch_as_it_is(
+        &self,
+        election: &ElectionName,
+        watched: Option<Watched>,
+    ) -> Result<Fetched, StoreError> {
         let key = Key::Election(election.clone());
         for tried in 0..TRIES {
             if tried > 0 {
@@ -110,7 +161,7 @@ impl Shared {
             // Only the engine that made an offer takes it back; here, whoever wrote it, it is the lease that it may have become.
             offers::keep_as_lease(&mut document);
             let found = |document: Document, version| Some((document, version));
-            let Some(office) = &self.office else {
+            let Some(office) = self.office() else {
                 let renewed = Some(Moment::default());
                 return Ok(Fetched { found: found(*document, version), trace, renewed });
             };
@@ -120,9 +171,16 @@ impl Shared {
                 Some(server) if server == office.epoch => {
                     return Ok(Fetched { found: found(*document, version), trace, renewed: None });
                 }
-                Some(_) | None => {}
+                Some(_) => {}
+                // Servers may have given it back meanwhile, and nothing in it would tell this one.
+                None if office.holds.get().is_some_and(|holds| !holds()) => {
+                    return Err(office.end(self.store.location()));
+                }
+                None => {}
             }
-            let renewed = last_renewal(document.server.is_some(), age, asked_at);
+            let same = |watched: &Watched| (watched.epoch, watched.beat) == (document.epoch, document.beat);
+            let renewed = last_renewal(document.server.is_some(), age, asked_at)
+                .or(watched.filter(same).map(|watched| watched.renewed));
             document.server = Some(office.epoch);
             let record = Record::Election(document);
             match self.store.swap(&key, Expect::Version(version), &record, Clock::Restart).await {
@@ -171,7 +229,7 @@ impl Shared {
 
     /// Where others can change what the store knows of itself, a new election begins with what it knows at this moment.
     pub(super) async fn refresh_info(&self) -> Result<(), StoreError> {
-        if self.office.is_some()
+        if !self.authority.is_alone()
             && let Some((Record::Store(info), _)) = self.store.read(&Key::Store).await?.found
         {
             let mut known = self.info.write().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +246,7 @@ impl Shared {
 ///
 /// Earlier servers renewed until this engine started, and the engine counts from there by itself. Anybody else who renewed did so in the
 /// store, before the swap: if the store does not tell when, it may have been just before.
-fn last_renewal(served: bool, age: Option<Span>, asked_at: Moment) -> Option<Moment> {
+pub(super) fn last_renewal(served: bool, age: Option<Span>, asked_at: Moment) -> Option<Moment> {
     match age {
         Some(age) => Some(asked_at - age),
         None if served => Some(Moment::default()),

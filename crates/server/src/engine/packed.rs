@@ -16,7 +16,7 @@ use baton_election::quorum::Gathering;
 use baton_election::select::Vote;
 use baton_election::time::{Span, WallTime};
 use baton_election::usefulness::Verdicts;
-use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, Running, StoreId};
+use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, Running, StoreId, TokenId};
 
 use super::bytes::{Bytes, Reader, Writer};
 
@@ -40,6 +40,7 @@ struct Terms {
     policy: Arc<Policy>,
     operator_keys: Arc<Vec<PublicKey>>,
     server: Option<Epoch>,
+    created_by: Option<TokenId>,
 }
 
 /// What few documents have.
@@ -56,6 +57,7 @@ struct Rare {
     gathering: Option<Arc<Vec<Gathering>>>,
     votes: Option<Arc<Vec<Vote>>>,
     checkpoint: Option<Arc<Checkpoint>>,
+    forgotten: Option<Epoch>,
 }
 
 impl Rare {
@@ -71,6 +73,7 @@ impl Rare {
             gathering,
             votes,
             checkpoint,
+            forgotten,
         } = &self;
         let some = leader.is_some()
             || outgoing.is_some()
@@ -81,7 +84,8 @@ impl Rare {
             || last_act.is_some()
             || gathering.is_some()
             || votes.is_some()
-            || checkpoint.is_some();
+            || checkpoint.is_some()
+            || forgotten.is_some();
         some.then(|| Box::new(self))
     }
 }
@@ -130,6 +134,8 @@ impl Packed {
             checkpoint,
             departure,
             last_transition,
+            created_by,
+            forgotten,
             server,
         } = document;
         let mut bytes = Writer::default();
@@ -159,14 +165,15 @@ impl Packed {
             gathering,
             votes,
             checkpoint,
+            forgotten,
         };
-        let terms = all.shared(Terms { store, policy, operator_keys, server });
+        let terms = all.shared(Terms { store, policy, operator_keys, server, created_by });
         Packed { running, terms, rare: rare.boxed(), rest: bytes.done() }
     }
 
     /// The document as it stands. Who asks has its name at hand.
     pub(super) fn document(&self, election: &ElectionName) -> Document {
-        let Terms { store, policy, operator_keys, server } = &*self.terms;
+        let Terms { store, policy, operator_keys, server, created_by } = &*self.terms;
         let Rare {
             leader,
             outgoing,
@@ -178,6 +185,7 @@ impl Packed {
             gathering,
             votes,
             checkpoint,
+            forgotten,
         } = self.rare.as_deref().cloned().unwrap_or_default();
         let mut bytes = self.after_name();
         let (leader, epoch, beat) = match &self.running {
@@ -212,6 +220,8 @@ impl Packed {
             checkpoint,
             departure,
             last_transition,
+            created_by: *created_by,
+            forgotten,
             server: *server,
         }
     }
@@ -262,6 +272,11 @@ impl Packed {
         }
     }
 
+    /// Whether an operator retired the election.
+    pub(super) fn is_retired(&self) -> bool {
+        self.rare.as_ref().and_then(|rare| rare.forgotten).is_some_and(|forgotten| forgotten == self.epoch())
+    }
+
     /// The count of beats.
     pub(super) fn beat(&self) -> u64 {
         match &self.running {
@@ -302,12 +317,14 @@ fn write_leader(bytes: &mut Writer, leader: &Leader) {
         region: _,
         phase,
         contact,
+        through,
         spent_tokens,
         verdicts,
         acquired,
     } = leader;
     bytes.text(agent.as_str());
     bytes.option(contact.as_deref(), Writer::text);
+    bytes.option(through.as_ref(), |bytes, id| bytes.bytes(&id.0));
     bytes.phase(*phase);
     bytes.number(*spent_tokens);
     write_verdicts(bytes, verdicts);
@@ -316,16 +333,18 @@ fn write_leader(bytes: &mut Writer, leader: &Leader) {
 
 /// Of most leaders there are none.
 fn write_verdicts(bytes: &mut Writer, verdicts: &Verdicts) {
-    let Verdicts { given, bad, by } = verdicts;
+    let Verdicts { given, bad, by, judged } = verdicts;
     bytes.number(*given);
     if *given == 0 {
         return;
     }
     bytes.number(u64::from(*bad));
-    bytes.number(by.len() as u64);
-    for (judge, own) in by {
-        bytes.text(judge.as_str());
-        bytes.number(*own);
+    for numbers in [by, judged] {
+        bytes.number(numbers.len() as u64);
+        for (judge, number) in numbers {
+            bytes.text(judge.as_str());
+            bytes.number(*number);
+        }
     }
 }
 
@@ -335,8 +354,8 @@ fn read_verdicts(bytes: &mut Reader<'_>) -> Verdicts {
         return Verdicts::default();
     }
     let bad = u32::try_from(bytes.number()).unwrap_or(u32::MAX);
-    let by = (0..bytes.number()).map(|_| (bytes.agent(), bytes.number())).collect();
-    Verdicts { given, bad, by }
+    let mut numbers = || (0..bytes.number()).map(|_| (bytes.agent(), bytes.number())).collect();
+    Verdicts { given, bad, by: numbers(), judged: numbers() }
 }
 
 fn read_leader(bytes: &mut Reader<'_>, running: &Running) -> Leader {
@@ -345,6 +364,7 @@ fn read_leader(bytes: &mut Reader<'_>, running: &Running) -> Leader {
     Leader {
         agent: bytes.agent(),
         contact: bytes.option(|bytes| bytes.text().into()),
+        through: bytes.option(|bytes| TokenId(bytes.array())),
         incarnation,
         key_hash,
         epoch,

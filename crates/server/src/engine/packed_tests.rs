@@ -1,7 +1,7 @@
 //! Every document that a long random walk leads to is packed and unpacked.
 
 use baton_election::command::{
-    Acknowledge, Acquire, Evidence, Finding, Pass, Release, Renew, Report, WriteCheckpoint,
+    Acknowledge, Acquire, Ending, Evidence, Finding, Pass, Release, Renew, Report, WriteCheckpoint,
 };
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::policy::ApprovalMode;
@@ -47,7 +47,10 @@ impl Walk {
             contact: (self.roll(3) == 0).then(|| "http://h:1".to_string()),
             region: None,
             failing: Default::default(),
+            waited: None,
+            seen: None,
             open: None,
+            through: (self.roll(3) == 0).then_some(TokenId([7; 6])),
         })
     }
 
@@ -89,7 +92,7 @@ impl Walk {
                 let spent_tokens = (self.roll(2) == 0).then_some(7);
                 Command::Renew(Renew { spent_tokens, ..Renew::new(epoch, credential) })
             }
-            6 => Command::Release(Release { epoch, credential, reason: None, orphaned: false }),
+            6 => Command::Release(Release { epoch, credential, reason: None, ending: Ending::Stopped }),
             7 => {
                 let to = AgentName::new("agent-2").unwrap();
                 Command::Pass(Pass { epoch, credential, to, reason: None })
@@ -114,6 +117,7 @@ impl Walk {
                 by: AgentName::new("watcher").unwrap(),
                 credential: None,
                 number: None,
+                checkpoint: None,
                 open: None,
             }),
             _ => self.act(),

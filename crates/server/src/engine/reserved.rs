@@ -41,13 +41,19 @@ impl Shared {
             | Command::Report(_) => None,
         };
         let of_operators = |act: &Act| matches!(act, Act::Enrol { .. } | Act::Dismiss { .. });
-        let Some(signed) = signed.filter(|signed| self.office.is_some() && of_operators(&signed.order.act))
+        let Some(signed) = signed.filter(|signed| self.office().is_some() && of_operators(&signed.order.act))
         else {
             let why = format!("the servers themselves are elected in `{election}`");
             return Err(
                 Refusal::invalid(why, "choose another name; an operator acts on it in the store").into()
             );
         };
+        let is_known = |info: &baton_election::StoreInfo| info.operator_keys.contains(&signed.by);
+        let info = Arc::clone(&self.info.read().unwrap_or_else(std::sync::PoisonError::into_inner));
+        if matches!(signed.order.act, Act::Enrol { key } if key == signed.by) && !is_known(&info) {
+            let why = format!("the key {} is not an operator's of this store", signed.by);
+            return Err(Refusal::WrongKey { why }.into());
+        }
         let once = Patience { retries: Some(2), ..Patience::default() };
         let coordinator = Coordinator::with_store(Arc::clone(&self.store), Memory::new()).patient(once);
         match coordinator.carry_out(election, signed).await {

@@ -9,10 +9,12 @@ use baton_election::policy::{ApprovalMode, Limits};
 
 /// Whether `next` may stand in memory alone, if `old` is durable or may itself stand in memory alone.
 pub(super) fn is_soft(old: &Document, next: &Document) -> bool {
-    let (Some(before), Some(after)) = (&old.leader, &next.leader) else { return false };
-    if counts(old, before) {
-        return false;
-    }
+    old.leader.as_ref().is_some_and(|leader| !counts(old, leader)) && only_renews(old, next)
+}
+
+/// Whether `next` is `old` after renewals, and nothing else.
+pub(super) fn only_renews(old: &Document, next: &Document) -> bool {
+    let (Some(before), Some(after)) = (&old.leader, &next.leader) else { return old == next };
     let renewed = Leader {
         renewals: after.renewals,
         expires: after.expires,
@@ -76,7 +78,10 @@ mod tests {
                 contact: None,
                 region: None,
                 failing: Default::default(),
+                waited: None,
+                seen: None,
                 open: None,
+                through: None,
             }),
         )
     }

@@ -1,7 +1,7 @@
 //! Who comes next: the first in line, as soon as the election is free.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use baton_election::command::Acquire;
 use baton_election::time::{Moment, Span};
@@ -31,6 +31,16 @@ impl Shared {
         if shard.lines.contains_key(election) {
             self.timers.set(at, election);
         }
+    }
+
+    /// Everything was paused and is no longer: whoever waits in a line, or for a change, has its turn. An election that was not paused itself does not change by that.
+    pub(super) fn everything_goes_on(&self) {
+        let now = self.clock.now();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.lines.keys().for_each(|election| self.timers.set(now, election));
+        }
+        self.changes.have_all_look();
     }
 
     /// A moment has come. A fault in what is then done does not end the timers.

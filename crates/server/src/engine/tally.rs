@@ -61,7 +61,8 @@ impl Engine {
                 let runs = |known: &&super::Known| {
                     known.packed.lease().is_some_and(|lease| self.shared.clock.age(known.stamp, now) < lease)
                 };
-                tally.elections += shard.known.len() as u64;
+                tally.elections +=
+                    shard.known.iter().filter(|known| !known.packed.is_retired()).count() as u64;
                 tally.held += shard.known.iter().filter(runs).count() as u64;
                 tally.renewed += shard.renewed;
                 for (election, line) in &shard.lines {
@@ -77,7 +78,7 @@ impl Engine {
     }
 
     /// Who waits in line for which elections, up to a bound.
-    pub(crate) fn in_line(&self) -> Vec<(ElectionName, u64)> {
+    pub fn in_line(&self) -> Vec<(ElectionName, u64)> {
         let mut lines = Vec::new();
         for shard in &self.shared.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,8 +90,8 @@ impl Engine {
         lines
     }
 
-    /// For how long nobody has led an election, as far as that is in memory. None if somebody does, if nobody ever did, or if people
-    /// stopped it.
+    /// For how long nobody has led an election, as far as that is in memory. None if somebody does, if nobody ever did, if the work is done, or
+    /// if people stopped it.
     pub(crate) fn leaderless(&self, election: &ElectionName) -> Option<Span> {
         let seen = self.shared.seen(election, |known, age| {
             let runs = known.packed.running.is_some_and(|running| age < running.ttl);
@@ -104,7 +105,7 @@ impl Engine {
 }
 
 fn leaderless(document: &Document, age: Span) -> Option<Span> {
-    document.last_transition.as_ref()?;
+    document.last_transition.as_ref().filter(|_| document.finished().is_none())?;
     match document.state {
         State::Paused | State::AwaitingApproval => None,
         // Whose lease still runs leads, or is about to stop.

@@ -19,6 +19,7 @@ use super::noted::noted;
 use super::notified::Notified;
 use super::offers;
 use super::office::{self, Fetched, PushedOut};
+use super::others::Verdict;
 use super::reserved::is_reserved;
 use super::soft::is_soft;
 use super::{AFTER_A_FAILURE, Outcome, Shard, Shared, TRIES, decided, is_renewal};
@@ -29,14 +30,14 @@ use crate::metrics::Noted;
 pub(super) struct Busy {
     /// It is being read: nobody knows yet what there is.
     pub(super) reads: bool,
-    queue: VecDeque<Asked>,
+    pub(super) queue: VecDeque<Asked>,
     /// What became known meanwhile, to be put into the document once nobody is at it.
     pub(super) notified: Option<Notified>,
 }
 
 /// A command whose caller waits.
 pub(super) struct Asked {
-    command: Command,
+    pub(super) command: Command,
     /// How often it was tried without an answer of the store.
     tries: usize,
     outcome: oneshot::Sender<Outcome>,
@@ -48,7 +49,7 @@ impl Asked {
         (Asked { command, tries: 0, outcome }, later)
     }
 
-    fn tell(self, outcome: Outcome) {
+    pub(super) fn tell(self, outcome: Outcome) {
         let outcome = match outcome {
             // What may have been applied once is not said to have failed later.
             Err(Undecided::Store(StoreError::Unavailable { location, why, .. })) if self.tries > 0 => {
@@ -233,7 +234,7 @@ impl Shared {
             }
             None => next,
         };
-        next.server = self.office.as_ref().map(|office| office.epoch);
+        next.server = self.office().map(|office| office.epoch);
         let (expect, stamp, pushed_out) = match shard.known.get(election.as_str()) {
             Some(known) => {
                 let same_beat = known.packed.beat() == next.beat;
@@ -282,6 +283,9 @@ impl Shared {
             Ok(()) => self.store.swap(&key, expect, &record, clock).await,
             Err(error) => Err(error),
         };
+        if swapped.is_ok() {
+            self.census.note(&key, &record);
+        }
         let Record::Election(mut next) = record else { unreachable!("it is an election") };
         offers::remember(&mut next, offered);
         self.health.note(swapped.as_ref().err());
@@ -291,6 +295,9 @@ impl Shared {
                 let stamp = stamp.unwrap_or_else(|| self.clock.now());
                 if let Some(noted) = noted {
                     self.meters.changed(&election, &noted, self.clock.now());
+                }
+                if next.is_retired() {
+                    self.meters.notes().forget(&election);
                 }
                 let known = Known::new(*next, &self.terms, swapped.version, stamp);
                 let mut shard = self.shard(&election);
@@ -377,7 +384,7 @@ impl Shared {
 
     /// Nobody knows what is durable: it must be read.
     pub(super) fn doubt(&self, shard: &mut Shard, election: &ElectionName) {
-        if let (Some(known), Some(_)) = (shard.known.remove(election.as_str()), &self.office) {
+        if let (Some(known), Some(_)) = (shard.known.remove(election.as_str()), self.office()) {
             let (document, age) = (known.document(election), self.clock.age(known.stamp, self.clock.now()));
             self.vanished.doubted(&document, office::lease_until(&document, age));
         }
@@ -401,7 +408,18 @@ impl Shared {
 
     async fn find_out(self: Arc<Self>, election: ElectionName) {
         let work = AtWork::on(&self, &election);
-        let fetched = self.fetch_for_command(&election).await;
+        let watched = match self.leave_or_take(&election).await {
+            Ok(Verdict::Take(watched)) => watched,
+            Ok(Verdict::Leave(document, age)) => {
+                self.leave_to_others(&election, &document, age);
+                return work.done();
+            }
+            Err(error) => {
+                self.take_in(&election, Err(error), work);
+                return;
+            }
+        };
+        let fetched = self.fetch_for_command(&election, watched).await;
         if let Found::Nothing(trace) = self.take_in(&election, fetched, work) {
             self.begin(&election, trace).await;
         }

@@ -1,4 +1,4 @@
-//! What operators did, as it is asked for; and their order to pause everything.
+//! What operators did, as it is asked for.
 
 use baton_election::ContentHash;
 use baton_election::audit::{Book, Entry, TokensAudit, Verdict};
@@ -6,8 +6,7 @@ use baton_election::time::{Moment, Span};
 use baton_store::{Key, boot};
 
 use super::Service;
-use super::calls::{Call, Nothing};
-use super::limits::Says;
+use super::calls::Call;
 use super::reply::{Problem, Reply, json as answer};
 
 /// How many acts are shown if nobody says.
@@ -67,12 +66,5 @@ impl Service {
             Problem::invalid(format!("`{}` is not the number of a part", call.name(place)), "write digits")
         })?;
         self.record(&Key::Audit(book, part)).await
-    }
-
-    /// Carries out an order on everything.
-    pub(super) async fn pause_all(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        self.throttle.take(call.who, Says::Nothing)?;
-        self.coordinator.order_stop(&call.json()?).await?;
-        answer(&Nothing {})
     }
 }

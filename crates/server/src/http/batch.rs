@@ -19,16 +19,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Service;
-use super::calls::{Call, Told, parsed, shown};
+use super::calls::{Call, Told, shown};
 use super::identity::Who;
+use super::pace::Pace;
+use super::parsing::{AtMost, parsed};
 use super::reply::{Problem, Reply, reply};
 use super::right::Right;
+use super::{MAX_BODY, Service};
 
 /// The most entries of a batch.
 const MAX_BATCH: usize = 20_000;
-/// After so many entries of a batch others are served, and the clock is read again.
-const IN_A_ROW: usize = 256;
 /// How many elections of one batch are being written at once.
 const AT_ONCE: usize = 256;
 /// How large the answers of one batch that tell documents are at most, all together. The others leave them out.
@@ -135,32 +135,35 @@ enum Entry {
 
 /// All entries. One that makes no sense spoils only itself.
 fn parse(body: &[u8]) -> Result<Vec<Entry>, Problem> {
-    let not_an_array =
-        |error| Problem::invalid(format!("the body is not an array: {error}"), "see /openapi.json");
-    let entries: Vec<Entry> = match serde_json::from_slice::<Vec<Item>>(body) {
-        Ok(items) => items.into_iter().map(Entry::Item).collect(),
-        // The slow way, to find the odd ones.
-        Err(_) => {
-            let texts: Vec<&RawValue> = serde_json::from_slice(body).map_err(not_an_array)?;
-            texts.into_iter().map(|text| parse_one(text.get())).collect()
-        }
-    };
-    if entries.len() > MAX_BATCH {
-        return Err(Problem::invalid(
-            format!("{} entries are too many", entries.len()),
-            format!("send at most {MAX_BATCH} at once"),
-        ));
+    if let Ok(AtMost::<Item, MAX_BATCH>(items)) = serde_json::from_slice(body) {
+        return Ok(items.into_iter().map(Entry::Item).collect());
     }
-    Ok(entries)
+    // The slow way, to find the odd ones.
+    let texts: AtMost<&RawValue, MAX_BATCH> = serde_json::from_slice(body).map_err(|error| {
+        Problem::invalid(
+            format!("the body is not an array of entries: {error}"),
+            format!("send at most {MAX_BATCH} at once; see /openapi.json"),
+        )
+    })?;
+    Ok(texts.0.into_iter().map(|text| parse_one(text.get())).collect())
+}
+
+/// Reads a batch as it comes, for `fuzz/`.
+#[cfg(feature = "fuzzing")]
+pub(super) fn understand(body: &[u8]) {
+    if let Ok(entries) = parse(body) {
+        assert!(entries.len() <= MAX_BATCH, "a batch is bounded");
+    }
 }
 
 fn parse_one(text: &str) -> Entry {
+    let odd = |why: String| Entry::Odd(Problem::invalid(why, "see /openapi.json"));
+    if text.len() > MAX_BODY {
+        return odd(format!("the entry is larger than {MAX_BODY} bytes"));
+    }
     match parsed(text.as_bytes()) {
         Ok(item) => Entry::Item(item),
-        Err(error) => Entry::Odd(Problem::invalid(
-            format!("the entry is not what this takes: {error}"),
-            "see /openapi.json",
-        )),
+        Err(error) => odd(format!("the entry is not what this takes: {error}")),
     }
 }
 
@@ -257,6 +260,13 @@ pub(super) enum Current {
     },
 }
 
+/// What the elections of one batch share.
+struct Share<'a> {
+    /// How many bytes of documents may still be told.
+    room: AtomicUsize,
+    pace: &'a Pace,
+}
+
 /// What must be waited for: what the entries ask of each election, in their order, by their numbers.
 #[derive(Default)]
 struct Waiting {
@@ -266,7 +276,8 @@ struct Waiting {
 impl Service {
     /// Each is answered on its own, in the order in which they came.
     pub(super) async fn batch(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let entries = parse(&call.body)?;
+        let entries = call.parsers.parse(&call.body, parse).await?;
+        let pace = Pace::default();
         let mut answers = Answers::default();
         let mut waiting = Waiting::default();
         answers.text.reserve(entries.len() * 112);
@@ -275,8 +286,7 @@ impl Service {
         // A browser that is signed in only looks, and hands in what was signed.
         let may_act = call.who.sign_in.is_none() && call.who.identity.check(Right::Act).is_ok();
         for (number, entry) in entries.into_iter().enumerate() {
-            if number % IN_A_ROW == IN_A_ROW - 1 {
-                tokio::task::yield_now().await;
+            if pace.breathe().await {
                 now = self.engine.now();
             }
             let item = match entry {
@@ -309,20 +319,22 @@ impl Service {
                 Err(problem) => answers.write(&problem.to_value()),
             }
         }
-        self.wait_for(call.who, waiting, &mut answers).await;
+        self.wait_for(call.who, waiting, &mut answers, &pace).await;
+        pace.breathe().await;
         Ok(reply(StatusCode::OK, "application/json", answers.joined().into()))
     }
 
     /// Carries out what could not be answered at once.
-    async fn wait_for(&self, who: &Who, waiting: Waiting, answers: &mut Answers) {
-        let room = AtomicUsize::new(DOCUMENTS);
+    async fn wait_for(&self, who: &Who, waiting: Waiting, answers: &mut Answers, pace: &Pace) {
+        let share = Share { room: AtomicUsize::new(DOCUMENTS), pace };
         let mut elections = waiting.elections.into_iter();
         let mut under_way = FuturesUnordered::new();
         loop {
+            pace.breathe().await;
             while under_way.len() < AT_ONCE
                 && let Some((election, asked)) = elections.next()
             {
-                under_way.push(self.one_after_the_other(who, election, asked, &room));
+                under_way.push(self.one_after_the_other(who, election, asked, &share));
             }
             match under_way.next().await {
                 Some(done) => answers.late.extend(done),
@@ -336,11 +348,12 @@ impl Service {
         who: &Who,
         election: ElectionName,
         asked: Vec<(usize, What)>,
-        room: &AtomicUsize,
+        share: &Share<'_>,
     ) -> Vec<(usize, Vec<u8>)> {
         let mut done = Vec::with_capacity(asked.len());
         for (number, what) in asked {
-            let text = self.one_of_many(who, &election, what, room).await.unwrap_or_else(|problem| {
+            share.pace.breathe().await;
+            let text = self.one_of_many(who, &election, what, &share.room).await.unwrap_or_else(|problem| {
                 let mut text = Vec::new();
                 write(&mut text, &problem.to_value());
                 text
@@ -358,11 +371,17 @@ impl Service {
         room: &AtomicUsize,
     ) -> Result<Vec<u8>, Problem> {
         match what {
-            What::Command(command) => {
+            What::Command(mut command) => {
+                if let Command::Acquire(acquire) = &mut *command {
+                    acquire.through = who.token();
+                }
                 self.allow(who, &command)?;
+                self.has_room(election, &command).await?;
                 Ok(write_within(shown(&self.engine.execute(election, &command).await?), room))
             }
             What::Check(token) => {
+                self.reads.may_look(who)?;
+                self.reads.looked_at(who, 1);
                 self.engine.check(election, token).await?;
                 let mut text = Vec::new();
                 write(&mut text, &Checked { answer: Current::Current { epoch: token } });
@@ -415,13 +434,13 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_may_have_a_fraction_of_nothing() {
-        let check: Check = parsed(br#"{"token": 7.0}"#).unwrap();
-        assert_eq!(check.token, Epoch(7));
-        let check: Check = parsed(br#"{"token": 1e3}"#).unwrap();
-        assert_eq!(check.token, Epoch(1_000));
-        for other in [r#"{"token": 7.5}"#, r#"{"token": -7.0}"#, r#"{"token": 1e30}"#, r#"{"token": "7"}"#] {
-            assert!(parsed::<Check>(other.as_bytes()).is_err(), "{other}");
-        }
+    fn more_entries_than_there_may_be_are_refused_before_they_are_looked_at() {
+        let many = format!("[{}1]", "1,".repeat(MAX_BATCH));
+        let refused = parse(many.as_bytes()).err().unwrap().to_value();
+        assert!(refused["detail"].as_str().unwrap().contains("at most 20000 entries"), "{refused}");
+        let large = format!(r#"[{{"election":"e","check":{{"token":1}}}},"{}"]"#, "x".repeat(MAX_BODY));
+        let entries = parse(large.as_bytes()).unwrap_or_else(|_| panic!("it is an array"));
+        let odd: Vec<bool> = entries.iter().map(|entry| matches!(entry, Entry::Odd(_))).collect();
+        assert_eq!(odd, [false, true]);
     }
 }

@@ -1,6 +1,6 @@
 //! Bodies of requests, as they arrive.
 //!
-//! Each has so long to arrive, and is so large at most. A batch may be larger than other requests; what it is larger by is counted as it
+//! Each has so long to arrive, and is so large at most, by its route. A batch may be larger than other requests; what it is larger by is counted as it
 //! arrives, for all batches together. So who sends slowly, or nothing, keeps nobody from being served.
 
 use std::error::Error;
@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::reply::Problem;
+use super::route::Ask;
 use super::{ARRIVAL, MAX_BATCH_BODY, MAX_BODY};
 
 /// How much of all batches together is in memory, beyond what any request may have.
@@ -44,16 +45,51 @@ impl Room {
     }
 }
 
+/// The largest body of a command with lists or texts: a policy, a candidate's capabilities, the result of a task.
+const MAX_LONG_COMMAND: usize = 64 * 1024;
+/// The largest body of any other command.
+const MAX_COMMAND: usize = 8 * 1024;
+/// The largest body of a request that takes no token: a code of 64 digits.
+const MAX_UNKNOWN: usize = 128;
+
+impl Ask {
+    /// The largest body that a route takes.
+    pub(super) fn largest_body(self) -> usize {
+        match self {
+            Ask::OpenSignIn => MAX_UNKNOWN,
+            Ask::Batch => MAX_BATCH_BODY,
+            Ask::Checkpoint
+            | Ask::AddTasks
+            | Ask::PutValue
+            | Ask::SetQuota
+            | Ask::Announce
+            | Ask::Heartbeat
+            | Ask::News => MAX_BODY,
+            Ask::Acquire
+            | Ask::Enlist
+            | Ask::Operate
+            | Ask::Draft
+            | Ask::OrderStore
+            | Ask::DraftStore
+            | Ask::OrderTokens
+            | Ask::OrderTask
+            | Ask::Propose
+            | Ask::RuleOn => MAX_LONG_COMMAND,
+            _ => MAX_COMMAND,
+        }
+    }
+}
+
 /// The body of any request but a batch.
-pub(super) async fn read<B>(body: B) -> Result<Bytes, Problem>
+pub(super) async fn read<B>(body: B, largest: usize) -> Result<Bytes, Problem>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     in_time(async {
-        match Limited::new(body, MAX_BODY).collect().await {
+        match Limited::new(body, largest).collect().await {
             Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) => Err(broken(&*error, MAX_BODY)),
+            Err(error) => Err(broken(&*error, largest)),
         }
     })
     .await
@@ -107,7 +143,7 @@ fn broken(error: &(dyn Error + Send + Sync + 'static), limit: usize) -> Problem 
             StatusCode::PAYLOAD_TOO_LARGE,
             "invalid",
             format!("the body is larger than {limit} bytes"),
-            "a checkpoint carries at most 64 KiB; leave more elsewhere and name it: --reference",
+            "shorten the texts in it; a checkpoint carries at most 64 KiB: leave more elsewhere, and name it with --reference",
         );
     }
     Problem::invalid(format!("the body broke off: {error}"), "send it whole")
@@ -143,8 +179,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_large_is_refused() {
-        assert_eq!(code(&read(of(MAX_BODY + 1)).await.unwrap_err()), "invalid");
+        for ask in [Ask::OpenSignIn, Ask::Renew, Ask::Operate, Ask::Checkpoint] {
+            let largest = ask.largest_body();
+            assert_eq!(code(&read(of(largest + 1), largest).await.unwrap_err()), "invalid", "{ask:?}");
+            assert_eq!(read(of(largest), largest).await.unwrap().len(), largest);
+        }
         assert_eq!(code(&read_batch(of(MAX_BATCH_BODY + 1), &Room::default()).await.unwrap_err()), "invalid");
-        assert_eq!(read(of(MAX_BODY)).await.unwrap().len(), MAX_BODY);
     }
 }

@@ -1,16 +1,22 @@
 //! What each request does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_election::audit::Book;
 use baton_election::command::Acquire;
 use baton_election::region::{Proof, Region};
+use baton_election::store_order::StoreRequest;
+use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
+    TokenId,
 };
 use baton_store::sessions::Notified;
 use baton_store::toolbox::Kind;
+use baton_store::uses::TokenUse;
+use baton_store::waiting::MOST_SHOWN;
 use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
 use http::StatusCode;
@@ -22,6 +28,8 @@ use serde_json::value::RawValue;
 
 use super::identity::Who;
 use super::limits::Says;
+use super::pace::Pace;
+use super::parsing::{self, Parsers};
 use super::reply::{Problem, Reply, json as answer, ok, reply};
 use super::right::Right;
 use super::route::{Ask, decoded};
@@ -46,6 +54,7 @@ pub(super) struct Call<'a> {
     /// By what name, and at which port, it asks.
     pub(super) host: &'a str,
     pub(super) body: Bytes,
+    pub(super) parsers: &'a Parsers,
 }
 
 impl Call<'_> {
@@ -91,39 +100,9 @@ impl Call<'_> {
         }
     }
 
-    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        // An array would be taken for an object whose fields come in their order.
-        if self.body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-            return Err(Problem::invalid("the body is not an object", "see /openapi.json"));
-        }
-        parsed(&self.body).map_err(|error| {
-            Problem::invalid(format!("the body is not what this takes: {error}"), "see /openapi.json")
-        })
-    }
-}
-
-/// What a text says. `1.0` is a whole number in JSON's schemas, and some languages write it so.
-pub(super) fn parsed<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
-    serde_json::from_slice(text).or_else(|error| {
-        let mut value: Value = serde_json::from_slice(text)?;
-        if make_whole(&mut value) { serde_json::from_value(value) } else { Err(error) }
-    })
-}
-
-/// Writes whole numbers without a fraction. Says whether there were any with one.
-fn make_whole(value: &mut Value) -> bool {
-    match value {
-        Value::Number(number) => {
-            let whole = number.as_f64().filter(|_| number.is_f64()).and_then(|float| {
-                // The decimals of a float that has none are its digits, however large it is.
-                let digits = format!("{float:.0}");
-                if float.fract() == 0.0 { digits.parse::<serde_json::Number>().ok() } else { None }
-            });
-            whole.map(|whole| *number = whole).is_some()
-        }
-        Value::Array(array) => array.iter_mut().fold(false, |made, value| make_whole(value) | made),
-        Value::Object(object) => object.values_mut().fold(false, |made, value| make_whole(value) | made),
-        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    /// The object that the body is.
+    pub(super) async fn json<T: DeserializeOwned + Send + 'static>(&self) -> Result<T, Problem> {
+        self.parsers.parse(&self.body, parsing::object).await
     }
 }
 
@@ -134,6 +113,17 @@ pub(super) struct Shown {
     record: Option<Box<RawValue>>,
     version: Option<String>,
     age_ms: Option<u64>,
+}
+
+/// The access tokens as a record, and when and from where they were used since this server began.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct TokensShown {
+    #[schemars(with = "serde_json::Map<String, Value>")]
+    record: Box<RawValue>,
+    version: String,
+    age_ms: Option<u64>,
+    #[schemars(with = "std::collections::BTreeMap<String, TokenUse>")]
+    uses: BTreeMap<TokenId, TokenUse>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -153,19 +143,20 @@ impl Service {
     #[expect(clippy::too_many_lines, reason = "a line for each route, all in one place")]
     pub(super) async fn call(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
         match ask {
-            Ask::Renew => Box::pin(self.execute(&call, Command::Renew(call.json()?))).await,
+            Ask::Renew => Box::pin(self.command(&call, Command::Renew)).await,
             Ask::Acquire => Box::pin(self.acquire(&call)).await,
-            Ask::Release => Box::pin(self.leave(&call, Command::Release(call.json()?))).await,
-            Ask::Pass => Box::pin(self.leave(&call, Command::Pass(call.json()?))).await,
-            Ask::Checkpoint => Box::pin(self.execute(&call, Command::Checkpoint(call.json()?))).await,
-            Ask::Acknowledge => Box::pin(self.execute(&call, Command::Acknowledge(call.json()?))).await,
-            Ask::Report => Box::pin(self.execute(&call, Command::Report(call.json()?))).await,
-            Ask::Operate => Box::pin(self.execute(&call, Command::Operate(call.json()?))).await,
+            Ask::Release => Box::pin(self.leave(&call, Command::Release)).await,
+            Ask::Pass => Box::pin(self.leave(&call, Command::Pass)).await,
+            Ask::Checkpoint => Box::pin(self.command(&call, Command::Checkpoint)).await,
+            Ask::Acknowledge => Box::pin(self.command(&call, Command::Acknowledge)).await,
+            Ask::Report => Box::pin(self.command(&call, Command::Report)).await,
+            Ask::Operate => Box::pin(self.command(&call, Command::Operate)).await,
             Ask::Batch => Box::pin(self.batch(&call)).await,
             Ask::Election => Box::pin(self.record(&Key::Election(call.election()?))).await,
-            Ask::Leader => self.leader(&call.election()?).await,
+            Ask::Leader => Box::pin(self.leader(&call.election()?)).await,
             Ask::Watch => Box::pin(events::stream(self, &call.election()?, call.last_event)).await,
             Ask::History => Box::pin(self.history(&call)).await,
+            Ask::Waiting => answer(&self.in_line(&call.election()?, call.limit(MOST_SHOWN)?).await),
             Ask::Audit => Box::pin(self.audit(&call, Book::Election(call.election()?))).await,
             Ask::StoreAudit => Box::pin(self.audit(&call, Book::Store)).await,
             Ask::AuditPart => {
@@ -179,25 +170,18 @@ impl Service {
             Ask::Enlist => Box::pin(self.enlist(&call)).await,
             Ask::Withdraw => Box::pin(self.withdraw(&call)).await,
             Ask::Elections => Box::pin(self.list(&call, &Prefix::Elections)).await,
+            Ask::Audits => Box::pin(self.list(&call, &Prefix::Audits)).await,
             Ask::Fences => Box::pin(self.list(&call, &Prefix::Fences)).await,
             Ask::Fence => Box::pin(self.fence(&call)).await,
             Ask::FenceLog => Box::pin(self.fence_log(&call)).await,
             Ask::Admit => Box::pin(self.admit(&call)).await,
             Ask::KeepHold => Box::pin(self.keep_hold(&call)).await,
             Ask::LeaveHold => Box::pin(self.leave_hold(&call)).await,
+            Ask::OrderFence => Box::pin(self.order_fence(&call)).await,
             Ask::Store => self.info(&call),
-            Ask::Operators => {
-                self.throttle.take(call.who, Says::Nothing)?;
-                Box::pin(self.coordinator.set_operators(&call.json()?)).await?;
-                answer(&Nothing {})
-            }
-            Ask::PauseAll => Box::pin(self.pause_all(&call)).await,
+            Ask::OrderStore => Box::pin(self.order_store(&call)).await,
             Ask::Tokens => Box::pin(self.tokens()).await,
-            Ask::OrderTokens => {
-                self.throttle.take(call.who, Says::Nothing)?;
-                Box::pin(self.coordinator.order_tokens(&call.json()?)).await?;
-                answer(&Nothing {})
-            }
+            Ask::OrderTokens => Box::pin(self.order_tokens(&call)).await,
             Ask::Announce => Box::pin(self.announce(&call)).await,
             Ask::Heartbeat => Box::pin(self.heartbeat(&call)).await,
             Ask::News => Box::pin(self.news(&call)).await,
@@ -210,6 +194,7 @@ impl Service {
             | Ask::OpenSignIn
             | Ask::CloseSignIn
             | Ask::Draft
+            | Ask::DraftStore
             | Ask::Page
             | Ask::PageFile => Box::pin(self.for_the_page(ask, call)).await,
             Ask::Board => Box::pin(self.board(&call)).await,
@@ -239,7 +224,7 @@ impl Service {
     }
     /// A renewal, if it takes nothing but memory. Who asks may act on the election.
     pub(super) fn renew_at_once(&self, call: &Call<'_>) -> Option<Result<Reply, Problem>> {
-        let renew = call.json().ok()?;
+        let renew = parsing::object(&call.body).ok()?;
         let (renewed, ttl) = self.engine.renew_at_once(call.name(0), &renew, self.engine.now())?;
         Some(answer(&Told {
             answer: &renewed,
@@ -249,9 +234,19 @@ impl Service {
         }))
     }
 
-    async fn execute(&self, call: &Call<'_>, command: Command) -> Result<Reply, Problem> {
+    async fn order_tokens(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        self.throttle.take(call.who, Says::Nothing)?;
+        answer(&self.coordinator.order_tokens(&call.json().await?).await?)
+    }
+
+    async fn command<T>(&self, call: &Call<'_>, of: fn(T) -> Command) -> Result<Reply, Problem>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let (election, command) = (call.election()?, of(call.json().await?));
         self.allow(call.who, &command)?;
-        let decided = self.engine.execute(&call.election()?, &command).await?;
+        self.has_room(&election, &command).await?;
+        let decided = self.engine.execute(&election, &command).await?;
         answer(&shown(&decided))
     }
 
@@ -265,7 +260,7 @@ impl Service {
         let says = match command {
             Command::Acquire(acquire) => return self.allow_acquire(who, acquire),
             Command::Report(report) => {
-                who.identity.check_agent(&report.by)?;
+                who.acts_as(&report.by)?;
                 Says::Agent(&report.by)
             }
             // It is not written, and who is kept from it loses its lease.
@@ -282,8 +277,35 @@ impl Service {
         self.throttle.take(who, says)
     }
 
+    /// Refuses a command that would make the store larger than it may be.
+    pub(super) async fn has_room(&self, election: &ElectionName, command: &Command) -> Result<(), Problem> {
+        match command {
+            Command::Acquire(acquire) => self.has_room_for(election, acquire.through).await,
+            Command::Checkpoint(_) => Ok(self.engine.census().check_growth(election)?),
+            // These make it no larger, or end something; and operators make room.
+            Command::Renew(_)
+            | Command::Release(_)
+            | Command::Pass(_)
+            | Command::Acknowledge(_)
+            | Command::Report(_)
+            | Command::Operate(_) => Ok(()),
+        }
+    }
+
+    /// Refuses an election that would be one too many. What there is may always be led.
+    async fn has_room_for(&self, election: &ElectionName, token: Option<TokenId>) -> Result<(), Problem> {
+        let census = self.engine.census();
+        if census.knows(election) {
+            return Ok(());
+        }
+        let Err(refusal) = census.check_new(token) else { return Ok(()) };
+        // Perhaps it was not counted yet.
+        let known = self.engine.view(election).await?.document;
+        if known.is_some_and(|document| !document.is_retired()) { Ok(()) } else { Err(refusal.into()) }
+    }
+
     fn allow_acquire(&self, who: &Who, acquire: &Acquire) -> Result<(), Problem> {
-        who.identity.check_agent(&acquire.agent)?;
+        who.acts_as(&acquire.agent)?;
         allow_region(who, acquire.region.as_ref())?;
         self.throttle.take(who, Says::Agent(&acquire.agent))
     }
@@ -291,13 +313,14 @@ impl Service {
     async fn acquire(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let wait = call.number("wait_ms")?.map_or(Span::ZERO, Span::millis).min(MAX_WAIT);
         let election = call.election()?;
-        let acquire: Acquire = call.json()?;
+        let acquire = Acquire { through: call.who.token(), ..call.json().await? };
         self.allow_acquire(call.who, &acquire)?;
+        self.has_room_for(&election, acquire.through).await?;
         let acquired = self.engine.acquire(&election, acquire, wait);
         let decided = tokio::select! {
             acquired = acquired => acquired?,
             () = self.stops(), if wait > Span::ZERO => {
-                let (location, why) = (format!("http://{}", self.address), "the server is stopping".to_string());
+                let (location, why) = (self.place.clone(), "the server is stopping".to_string());
                 return Err(StoreError::Unknown { location, why }.into());
             }
         };
@@ -313,11 +336,30 @@ impl Service {
         answer(&Shown { record, version, age_ms: age.map(Span::as_millis) })
     }
 
+    /// Carries out an order on the store as a whole. Nobody becomes the first operator on its own word.
+    async fn order_store(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        self.throttle.take(call.who, Says::Nothing)?;
+        let StoreRequest { order, code } = call.json().await?;
+        self.check_sign_in(&order)?;
+        let found = self.behind.read(&Key::Store).await?.found;
+        let is_first = !matches!(found, Some((Record::Store(info), _)) if !info.operator_keys.is_empty());
+        if is_first && let Err(why) = self.founders.admit(&order.by, code.as_deref()) {
+            let why = format!("nobody is the operator of this store yet, and {why}");
+            return Err(Refusal::WrongKey { why }.into());
+        }
+        let outcome = self.coordinator.order_store(&order, None).await?;
+        if outcome == OrderOutcome::Done {
+            self.founders.founded();
+        }
+        answer(&outcome)
+    }
+
     /// From memory: leases can be renewed by who begins while the disk fails.
     fn info(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let mut info = (*self.engine.info()).clone();
         if !call.who.identity.sees_all() {
             info.last_order = None;
+            info.waiting.clear();
         }
         let record = raw(&Record::Store(info))?;
         answer(&Shown { record: Some(record), version: Some("memory".to_string()), age_ms: Some(0) })
@@ -350,11 +392,13 @@ impl Service {
         let mut after = after.map_err(baton::Error::from)?;
         // Who sees some only may see few of many, and each part may cost the store a look at all.
         let of_one_part = if call.who.identity.sees_all() { limit } else { MAX_LIST };
-        let mut names = Vec::new();
+        let (mut names, pace) = (Vec::new(), Pace::default());
         loop {
             let part = self.behind.list_part(prefix, after.as_ref(), of_one_part).await?;
             let is_last = part.len() < of_one_part;
+            self.reads.looked_at(call.who, part.len());
             for key in &part {
+                pace.breathe().await;
                 if names.len() < limit && self.sees(call, key).await? {
                     names.push(key.name().to_string());
                 }
@@ -369,7 +413,9 @@ impl Service {
     /// Whether who asks may know of it.
     async fn sees(&self, call: &Call<'_>, key: &Key) -> Result<bool, Problem> {
         match key {
-            Key::Election(election) => Ok(call.who.identity.sees(election.as_str())),
+            Key::Election(election) | Key::Audit(Book::Election(election), _) => {
+                Ok(call.who.identity.sees(election.as_str()))
+            }
             Key::Fence(resource) => self.sees_fence(call, resource).await,
             // Who may not know of its election has been refused.
             Key::Candidate(..) => Ok(true),
@@ -385,20 +431,20 @@ impl Service {
     async fn tokens(&self) -> Result<Reply, Problem> {
         let tokens = self.coordinator.tokens().await?;
         let (record, version) = (raw(&Record::Tokens(tokens.shown()))?, tokens.orders.to_string());
-        answer(&Shown { record: Some(record), version: Some(version), age_ms: None })
+        answer(&TokensShown { record, version, age_ms: None, uses: self.uses.shown() })
     }
 
     async fn withdraw(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Withdrawal { agent, credential } = call.json()?;
-        call.who.identity.check_agent(&agent)?;
+        let Withdrawal { agent, credential } = call.json().await?;
+        call.who.acts_as(&agent)?;
         self.throttle.take(call.who, Says::Agent(&agent))?;
         let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
         answer(&Withdrawn { withdrawn: stood })
     }
 
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let mut candidate: Candidate = call.json()?;
-        call.who.identity.check_agent(&candidate.agent)?;
+        let mut candidate: Candidate = call.json().await?;
+        call.who.acts_as(&candidate.agent)?;
         self.throttle.take(call.who, Says::Agent(&candidate.agent))?;
         if candidate.election != call.election()? {
             return Err(Refusal::invalid(

@@ -1,38 +1,39 @@
 //! One connection: whether there is room for it, and its streams.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use http::Request;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::identity::{Identity, Who};
+use super::peer::Peer;
 use super::reply::{Problem, Reply};
 use super::{Front, Service, limits};
 
 /// Answers what comes over a connection until it ends, or the server stops.
-pub(super) async fn converse(front: Arc<Front>, stream: TcpStream, peer: IpAddr) {
-    let (mut place, mut told) = (None, None);
-    if !peer.is_loopback() {
-        place = front.peers.enter(limits::network(peer));
-        if place.is_none() {
-            // It has too many. A few at a time are told so, and the others are not even that.
-            let Ok(permit) = front.told.try_acquire() else { return };
-            told = Some(permit);
-        }
-    }
-    let (refused, front) = (told.is_some(), &front);
+pub(super) async fn converse(front: Arc<Front>, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
+    let seat = match peer.is_near() {
+        true => None,
+        false => match front.peers.enter(peer.origin()) {
+            None => return,
+            some => some,
+        },
+    };
+    let (refused, front, peer) = (seat.as_ref().is_some_and(|seat| !seat.is_served()), &front, &peer);
+    let (door, keep) = (front.door_of(peer), !refused && peer.check().is_ok());
     let answer = |request: Request<Incoming>| async move {
         match refused {
-            true => limits::too_many_connections().into_reply(),
+            true => Problem::from(baton_door::too_many_connections()).into_reply(),
             false => front.answer(request, peer).await,
         }
     };
-    front.door.converse(stream, !refused, answer).await;
-    drop((place, told));
+    if let Err(error) = door.converse(stream, keep, answer).await {
+        front.note_handshake(peer, &error);
+    }
+    drop(seat);
 }
 
 /// A stream that ends when who reads it is let in no longer. One token has so many of them and no more.
@@ -77,12 +78,22 @@ mod tests {
     #[tokio::test]
     async fn a_connection_and_a_request_take_few_kilobytes() {
         let engine = Engine::start(Arc::new(MemoryStore::default())).await.unwrap();
-        let register = Arc::new(Register::new(&Tokens::default(), false));
+        let register = Arc::new(Register::new(&Tokens::default(), false, None));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let service =
-            Arc::new(Service::new(engine, OwnLease::not_needed(), address, register, Options::default()));
-        let who = Who { identity: Identity::Anybody, peer: address.ip(), sign_in: None };
+        let service = Arc::new(Service::new(
+            engine,
+            OwnLease::not_needed(),
+            "here".to_string(),
+            register,
+            Options::default(),
+        ));
+        let who = Who {
+            identity: Identity::Anybody,
+            peer: Peer::Address(address.ip()),
+            sign_in: None,
+            agent: std::sync::OnceLock::new(),
+        };
         let call = Call {
             who: &who,
             names: Vec::new(),
@@ -90,11 +101,12 @@ mod tests {
             last_event: None,
             host: "",
             body: Bytes::new(),
+            parsers: &super::super::parsing::Parsers::default(),
         };
         let request = size_of_val(&service.call(Ask::Renew, call));
         let front = Arc::new(Front::alone(Arc::clone(&service), Options::default()));
-        let stream = TcpStream::connect(address).await.unwrap();
-        let connection = size_of_val(&converse(front, stream, address.ip()));
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let connection = size_of_val(&converse(front, stream, Peer::Address(address.ip())));
         assert!(request <= 2_048 && connection <= 3_072, "{request} and {connection} bytes");
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_election::time::{Moment, Span};
-use baton_election::{AgentName, ElectionName, Epoch};
+use baton_election::{AgentName, ElectionName, Epoch, TokenId};
 use baton_store::boot;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -23,11 +23,12 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::Instant;
 
-use super::Service;
 use super::calls::Call;
 use super::identity::Identity;
 use super::overview::{self, Attended};
 use super::reply::{Problem, Reply, typed};
+use super::{Service, limits};
+use baton_door::Place;
 
 /// How long changes are gathered before they are told together.
 const GATHER: Duration = Duration::from_millis(20);
@@ -54,9 +55,18 @@ pub(super) fn stream(service: &Arc<Service>, call: &Call<'_>) -> Result<Reply, P
     let number = service.engine.follow();
     let shown = call.parameter("after").filter(|after| !after.is_empty());
     let after = call.last_event.map(ToString::to_string).or(shown);
+    let watched = watched(call)?;
+    let places = match &call.who.identity {
+        Identity::Bearer(entry) => {
+            let places = service.watched.enter_with(entry.id, watched.len());
+            Some(places.ok_or_else(limits::too_many_watched)?)
+        }
+        Identity::Anybody | Identity::User(_) | Identity::Onlooker => None,
+    };
     let mut feed = Feed {
         identity: call.who.identity.clone(),
-        watched: watched(call)?,
+        watched,
+        _places: places,
         changes,
         number,
         waiting: BTreeSet::new(),
@@ -114,6 +124,8 @@ struct Feed {
     /// What is told next.
     told: VecDeque<String>,
     watched: Vec<Watched>,
+    /// Its share of what one token may watch.
+    _places: Option<Place<TokenId>>,
     ticks: u32,
     next_tick: Instant,
     /// Counts what agents said, as it was last told.
@@ -217,6 +229,7 @@ impl Feed {
     async fn tick(&mut self) {
         self.next_tick = Instant::now() + TICK;
         self.ticks += 1;
+        self.service.engine.look_for_new().await;
         let renewed = self.renewed().await;
         if !renewed.is_empty() {
             self.say("leases", false, &json!({ "leases": renewed }));
@@ -272,7 +285,7 @@ impl Feed {
         changed
     }
 
-    /// Who knows of leaders otherwise than was told, and which of those are suspected to be gone.
+    /// Who knows of leaders and who waits otherwise than was told, and which leaders are suspected to be gone.
     async fn attended(&mut self) -> Vec<Attended> {
         let mut documents = Vec::new();
         for watched in &mut self.watched {
@@ -286,7 +299,7 @@ impl Feed {
         let suspicions = self.service.sessions.suspicions(|agent| leaders.contains(agent));
         let mut told = Vec::new();
         for (watched, document) in documents {
-            let attended = self.service.attended(&document, &suspicions);
+            let attended = self.service.attended(&document, &suspicions).await;
             if watched.attended.as_ref() != Some(&attended) {
                 watched.attended = Some(attended.clone());
                 told.push(attended);

@@ -1,8 +1,9 @@
-//! Requests about fences. A fence belongs to the election that it is bound to, and a hold to the agent that was admitted.
+//! Requests about fences. A fence belongs to the election that it is bound to, and a hold to whoever has its key.
 
-use baton_election::fence::Entry;
+use baton_election::bindings::{FenceChange, SignedFenceOrder};
+use baton_election::fence::{Entry, HoldRequest};
 use baton_election::time::Span;
-use baton_election::{AgentName, ElectionName, Epoch, Fence, Incarnation, Refusal, ResourceName};
+use baton_election::{AgentName, Credential, ElectionName, Epoch, Fence, Refusal, ResourceName};
 use baton_store::{Key, Record, Store};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,6 +13,9 @@ use super::calls::{Call, Nothing};
 use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer};
 use crate::metrics::At;
+
+/// As how many rows a fence counts that had to be read from the store.
+const ROWS_OF_A_READ: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -27,31 +31,40 @@ pub(super) struct Admission {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HoldFor {
-    incarnation: Incarnation,
+    /// Of this hold: the client makes it.
+    credential: Credential,
     ttl_ms: u64,
+    /// Of the leader's lease; a hold longer than a minute needs it.
+    lease: Option<Credential>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kept {
     election: ElectionName,
-    incarnation: Incarnation,
+    credential: Credential,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Left {
-    incarnation: Incarnation,
+    credential: Credential,
 }
 
 impl Service {
     pub(super) async fn sees_fence(&self, call: &Call<'_>, resource: &ResourceName) -> Result<bool, Problem> {
         let identity = &call.who.identity;
+        if !identity.sees_resource(resource.as_str()) {
+            return Ok(false);
+        }
         if identity.sees_all() {
             return Ok(true);
         }
-        let fence = self.known_fence(resource).await?;
-        Ok(fence.is_some_and(|fence| identity.sees(fence.election.as_str())))
+        let (election, was_read) = self.behind.election_of(resource).await?;
+        if was_read {
+            self.reads.looked_at(call.who, ROWS_OF_A_READ);
+        }
+        Ok(election.is_some_and(|election| identity.sees(election.as_str())))
     }
 
     pub(super) async fn fence(&self, call: &Call<'_>) -> Result<Reply, Problem> {
@@ -69,7 +82,7 @@ impl Service {
     }
 
     pub(super) async fn admit(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Admission { token, election, agent, note, hold } = call.json()?;
+        let Admission { token, election, agent, note, hold } = call.json().await?;
         let (resource, identity) = (call.resource()?, &call.who.identity);
         if let Some(election) = &election {
             identity.check_election(election)?;
@@ -80,14 +93,16 @@ impl Service {
         self.visible_fence(call, &resource).await?;
         let says = match (&agent, &hold) {
             (Some(agent), _) => Says::Agent(agent),
-            (None, Some(hold)) => Says::Hold(hold.incarnation),
+            (None, Some(hold)) => Says::Hold(&hold.credential),
             (None, None) => Says::Nothing,
         };
         self.throttle.take(call.who, says)?;
-        if let Some(hold) = &hold {
-            self.check_hold(call, &resource, hold.incarnation).await?;
-        }
-        let hold = hold.map(|hold| (hold.incarnation, Span::millis(hold.ttl_ms)));
+        self.has_room_for_fence(&resource, election.as_ref()).await?;
+        let hold = hold.map(|HoldFor { credential, ttl_ms, lease }| HoldRequest {
+            credential,
+            ttl: Span::millis(ttl_ms),
+            lease,
+        });
         let entry = Entry { resource: &resource, token, agent: agent.as_ref(), note: &note, hold };
         let admitted = self.coordinator.admit(&entry, election.as_ref()).await;
         if let Err(baton::Error::Refused(Refusal::Stale { .. })) = &admitted {
@@ -97,20 +112,45 @@ impl Service {
     }
 
     pub(super) async fn keep_hold(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Kept { election, incarnation } = call.json()?;
+        let Kept { election, credential } = call.json().await?;
         let resource = call.resource()?;
         call.who.identity.check_election(&election)?;
-        self.own_hold(call, &resource, incarnation).await?;
-        self.coordinator.keep_hold(&resource, &election, incarnation).await?;
+        self.on_hold(call, &resource, &credential).await?;
+        self.coordinator.keep_hold(&resource, &election, &credential).await?;
         answer(&Nothing {})
     }
 
     pub(super) async fn leave_hold(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Left { incarnation } = call.json()?;
+        let Left { credential } = call.json().await?;
         let resource = call.resource()?;
-        self.own_hold(call, &resource, incarnation).await?;
-        self.coordinator.leave_hold(&resource, incarnation).await?;
+        self.on_hold(call, &resource, &credential).await?;
+        self.coordinator.leave_hold(&resource, &credential).await?;
         answer(&Nothing {})
+    }
+
+    pub(super) async fn order_fence(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let order: SignedFenceOrder = call.json().await?;
+        let identity = &call.who.identity;
+        if order.order.resource != call.resource()? {
+            let hint = "send it to that one's address";
+            return Err(Refusal::invalid("the order is for another resource", hint).into());
+        }
+        self.throttle.take(call.who, Says::Nothing)?;
+        if let FenceChange::Bind { election } = &order.order.change {
+            identity.check_election(election)?;
+        }
+        answer(&self.coordinator.order_fence(&order).await?)
+    }
+
+    /// Refuses a fence that is new where there is no room. What is fenced already stays so.
+    async fn has_room_for_fence(
+        &self,
+        resource: &ResourceName,
+        election: Option<&ElectionName>,
+    ) -> Result<(), Problem> {
+        let Some(election) = election else { return Ok(()) };
+        let Err(refusal) = self.engine.census().check_growth(election) else { return Ok(()) };
+        if self.known_fence(resource).await?.is_some() { Ok(()) } else { Err(refusal.into()) }
     }
 
     async fn known_fence(&self, resource: &ResourceName) -> Result<Option<Fence>, Problem> {
@@ -136,36 +176,15 @@ impl Service {
         Ok(fence)
     }
 
-    /// Refuses a hold of another agent, or too much of one's own.
-    async fn own_hold(
+    /// Refuses too much of a hold, and what this one may not see. The key of the hold is the proof that it is one's own.
+    async fn on_hold(
         &self,
         call: &Call<'_>,
         resource: &ResourceName,
-        mine: Incarnation,
+        mine: &Credential,
     ) -> Result<(), Problem> {
         self.throttle.take_for_hold(resource, mine)?;
         self.visible_fence(call, resource).await?;
-        self.check_hold(call, resource, mine).await
-    }
-
-    /// Refuses a hold of another agent: everybody who may look can see by what it is known.
-    async fn check_hold(
-        &self,
-        call: &Call<'_>,
-        resource: &ResourceName,
-        mine: Incarnation,
-    ) -> Result<(), Problem> {
-        if call.who.identity.check_some_agent(None).is_ok() {
-            return Ok(());
-        }
-        let Some(fence) = self.known_fence(resource).await? else { return Ok(()) };
-        match fence.hold.as_ref().filter(|hold| hold.incarnation == mine) {
-            // The admission of a running hold is the last one.
-            Some(_) => {
-                let agent = fence.tail.last().and_then(|last| last.agent.as_ref());
-                call.who.identity.check_some_agent(agent)
-            }
-            None => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -8,25 +8,26 @@
 //! asked, which was before this server's lease ended, and the next server gives every lease its full length from its own start,
 //! which is after that.
 
-use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use baton::Leadership;
-use baton_door::Door;
+use baton_door::{Door, HandshakeError, Peers};
+use baton_store::boot;
 use futures_util::{StreamExt, future};
-use http::header::{HeaderValue, LOCATION};
+use http::header::{HeaderValue, LOCATION, STRICT_TRANSPORT_SECURITY};
 use http::{Method, Request, StatusCode, Uri};
 use http_body::Body as _;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::calls::Readiness;
-use super::limits::Peers;
+use super::peer::Peer;
 use super::reply::{Problem, Reply, empty, json as answer, ok, reply};
 use super::right::Right;
 use super::route::{Ask, Matched};
-use super::{DRAIN, MAX_HEADERS, Service, TOLD, gate, openapi, route};
+use super::{DRAIN, MAX_HEADERS, Service, gate, openapi, route};
+use crate::access::{AccessLog, Handshake};
 use crate::alerts::Alerts;
 use crate::metrics;
 use crate::options::{Limits, Options};
@@ -37,9 +38,11 @@ pub(crate) struct Front {
     names: gate::Names,
     pub(super) limits: Limits,
     pub(super) peers: Peers,
-    pub(super) door: Door,
-    /// Who has too many connections, and is told so.
-    pub(super) told: Semaphore,
+    /// For TCP.
+    door: Door,
+    /// For the Unix socket: the same without TLS.
+    socket_door: Door,
+    access_log: Option<Arc<AccessLog>>,
     /// Becomes true when the server is to stop.
     stopping: watch::Sender<bool>,
 }
@@ -93,7 +96,17 @@ impl Front {
     }
 
     fn new(role: Role, options: Options) -> Front {
-        let Options { tls, names, limits, require_tokens: _, warnings: _, collector: _ } = options;
+        let Options {
+            tls,
+            names,
+            limits,
+            require_tokens: _,
+            jwt: _,
+            founders: _,
+            warnings: _,
+            collector: _,
+            access_log,
+        } = options;
         let stopping = watch::Sender::new(false);
         let door = Door {
             tls: tls.clone(),
@@ -108,9 +121,25 @@ impl Front {
             names: gate::Names { given: names, tls },
             peers: Peers::new(limits.peer_connections),
             limits,
+            socket_door: Door { tls: None, ..door.clone() },
             door,
-            told: Semaphore::new(TOLD),
+            access_log,
             stopping,
+        }
+    }
+
+    /// How a connection is answered.
+    pub(super) fn door_of(&self, peer: &Peer) -> &Door {
+        match peer {
+            Peer::Address(_) => &self.door,
+            Peer::User { .. } => &self.socket_door,
+        }
+    }
+
+    /// Notes a connection that did not become an encrypted one: whoever connected learns little of why.
+    pub(super) fn note_handshake(&self, peer: &Peer, error: &HandshakeError) {
+        if let (Some(log), Some(address)) = (&self.access_log, peer.address()) {
+            log.note(&Handshake { time: boot::wall(), address, handshake: error.to_string() });
         }
     }
 
@@ -149,7 +178,12 @@ impl Front {
         self.stopping.send_replace(true);
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Reply {
+    pub(super) async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Reply {
+        let by_tls = self.door_of(peer).tls.is_some();
+        transported(self.answer_by_role(request, peer).await, by_tls)
+    }
+
+    async fn answer_by_role(&self, request: Request<Incoming>, peer: &Peer) -> Reply {
         match self.role() {
             Role::Alone(service) => service.answer(request, peer).await,
             Role::Active(turn) if turn.holds() => {
@@ -161,13 +195,13 @@ impl Front {
                     (false, false) => overtaken(),
                 }
             }
-            Role::Active(_) => self.redirect(&request, None),
-            Role::Standby(active) => self.redirect(&request, active.as_deref()),
+            Role::Active(_) => self.redirect(&request, peer, None),
+            Role::Standby(active) => self.redirect(&request, peer, active.as_deref()),
         }
     }
 
     /// What who is not active answers.
-    fn redirect(&self, request: &Request<Incoming>, active: Option<&str>) -> Reply {
+    fn redirect(&self, request: &Request<Incoming>, peer: &Peer, active: Option<&str>) -> Reply {
         let (parts, ()) = cut(request);
         let head = parts.method == Method::HEAD;
         let method = if head { &Method::GET } else { &parts.method };
@@ -175,7 +209,9 @@ impl Front {
             Matched::Route(route, _) => Some(route.ask),
             Matched::OtherMethod(_) | Matched::None => None,
         };
-        if let Err(problem) = gate::admit(&parts, &self.names, ask.map_or(Right::Read, Ask::right)) {
+        let admitted = peer.check();
+        let right = ask.map_or(Right::Read, Ask::right);
+        if let Err(problem) = admitted.and_then(|()| gate::admit(&parts, &self.names, right)) {
             return problem.into_reply();
         }
         let mut said = match (ask, active) {
@@ -194,6 +230,15 @@ impl Front {
         }
         said
     }
+}
+
+/// An answer as it leaves: a browser that has been here by TLS comes by nothing else for a year.
+fn transported(mut reply: Reply, by_tls: bool) -> Reply {
+    if by_tls {
+        let value = HeaderValue::from_static("max-age=31536000");
+        reply.headers_mut().insert(STRICT_TRANSPORT_SECURITY, value);
+    }
+    reply
 }
 
 /// Whether a request of this method changes nothing.
@@ -247,5 +292,17 @@ fn elsewhere(target: &Uri, active: Option<&str>) -> Reply {
             let (detail, hint) = ("no server is active at the moment", "ask again in a second");
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-active", detail, hint).again_in(1).into_reply()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn under_tls_a_browser_is_told_to_stay_with_it() {
+        let told = |by_tls| transported(ok(), by_tls).headers().get(STRICT_TRANSPORT_SECURITY).cloned();
+        assert_eq!(told(true), Some(HeaderValue::from_static("max-age=31536000")));
+        assert_eq!(told(false), None, "a plain server can promise nothing of TLS");
     }
 }

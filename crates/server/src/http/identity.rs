@@ -1,24 +1,32 @@
-//! Who asks, by the token that it shows, and whether it may.
+//! Who asks, by the proof that it shows or by the connection that it comes over, and whether it may.
 //!
-//! Whether a token is needed is decided when the server is started, never by what stands in the store: the first token that is created
+//! Whether a proof is needed is decided when the server is started, never by what stands in the store: the first token that is created
 //! locks nobody out, and the last one that is revoked lets nobody in. Who shows a token is bound by it wherever it asks. A token is
-//! known by one SHA-256 and a look into a table; nothing is asked of the store.
+//! known by one SHA-256 and a look into a table; nothing is asked of the store. Whatever the proof, it opens an entry of the store's list,
+//! and that entry alone says what its bearer may do ([`proofs`](super::proofs)).
+//!
+//! A user of the Unix socket needs no token. It has the role of an agent, for all elections and as any agent. It may also hand in what an operator's
+//! key has signed, since the signature is what counts there. Access tokens and sign-ins take an operator's token at the socket too.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use baton_door::ClientCertificate;
 use baton_election::operator::PublicKey;
-use baton_election::tokens::{TokenEntry, TokenSecret};
+use baton_election::tokens::{TokenEntry, TokenSecret, looks_like_jwt};
 use baton_election::{AgentName, ContentHash, ElectionName, TokenId, Tokens};
 use baton_store::boot;
 use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap};
 use tokio::sync::watch;
 
+use super::peer::Peer;
+use super::proofs::{self, Shown};
 use super::reply::Problem;
 use super::right::Right;
+use crate::jwt::Jwt;
 
 /// How often a token that will expire is looked at: wall clocks are set.
 const LOOK: Duration = Duration::from_secs(10);
@@ -27,9 +35,28 @@ const LOOK: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(crate) struct Who {
     pub(crate) identity: Identity,
-    pub(crate) peer: IpAddr,
+    pub(crate) peer: Peer,
     /// The browser by whose sign-in it is let in, if it is.
     pub(crate) sign_in: Option<PublicKey>,
+    /// As which agent it acts, once it has said so and may.
+    pub(crate) agent: OnceLock<AgentName>,
+}
+
+impl Who {
+    /// The token that it showed.
+    pub(super) fn token(&self) -> Option<TokenId> {
+        match &self.identity {
+            Identity::Bearer(entry) => Some(entry.id),
+            Identity::Anybody | Identity::User(_) | Identity::Onlooker => None,
+        }
+    }
+
+    /// Refuses an agent as which it may not act, and notes the one as which it does.
+    pub(super) fn acts_as(&self, agent: &AgentName) -> Result<(), Problem> {
+        self.identity.check_agent(agent)?;
+        let _ = self.agent.set(agent.clone());
+        Ok(())
+    }
 }
 
 /// What is known of who asks.
@@ -37,21 +64,48 @@ pub(crate) struct Who {
 pub(crate) enum Identity {
     /// Somebody who showed no token, where none is needed.
     Anybody,
-    /// Who bears this one.
-    Bearer(Arc<TokenEntry>),
+    /// Who opened this entry.
+    Bearer(Bearer),
+    /// The server's own user or root, over the Unix socket, without a token.
+    User(u32),
+    /// Somebody at a server that only observes.
+    Onlooker,
+}
+
+/// An entry of the list, and what opened it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bearer {
+    pub(super) entry: Arc<TokenEntry>,
+    pub(super) shown: Shown,
+}
+
+impl Deref for Bearer {
+    type Target = TokenEntry;
+    fn deref(&self) -> &TokenEntry {
+        &self.entry
+    }
 }
 
 /// The tokens that are in force.
 pub(crate) struct Register {
     known: watch::Sender<Arc<Known>>,
     needed: bool,
+    /// Whose JWTs are taken.
+    jwt: Option<Arc<Jwt>>,
+    /// Nobody may do more than look, whatever it shows.
+    looks_only: bool,
 }
 
-type Known = HashMap<TokenId, Arc<TokenEntry>>;
+pub(super) type Known = HashMap<TokenId, Arc<TokenEntry>>;
 
 impl Register {
-    pub(crate) fn new(tokens: &Tokens, needed: bool) -> Register {
-        Register { known: watch::Sender::new(Arc::new(table(tokens))), needed }
+    pub(crate) fn new(tokens: &Tokens, needed: bool, jwt: Option<Arc<Jwt>>) -> Register {
+        Register { known: watch::Sender::new(Arc::new(table(tokens))), needed, jwt, looks_only: false }
+    }
+
+    /// For a server that only observes, at a loopback address: everybody may look, and nobody may do more.
+    pub(crate) fn of_onlookers() -> Register {
+        Register { known: watch::Sender::default(), needed: false, jwt: None, looks_only: true }
     }
 
     /// Takes in what the store has.
@@ -71,12 +125,26 @@ impl Register {
         self.known.borrow().is_empty()
     }
 
-    /// Who asks, by the headers of the request.
-    pub(super) fn identify(&self, headers: &HeaderMap) -> Result<Identity, Problem> {
+    /// Who asks: by the headers of the request, else by the connection, or the certificate of the client. `charge` is asked before a
+    /// signature is verified: strangers have so much of that and no more.
+    pub(super) fn identify(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+        client: Option<&Arc<ClientCertificate>>,
+        charge: impl FnOnce() -> Result<(), Problem>,
+    ) -> Result<Identity, Problem> {
+        if self.looks_only {
+            return Ok(Identity::Onlooker);
+        }
         let Some(header) = headers.get(AUTHORIZATION) else {
-            return match self.needed {
-                true => Err(unauthorized("no token was shown")),
-                false => Ok(Identity::Anybody),
+            return match (peer, client) {
+                (Peer::User { uid, .. }, _) => Ok(Identity::User(*uid)),
+                (Peer::Address(_), Some(client)) => {
+                    proofs::certified(&self.known.borrow(), client).map(Identity::Bearer)
+                }
+                (Peer::Address(_), None) if self.needed => Err(unauthorized("no token was shown")),
+                (Peer::Address(_), None) => Ok(Identity::Anybody),
             };
         };
         let shown = header.to_str().ok().and_then(|text| text.split_once(' '));
@@ -85,10 +153,15 @@ impl Register {
         };
         let text = text.trim();
         let hash = ContentHash::of(text.as_bytes());
+        if looks_like_jwt(text) {
+            let Some(jwt) = &self.jwt else { return Err(unauthorized("this server takes no JWT")) };
+            let claims = proofs::claims(jwt, text, hash, charge)?;
+            return proofs::claimed(&self.known.borrow(), jwt, claims).map(Identity::Bearer);
+        }
         let entry = TokenId::shown_in(text).and_then(|id| self.known.borrow().get(&id).cloned());
         match entry.filter(|entry| entry.opens(&hash)) {
             Some(entry) if entry.is_expired(boot::wall()) => Err(unauthorized("the token has expired")),
-            Some(entry) => Ok(Identity::Bearer(entry)),
+            Some(entry) => Ok(Identity::Bearer(Bearer { entry, shown: Shown::Secret })),
             None => Err(unauthorized(match TokenSecret::parse(text) {
                 Ok(_) => "the token is not known here: it was revoked, or is another store's",
                 Err(why) => why,
@@ -100,26 +173,31 @@ impl Register {
     pub(super) fn knows(&self, identity: &Identity) -> bool {
         match identity {
             Identity::Anybody => !self.needed,
-            Identity::Bearer(entry) => {
+            Identity::User(_) => !self.looks_only,
+            Identity::Onlooker => self.looks_only,
+            Identity::Bearer(bearer) => {
                 let known = self.known.borrow();
-                known.get(&entry.id).is_some_and(|known| known == entry) && !entry.is_expired(boot::wall())
+                known.get(&bearer.id).is_some_and(|known| *known == bearer.entry)
+                    && !bearer.is_expired(boot::wall())
+                    && bearer.shown.holds()
             }
         }
     }
 
     /// Waits until what this one shows opens nothing any more.
     pub(super) async fn ended(&self, identity: &Identity) {
-        let Identity::Bearer(entry) = identity else { return std::future::pending().await };
+        let Identity::Bearer(bearer) = identity else { return std::future::pending().await };
         let mut changes = self.known.subscribe();
         loop {
             changes.mark_unchanged();
             if !self.knows(identity) {
                 return;
             }
-            let left = entry.expires.map(|expires| {
+            let left = bearer.expires.map(|expires| {
                 let left = expires.as_unix_millis().saturating_sub(boot::wall().as_unix_millis());
                 Duration::from_millis(left + 1).min(LOOK)
             });
+            let left = left.or(bearer.shown.ends().then_some(LOOK));
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
                 () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {}
@@ -158,7 +236,15 @@ impl Identity {
                 format!("the token {} is of the role {}", entry.id, entry.role),
                 format!("this takes the role {}", right.least_role()),
             )),
-            Identity::Bearer(_) | Identity::Anybody => Ok(()),
+            Identity::User(uid) if right > Right::Operate => Err(forbidden(
+                format!("the user {uid} is an agent at this socket, and showed no operator's token"),
+                "this takes the role operator: show a token of that role ($BATON_HTTP_TOKEN)",
+            )),
+            Identity::Onlooker if right > Right::Read => Err(forbidden(
+                "this server only observes".to_string(),
+                "act in the store itself: baton --store …; or serve it: baton serve --take-over",
+            )),
+            Identity::Bearer(_) | Identity::Anybody | Identity::User(_) | Identity::Onlooker => Ok(()),
         }
     }
 
@@ -166,7 +252,7 @@ impl Identity {
     pub(super) fn sees(&self, election: &str) -> bool {
         match self {
             Identity::Bearer(entry) => entry.covers_election(election),
-            Identity::Anybody => true,
+            Identity::Anybody | Identity::User(_) | Identity::Onlooker => true,
         }
     }
 
@@ -174,7 +260,7 @@ impl Identity {
     pub(super) fn sees_all(&self) -> bool {
         match self {
             Identity::Bearer(entry) => entry.elections.is_empty(),
-            Identity::Anybody => true,
+            Identity::Anybody | Identity::User(_) | Identity::Onlooker => true,
         }
     }
 
@@ -190,7 +276,26 @@ impl Identity {
                 format!("the token {} is not for this election", entry.id),
                 "an operator makes one that is: baton token create --elections …",
             )),
-            Identity::Bearer(_) | Identity::Anybody => Ok(()),
+            Identity::Bearer(_) | Identity::Anybody | Identity::User(_) | Identity::Onlooker => Ok(()),
+        }
+    }
+
+    /// Whether it may see and touch this resource.
+    pub(super) fn sees_resource(&self, resource: &str) -> bool {
+        match self {
+            Identity::Bearer(entry) => entry.covers_resource(resource),
+            Identity::Anybody | Identity::User(_) | Identity::Onlooker => true,
+        }
+    }
+
+    /// Refuses a resource that it may not touch, by its name alone: nobody learns from that which resources exist.
+    pub(super) fn check_resource_name(&self, resource: &str) -> Result<(), Problem> {
+        match self {
+            Identity::Bearer(entry) if !entry.covers_resource(resource) => Err(forbidden(
+                format!("the token {} is not for this resource", entry.id),
+                "an operator makes one that is: baton token create --resources …",
+            )),
+            Identity::Bearer(_) | Identity::Anybody | Identity::User(_) | Identity::Onlooker => Ok(()),
         }
     }
 
@@ -201,7 +306,7 @@ impl Identity {
                 format!("the token {} is for some elections only", entry.id),
                 "this takes an operator's token without --elections",
             )),
-            Identity::Bearer(_) | Identity::Anybody => Ok(()),
+            Identity::Bearer(_) | Identity::Anybody | Identity::User(_) | Identity::Onlooker => Ok(()),
         }
     }
 
@@ -212,7 +317,7 @@ impl Identity {
                 format!("the token {} is not for the agent `{agent}`", entry.id),
                 "an operator makes one that is: baton token create --agent …",
             )),
-            Identity::Bearer(_) | Identity::Anybody => Ok(()),
+            Identity::Bearer(_) | Identity::Anybody | Identity::User(_) | Identity::Onlooker => Ok(()),
         }
     }
 
@@ -224,7 +329,9 @@ impl Identity {
                 format!("the token {} is for some agents only, and none is known here", entry.id),
                 "name the agent",
             )),
-            (Identity::Bearer(_) | Identity::Anybody, None) => Ok(()),
+            (Identity::Bearer(_) | Identity::Anybody | Identity::User(_) | Identity::Onlooker, None) => {
+                Ok(())
+            }
         }
     }
 }

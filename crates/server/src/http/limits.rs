@@ -1,27 +1,33 @@
 //! How much one may have: commands in a second, streams, sessions and connections at once.
 //!
 //! Counted are commands that are written to the disk, and new sessions, by whoever sends them: its token, else the agent that it names,
-//! else the lease that it holds, by its key, else its address. Renewals are not counted, and the keeping of a hold only by that hold, so that no
+//! else the lease that it holds, by its key, else its address or its user at the Unix socket. Renewals are not counted, and the keeping of a hold only by that hold, so that no
 //! limit on other things costs anybody a lease or a hold. What is refused here was not carried out. Where nobody shows a token, whoever
 //! sends commands in the name of an agent uses up what that one may send; who has no key of a lease cannot for its holder.
+//!
+//! Looks are counted by token, in rows, and paid for afterwards: who is in debt waits. What is not a look is not refused for that.
+//!
+//! Requests without a token, where one is needed, and those to public routes are counted by address, and at the Unix socket by user, before their
+//! bodies are read.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_election::{AgentName, Credential, Incarnation, ResourceName, TokenId};
+use baton_door::Counter;
+use baton_election::{AgentName, Credential, ResourceName, TokenId};
 use baton_store::boot;
 
 use super::identity::{Identity, Who};
+use super::peer::Peer;
 use super::reply::Problem;
 
 /// In how many parts the commands are counted, each behind a lock of its own.
 const PARTS: usize = 16;
 /// When a part has so many entries, those that count no longer are dropped.
 const FIRST_TIDYING: usize = 1_024;
-/// How long who has too many streams or connections is told to wait.
+/// How long who has too many streams is told to wait.
 const LATER: Duration = Duration::from_secs(1);
 
 /// What a command says of who sends it.
@@ -30,8 +36,8 @@ pub(super) enum Says<'a> {
     Agent(&'a AgentName),
     /// With its key: everybody who may look can see the rest.
     Lease(&'a Credential),
-    /// By what a hold is known that it asks for.
-    Hold(Incarnation),
+    /// The hold that it asks for, with its key.
+    Hold(&'a Credential),
     Nothing,
 }
 
@@ -41,7 +47,7 @@ impl Says<'_> {
         match self {
             Says::Agent(agent) => (1, agent).hash(hasher),
             Says::Lease(Credential { incarnation, key }) => (2, incarnation, key.0).hash(hasher),
-            Says::Hold(incarnation) => (3, incarnation).hash(hasher),
+            Says::Hold(Credential { incarnation, key }) => (3, incarnation, key.0).hash(hasher),
             Says::Nothing => return None,
         }
         Some(())
@@ -62,6 +68,16 @@ struct Part {
     tidy_at: usize,
 }
 
+impl Part {
+    /// Drops what counts no longer, now and then.
+    fn tidy(&mut self, now: u64) {
+        if self.marks.len() >= self.tidy_at {
+            self.marks.retain(|_, mark| *mark > now);
+            self.tidy_at = FIRST_TIDYING.max(2 * self.marks.len());
+        }
+    }
+}
+
 impl Default for Part {
     fn default() -> Part {
         Part { marks: HashMap::new(), tidy_at: FIRST_TIDYING }
@@ -70,6 +86,8 @@ impl Default for Part {
 
 /// How far ahead a mark may be: a second's worth may come at once.
 const BURST: u64 = 1_000_000_000;
+/// How far ahead a mark is put at most by one look.
+const LONGEST_DEBT: u64 = 30_000_000_000;
 
 impl Throttle {
     /// So many in a second; zero for as many as there are.
@@ -84,8 +102,50 @@ impl Throttle {
     }
 
     /// Lets a hold be kept or left, whatever else its holder sends.
-    pub(super) fn take_for_hold(&self, resource: &ResourceName, hold: Incarnation) -> Result<(), Problem> {
-        self.take_by(self.hasher.hash_one((resource, hold)))
+    pub(super) fn take_for_hold(&self, resource: &ResourceName, hold: &Credential) -> Result<(), Problem> {
+        self.take_by(self.hasher.hash_one((resource, hold.incarnation, hold.key.0)))
+    }
+
+    /// Lets one request without a token through.
+    pub(super) fn take_for_peer(&self, peer: &Peer) -> Result<(), Problem> {
+        let Some(cost) = self.cost else { return Ok(()) };
+        let number = self.hasher.hash_one(peer.origin());
+        self.take_at(boot::now().as_nanos(), number, cost).map_err(|wait| {
+            Problem::too_many(
+                "more requests without a token in a second than one address or user may send",
+                wait,
+            )
+        })
+    }
+
+    /// Refuses a look to a token that has looked at too much.
+    pub(super) fn may_look(&self, who: &Who) -> Result<(), Problem> {
+        let (Some(_), Identity::Bearer(_)) = (self.cost, &who.identity) else { return Ok(()) };
+        let (now, number) = (boot::now().as_nanos(), self.number(who, Says::Nothing));
+        let mark = self.part(number).marks.get(&number).copied().unwrap_or(0);
+        match mark.checked_sub(now + BURST) {
+            Some(debt) if debt > 0 => Err(Problem::too_many(
+                "more rows in a second than one token may look at",
+                Duration::from_nanos(debt),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// A token has looked at so many rows. It is told so at its next look, if they were too many.
+    pub(super) fn looked_at(&self, who: &Who, rows: usize) {
+        let (Some(cost), Identity::Bearer(_)) = (self.cost, &who.identity) else { return };
+        let (now, number) = (boot::now().as_nanos(), self.number(who, Says::Nothing));
+        let cost = cost.saturating_mul(rows as u64);
+        let mut part = self.part(number);
+        part.tidy(now);
+        let mark = part.marks.entry(number).or_insert(now);
+        *mark = (*mark).max(now).saturating_add(cost).min(now + LONGEST_DEBT);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "only the lower bits count")]
+    fn part(&self, number: u64) -> MutexGuard<'_, Part> {
+        self.parts[number as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_by(&self, number: u64) -> Result<(), Problem> {
@@ -99,20 +159,20 @@ impl Throttle {
         let mut hasher = self.hasher.build_hasher();
         match &who.identity {
             Identity::Bearer(entry) => entry.id.hash(&mut hasher),
-            Identity::Anybody => {
-                says.hash_into(&mut hasher).unwrap_or_else(|| network(who.peer).hash(&mut hasher));
+            Identity::User(uid) => {
+                uid.hash(&mut hasher);
+                says.hash_into(&mut hasher).unwrap_or_default();
+            }
+            Identity::Anybody | Identity::Onlooker => {
+                says.hash_into(&mut hasher).unwrap_or_else(|| who.peer.origin().hash(&mut hasher));
             }
         }
         hasher.finish()
     }
 
     fn take_at(&self, now: u64, number: u64, cost: u64) -> Result<(), Duration> {
-        #[expect(clippy::cast_possible_truncation, reason = "only the lower bits count")]
-        let mut part = self.parts[number as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner);
-        if part.marks.len() >= part.tidy_at {
-            part.marks.retain(|_, mark| *mark > now);
-            part.tidy_at = FIRST_TIDYING.max(2 * part.marks.len());
-        }
+        let mut part = self.part(number);
+        part.tidy(now);
         let mark = part.marks.entry(number).or_insert(now);
         let next = (*mark).max(now) + cost;
         if next > now + BURST {
@@ -123,63 +183,17 @@ impl Throttle {
     }
 }
 
-/// How many of something one has at once.
-pub(super) struct Counter<K: Hash + Eq> {
-    most: usize,
-    counts: Arc<Mutex<HashMap<K, usize>>>,
-}
-
-/// One of them, until it is dropped.
-pub(super) struct Place<K: Hash + Eq> {
-    key: K,
-    counts: Arc<Mutex<HashMap<K, usize>>>,
-}
-
-impl<K: Hash + Eq + Copy> Counter<K> {
-    pub(super) fn new(most: usize) -> Counter<K> {
-        Counter { most, counts: Arc::default() }
-    }
-
-    /// One more, unless there are too many.
-    pub(super) fn enter(&self, key: K) -> Option<Place<K>> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(key).or_insert(0);
-        if *count >= self.most {
-            return None;
-        }
-        *count += 1;
-        Some(Place { key, counts: Arc::clone(&self.counts) })
-    }
-}
-
-impl<K: Hash + Eq> Drop for Place<K> {
-    fn drop(&mut self) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.key);
-            }
-        }
-    }
-}
-
-/// Whose an address is, as far as it tells: who has one of IPv6 has its whole /64.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(long) => Ipv6Addr::from_bits(long.to_bits() & (u128::MAX << 64)).into(),
-    }
-}
-
 /// Streams, by token. Without one they are bounded by the connections alone.
 pub(super) type Streams = Counter<TokenId>;
-/// Connections, by network.
-pub(super) type Peers = Counter<IpAddr>;
 
 /// What who has too many streams is told.
 pub(super) fn too_many_streams() -> Problem {
     Problem::too_many("this token has as many streams as one may have", LATER)
+}
+
+/// What who watches too many leases is told.
+pub(super) fn too_many_watched() -> Problem {
+    Problem::too_many("the streams of this token watch as many leases as they may", LATER)
 }
 
 /// What who has too many sessions is told.
@@ -192,14 +206,9 @@ pub(super) fn too_many_candidates() -> Problem {
     Problem::too_many("there are as many candidates as there may be", LATER)
 }
 
-/// What who has too many connections is told.
-pub(super) fn too_many_connections() -> Problem {
-    Problem::too_many("this address has as many connections as one may have", LATER)
-}
-
 #[cfg(test)]
 mod tests {
-    use baton_election::LeaseKey;
+    use baton_election::{Incarnation, LeaseKey};
 
     use super::*;
 
@@ -220,7 +229,12 @@ mod tests {
     #[test]
     fn who_has_not_the_key_of_a_lease_uses_up_nothing_of_its_holder() {
         let throttle = Throttle::new(10);
-        let who = Who { identity: Identity::Anybody, peer: [127, 0, 0, 1].into(), sign_in: None };
+        let who = Who {
+            identity: Identity::Anybody,
+            peer: Peer::Address([127, 0, 0, 1].into()),
+            sign_in: None,
+            agent: std::sync::OnceLock::new(),
+        };
         let [holder, other] =
             [[1; 16], [2; 16]].map(|key| Credential { incarnation: Incarnation([7; 8]), key: LeaseKey(key) });
         while throttle.take(&who, Says::Lease(&other)).is_ok() {}
@@ -239,25 +253,33 @@ mod tests {
     }
 
     #[test]
-    fn who_has_one_address_of_ipv6_has_many() {
-        let same =
-            ["2001:db8:0:1::1", "2001:db8:0:1:ffff:ffff:ffff:ffff"].map(|one| network(one.parse().unwrap()));
-        assert_eq!(same[0], same[1]);
-        let others = ["2001:db8:0:2::1", "192.0.2.1", "192.0.2.2"].map(|one| network(one.parse().unwrap()));
-        assert!(
-            others.iter().enumerate().all(|(number, one)| *one != same[0] && !others[..number].contains(one))
-        );
-    }
-
-    #[test]
-    fn places_are_given_back() {
-        let counter: Counter<u8> = Counter::new(2);
-        let one = counter.enter(1).unwrap();
-        let _two = counter.enter(1).unwrap();
-        assert!(counter.enter(1).is_none());
-        assert!(counter.enter(2).is_some());
-        drop(one);
-        assert!(counter.enter(1).is_some());
-        assert_eq!(counter.counts.lock().unwrap().len(), 1, "who has none is forgotten");
+    fn who_looked_at_too_much_waits_and_others_do_not() {
+        let reads = Throttle::new(1_000);
+        let bearer = |id: u8| Who {
+            identity: crate::http::proofs::bearer_of_secret(baton_election::tokens::TokenEntry {
+                id: TokenId([id; 6]),
+                proof: baton_election::tokens::Proof::Secret { hash: None },
+                role: baton_election::tokens::Role::Observer,
+                agents: Vec::new(),
+                elections: Vec::new(),
+                resources: Vec::new(),
+                note: String::new(),
+                created: boot::wall(),
+                expires: None,
+                by: baton_election::operator::OperatorKey::from_seed([1; 32]).public(),
+            }),
+            peer: Peer::Address([127, 0, 0, 1].into()),
+            sign_in: None,
+            agent: std::sync::OnceLock::new(),
+        };
+        let (one, other) = (bearer(1), bearer(2));
+        reads.looked_at(&one, 500);
+        reads.may_look(&one).unwrap();
+        // It is told what it asked for, and owes for it.
+        reads.looked_at(&one, 1_000_000);
+        let refused = reads.may_look(&one).unwrap_err().to_value();
+        assert_eq!(refused["code"], "too-many", "{refused}");
+        assert!(refused["retry_in_ms"].as_u64().unwrap() <= 30_000, "{refused}");
+        reads.may_look(&other).unwrap();
     }
 }

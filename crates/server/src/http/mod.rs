@@ -1,6 +1,6 @@
 //! The doors: HTTP/1.1 with JSON.
 //!
-//! Who shows no token is an agent on a plain loopback address, and nobody elsewhere. A browser is not fooled into speaking for somebody
+//! Who shows no token is an agent on a plain loopback address and at the Unix socket, and nobody elsewhere. A browser is not fooled into speaking for somebody
 //! else: the name in `Host` must be the server's, a page of another origin is refused, and what changes anything is JSON and says so.
 //! What a request needs stands in `right.rs`, who asks in `identity.rs`, how much one may have in `limits.rs`.
 
@@ -13,12 +13,18 @@ mod events;
 mod feed;
 mod fences;
 mod front;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod gate;
 mod identity;
 mod limits;
 mod openapi;
 mod overview;
+mod pace;
 mod page;
+mod parsing;
+mod peer;
+mod proofs;
 mod reply;
 mod requests;
 mod right;
@@ -26,21 +32,22 @@ mod route;
 mod sessions;
 mod sign_ins;
 mod toolbox;
+mod uses;
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use baton::{Coordinator, Memory};
+use baton_door::ClientCertificate;
 use baton_election::operator::PublicKey;
 use baton_election::time::WallTime;
 use bytes::Bytes;
-use http::header::{ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use http::header::{ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
-use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 
 use self::calls::Call;
 pub(crate) use self::front::{Front, Turn};
@@ -48,17 +55,25 @@ pub(crate) use self::gate::is_loopback;
 pub(crate) use self::identity::Register;
 use self::identity::{Identity, Who};
 use self::limits::{Streams, Throttle};
+use self::parsing::Parsers;
+use self::peer::Peer;
 use self::reply::{Problem, Reply};
 pub(crate) use self::requests::Requests;
 use self::right::Right;
 use self::route::{Ask, Matched, Route};
+use self::uses::Asked;
+pub(crate) use self::uses::Uses;
+use crate::Listening;
+use crate::access::AccessLog;
 use crate::alerts::Alerts;
 use crate::engine::Engine;
+use crate::founders::Founders;
 use crate::metrics::Way;
 use crate::options::Options;
 use crate::own_lease::OwnLease;
 use crate::sessions::Sessions;
 use crate::sign_ins::SignIns;
+use crate::socket::Socket;
 use crate::store::Behind;
 use crate::tokens;
 use crate::toolbox::Boards;
@@ -74,8 +89,6 @@ const BATCHES: usize = 4;
 const ARRIVAL: Duration = Duration::from_secs(10);
 /// The most headers of a request.
 const MAX_HEADERS: usize = 64;
-/// How many at once are told that they have too many connections.
-const TOLD: usize = 64;
 /// How long requests that are under way may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long traces that are still to be sent are waited for at the end.
@@ -88,8 +101,13 @@ pub(crate) struct Service {
     sessions: Arc<Sessions>,
     /// Who is signed in at the page.
     sign_ins: Arc<SignIns<Identity>>,
+    /// Who may become the first operator.
+    founders: Arc<Founders>,
     alerts: Arc<Alerts>,
     requests: Requests,
+    access_log: Option<Arc<AccessLog>>,
+    /// When and from where each token was used.
+    uses: Arc<Uses>,
     tracer: Option<Arc<Tracer>>,
     /// Since when it serves, for people.
     started: WallTime,
@@ -100,14 +118,23 @@ pub(crate) struct Service {
     boards: Arc<Boards>,
     /// Tells this run of the server from others, in the numbers of events.
     run: String,
-    /// Whom it listens as.
-    address: SocketAddr,
+    /// Where it listens, for people.
+    place: String,
     /// Who is let in.
     register: Arc<Register>,
     /// Keeps the register as the store has it.
     follower: AbortHandle,
+    /// Counts what stands in the store.
+    counting: AbortHandle,
     names: gate::Names,
     throttle: Throttle,
+    /// Counts the rows that tokens look at.
+    reads: Throttle,
+    /// Counts the leases that streams watch.
+    watched: Streams,
+    /// Counts requests without a token.
+    strangers: Throttle,
+    parsers: Parsers,
     streams: Streams,
     batches: Semaphore,
     /// For batches that arrive, or wait until they are carried out.
@@ -116,9 +143,21 @@ pub(crate) struct Service {
     stopping: watch::Sender<bool>,
 }
 
+/// How long after a failure it is tried again to count what stands in the store.
+const COUNT_AGAIN: Duration = Duration::from_secs(1);
+
+/// Counts what stands in the store, once.
+async fn count(engine: Engine) {
+    // Whoever only observes keeps nothing.
+    while !engine.observes() && engine.census().take(&**engine.store()).await.is_err() {
+        tokio::time::sleep(COUNT_AGAIN).await;
+    }
+}
+
 impl Drop for Service {
     fn drop(&mut self) {
         self.follower.abort();
+        self.counting.abort();
     }
 }
 
@@ -126,41 +165,65 @@ impl Service {
     pub(crate) fn new(
         engine: Engine,
         own_lease: OwnLease,
-        address: SocketAddr,
+        place: String,
         register: Arc<Register>,
         options: Options,
     ) -> Service {
         let behind = Arc::new(Behind::new(engine.clone(), own_lease, Arc::clone(&register)));
         let following = tokens::follow(Arc::clone(engine.store()), Arc::clone(&register));
-        let Options { tls, names, limits, require_tokens: _, warnings, collector } = options;
+        let Options {
+            tls,
+            names,
+            limits,
+            require_tokens: _,
+            jwt: _,
+            founders,
+            warnings,
+            collector,
+            access_log,
+        } = options;
+        engine.census().limit(limits.quotas);
+        let counting = count(engine.clone());
+        if let Some(longest) = limits.lease {
+            engine.limit_leases(longest);
+        }
         let coordinator = Coordinator::with_store(behind.clone(), Memory::new());
         let boards = Boards::new(coordinator.clone(), Some(engine.clone()), Arc::clone(engine.meters()));
         let boards = Arc::new(boards);
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
         let sessions = Sessions::start(engine.clone(), run.clone(), limits.sessions);
+        let uses: Arc<Uses> = Arc::default();
         let tracer = collector.map(|collector| Tracer::start(collector, &run));
         if let Some(tracer) = &tracer {
             engine.meters().trace_by(tracer);
         }
         Service {
-            alerts: Alerts::start(warnings, &sessions, &behind),
+            alerts: Alerts::start(warnings, &sessions, &behind, &uses),
             requests: Requests::default(),
+            access_log,
+            uses,
             tracer,
             started: baton_store::boot::wall(),
             engine,
             behind,
             sessions,
             sign_ins: Arc::default(),
+            founders,
             coordinator,
             tokens_looked_at: tokio::sync::Mutex::default(),
             boards,
             run,
-            address,
+            place,
             register,
             follower: tokio::spawn(following).abort_handle(),
+            counting: tokio::spawn(counting).abort_handle(),
             names: gate::Names { given: names, tls },
             throttle: Throttle::new(limits.commands),
+            reads: Throttle::new(limits.reads),
+            watched: Streams::new(limits.watched),
+            strangers: Throttle::new(limits.unauthenticated),
+            parsers: Parsers::default(),
             streams: Streams::new(limits.streams),
             batches: Semaphore::new(BATCHES),
             room: body::Room::default(),
@@ -201,14 +264,18 @@ impl Service {
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>, peer: IpAddr) -> Reply {
-        let head = *request.method() == Method::HEAD;
-        let mut route = None;
-        let mut reply = match self.answer_or_fail(request, peer, &mut route).await {
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>, peer: &Peer) -> Reply {
+        let (begun, head) = (Instant::now(), *request.method() == Method::HEAD);
+        let mut asked = Asked::default();
+        let mut reply = match self.answer_or_fail(request, peer, &mut asked).await {
             Ok(reply) => reply,
-            Err(problem) => problem.into_reply(),
+            Err(mut problem) => {
+                asked.why = problem.take_why();
+                problem.into_reply()
+            }
         };
-        self.requests.count(route, reply.status());
+        self.requests.count(asked.route, reply.status());
+        self.note_use(&asked, peer, begun, &reply);
         if head {
             *reply.body_mut() = reply::empty();
         }
@@ -218,10 +285,14 @@ impl Service {
     async fn answer_or_fail(
         self: &Arc<Self>,
         request: Request<Incoming>,
-        peer: IpAddr,
-        asked: &mut Option<&'static Route>,
+        peer: &Peer,
+        asked: &mut Asked,
     ) -> Result<Reply, Problem> {
         let begun = Instant::now();
+        if let Err(problem) = peer.check() {
+            self.strangers.take_for_peer(peer)?;
+            return Err(problem);
+        }
         let (parts, body) = request.into_parts();
         let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
         let matched = route::find(method, parts.uri.path());
@@ -229,29 +300,23 @@ impl Service {
         gate::admit(&parts, &self.names, right)?;
         let (route, names) = match matched {
             Matched::Route(route, names) => (route, names),
-            Matched::OtherMethod(allowed) => {
-                let mut reply = Problem::new(
-                    StatusCode::METHOD_NOT_ALLOWED,
-                    "invalid",
-                    format!("{} takes {allowed}", parts.uri.path()),
-                    "see /openapi.json",
-                )
-                .into_reply();
-                reply.headers_mut().insert(ALLOW, http::HeaderValue::from_static(allowed));
-                return Ok(reply);
-            }
-            Matched::None => {
-                return Err(Problem::new(
-                    StatusCode::NOT_FOUND,
-                    "no-such-route",
-                    format!("there is nothing at {}", parts.uri.path()),
-                    "see /openapi.json; a `/` in a name is written %2F",
-                ));
-            }
+            Matched::OtherMethod(allowed) => return Ok(other_method(parts.uri.path(), allowed)),
+            Matched::None => return Err(no_such_route(parts.uri.path())),
         };
-        *asked = Some(route);
-        let (identity, sign_in) = self.let_in(&parts.headers, route, &names)?;
-        let who = Who { identity, peer, sign_in };
+        asked.route = Some(route);
+        let known = self.identify(peer, &parts, route);
+        self.count_stranger(route.ask, &known, peer)?;
+        let (identity, sign_in) = known?;
+        let who = Who { identity, peer: peer.clone(), sign_in, agent: OnceLock::new() };
+        let who = &*asked.who.insert(who);
+        if self.access_log.is_some() && route.path.contains("{election}") {
+            asked.election = names.first().cloned();
+        }
+        may_ask(who, route, &names)?;
+        if route.method == Method::GET {
+            self.reads.may_look(who)?;
+            self.reads.looked_at(who, 1);
+        }
         if let Some(name) = page_file(route.ask, &names) {
             return page::file(name, &parts.headers);
         }
@@ -261,19 +326,20 @@ impl Service {
         }
         let (body, _room) = match (route.ask == Ask::Batch, route.method == Method::POST) {
             (true, _) => body::read_batch(body, &self.room).await?,
-            (false, true) => (body::read(body).await?, None),
+            (false, true) => (body::read(body, route.ask.largest_body()).await?, None),
             (false, false) => (Bytes::new(), None),
         };
         // A batch is much work, and has a place only once it is whole: who is slow to send one keeps nobody from it.
         let _place = if route.ask == Ask::Batch { self.batches.acquire().await.ok() } else { None };
         let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
         let call = Call {
-            who: &who,
+            who,
             names,
             query: parts.uri.query(),
             last_event,
             host: gate::host(&parts).unwrap_or_default(),
             body,
+            parsers: &self.parsers,
         };
         if route.ask == Ask::Renew
             && let Some(reply) = self.renew_at_once(&call)
@@ -283,11 +349,11 @@ impl Service {
         }
         let traceparent = parts.headers.get("traceparent").and_then(|context| context.to_str().ok());
         let span = self.span(route, &call, traceparent);
-        let reply = self.carry_out(route, call, &who).await;
+        let reply = self.carry_out(route, call, who).await;
         self.measure(route.ask, begun, span, &reply);
         let reply = reply?;
         if reply.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream") {
-            return connection::while_let_in(self, who, reply);
+            return connection::while_let_in(self, who.clone(), reply);
         }
         Ok(reply)
     }
@@ -307,15 +373,26 @@ impl Service {
         self.call(route.ask, call).await
     }
 
-    /// Who asks, and by which sign-in, if it may ask this at all, and of this election.
-    fn let_in(
+    /// Refuses an address or a user that sends too many requests without a token, before anything of them is read. Probes are not counted: they take
+    /// nothing, and a server that answers none is taken for dead.
+    fn count_stranger<T>(&self, ask: Ask, let_in: &Result<T, Problem>, peer: &Peer) -> Result<(), Problem> {
+        let is_probe = matches!(ask, Ask::Health | Ask::Ready);
+        let is_stranger = match let_in {
+            Ok(_) => ask.right() == Right::Public && !is_probe,
+            Err(problem) => problem.status() == StatusCode::UNAUTHORIZED,
+        };
+        if is_stranger { self.strangers.take_for_peer(peer) } else { Ok(()) }
+    }
+
+    /// Who asks, and by which sign-in.
+    fn identify(
         &self,
-        headers: &HeaderMap,
+        peer: &Peer,
+        parts: &Parts,
         route: &Route,
-        names: &[String],
     ) -> Result<(Identity, Option<PublicKey>), Problem> {
-        let right = route.ask.right();
-        if right == Right::Public {
+        let (headers, client) = (&parts.headers, parts.extensions.get::<Arc<ClientCertificate>>());
+        if route.ask.right() == Right::Public {
             return Ok((Identity::Anybody, None));
         }
         // Who shows a token is bound by it, signed in or not.
@@ -323,20 +400,42 @@ impl Service {
         let sign_in = sign_in.filter(|sign_in| self.register.knows(&sign_in.who));
         let identity = match &sign_in {
             Some(sign_in) => sign_in.who.clone(),
-            None => self.register.identify(headers)?,
+            None => self.register.identify(peer, headers, client, || self.strangers.take_for_peer(peer))?,
         };
-        identity.check(right)?;
-        if sign_in.is_some() && right == Right::Act {
-            return Err(identity::only_looks());
-        }
-        if route.ask.is_of_the_store() {
-            identity.check_store()?;
-        }
-        if let (Some(election), true) = (names.first(), route.path.contains("{election}")) {
-            identity.check_election_name(election)?;
-        }
         Ok((identity, sign_in.map(|sign_in| sign_in.given.order.key)))
     }
+}
+
+/// Refuses what it may not ask at all, or not of this election or resource.
+fn may_ask(who: &Who, route: &Route, names: &[String]) -> Result<(), Problem> {
+    let (right, identity) = (route.ask.right(), &who.identity);
+    if right == Right::Public {
+        return Ok(());
+    }
+    identity.check(right)?;
+    if who.sign_in.is_some() && right == Right::Act {
+        return Err(identity::only_looks());
+    }
+    if route.ask.is_of_the_store() {
+        identity.check_store()?;
+    }
+    match names.first() {
+        Some(election) if route.path.contains("{election}") => identity.check_election_name(election),
+        Some(resource) if route.path.contains("{resource}") => identity.check_resource_name(resource),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn other_method(path: &str, allowed: &'static str) -> Reply {
+    let (status, why) = (StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes {allowed}"));
+    let mut reply = Problem::new(status, "invalid", why, "see /openapi.json").into_reply();
+    reply.headers_mut().insert(ALLOW, http::HeaderValue::from_static(allowed));
+    reply
+}
+
+fn no_such_route(path: &str) -> Problem {
+    let hint = "see /openapi.json; a `/` in a name is written %2F";
+    Problem::new(StatusCode::NOT_FOUND, "no-such-route", format!("there is nothing at {path}"), hint)
 }
 
 /// Which file of the page is asked for, if one is.
@@ -369,11 +468,36 @@ fn refuse_odd_query(ask: Ask, query: Option<&str>) -> Result<(), Problem> {
 }
 
 /// Serves until it is to stop, then lets what is under way end.
-pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>, until: impl Future<Output = ()>) {
-    let answer = |stream, peer| connection::converse(Arc::clone(&front), stream, peer);
-    let mut served = baton_door::accept(listener, front.limits.connections, until, answer).await;
+pub(crate) async fn serve(listening: Listening, front: Arc<Front>, until: impl Future<Output = ()>) {
+    let Listening { address, socket } = listening;
+    // Each has a share of its own, so that no flood of connections at the address keeps local users out.
+    let most = front.limits.connections / if address.is_some() && socket.is_some() { 2 } else { 1 };
+    let stop = watch::Sender::new(false);
+    let stopped = || {
+        let mut stop = stop.subscribe();
+        async move { drop(stop.wait_for(|stop| *stop).await) }
+    };
+    let over_tcp = async {
+        let Some(listener) = &address else { return JoinSet::new() };
+        let answer = |stream, peer| connection::converse(Arc::clone(&front), stream, Peer::Address(peer));
+        baton_door::accept(listener, most, stopped(), answer).await
+    };
+    let over_socket = async {
+        let Some(Socket { listener, owner, .. }) = &socket else { return JoinSet::new() };
+        let answer =
+            |stream, uid| connection::converse(Arc::clone(&front), stream, Peer::of_user(uid, *owner));
+        baton_door::accept(listener, most, stopped(), answer).await
+    };
+    let until = async {
+        until.await;
+        stop.send_replace(true);
+    };
+    let (mut over_tcp, mut over_socket, ()) = tokio::join!(over_tcp, over_socket, until);
+    // Nobody connects any more: the socket's file is removed.
+    drop((address, socket));
     front.stop();
-    while served.join_next().await.is_some() {}
+    while over_tcp.join_next().await.is_some() {}
+    while over_socket.join_next().await.is_some() {}
 }
 
 /// Whether a request says that it has a body.

@@ -8,11 +8,13 @@ use std::sync::LazyLock;
 
 use baton_door::ProblemShown;
 use baton_election::audit::{Entry, TokensAudit};
+use baton_election::bindings::SignedFenceOrder;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::delegation::SignedDelegation;
 use baton_election::document::Transition;
-use baton_election::everything::SignedStop;
-use baton_election::operator::{SignedAct, SignedKeys};
+use baton_election::operator::SignedAct;
+use baton_election::store_order::StoreRequest;
+use baton_election::store_quorum::OrderOutcome;
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{AgentName, Candidate, ElectionName, Fence, ItemName, ResourceName};
 use baton_store::alerts::Alerts;
@@ -23,6 +25,7 @@ use baton_store::toolbox::{
     AddTasks, Added, Breaker, Counts, Draw, Drawn, Order, Proposal, Propose, Put, Quota, Ruling, SetQuota,
     State, Task,
 };
+use baton_store::waiting::Waiting;
 use bytes::Bytes;
 use http::Method;
 use schemars::generate::SchemaSettings;
@@ -76,7 +79,7 @@ fn description() -> Value {
         "components": {
             "schemas": types,
             "securitySchemes": {
-                "token": { "type": "http", "scheme": "bearer", "description": "An access token: baton token create" },
+                "token": { "type": "http", "scheme": "bearer", "description": "An access token (baton token create), or a JWT of the server's issuer; a client certificate takes the place of either" },
             },
         },
     })
@@ -168,6 +171,7 @@ fn request(route: &Route, types: &mut SchemaGenerator) -> Value {
     if let Some(body) = body(route.ask, types) {
         operation["requestBody"] =
             json!({ "required": true, "content": { "application/json": { "schema": body } } });
+        operation["requestBody"]["x-max-bytes"] = json!(route.ask.largest_body());
     }
     operation
 }
@@ -235,9 +239,9 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::Admit => types.subschema_for::<fences::Admission>(),
         Ask::KeepHold => types.subschema_for::<fences::Kept>(),
         Ask::LeaveHold => types.subschema_for::<fences::Left>(),
-        Ask::Operators => types.subschema_for::<SignedKeys>(),
+        Ask::OrderFence => types.subschema_for::<SignedFenceOrder>(),
+        Ask::OrderStore => types.subschema_for::<StoreRequest>(),
         Ask::OrderTokens => types.subschema_for::<SignedTokenOrder>(),
-        Ask::PauseAll => types.subschema_for::<SignedStop>(),
         Ask::Announce => types.subschema_for::<Announce>(),
         Ask::Heartbeat => types.subschema_for::<Heartbeat>(),
         Ask::News => types.subschema_for::<AskNews>(),
@@ -246,6 +250,7 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::OpenSignIn => types.subschema_for::<sign_ins::Opening>(),
         Ask::CloseSignIn => types.subschema_for::<sign_ins::Closing>(),
         Ask::Draft => types.subschema_for::<sign_ins::Wanted>(),
+        Ask::DraftStore => types.subschema_for::<sign_ins::WantedOfStore>(),
         Ask::AddTasks => types.subschema_for::<AddTasks>(),
         Ask::OrderTask => types.subschema_for::<Order>(),
         Ask::Propose => types.subschema_for::<Propose>(),
@@ -256,6 +261,7 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::Store
         | Ask::Tokens
         | Ask::Elections
+        | Ask::Audits
         | Ask::Election
         | Ask::Leader
         | Ask::History
@@ -267,6 +273,7 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         | Ask::Watch
         | Ask::Candidates
         | Ask::Candidate
+        | Ask::Waiting
         | Ask::Fences
         | Ask::Fence
         | Ask::FenceLog
@@ -327,8 +334,8 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         | Ask::Report
         | Ask::Operate => of::<calls::Told<'_>>(types),
         Ask::Batch => of::<Vec<batch::OneOfMany<'_>>>(types),
+        Ask::Tokens => of::<calls::TokensShown>(types),
         Ask::Store
-        | Ask::Tokens
         | Ask::Election
         | Ask::Candidate
         | Ask::Fence
@@ -352,8 +359,9 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         Ask::SetQuota => of::<Quota>(types),
         Ask::Draw => of::<Drawn>(types),
         Ask::PutValue => of::<toolbox::Value>(types),
-        Ask::Elections => of::<Vec<ElectionName>>(types),
+        Ask::Elections | Ask::Audits => of::<Vec<ElectionName>>(types),
         Ask::Candidates => of::<Vec<AgentName>>(types),
+        Ask::Waiting => of::<Vec<Waiting>>(types),
         Ask::Fences => of::<Vec<ResourceName>>(types),
         Ask::Leader => of::<calls::LeaderShown>(types),
         Ask::History => of::<Vec<Transition>>(types),
@@ -361,10 +369,9 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         Ask::TokensAudit => of::<TokensAudit>(types),
         Ask::Withdraw => of::<calls::Withdrawn>(types),
         Ask::Enlist => of::<Candidate>(types),
-        Ask::Admit => of::<Fence>(types),
-        Ask::KeepHold | Ask::LeaveHold | Ask::Operators | Ask::PauseAll | Ask::OrderTokens => {
-            of::<calls::Nothing>(types)
-        }
+        Ask::Admit | Ask::OrderFence => of::<Fence>(types),
+        Ask::KeepHold | Ask::LeaveHold => of::<calls::Nothing>(types),
+        Ask::OrderStore | Ask::OrderTokens => of::<OrderOutcome>(types),
         Ask::Announce | Ask::Heartbeat => of::<Beat>(types),
         Ask::News => of::<NewsOf>(types),
         Ask::EndSession => of::<EndedSession>(types),
@@ -376,7 +383,7 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         Ask::BeginSignIn => of::<calls::Nothing>(types),
         Ask::OpenSignIn => of::<sign_ins::SignedIn>(types),
         Ask::CloseSignIn => of::<sign_ins::Closed>(types),
-        Ask::Draft => of::<sign_ins::Draft>(types),
+        Ask::Draft | Ask::DraftStore => of::<sign_ins::Draft>(types),
         Ask::Alerts => of::<Alerts>(types),
         Ask::Watch | Ask::Events | Ask::Page | Ask::PageFile | Ask::Health | Ask::Metrics => {
             of::<String>(types)

@@ -2,18 +2,20 @@
 
 use std::collections::HashMap;
 
-use baton_election::document::{Cause, Document, Leader, Phase, Question, State, Transition};
+use baton_election::document::{Cause, Document, Leader, Pause, Phase, Question, State, Transition};
 use baton_election::operator::PublicKey;
 use baton_election::region::Region;
 use baton_election::time::{Span, WallTime};
 use baton_election::{AgentName, ElectionName, Epoch};
 use baton_store::describe::{SUSPECT, Suspicion};
+use baton_store::waiting::{MOST_SHOWN, Waiting};
 use baton_store::{Key, Prefix, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Service;
 use super::calls::Call;
+use super::pace::Pace;
 use super::reply::{Problem, Reply, json as answer};
 
 /// The most elections of one answer.
@@ -33,20 +35,26 @@ pub(super) struct Row {
     lease_ms: u64,
     task: Option<String>,
     reserved_for: Option<AgentName>,
-    paused: Option<Stopped>,
+    paused: Option<Pause>,
     /// What an operator is asked, if anything.
     question: Option<Question>,
     /// How the last leadership ended, while there is no new one.
     departure: Option<Departed>,
-    /// Nobody leads what somebody led.
+    /// Nobody leads what somebody led, and its work is not done.
     degraded: bool,
+    /// When the last leader said that its work is done, if nobody has led since.
+    finished: Option<WallTime>,
     /// Since when, for people, if that is known.
     leaderless_since: Option<WallTime>,
     last_transition: Option<Transition>,
     /// How many of those who follow know of the last change of leader. Not told with changes.
     participation: Option<Participation>,
+    /// How many agents wait in line to lead, up to a bound. Not told with changes.
+    in_line: Option<usize>,
     /// The last act of an operator.
     last_act: Option<Acted>,
+    /// An operator retired it: it is in no list. Only told with changes.
+    forgotten: bool,
     /// Why it cannot be read: then nothing else is known of it.
     trouble: Option<String>,
 }
@@ -74,6 +82,8 @@ struct Holder {
 pub(super) struct Attended {
     election: ElectionName,
     participation: Option<Participation>,
+    /// How many agents wait in line to lead, up to a bound.
+    in_line: usize,
     /// Only of one who is suspected: of the others it is another at every look.
     suspicion: Option<Suspicion>,
 }
@@ -83,13 +93,6 @@ pub(super) struct Attended {
 struct Participation {
     acknowledged: u64,
     expected: u64,
-}
-
-/// That an operator stopped the election.
-#[derive(Serialize, JsonSchema)]
-struct Stopped {
-    reason: String,
-    at: WallTime,
 }
 
 /// What an operator did.
@@ -136,7 +139,7 @@ pub(super) fn row(document: &Document, age: Span) -> Row {
         lease_ms: document.lease_remaining(age).as_millis(),
         task: document.task.as_deref().map(ToString::to_string),
         reserved_for: document.reserved_for.as_ref().map(|kept| kept.agent.clone()),
-        paused: document.paused.as_ref().map(|pause| Stopped { reason: pause.reason.clone(), at: pause.at }),
+        paused: document.paused.clone(),
         question: document.approval.question.clone(),
         departure: document.departure.as_ref().map(|departure| Departed {
             agent: departure.agent.clone(),
@@ -145,9 +148,11 @@ pub(super) fn row(document: &Document, age: Span) -> Row {
             at: departure.at,
         }),
         degraded: leaderless.is_some(),
+        finished: document.finished(),
         leaderless_since: leaderless.and_then(|leaderless| leaderless.since),
         last_transition: document.last_transition.as_deref().cloned(),
         participation: None,
+        in_line: None,
         last_act: document.last_act.as_ref().map(|last| Acted {
             number: last.number,
             act: last.act.clone(),
@@ -155,6 +160,7 @@ pub(super) fn row(document: &Document, age: Span) -> Row {
             at: last.at,
             ended: last.ended.clone(),
         }),
+        forgotten: document.is_retired(),
         trouble: None,
     }
 }
@@ -171,8 +177,19 @@ impl Row {
 
 impl Service {
     /// An election in one line, with what its followers know.
-    fn row_now(&self, document: &Document, age: Span) -> Row {
-        Row { participation: self.participation(&document.election), ..row(document, age) }
+    async fn row_now(&self, document: &Document, age: Span) -> Row {
+        let in_line = Some(self.in_line(&document.election, MOST_SHOWN).await.len());
+        Row { participation: self.participation(&document.election), in_line, ..row(document, age) }
+    }
+
+    /// Those who wait in line to lead: at this server, or, if it only observes, in the store.
+    pub(super) async fn in_line(&self, election: &ElectionName, limit: usize) -> Vec<Waiting> {
+        match self.engine.store().waiters() {
+            Some(waiters) if self.engine.observes() => {
+                waiters.waiting(election, limit).await.unwrap_or_default()
+            }
+            Some(_) | None => self.engine.waiting(election, limit),
+        }
     }
 
     fn participation(&self, election: &ElectionName) -> Option<Participation> {
@@ -180,13 +197,18 @@ impl Service {
         Some(Participation { acknowledged, expected })
     }
 
-    /// Who knows of the leader of an election, given how much speaks against agents.
-    pub(super) fn attended(&self, document: &Document, agents: &HashMap<AgentName, Suspicion>) -> Attended {
+    /// Who knows of the leader of an election and who waits, given how much speaks against agents.
+    pub(super) async fn attended(
+        &self,
+        document: &Document,
+        agents: &HashMap<AgentName, Suspicion>,
+    ) -> Attended {
         let leader = document.leader.as_ref();
         let suspicion = leader.and_then(|leader| agents.get(&leader.agent)).copied();
         Attended {
             election: document.election.clone(),
             participation: self.participation(&document.election),
+            in_line: self.in_line(&document.election, MOST_SHOWN).await.len(),
             suspicion: suspicion.filter(|suspicion| *suspicion >= SUSPECT),
         }
     }
@@ -195,23 +217,27 @@ impl Service {
     /// the last.
     pub(super) async fn overview(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let limit = call.limit(MOST)?;
+        self.engine.look_for_new().await;
         let after = call.parameter("after").map(|after| Prefix::Elections.key(&after)).transpose();
         let mut after = after.map_err(baton::Error::from)?;
         let (agents, mut rows) = (self.sessions.suspicions(|_| true), Vec::new());
+        let pace = Pace::default();
         loop {
             let part = self.behind.list_part(&Prefix::Elections, after.as_ref(), MOST).await?;
             let is_last = part.len() < MOST;
+            self.reads.looked_at(call.who, part.len());
             for key in &part {
+                pace.breathe().await;
                 let Key::Election(election) = key else { continue };
                 if rows.len() == limit || !call.who.identity.sees(election.as_str()) {
                     continue;
                 }
                 match self.engine.view(election).await {
-                    Ok(view) => rows.extend(
-                        view.document
-                            .as_ref()
-                            .map(|document| self.row_now(document, view.age).suspecting(&agents)),
-                    ),
+                    Ok(view) => {
+                        if let Some(document) = view.document.as_ref().filter(|one| !one.is_retired()) {
+                            rows.push(self.row_now(document, view.age).await.suspecting(&agents));
+                        }
+                    }
                     Err(error) if error.is_passing() => return Err(error.into()),
                     // What is wrong with one election hides none of the others.
                     Err(error) => {

@@ -42,6 +42,8 @@ files! {
     "api.js" SCRIPT;
     "app.js" SCRIPT;
     "approvals.js" SCRIPT;
+    "dialog.js" SCRIPT;
+    "everything.js" SCRIPT;
     "audit.js" SCRIPT;
     "dom.js" SCRIPT;
     "election.js" SCRIPT;
@@ -52,6 +54,7 @@ files! {
     "tasks.js" SCRIPT;
     "time.js" SCRIPT;
     "timeline.js" SCRIPT;
+    "timelines.js" SCRIPT;
 }
 
 /// The kinds of the files, without what they are written in.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_election::Refusal;
 use baton_store::{StoreError, Undecided};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -20,7 +20,15 @@ pub(crate) type Reply = Response<Body>;
 
 /// Why a request was not carried out.
 #[derive(Debug)]
-pub(crate) struct Problem(baton_door::Problem);
+pub(crate) struct Problem {
+    told: baton_door::Problem,
+    /// What only the log has. Apart: most have none.
+    why: Option<Box<Why>>,
+}
+
+/// A reason, in words for the log.
+#[derive(Debug)]
+struct Why(String);
 
 impl Problem {
     pub(crate) fn new(
@@ -29,45 +37,60 @@ impl Problem {
         detail: impl Into<String>,
         hint: impl Into<String>,
     ) -> Problem {
-        Problem(baton_door::Problem::new(status, code, detail, hint))
+        baton_door::Problem::new(status, code, detail, hint).into()
     }
 
     /// The request makes no sense.
     pub(crate) fn invalid(detail: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem(baton_door::Problem::invalid(detail, hint))
+        baton_door::Problem::invalid(detail, hint).into()
     }
 
     /// Nobody knows who asks.
     pub(crate) fn unauthorized(detail: &str, hint: &str) -> Problem {
-        Problem(baton_door::Problem::unauthorized(detail, hint))
+        baton_door::Problem::unauthorized(detail, hint).into()
     }
 
     /// One has had enough for now. Nothing was done.
     pub(crate) fn too_many(detail: &str, wait: Duration) -> Problem {
-        Problem(baton_door::Problem::too_many(detail, wait))
+        baton_door::Problem::too_many(detail, wait).into()
     }
 
     /// The same may succeed in so many seconds.
     pub(crate) fn again_in(self, seconds: u64) -> Problem {
-        Problem(self.0.again_in(seconds))
+        Problem { told: self.told.again_in(seconds), ..self }
     }
 
     /// With a fact more.
     pub(crate) fn with(self, name: &str, value: impl Into<Value>) -> Problem {
-        Problem(self.0.with(name, value))
+        Problem { told: self.told.with(name, value), ..self }
+    }
+
+    /// With what the log has of it, and whoever asked does not learn.
+    pub(crate) fn because(self, why: impl Into<String>) -> Problem {
+        Problem { why: Some(Box::new(Why(why.into()))), ..self }
+    }
+
+    pub(crate) fn take_why(&mut self) -> Option<String> {
+        self.why.take().map(|why| why.0)
     }
 
     pub(crate) fn status(&self) -> StatusCode {
-        self.0.status()
+        self.told.status()
     }
 
     /// As the value that stands in the body.
     pub(crate) fn to_value(&self) -> Value {
-        self.0.to_value()
+        self.told.to_value()
     }
 
     pub(crate) fn into_reply(self) -> Reply {
-        self.0.into_response().map(|body| Full::new(body).boxed_unsync())
+        self.told.into_response().map(|body| Full::new(body).boxed_unsync())
+    }
+}
+
+impl From<baton_door::Problem> for Problem {
+    fn from(problem: baton_door::Problem) -> Problem {
+        Problem { told: problem, why: None }
     }
 }
 
@@ -86,7 +109,7 @@ impl From<Refusal> for Problem {
             // Understood, and against a rule that a schema cannot tell.
             Refusal::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         };
-        Problem(baton_door::Problem::refused(status, &refusal))
+        baton_door::Problem::refused(status, &refusal).into()
     }
 }
 
@@ -158,5 +181,6 @@ pub(crate) fn typed(status: StatusCode, kind: &'static str, body: Body) -> Reply
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
 }

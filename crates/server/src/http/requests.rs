@@ -83,14 +83,20 @@ impl Service {
 
     pub(super) fn list_alerts(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let identity = &call.who.identity;
-        answer(&self.alerts.shown(|election| identity.sees(election.as_str()), identity.sees_all()))
+        let shown = self.alerts.shown(|election| identity.sees(election.as_str()), identity.sees_all());
+        // An observer's store is its clients' business.
+        let no_operator = self.engine.info().operator_keys.is_empty() && !self.engine.observes();
+        answer(&baton_store::alerts::Alerts { no_operator, ..shown })
     }
 
     pub(super) async fn metrics(&self) -> Result<Reply, Problem> {
         let shown = Shown {
             meters: self.engine.meters(),
             requests: &self.requests,
+            uses: &self.uses,
+            unlogged: self.access_log.as_ref().map_or(0, |log| log.lost()),
             engine: self.engine.tally().await,
+            census: self.engine.census(),
             sessions: self.sessions.attendance(),
             tools: self.boards.tools(),
             suspected: self.sessions.suspected(),
@@ -119,7 +125,8 @@ fn traced(ask: Ask) -> Option<&'static str> {
         Ask::Admit => Some("admit"),
         Ask::KeepHold => Some("keep-hold"),
         Ask::LeaveHold => Some("leave-hold"),
-        Ask::Operators => Some("operators"),
+        Ask::OrderFence => Some("order-fence"),
+        Ask::OrderStore => Some("order-store"),
         Ask::OrderTokens => Some("order-tokens"),
         Ask::Announce => Some("announce"),
         Ask::EndSession => Some("end-session"),

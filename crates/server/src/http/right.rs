@@ -14,8 +14,10 @@ pub(crate) enum Right {
     Read,
     /// To take part.
     Act,
-    /// To hand in what an operator's key has signed.
+    /// To hand in what an operator's key has signed: the signature is what counts.
     Operate,
+    /// To see and order access tokens, and to let browsers sign in.
+    Administer,
 }
 
 impl Right {
@@ -26,6 +28,7 @@ impl Right {
             Right::Read => "read",
             Right::Act => "act",
             Right::Operate => "operate",
+            Right::Administer => "administer",
         }
     }
 
@@ -34,7 +37,7 @@ impl Right {
         match self {
             Right::Public | Right::Read => Role::Observer,
             Right::Act => Role::Agent,
-            Right::Operate => Role::Operator,
+            Right::Operate | Right::Administer => Role::Operator,
         }
     }
 
@@ -43,7 +46,7 @@ impl Right {
         match role {
             Role::Observer => Right::Read,
             Role::Agent => Right::Act,
-            Role::Operator => Right::Operate,
+            Role::Operator => Right::Administer,
         }
     }
 
@@ -71,6 +74,7 @@ impl Ask {
             Ask::OpenSignIn => Right::Public,
             Ask::Store
             | Ask::Elections
+            | Ask::Audits
             | Ask::Election
             | Ask::Leader
             | Ask::History
@@ -79,6 +83,7 @@ impl Ask {
             | Ask::Watch
             | Ask::Candidates
             | Ask::Candidate
+            | Ask::Waiting
             | Ask::Fences
             | Ask::Fence
             | Ask::FenceLog
@@ -126,14 +131,13 @@ impl Ask {
             | Ask::SetQuota
             | Ask::Draw
             | Ask::PutValue => Right::Act,
-            Ask::Operate
-            | Ask::Operators
-            | Ask::PauseAll
-            | Ask::Tokens
+            Ask::Operate | Ask::OrderFence | Ask::OrderStore => Right::Operate,
+            Ask::Tokens
             | Ask::OrderTokens
             | Ask::TokensAudit
             | Ask::BeginSignIn
-            | Ask::Draft => Right::Operate,
+            | Ask::Draft
+            | Ask::DraftStore => Right::Administer,
         }
     }
 
@@ -141,8 +145,8 @@ impl Ask {
     pub(crate) fn is_of_the_store(self) -> bool {
         matches!(
             self,
-            Ask::Operators
-                | Ask::PauseAll
+            Ask::OrderStore
+                | Ask::DraftStore
                 | Ask::StoreAudit
                 | Ask::StoreAuditPart
                 | Ask::Tokens

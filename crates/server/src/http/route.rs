@@ -6,14 +6,14 @@ use http::Method;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     Store,
-    Operators,
-    PauseAll,
+    OrderStore,
     StoreAudit,
     StoreAuditPart,
     Tokens,
     OrderTokens,
     TokensAudit,
     Elections,
+    Audits,
     Election,
     Leader,
     History,
@@ -22,6 +22,7 @@ pub(crate) enum Ask {
     Watch,
     Candidates,
     Candidate,
+    Waiting,
     Enlist,
     Withdraw,
     Acquire,
@@ -39,6 +40,7 @@ pub(crate) enum Ask {
     Admit,
     KeepHold,
     LeaveHold,
+    OrderFence,
     Announce,
     Heartbeat,
     News,
@@ -51,6 +53,7 @@ pub(crate) enum Ask {
     OpenSignIn,
     CloseSignIn,
     Draft,
+    DraftStore,
     Page,
     PageFile,
     Board,
@@ -96,7 +99,7 @@ const fn post(path: &'static str, ask: Ask, summary: &'static str) -> Route {
 }
 
 /// All of them. The busiest stand first.
-pub(crate) static ROUTES: [Route; 71] = [
+pub(crate) static ROUTES: [Route; 74] = [
     post("/v1/elections/{election}/renew", Ask::Renew, "Stay the leader"),
     post("/v1/elections/{election}/acquire", Ask::Acquire, "Become the leader, or wait in line"),
     post("/v1/elections/{election}/release", Ask::Release, "Stop being the leader; the work has stopped"),
@@ -110,6 +113,7 @@ pub(crate) static ROUTES: [Route; 71] = [
     post("/v1/elections/{election}/report", Ask::Report, "Say that the leader is not useful"),
     post("/v1/elections/{election}/operate", Ask::Operate, "An operator's signed act"),
     get("/v1/elections/{election}/history", Ask::History, "The last changes of leader"),
+    get("/v1/elections/{election}/waiting", Ask::Waiting, "Who waits in line to lead, in its order"),
     get("/v1/elections/{election}/audit", Ask::Audit, "What operators did to an election"),
     get("/v1/elections/{election}/audit/{part}", Ask::AuditPart, "A part of that, as it is kept"),
     get(
@@ -121,19 +125,29 @@ pub(crate) static ROUTES: [Route; 71] = [
     post("/v1/elections/{election}/withdraw", Ask::Withdraw, "Stand no longer"),
     get("/v1/elections/{election}/candidates/{agent}", Ask::Candidate, "One candidate"),
     get("/v1/elections", Ask::Elections, "All elections"),
+    get(
+        "/v1/audits",
+        Ask::Audits,
+        "All elections that have a log of acts, whether or not their records are there",
+    ),
     get("/v1/fences", Ask::Fences, "All fences"),
     get("/v1/fences/{resource}", Ask::Fence, "A fence as it stands"),
     get("/v1/fences/{resource}/log/{part}", Ask::FenceLog, "A part of what a fence accepted"),
     post("/v1/fences/{resource}/admit", Ask::Admit, "Admit a token to a resource"),
     post("/v1/fences/{resource}/keep", Ask::KeepHold, "Keep a hold on a resource"),
     post("/v1/fences/{resource}/leave", Ask::LeaveHold, "End a hold on a resource"),
-    get("/v1/store", Ask::Store, "What the store knows of itself"),
-    post("/v1/store/operators", Ask::Operators, "Change who the operators of new elections are"),
     post(
-        "/v1/store/pause",
-        Ask::PauseAll,
-        "Pause everything, or let it go on, by an operator's signed order",
+        "/v1/fences/{resource}/order",
+        Ask::OrderFence,
+        "Bind a resource to an election, or free it, by an operator's signed order",
     ),
+    get("/v1/store", Ask::Store, "What the store knows of itself"),
+    post(
+        "/v1/store/orders",
+        Ask::OrderStore,
+        "Change the operators or the quorum, or pause or resume everything, by an operator's signed order",
+    ),
+    post("/v1/store/orders/draft", Ask::DraftStore, "The order on the store that a browser signs"),
     get("/v1/audit", Ask::StoreAudit, "What operators did to the store as a whole"),
     get("/v1/audit/{part}", Ask::StoreAuditPart, "A part of that, as it is kept"),
     get(
@@ -215,7 +229,8 @@ impl Ask {
             Ask::History | Ask::Audit | Ask::StoreAudit | Ask::TokensAudit => {
                 &[("limit", Given::Number, "How many of the newest")]
             }
-            Ask::Elections | Ask::Candidates | Ask::Fences => &[
+            Ask::Waiting => &[("limit", Given::UpTo(1_000), "How many of the first, at most 1,000")],
+            Ask::Elections | Ask::Audits | Ask::Candidates | Ask::Fences => &[
                 ("after", Given::Name, "Only those that come after this one"),
                 (
                     "limit",

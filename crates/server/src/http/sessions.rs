@@ -4,6 +4,7 @@ use baton_election::time::Span;
 use baton_election::{Command, LeaseKey, TokenId};
 use baton_store::sessions::{Announce, AskNews, EndSession, Heartbeat};
 use http::StatusCode;
+use serde::de::DeserializeOwned;
 
 use super::Service;
 use super::calls::{Call, shown};
@@ -36,9 +37,9 @@ impl From<Trouble> for Problem {
 
 impl Service {
     pub(super) async fn announce(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let announce: Announce = call.json()?;
+        let announce: Announce = call.json().await?;
         let identity = &call.who.identity;
-        identity.check_agent(&announce.agent)?;
+        call.who.acts_as(&announce.agent)?;
         announce.follows.iter().try_for_each(|election| identity.check_election(election))?;
         announce.leases.iter().try_for_each(|ride| identity.check_election(&ride.election))?;
         // To go on is not counted: who is kept from it loses its leases.
@@ -49,7 +50,7 @@ impl Service {
     }
 
     pub(super) async fn heartbeat(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let heartbeat: Heartbeat = call.json()?;
+        let heartbeat: Heartbeat = call.json().await?;
         let identity = &call.who.identity;
         let follows = heartbeat.follows.iter().flatten();
         follows
@@ -60,7 +61,7 @@ impl Service {
     }
 
     pub(super) async fn end_session(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let end: EndSession = call.json()?;
+        let end: EndSession = call.json().await?;
         if end.stopped {
             self.throttle.take(call.who, Says::Lease(&end.credential))?;
         }
@@ -72,7 +73,7 @@ impl Service {
     }
 
     pub(super) async fn news(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let ask: AskNews = call.json()?;
+        let ask: AskNews = call.json().await?;
         tokio::select! {
             news = self.sessions.news(&ask, token(&call.who.identity)) => answer(&news?),
             () = self.stops() => Err(Trouble::NoSuchSession.into()),
@@ -80,7 +81,11 @@ impl Service {
     }
 
     /// Carries out a release or a pass. It is durable before anybody waits, and a successor does not wait.
-    pub(super) async fn leave(&self, call: &Call<'_>, command: Command) -> Result<Reply, Problem> {
+    pub(super) async fn leave<T>(&self, call: &Call<'_>, of: fn(T) -> Command) -> Result<Reply, Problem>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let command = of(call.json().await?);
         let wait = call.number("notify_timeout_ms")?.map(Span::millis);
         let election = call.election()?;
         self.allow(call.who, &command)?;
@@ -98,7 +103,7 @@ impl Service {
 fn token(identity: &Identity) -> Option<TokenId> {
     match identity {
         Identity::Bearer(entry) => Some(entry.id),
-        Identity::Anybody => None,
+        Identity::Anybody | Identity::User(_) | Identity::Onlooker => None,
     }
 }
 

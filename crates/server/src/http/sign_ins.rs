@@ -1,9 +1,14 @@
-//! Signing in at the page, and the drafts of acts that a browser signs.
+//! Signing in at the page, and the drafts of what a browser signs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_election::delegation::SignedDelegation;
-use baton_election::operator::{Act, ActOrder, PublicKey, SignedAct};
+use baton_election::document::Pause;
+use baton_election::operator::{Act, ActOrder, PublicKey};
+use baton_election::order::Signed;
+use baton_election::store_order::{StoreChange, StoreOrder};
+use baton_election::store_quorum::OrderKind;
 use baton_election::{ContentHash, Refusal, StoreId, hex};
 use baton_store::boot;
 use http::StatusCode;
@@ -28,10 +33,24 @@ pub(super) struct Me {
     /// The run of the server, for which delegations are signed.
     server: String,
     version: &'static str,
-    /// Why everything is paused, if it is.
-    paused: Option<String>,
+    /// By whom, when and why everything was paused, if it is.
+    paused: Option<Pause>,
+    /// The orders on the store that wait for more operators; for those who see all elections.
+    waiting: Vec<WaitingOrder>,
+    /// What people call operators.
+    operators: BTreeMap<PublicKey, String>,
+    /// The server only observes: it takes no commands and no acts.
+    observes: bool,
     /// Who is signed in, if somebody is.
     signed_in: Option<SignedIn>,
+}
+
+/// An order on the store that waits for more operators.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WaitingOrder {
+    what: OrderKind,
+    have: usize,
+    need: usize,
 }
 
 /// A living sign-in.
@@ -74,10 +93,19 @@ pub(super) struct Wanted {
     act: Act,
 }
 
+/// The same for the store as a whole.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WantedOfStore {
+    /// The browser's key.
+    key: PublicKey,
+    change: StoreChange,
+}
+
 /// The very text to be signed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Draft {
-    /// An order, as JSON. It is signed with `baton operator order 1` and a line break before it.
+    /// An order, as JSON. An act is signed with `baton operator order 1` and a line break before it, an order on the store with `baton operator store 1`.
     text: String,
     /// The delegation that goes with the signature, as JSON.
     via: String,
@@ -90,10 +118,11 @@ impl Service {
             Ask::Overview => self.overview(&call).await,
             Ask::Events => feed::stream(self, &call),
             Ask::Me => self.me(&call),
-            Ask::BeginSignIn => self.begin_sign_in(&call),
-            Ask::OpenSignIn => self.open_sign_in(&call),
-            Ask::CloseSignIn => self.close_sign_in(&call),
+            Ask::BeginSignIn => self.begin_sign_in(&call).await,
+            Ask::OpenSignIn => self.open_sign_in(&call).await,
+            Ask::CloseSignIn => self.close_sign_in(&call).await,
             Ask::Draft => self.draft(&call).await,
+            Ask::DraftStore => self.draft_of_store(&call).await,
             Ask::Page => page::file("index.html", &HeaderMap::new()),
             Ask::PageFile => page::file(call.name(0), &HeaderMap::new()),
             other => unreachable!("{other:?} is none of the page's"),
@@ -117,19 +146,29 @@ impl Service {
 
     pub(super) fn me(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let sign_in = call.who.sign_in.and_then(|key| self.sign_ins.alive(&key, boot::now()));
+        let (info, at) = (self.engine.info(), boot::wall());
+        let live = info.waiting.iter().filter(|one| one.is_live(&info, at) && call.who.identity.sees_all());
+        let waiting = live.map(|one| WaitingOrder {
+            what: one.order.change.kind(),
+            have: one.signed.len(),
+            need: one.needed(&info),
+        });
         answer(&Me {
-            store: self.engine.info().id,
+            store: info.id,
             server: self.run().to_string(),
             version: env!("CARGO_PKG_VERSION"),
-            paused: self.engine.info().paused.as_ref().map(|pause| pause.reason.clone()),
+            paused: info.paused.as_deref().cloned(),
+            waiting: waiting.collect(),
+            operators: info.operator_names.clone(),
+            observes: self.engine.observes(),
             signed_in: sign_in.as_deref().map(shown),
         })
     }
 
     /// An operator lets a browser sign in. Whoever hands this in is whom the browser is let in as.
-    pub(super) fn begin_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+    pub(super) async fn begin_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         self.throttle.take(call.who, Says::Nothing)?;
-        let given: SignedDelegation = call.json()?;
+        let given: SignedDelegation = call.json().await?;
         given.check(&self.engine.info(), self.run())?;
         if !given.order.host().is_some_and(|host| self.names.include(host)) {
             // Somebody in between would have the operator let its own page in here.
@@ -141,8 +180,8 @@ impl Service {
     }
 
     /// A browser shows the code of a link, and gets a cookie for it.
-    pub(super) fn open_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Opening { code } = call.json()?;
+    pub(super) async fn open_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let Opening { code } = call.json().await?;
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", error.to_string(), "try again")
@@ -164,8 +203,8 @@ impl Service {
     }
 
     /// Whoever is signed in ends that, and nobody else's.
-    pub(super) fn close_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Closing { key } = call.json()?;
+    pub(super) async fn close_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let Closing { key } = call.json().await?;
         let closed = call.who.sign_in == Some(key) && self.sign_ins.close(&key, boot::now());
         let mut reply = answer(&Closed { closed })?;
         let cookie = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", self.cookie_name());
@@ -177,23 +216,33 @@ impl Service {
 
     /// The order that a browser would sign for an election as it stands.
     pub(super) async fn draft(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Wanted { key, act } = call.json()?;
+        let Wanted { key, act } = call.json().await?;
         let election = call.election()?;
         let sign_in = self.sign_ins.alive(&key, boot::now()).ok_or_else(not_signed_in)?;
         let Some(document) = self.engine.view(&election).await?.document else {
             return Err(Refusal::UnknownElection { election: election.to_string() }.into());
         };
-        let order = ActOrder::new(&document, act, None);
-        let (text, via) = (serde_json::to_string(&order), serde_json::to_string(&sign_in.given));
-        answer(&Draft { text: text.unwrap_or_default(), via: via.unwrap_or_default() })
+        drafted(&ActOrder::new(&document, act, None), &sign_in)
     }
 
-    /// Refuses an act in an operator's stead whose sign-in is over.
-    pub(super) fn check_sign_in(&self, signed: &SignedAct) -> Result<(), Problem> {
+    /// The same for the store as it stands.
+    async fn draft_of_store(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let WantedOfStore { key, change } = call.json().await?;
+        let sign_in = self.sign_ins.alive(&key, boot::now()).ok_or_else(not_signed_in)?;
+        drafted(&StoreOrder::new(&self.engine.info(), change, None, boot::wall()), &sign_in)
+    }
+
+    /// Refuses what was signed in an operator's stead after its sign-in was over.
+    pub(super) fn check_sign_in<O>(&self, signed: &Signed<O>) -> Result<(), Problem> {
         let Some(via) = &signed.via else { return Ok(()) };
         let alive = self.sign_ins.alive(&signed.by, boot::now());
         if alive.is_some_and(|sign_in| sign_in.given == **via) { Ok(()) } else { Err(not_signed_in()) }
     }
+}
+
+fn drafted(order: &impl Serialize, sign_in: &SignIn<Identity>) -> Result<Reply, Problem> {
+    let (text, via) = (serde_json::to_string(order), serde_json::to_string(&sign_in.given));
+    answer(&Draft { text: text.unwrap_or_default(), via: via.unwrap_or_default() })
 }
 
 fn shown(sign_in: &SignIn<Identity>) -> SignedIn {

@@ -51,10 +51,19 @@ impl Call<'_> {
     }
 }
 
+/// Whether it puts something new into the store, and more than a word of progress.
+fn grows(command: &Command) -> bool {
+    match command {
+        Command::Add(_) | Command::Propose(_) | Command::SetQuota(..) | Command::Put(..) => true,
+        Command::Order(..) | Command::Rule(..) | Command::Draw(..) => false,
+    }
+}
+
 impl Service {
     /// Items of a kind, in the order of their names.
     pub(super) async fn page(&self, call: &Call<'_>, kind: Kind) -> Result<Reply, Problem> {
         let (items, more) = self.boards.page(&call.election()?, kind, &call.query()?).await?;
+        self.reads.looked_at(call.who, items.len());
         answer(&Listed { items: items.iter().map(|item| &**item).collect::<Vec<&Item>>(), more })
     }
 
@@ -85,16 +94,19 @@ impl Service {
     /// Carries out a command.
     pub(super) async fn use_tool(&self, ask: Ask, call: &Call<'_>) -> Result<Reply, Problem> {
         let command = match ask {
-            Ask::AddTasks => Command::Add(call.json()?),
-            Ask::OrderTask => Command::Order(call.item()?, call.json()?),
-            Ask::Propose => Command::Propose(call.json()?),
-            Ask::RuleOn => Command::Rule(call.item()?, call.json()?),
-            Ask::SetQuota => Command::SetQuota(call.item()?, call.json()?),
-            Ask::Draw => Command::Draw(call.item()?, call.json()?),
-            Ask::PutValue => Command::Put(call.item()?, call.json()?),
+            Ask::AddTasks => Command::Add(call.json().await?),
+            Ask::OrderTask => Command::Order(call.item()?, call.json().await?),
+            Ask::Propose => Command::Propose(call.json().await?),
+            Ask::RuleOn => Command::Rule(call.item()?, call.json().await?),
+            Ask::SetQuota => Command::SetQuota(call.item()?, call.json().await?),
+            Ask::Draw => Command::Draw(call.item()?, call.json().await?),
+            Ask::PutValue => Command::Put(call.item()?, call.json().await?),
             other => unreachable!("{other:?} uses no tool"),
         };
         self.allow_tool(call, &command)?;
+        if grows(&command) {
+            self.engine.census().check_growth(&call.election()?)?;
+        }
         match self.boards.carry_out(&call.election()?, command).await? {
             Answer::Added(added) => answer(&added),
             Answer::Item(item) => answer(&item),
@@ -110,7 +122,7 @@ impl Service {
             self.throttle.take(call.who, Says::Lease(&credential))
         };
         let by_agent = |agent: &AgentName| {
-            call.who.identity.check_agent(agent)?;
+            call.who.acts_as(agent)?;
             self.throttle.take(call.who, Says::Agent(agent))
         };
         match command {

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 
 use baton_election::ElectionName;
+use baton_election::document::{Cause, Transition};
+use baton_election::handover::Handover;
 use baton_election::time::{Moment, Span};
 
 use super::recent::Recent;
@@ -28,7 +30,7 @@ pub(crate) struct Note {
     /// When anything was last noted.
     pub(crate) touched: Moment,
     pub(super) counts: Counts,
-    /// Changes of leader in the windows of flapping and of elections.
+    /// Changes of leader in the window of flapping, and unplanned ones in that of elections.
     pub(crate) changes: Recent,
     pub(crate) elections: Recent,
     pub(crate) refused: Recent,
@@ -38,10 +40,34 @@ pub(crate) struct Note {
     pub(crate) took: Option<(Moment, Span)>,
 }
 
+/// What kind of change of leader it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A new epoch of the same leader, after an approval: no election.
+    Approval,
+    /// A person ordered it, or the former leader's work was done: no sign of trouble.
+    Planned,
+    /// Neither.
+    Unplanned,
+}
+
+impl Change {
+    pub(super) fn of(transition: &Transition) -> Change {
+        let same = transition.from.as_ref() == Some(&transition.to);
+        match (transition.cause.handover(), transition.cause) {
+            (_, Cause::Approval) if same => Change::Approval,
+            (Handover::Human, _) | (_, Cause::Finished) => Change::Planned,
+            (_, _) => Change::Unplanned,
+        }
+    }
+}
+
 /// What only rises.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) transitions: u64,
+    /// Those of them that nobody planned.
+    pub(super) unplanned: u64,
     pub(super) refused: u64,
     pub(super) leaderless: Span,
 }
@@ -49,6 +75,7 @@ pub(super) struct Counts {
 impl Counts {
     fn add(&mut self, other: Counts) {
         self.transitions += other.transitions;
+        self.unplanned += other.unplanned;
         self.refused += other.refused;
         self.leaderless = self.leaderless.plus(other.leaderless);
     }
@@ -140,16 +167,15 @@ impl Notes {
         });
     }
 
-    /// The leader changed. A new epoch of the same leader is counted, and is no election.
-    pub(super) fn transition(&mut self, election: &ElectionName, now: Moment, took: Span, elected: bool) {
-        let Some(note) = self.of(election, now) else {
-            self.rest.transitions += 1;
-            return;
-        };
-        note.counts.transitions += 1;
-        if elected {
+    /// The leader changed.
+    pub(super) fn transition(&mut self, election: &ElectionName, now: Moment, took: Span, change: Change) {
+        let unplanned = u32::from(change == Change::Unplanned);
+        let counts = Counts { transitions: 1, unplanned: unplanned.into(), ..Counts::default() };
+        let Some(note) = self.of(election, now) else { return self.rest.add(counts) };
+        note.counts.add(counts);
+        if change != Change::Approval {
             note.changes.add(now, 1);
-            note.elections.add(now, 1);
+            note.elections.add(now, unplanned);
             note.took = Some((now, took));
         }
     }
@@ -180,6 +206,14 @@ impl Notes {
         match self.of(election, now) {
             Some(note) => note.counts.leaderless = note.counts.leaderless.plus(more),
             None => self.rest.leaderless = self.rest.leaderless.plus(more),
+        }
+    }
+
+    /// An operator retired it: it has no series of its own.
+    pub(crate) fn forget(&mut self, election: &ElectionName) {
+        if let Some(note) = self.by_name.remove(election) {
+            self.rest.add(note.counts);
+            self.shown -= usize::from(note.shown);
         }
     }
 
@@ -225,7 +259,7 @@ mod tests {
         let mut notes = Notes::new(&Thresholds::default());
         let many = REMEMBERED + 500;
         for number in 0..many {
-            notes.transition(&name(number), at(10_000), Span::ZERO, true);
+            notes.transition(&name(number), at(10_000), Span::ZERO, Change::Unplanned);
             notes.refused(&name(number), at(10_000), false);
         }
         let (shown, rest) = notes.counts();
@@ -239,10 +273,10 @@ mod tests {
     fn who_was_quiet_makes_room_and_is_counted_all_the_same() {
         let mut notes = Notes::new(&Thresholds::default());
         for number in 0..REMEMBERED {
-            notes.transition(&name(number), at(10_000), Span::ZERO, true);
+            notes.transition(&name(number), at(10_000), Span::ZERO, Change::Unplanned);
         }
-        notes.transition(&name(7), at(14_000), Span::secs(1), true);
-        notes.transition(&name(REMEMBERED), at(14_001), Span::ZERO, true);
+        notes.transition(&name(7), at(14_000), Span::secs(1), Change::Unplanned);
+        notes.transition(&name(REMEMBERED), at(14_001), Span::ZERO, Change::Unplanned);
         assert_eq!(notes.by_name.len(), 2, "only who was not quiet is left, and the new one");
         let (shown, rest) = notes.counts();
         assert_eq!(shown.len(), 2);
@@ -252,14 +286,55 @@ mod tests {
     }
 
     #[test]
+    fn what_is_forgotten_is_shown_no_longer_and_counted_all_the_same() {
+        let mut notes = Notes::new(&Thresholds::default());
+        notes.transition(&name(1), at(10), Span::ZERO, Change::Unplanned);
+        notes.forget(&name(1));
+        notes.forget(&name(2));
+        let (shown, rest) = notes.counts();
+        assert_eq!((shown.len(), rest.transitions, notes.shown), (0, 1, 0));
+    }
+
+    #[test]
     fn what_goes_on_at_the_same_time_is_not_added_up() {
         let mut notes = Notes::new(&Thresholds::default());
-        notes.transition(&name(1), at(10), Span::secs(4), true);
+        notes.transition(&name(1), at(10), Span::secs(4), Change::Unplanned);
         notes.took(&name(1), Span::secs(6));
         notes.took(&name(1), Span::secs(9));
         notes.took(&name(2), Span::secs(9));
         let took: Vec<_> = notes.all().map(|(_, note)| note.took).collect();
         assert_eq!(took, [Some((at(10), Span::secs(9)))]);
+    }
+
+    #[test]
+    fn what_a_person_ordered_and_what_followed_finished_work_is_planned() {
+        let agent = |name: &str| baton_election::AgentName::new(name).unwrap();
+        let change = |cause, from: &str| {
+            Change::of(&Transition {
+                epoch: baton_election::Epoch(2),
+                cause,
+                from: Some(agent(from)),
+                to: agent("b"),
+                reason: String::new(),
+                at: baton_election::time::WallTime::default(),
+                phases: baton_election::document::PhaseTimes::default(),
+            })
+        };
+        for cause in [Cause::Depose, Cause::Appoint, Cause::Pause, Cause::Approval, Cause::Finished] {
+            assert_eq!(change(cause, "a"), Change::Planned, "{cause}");
+        }
+        for cause in [Cause::Failover, Cause::Release, Cause::Pass, Cause::Stall] {
+            assert_eq!(change(cause, "a"), Change::Unplanned, "{cause}");
+        }
+        assert_eq!(change(Cause::Approval, "b"), Change::Approval);
+        let mut notes = Notes::new(&Thresholds::default());
+        for change in [Change::Unplanned, Change::Planned, Change::Approval] {
+            notes.transition(&name(1), at(10), Span::ZERO, change);
+        }
+        let counted = notes
+            .all()
+            .map(|(_, note)| (note.changes.sum(at(11)), note.elections.sum(at(11)), note.counts.unplanned));
+        assert_eq!(counted.collect::<Vec<_>>(), [(2, 1, 1)]);
     }
 
     #[test]

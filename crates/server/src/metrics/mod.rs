@@ -21,14 +21,17 @@ use baton_store::boot;
 use crate::alerts::Thresholds;
 use crate::traces::Tracer;
 pub(crate) use count::{Counter, Gauge, Histogram, Present};
+use elections::Change;
 pub(crate) use elections::{Notes, QUIET};
+pub(crate) use recent::Recent;
 pub(crate) use show::{Shown, standby};
 pub(crate) use text::FORMAT;
 
 /// All causes of a change of leader.
-const CAUSES: [Cause; 14] = [
+const CAUSES: [Cause; 15] = [
     Cause::First,
     Cause::Release,
+    Cause::Finished,
     Cause::Pass,
     Cause::Failover,
     Cause::Depose,
@@ -286,10 +289,7 @@ impl Meters {
                     self.phases[part as usize].observe(span);
                 }
             }
-            // An approval is a new epoch of the same leader.
-            let elected =
-                transition.from.as_ref() != Some(&transition.to) || transition.cause != Cause::Approval;
-            self.notes().transition(election, now, took, elected);
+            self.notes().transition(election, now, took, Change::of(transition));
             if let Some(tracer) = self.tracer.get() {
                 tracer.transition(election, transition);
             }

@@ -8,8 +8,9 @@ use baton_store::toolbox::State;
 use super::elections::{Notes, OTHERS};
 use super::text::{Kind, Page};
 use super::{At, CAUSES, Meters, Part, Unwanted, Way};
+use crate::census::Census;
 use crate::engine::Tally;
-use crate::http::Requests;
+use crate::http::{Requests, Uses};
 use crate::sessions::Attendance;
 use crate::toolbox::Tools;
 use crate::traces::Sent;
@@ -18,6 +19,10 @@ use crate::traces::Sent;
 pub(crate) struct Shown<'a> {
     pub(crate) meters: &'a Meters,
     pub(crate) requests: &'a Requests,
+    pub(crate) uses: &'a Uses,
+    pub(crate) census: &'a Census,
+    /// Requests that are not in the access log.
+    pub(crate) unlogged: u64,
     pub(crate) engine: Tally,
     pub(crate) sessions: Attendance,
     pub(crate) tools: Tools,
@@ -171,6 +176,32 @@ impl Shown<'_> {
         self.requests.each(|route, class, count| {
             samples.number(&[("route", route), ("status", class)], count);
         });
+        let mut samples = page.metric(
+            "baton_requests_refused_total",
+            Kind::Counter,
+            "Requests answered 401, 403 or 429, by the id of the access token; `none` without one that is known.",
+        );
+        self.uses.each_refused(|token, count| samples.number(&[("token", token)], count));
+        let shares = self.census.store();
+        let mut samples = page.metric(
+            "baton_quota_used",
+            Kind::Gauge,
+            "What is kept in all: elections, and bytes of records.",
+        );
+        shares.iter().for_each(|share| samples.number(&[("what", share.what)], share.used));
+        let mut samples =
+            page.metric("baton_quota_limit", Kind::Gauge, "How much may be kept; 0 for no limit.");
+        shares.iter().for_each(|share| samples.number(&[("what", share.what)], share.limit));
+        page.counter(
+            "baton_quota_refusals_total",
+            "Commands that were refused since as much is kept as may be.",
+            self.census.refused.value(),
+        );
+        page.counter(
+            "baton_access_log_dropped_total",
+            "Requests that are not in the access log, since its queue was full or it could not be written.",
+            self.unlogged,
+        );
         page.metric(
             "baton_store_write_seconds",
             Kind::Histogram,
@@ -237,6 +268,15 @@ impl Shown<'_> {
             samples.number(&[("election", election.as_str())], counts.transitions);
         }
         samples.number(&[("election", OTHERS)], rest.transitions);
+        let mut samples = page.metric(
+            "baton_election_unplanned_transitions_total",
+            Kind::Counter,
+            "Changes of leader of an election that no person ordered and that followed no finished work.",
+        );
+        for (election, counts) in &shown {
+            samples.number(&[("election", election.as_str())], counts.unplanned);
+        }
+        samples.number(&[("election", OTHERS)], rest.unplanned);
         let mut samples = page.metric(
             "baton_election_acquires_refused_total",
             Kind::Counter,

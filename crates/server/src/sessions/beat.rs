@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use baton_election::command::{Finding, Release, Renew, Report};
+use baton_election::command::{Ending, Finding, Release, Renew, Report};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, Credential, ElectionName, LeaseKey, Refusal, TokenId};
 use baton_store::describe::Description;
@@ -88,6 +88,7 @@ impl Sessions {
                 by: agent.clone(),
                 credential: Some(credential),
                 number: None,
+                checkpoint: None,
                 open: None,
             };
             // What is refused is over already; the renewal that follows says so.
@@ -209,7 +210,7 @@ impl Sessions {
         let releases = running.map(|(election, ride)| async move {
             let credential = Credential { incarnation: ride.incarnation, key };
             let reason = Some("its session ended".to_string());
-            let release = Release { epoch: ride.token, credential, reason, orphaned: false };
+            let release = Release { epoch: ride.token, credential, reason, ending: Ending::Stopped };
             let released = self.engine.execute(&election, &Command::Release(release)).await;
             (election, ride.token, released)
         });

@@ -148,10 +148,12 @@ impl Sessions {
         let is_new = |(latest, election): &(u64, ElectionName)| {
             known.as_ref().is_none_or(|known| !known.covers(*latest, election))
         };
+        let follows_of_others = follows.clone();
         let all = follows.into_iter().map(|election| (latest(&election), election));
         let mut elections: Vec<(u64, ElectionName)> = all.filter(is_new).collect();
         drop(state);
         elections.sort_unstable();
+        follows_of_others.iter().for_each(|election| self.engine.keep_following(election));
         if heard {
             self.heard.send_modify(|count| *count += 1);
         }

@@ -179,6 +179,7 @@ impl Courier {
             "alert": alert.alert,
             "severity": alert.severity,
             "election": alert.election,
+            "token": alert.token,
             "since": alert.since,
             "what": alert.what,
             "hint": alert.hint,
@@ -221,7 +222,8 @@ mod tests {
             alert: Alert {
                 alert,
                 severity: alert.severity(),
-                election: ElectionName::new("e").unwrap(),
+                election: Some(ElectionName::new("e").unwrap()),
+                token: None,
                 since: WallTime::default(),
                 age_ms: 0,
                 what: String::new(),

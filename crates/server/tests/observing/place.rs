@@ -46,6 +46,7 @@ pub(crate) const QUIET: Thresholds = Thresholds {
     transition: None,
     participation: None,
     suspicion: None,
+    refusals: None,
 };
 
 pub(crate) fn warning_of(limits: Thresholds) -> Options {
@@ -62,7 +63,7 @@ impl Place {
     pub(crate) async fn telling(options: Options, hook: Option<&Taker>) -> Place {
         let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
         let mut server = Server::start(listener, Arc::new(MemoryStore::default()), options).await.unwrap();
-        let address = server.address();
+        let address = server.listening().address().unwrap();
         let deliveries = hook.and_then(|hook| {
             let secret = Secret::new("a secret of sixteen bytes").unwrap();
             let receiver = Receiver::new(&hook.url(), secret).unwrap();

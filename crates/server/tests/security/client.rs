@@ -1,14 +1,15 @@
 //! A client that can say anything.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 
 /// A bound on a hang, not an expectation.
-pub(crate) const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = Duration::from_secs(180);
 
 /// What was answered.
 #[derive(Debug)]
@@ -50,8 +51,15 @@ pub(crate) async fn send(address: SocketAddr, text: &str) -> Answer {
     tokio::time::timeout(HANG, receive(&mut stream)).await.unwrap()
 }
 
+/// The same over a Unix socket.
+pub(crate) async fn send_locally(socket: &Path, text: &str) -> Answer {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    tokio::time::timeout(HANG, receive(&mut stream)).await.unwrap()
+}
+
 /// One answer.
-pub(crate) async fn receive(stream: &mut TcpStream) -> Answer {
+pub(crate) async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
     let mut bytes = Vec::new();
     loop {
         if let Some(answer) = whole(&bytes) {

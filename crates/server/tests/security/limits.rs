@@ -116,8 +116,8 @@ async fn who_sent_too_many_keeps_its_hold() {
     let setting = Setting::new(options(Limits { commands: 3, ..Limits::default() })).await;
     let (one, at) = (setting.token(Role::Agent).await, setting.address);
     assert_eq!(post(at, "/v1/elections/e/acquire", Some(&one), &acquire("a", 1)).await.status, 200);
-    let hold = credential(3).incarnation;
-    let admission = json!({ "token": 1, "election": "e", "agent": "a", "hold": { "incarnation": hold, "ttl_ms": 60_000 } });
+    let hold = credential(3);
+    let admission = json!({ "token": 1, "election": "e", "agent": "a", "hold": { "credential": hold, "ttl_ms": 60_000 } });
     assert_eq!(post(at, "/v1/fences/db/admit", Some(&one), &admission).await.status, 200);
     let mut statuses = Vec::new();
     for number in 0..30 {
@@ -126,7 +126,7 @@ async fn who_sent_too_many_keeps_its_hold() {
     }
     assert!(statuses.contains(&429), "{statuses:?}");
     let kept =
-        post(at, "/v1/fences/db/keep", Some(&one), &json!({ "election": "e", "incarnation": hold })).await;
+        post(at, "/v1/fences/db/keep", Some(&one), &json!({ "election": "e", "credential": hold })).await;
     assert_eq!(kept.status, 200, "{kept:?}");
 }
 

@@ -3,10 +3,15 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
 mod approvals;
+mod bodies;
 mod client;
+mod fences;
+mod jwt;
 mod limits;
 mod matrix;
 mod odd;
 mod page;
 mod setting;
+mod socket;
 mod tokens;
+mod uses;

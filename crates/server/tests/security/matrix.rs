@@ -2,13 +2,15 @@
 //! a body, or a name that is not known here, decides in this file what it is asked with.
 
 use baton::NewToken;
-use baton_election::TokenId;
+use baton_election::bindings::FenceChange;
 use baton_election::operator::Act;
+use baton_election::store_order::StoreChange;
 use baton_election::tokens::{Role, TokenChange};
-use baton_store::Key;
+use baton_election::{ResourceName, TokenId};
+use baton_store::{Key, boot};
 use serde_json::{Value, json};
 
-use super::client::{Answer, get, post, send};
+use super::client::{Answer, get, post, request, send, send_locally};
 use super::setting::{Setting, acquire, credential, election, token};
 
 /// Who asks.
@@ -19,10 +21,12 @@ enum Asker {
     OtherAgent,
     Observer,
     Operator,
+    /// Nobody's token, over the Unix socket.
+    User,
 }
 
 /// What is sent to a route that takes a body: what `alice` would send, of the election `mine`.
-async fn body(setting: &Setting, operation: &str) -> Value {
+pub(crate) async fn body(setting: &Setting, operation: &str) -> Value {
     let held = json!({ "epoch": 1, "credential": credential(1) });
     let with = |more: Value| {
         let (mut all, more) = (held.as_object().unwrap().clone(), more.as_object().unwrap().clone());
@@ -47,21 +51,23 @@ async fn body(setting: &Setting, operation: &str) -> Value {
                           { "election": "mine", "check": { "token": 1 } },
                           { "election": "mine", "operate": body_of_operate(setting).await }]),
         "admit" => json!({ "token": 1, "election": "mine", "agent": "alice",
-                           "hold": { "incarnation": incarnation, "ttl_ms": 60_000 } }),
-        "keepHold" => json!({ "election": "mine", "incarnation": incarnation }),
-        "leaveHold" => json!({ "incarnation": incarnation }),
-        "operators" => {
-            let info = setting.store.info().await.unwrap();
-            json!(setting.operator.sign_keys(&info, vec![setting.operator.public()]))
+                           "hold": { "credential": credential(9), "ttl_ms": 60_000 } }),
+        "keepHold" => json!({ "election": "mine", "credential": credential(9) }),
+        "leaveHold" => json!({ "credential": credential(9) }),
+        "orderFence" => {
+            let (info, fence) = (&setting.info, setting.store.fence(&resource()).await.unwrap());
+            let fence = fence.map(|view| view.fence);
+            let change = FenceChange::Bind { election: election("mine") };
+            json!(setting.operator.sign_fence(info.id, resource(), fence.as_ref(), change))
         }
-        "pauseAll" => {
+        "orderStore" => {
             let info = setting.store.info().await.unwrap();
-            json!(setting.operator.sign_stop(&info, None))
+            json!({ "order": setting.operator.sign_store(&info, StoreChange::Resume, boot::wall()) })
         }
         "orderTokens" => {
             let (info, tokens) = (setting.store.info().await.unwrap(), setting.store.tokens().await.unwrap());
             let change = TokenChange::Revoke { id: TokenId([0; 6]) };
-            json!(setting.operator.sign_tokens(info.id, &tokens, change))
+            json!(setting.operator.sign_tokens(&info, &tokens, change, boot::wall()))
         }
         "beginSignIn" => {
             let run = setting.run().await;
@@ -69,6 +75,7 @@ async fn body(setting: &Setting, operation: &str) -> Value {
         }
         "openSignIn" => json!({ "code": "00".repeat(32) }),
         "closeSignIn" => json!({ "key": setting.operator.public() }),
+        "draftStore" => json!({ "key": setting.operator.public(), "change": { "change": "resume" } }),
         "draft" => json!({ "key": setting.operator.public(), "act": { "act": "resume" } }),
         "announce" => {
             json!({ "agent": "alice", "credential": credential(5), "number": 1, "follows": ["mine"], "leases": [] })
@@ -101,6 +108,10 @@ fn tool(operation: &str) -> Value {
     }
 }
 
+fn resource() -> ResourceName {
+    ResourceName::new("res").unwrap()
+}
+
 fn mandate() -> Value {
     json!({ "token": 1, "credential": credential(1) })
 }
@@ -117,7 +128,7 @@ fn candidate() -> Value {
 }
 
 /// A path with names in it.
-fn named(path: &str) -> String {
+pub(crate) fn named(path: &str) -> String {
     let names = [
         ("{election}", "mine"),
         ("{agent}", "alice"),
@@ -138,9 +149,10 @@ fn expected(asker: Asker, right: &str, path: &str) -> Result<(), &'static str> {
         (_, "public") | (Asker::Operator, _) => Ok(()),
         (Asker::None, _) => Err("unauthorized"),
         (Asker::Agent | Asker::OtherAgent, "read" | "act") | (Asker::Observer, "read") => Ok(()),
-        (Asker::Agent | Asker::OtherAgent, "operate") | (Asker::Observer, "act" | "operate") => {
-            Err("forbidden")
-        }
+        (Asker::User, "read" | "act" | "operate") => Ok(()),
+        (Asker::Agent | Asker::OtherAgent, "operate" | "administer")
+        | (Asker::Observer, "act" | "operate" | "administer")
+        | (Asker::User, "administer") => Err("forbidden"),
         (_, other) => panic!("`{other}` is not a right"),
     };
     // Who is there, and what was ordered of the store, is told to who speaks of all elections.
@@ -170,6 +182,7 @@ async fn every_route_lets_in_whom_it_says_and_nobody_else() {
     let of = |agent: &str, election: &str| NewToken {
         agents: vec![agent.parse().unwrap()],
         elections: vec![election.parse().unwrap()],
+        resources: vec!["res".parse().unwrap()],
         ..token(Role::Agent)
     };
     let (mine, _) = setting.create(&of("alice", "mine")).await;
@@ -187,18 +200,23 @@ async fn every_route_lets_in_whom_it_says_and_nobody_else() {
         for (method, operation) in methods.as_object().unwrap() {
             let right = operation["x-right"].as_str().unwrap();
             let id = operation["operationId"].as_str().unwrap();
-            let askers = [Asker::None, Asker::OtherAgent, Asker::Observer, Asker::Agent, Asker::Operator];
+            let askers =
+                [Asker::None, Asker::OtherAgent, Asker::Observer, Asker::Agent, Asker::Operator, Asker::User];
             for asker in askers {
                 let token = match asker {
-                    Asker::None => None,
+                    Asker::None | Asker::User => None,
                     Asker::Agent => Some(mine.as_str()),
                     Asker::OtherAgent => Some(others.as_str()),
                     Asker::Observer => Some(observer.as_str()),
                     Asker::Operator => Some(operator.as_str()),
                 };
-                let answer = match method.as_str() {
-                    "get" => get(setting.address, &named(path), token).await,
-                    _ => post(setting.address, &named(path), token, &body(&setting, id).await).await,
+                let sent = match method.as_str() {
+                    "get" => request("GET", &named(path), token, None),
+                    _ => request("POST", &named(path), token, Some(&body(&setting, id).await)),
+                };
+                let answer = match asker {
+                    Asker::User => send_locally(&setting.socket, &sent).await,
+                    _ => send(setting.address, &sent).await,
                 };
                 let (wanted, got) = (expected(asker, right, path), refusal(&answer));
                 assert_eq!(got, wanted.map_err(ToString::to_string), "{id} by {asker:?}: {answer:?}");
@@ -206,7 +224,7 @@ async fn every_route_lets_in_whom_it_says_and_nobody_else() {
             }
         }
     }
-    assert!(seen >= 5 * 47, "{seen}");
+    assert!(seen >= 6 * 47, "{seen}");
 }
 
 #[tokio::test]
@@ -247,18 +265,6 @@ async fn who_is_for_some_agents_acts_as_no_other() {
     let admit = body(&setting, "admit").await;
     assert_eq!(post(at, "/v1/fences/res/admit", Some(&bob), &admit).await.status, 403);
     assert_eq!(post(at, "/v1/fences/res/admit", Some(&alice), &admit).await.status, 200);
-    // Everybody can see by what a hold is known, and only its agent ends it, or comes again under it.
-    let mut taken = admit.clone();
-    taken["agent"] = json!("bob");
-    let refused = post(at, "/v1/fences/res/admit", Some(&bob), &taken).await;
-    assert_eq!((refused.status, refused.code().as_str()), (403, "forbidden"), "{refused:?}");
-    assert_eq!(post(at, "/v1/fences/res/admit", Some(&alice), &admit).await.status, 200);
-    let leave = body(&setting, "leaveHold").await;
-    assert_eq!(post(at, "/v1/fences/res/leave", Some(&bob), &leave).await.status, 403);
-    let held = |answer: Answer| answer.json()["record"]["hold"].is_object();
-    assert!(held(get(at, "/v1/fences/res", Some(&bob)).await));
-    assert_eq!(post(at, "/v1/fences/res/leave", Some(&alice), &leave).await.status, 200);
-    assert!(!held(get(at, "/v1/fences/res", Some(&bob)).await));
 }
 
 #[tokio::test]
@@ -283,12 +289,18 @@ async fn lists_show_what_a_token_is_for() {
         let admit = json!({ "token": 1, "election": name });
         assert_eq!(post(at, &path, Some(&operator), &admit).await.status, 200);
     }
-    let (fleet, _) = setting
-        .create(&NewToken { elections: vec!["fleet/*".parse().unwrap()], ..token(Role::Observer) })
-        .await;
+    let of_the_fleet = NewToken {
+        elections: vec!["fleet/*".parse().unwrap()],
+        resources: vec!["res/*".parse().unwrap()],
+        ..token(Role::Observer)
+    };
+    let (fleet, _) = setting.create(&of_the_fleet).await;
     assert_eq!(get(at, "/v1/elections", Some(&fleet)).await.json(), json!(["fleet/eu", "fleet/us"]));
     assert_eq!(get(at, "/v1/fences", Some(&fleet)).await.json(), json!(["res/eu", "res/us"]));
     assert_eq!(get(at, "/v1/elections", Some(&operator)).await.json().as_array().unwrap().len(), 3);
+    let (europe, _) =
+        setting.create(&NewToken { resources: vec!["res/eu".parse().unwrap()], ..of_the_fleet }).await;
+    assert_eq!(get(at, "/v1/fences", Some(&europe)).await.json(), json!(["res/eu"]));
     let part = |after: &str| format!("/v1/elections?limit=1{after}");
     assert_eq!(get(at, &part(""), Some(&fleet)).await.json(), json!(["fleet/eu"]));
     assert_eq!(get(at, &part("&after=fleet%2Feu"), Some(&fleet)).await.json(), json!(["fleet/us"]));

@@ -146,3 +146,14 @@ async fn half_a_request_and_a_slow_one_are_cut_off() {
     assert_eq!(answer.status, 408, "{answer:?}");
     goes_on(at).await;
 }
+
+#[tokio::test]
+async fn no_answer_is_taken_for_something_else() {
+    let setting = Setting::new(Options::default()).await;
+    let at = setting.address;
+    for path in ["/v1/elections", "/v1/store", "/v1/nothing", "/healthz", "/openapi.json", "/"] {
+        let answer = get(at, path, None).await;
+        assert!(answer.head.contains("x-content-type-options: nosniff"), "{path}: {}", answer.head);
+        assert!(!answer.head.contains("strict-transport-security"), "{path}: there is no TLS");
+    }
+}

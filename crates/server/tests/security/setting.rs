@@ -1,6 +1,7 @@
 //! A server with an operator and as many tokens as a test wants.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton::{Coordinator, Memory, NewToken};
@@ -9,13 +10,16 @@ use baton_election::operator::OperatorKey;
 use baton_election::time::Span;
 use baton_election::tokens::{Role, TokenEntry};
 use baton_election::{ContentHash, Credential, ElectionName, Incarnation, LeaseKey, StoreInfo};
-use baton_server::{Options, Server};
+use baton_server::{Listening, Options, Server, Socket};
 use baton_store::MemoryStore;
 use serde_json::{Value, json};
 
 /// A server, and the store behind it.
 pub(crate) struct Setting {
     pub(crate) address: SocketAddr,
+    /// Its Unix socket, and the folder that it is in.
+    pub(crate) socket: PathBuf,
+    _folder: tempfile::TempDir,
     pub(crate) operator: OperatorKey,
     /// Goes to the store itself, as an operator does while no server runs, and as another server would.
     pub(crate) store: Coordinator,
@@ -29,7 +33,14 @@ pub(crate) fn code(seed: u8) -> String {
 
 /// A token of a role, and what it is for.
 pub(crate) fn token(role: Role) -> NewToken {
-    NewToken { role, agents: Vec::new(), elections: Vec::new(), note: String::new(), expires: None }
+    NewToken {
+        role,
+        agents: Vec::new(),
+        elections: Vec::new(),
+        resources: Vec::new(),
+        note: String::new(),
+        expires: None,
+    }
 }
 
 impl Setting {
@@ -45,15 +56,19 @@ impl Setting {
         coordinator.enrol(&operator).await.unwrap();
         coordinator.create_token(&operator, &token(Role::Operator)).await.unwrap();
         let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
-        let server = Server::start(listener, Arc::new(store), options).await.unwrap();
-        let address = server.address();
+        let folder = tempfile::tempdir().unwrap();
+        let socket = Socket::bind(&folder.path().join("s")).await.unwrap();
+        let path = socket.path().to_path_buf();
+        let listening = Listening::from(listener).and(socket);
+        let server = Server::start(listening, Arc::new(store), options).await.unwrap();
+        let address = server.listening().address().unwrap();
         tokio::spawn(server.serve(std::future::pending()));
         let info = coordinator.info().await.unwrap();
-        Setting { address, operator, store: coordinator, info }
+        Setting { address, socket: path, _folder: folder, operator, store: coordinator, info }
     }
 
     pub(crate) async fn create(&self, new: &NewToken) -> (String, TokenEntry) {
-        let (secret, entry) = self.store.create_token(&self.operator, new).await.unwrap();
+        let (secret, entry, _) = self.store.create_token(&self.operator, new).await.unwrap();
         // The server hears of it from the store.
         let text = secret.reveal().to_string();
         let mut tries = 0;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use baton::NewToken;
 use baton_election::TokenId;
 use baton_election::time::Span;
-use baton_election::tokens::{Role, TokenChange, TokenSecret};
+use baton_election::tokens::{Proof, Role, TokenChange, TokenSecret};
+use baton_store::boot;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -48,7 +49,7 @@ async fn an_expired_token_opens_nothing_and_ends_its_streams() {
     assert!(refused.body.contains("expired"), "{refused:?}");
 }
 
-async fn read_to_end(stream: &mut TcpStream) -> String {
+pub(crate) async fn read_to_end(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
     let mut more = [0; 4096];
     while let Ok(count @ 1..) = stream.read(&mut more).await {
@@ -94,8 +95,13 @@ async fn an_order_that_was_signed_once_is_carried_out_once() {
     let (info, tokens) = (setting.store.info().await.unwrap(), setting.store.tokens().await.unwrap());
     let secret = TokenSecret::new(TokenId([5; 6]), [5; 32]);
     let mut entry = tokens.tokens[0].clone();
-    (entry.id, entry.hash) = (TokenId([5; 6]), Some(secret.hash()));
-    let order = setting.operator.sign_tokens(info.id, &tokens, TokenChange::Create { token: entry.clone() });
+    (entry.id, entry.proof) = (TokenId([5; 6]), Proof::Secret { hash: Some(secret.hash()) });
+    let order = setting.operator.sign_tokens(
+        &info,
+        &tokens,
+        TokenChange::Create { token: entry.clone() },
+        boot::wall(),
+    );
     let create = json!(order);
     assert_eq!(post(at, path, Some(&operator), &create).await.status, 200);
     assert_eq!(get(at, "/v1/elections", Some(secret.reveal())).await.status, 200, "it opens at once");

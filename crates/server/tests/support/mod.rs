@@ -25,6 +25,8 @@ pub(crate) struct Held {
     /// Readings of items wait while this is true.
     pub(crate) hold_items: watch::Sender<bool>,
     pub(crate) holding_items: Arc<AtomicUsize>,
+    /// Counts all swaps.
+    pub(crate) swapped: Arc<AtomicUsize>,
     /// Counts the swaps of items.
     pub(crate) items_swapped: Arc<AtomicUsize>,
     /// The next swap of an election is applied, and the answer lost.
@@ -35,6 +37,10 @@ pub(crate) struct Held {
     pub(crate) untold: Arc<AtomicBool>,
     /// It does not tell how old a record is.
     pub(crate) ageless: bool,
+    /// It tells that every record is so much older than it is.
+    pub(crate) aged: Span,
+    /// It writes whatever it is given, over whatever is there.
+    pub(crate) careless: bool,
 }
 
 impl Held {
@@ -45,11 +51,14 @@ impl Held {
             holding: Arc::default(),
             hold_items: watch::Sender::new(false),
             holding_items: Arc::default(),
+            swapped: Arc::default(),
             items_swapped: Arc::default(),
             lose_answer: Arc::default(),
             cut: Arc::default(),
             untold: Arc::default(),
             ageless: false,
+            aged: Span::ZERO,
+            careless: false,
         }
     }
 
@@ -89,13 +98,15 @@ impl Wrapped for Held {
                 let _ = self.hold_items.subscribe().wait_for(|hold| !hold).await;
                 self.holding_items.fetch_sub(1, Ordering::SeqCst);
             }
-            Ok(Reading { age: reading.age.filter(|_| !self.ageless), ..reading })
+            let age = reading.age.filter(|_| !self.ageless).map(|age| age.plus(self.aged));
+            Ok(Reading { age, ..reading })
         })
     }
 
     fn swaps<'a>(&'a self, swap: Swap<'a>) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             self.reached()?;
+            self.swapped.fetch_add(1, Ordering::SeqCst);
             let election = swap.is_of_election();
             if election {
                 self.holding.fetch_add(1, Ordering::SeqCst);
@@ -105,7 +116,12 @@ impl Wrapped for Held {
             if let Key::Item(..) = swap.key {
                 self.items_swapped.fetch_add(1, Ordering::SeqCst);
             }
-            let swapped = swap.at(&self.memory()).await?;
+            let swapped = if self.careless && election {
+                let expect = self.memory().read(swap.key).await?.expect();
+                Swap { expect, ..swap }.at(&self.memory()).await?
+            } else {
+                swap.at(&self.memory()).await?
+            };
             if election && self.lose_answer.swap(false, Ordering::SeqCst) {
                 return Err(self.unknown());
             }

@@ -43,7 +43,7 @@ impl Store for NativeStore {
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         match prefix {
             Prefix::Elections => Box::pin(self.elections.elections_now()),
-            Prefix::Candidates(_) | Prefix::Fences | Prefix::Items(..) => self.no_records(),
+            Prefix::Candidates(_) | Prefix::Fences | Prefix::Audits | Prefix::Items(..) => self.no_records(),
         }
     }
 

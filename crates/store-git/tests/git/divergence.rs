@@ -173,13 +173,12 @@ async fn a_fence_whose_mark_went_back_is_not_intact() {
     let resource = baton_election::ResourceName::new("db").unwrap();
     let fence = |highest| {
         Record::Fence(Box::new(baton_election::Fence {
-            resource: resource.clone(),
-            store: StoreId([7; 8]),
-            election: baton_election::ElectionName::new("e").unwrap(),
             highest: Epoch(highest),
-            hold: None,
-            beat: 0,
-            tail: Vec::new(),
+            ..baton_election::Fence::new(
+                resource.clone(),
+                StoreId([7; 8]),
+                baton_election::ElectionName::new("e").unwrap(),
+            )
         }))
     };
     let key = Key::Fence(resource.clone());

@@ -43,6 +43,7 @@ pub(crate) fn leader(agent: &str, epoch: u64) -> Leader {
         offered: false,
         contact: None,
         region: None,
+        through: None,
         phase: Phase::Serving,
         limits: Limits::default(),
         held: Span::ZERO,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_election::command::{Acquire, Release, Renew};
+use baton_election::command::{Acquire, Ending, Release, Renew};
 use baton_election::id::{Credential, Incarnation, LeaseKey};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::policy::Limits;
@@ -122,7 +122,7 @@ impl Player {
 
     pub(crate) async fn release(&mut self) -> Result<Document, Refusal> {
         let release =
-            Release { epoch: self.epoch, credential: self.credential, reason: None, orphaned: false };
+            Release { epoch: self.epoch, credential: self.credential, reason: None, ending: Ending::Stopped };
         self.ask(&Command::Release(release)).await
     }
 

@@ -1,7 +1,7 @@
 //! One truth: what the function admits, `baton fence` sees, and the other way round.
 
-use baton_election::fence::{self, Accepted, Entry, Fence, MAX_TAIL, Sight};
-use baton_election::{Document, Epoch, Incarnation, ResourceName, Span, WallTime};
+use baton_election::fence::{self, Accepted, Entry, Fence, HoldRequest, MAX_TAIL, Sight};
+use baton_election::{Credential, Document, Epoch, Incarnation, LeaseKey, ResourceName, Span, WallTime};
 use baton_store::conformance::documents::{election, key, take};
 use baton_store::{Clock, Expect, Key, Record, Store};
 
@@ -22,7 +22,7 @@ async fn read(store: &dyn Store) -> (Fence, Expect) {
 }
 
 /// What `baton fence` does: decides, then swaps.
-async fn admit(store: &dyn Store, document: &Document, hold: Option<(Incarnation, Span)>) -> Fence {
+async fn admit(store: &dyn Store, document: &Document, hold: Option<HoldRequest>) -> Fence {
     let reading = store.read(&Key::Fence(resource())).await.unwrap();
     let found = match reading.record() {
         Some(Record::Fence(fence)) => Some(&**fence),
@@ -66,7 +66,8 @@ async fn a_command_that_holds_a_resource_keeps_transactions_away() {
     let Some(place) = Place::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     let (document, _) = take(&*store, &key("job"), "a").await;
-    let _ = admit(&*store, &document, Some((Incarnation([1; 8]), Span::secs(20)))).await;
+    let run = Credential { incarnation: Incarnation([1; 8]), key: LeaseKey([1; 16]) };
+    let _ = admit(&*store, &document, Some(HoldRequest::short(run, Span::secs(20)))).await;
     let (code, said) = show(&client, "orders", "job", 1).await.unwrap_err();
     assert!(code == "ZB003" && said.contains("a command holds"), "{said}");
     let _ = place.by_hand("UPDATE baton SET beat = beat - interval '21 s' WHERE key = 'fences/orders'").await;

@@ -4,6 +4,7 @@ use baton_election::Epoch;
 use baton_election::lease::MAX_TTL;
 
 use super::{Open, sample};
+use crate::error::StoreError;
 use crate::key::Key;
 use crate::record::Record;
 use crate::store::{BoxFuture, Clock, Deletion, Expect, Store};
@@ -39,6 +40,44 @@ pub async fn survived(open: Open<'_>, delete: Delete<'_>) {
         let another = absent(&*open().await, &key).await;
         assert!(another >= highest, "another client is told {another}, but {highest} was given");
         highest = known.max(another);
+    }
+}
+
+/// Checks that a grant which was decided before another leadership came and was deleted does not give its epoch again. Panics if it does.
+///
+/// Both clients looked when there was nothing, so both decided on the same epoch.
+pub async fn begun_once(open: Open<'_>, delete: Delete<'_>) {
+    let (quick, late) = (open().await, open().await);
+    let election = sample::fresh("twice");
+    let key = Key::Election(election.clone());
+    let floor = absent(&*quick, &key).await.max(absent(&*late, &key).await);
+    let [first, second] = [1, 2].map(|number| sample::led_above(&election, number, floor));
+    assert_eq!(first.epoch, second.epoch, "both were decided on the same look");
+    let given = first.epoch;
+    let Ok(_) = quick.swap(&key, Expect::Absent, &Record::Election(Box::new(first)), Clock::Restart).await
+    else {
+        panic!("conformance: an election cannot be begun");
+    };
+    delete(key.clone()).await;
+    let again = late.swap(&key, Expect::Absent, &Record::Election(Box::new(second)), Clock::Restart).await;
+    assert!(
+        matches!(again, Err(StoreError::Conflict)),
+        "epoch {given} was given to one, and then to another: {again:?}"
+    );
+    let known = vacant(&*late, &key).await;
+    assert!(known >= given, "the store remembers {known}, but {given} was given");
+}
+
+/// The epoch above which the next is given, where nobody leads: what the store remembers, or what a vacant record says that an attempt has left.
+async fn vacant(store: &dyn Store, key: &Key) -> Epoch {
+    let Ok(reading) = store.read(key).await else { panic!("conformance: a read failed") };
+    match reading.found {
+        None => absent(store, key).await,
+        Some((Record::Election(document), _)) => {
+            assert!(document.leader.is_none(), "an attempt that was refused leads: {document:?}");
+            document.epoch
+        }
+        Some((other, _)) => panic!("conformance: under the key of an election is {other:?}"),
     }
 }
 

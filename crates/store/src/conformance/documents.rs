@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use baton_election::command::{Acknowledge, Acquire, Release, Renew, WriteCheckpoint};
+use baton_election::command::{Acknowledge, Acquire, Ending, Release, Renew, WriteCheckpoint};
 use baton_election::handover::HandoverRule;
 use baton_election::id::{Credential, Incarnation, LeaseKey, StoreId};
 use baton_election::time::WallTime;
@@ -63,7 +63,7 @@ pub fn released(document: &Document, reason: Option<&str>) -> Document {
         epoch: document.epoch,
         credential: credential(document),
         reason: reason.map(str::to_string),
-        orphaned: false,
+        ending: Ending::Stopped,
     };
     after(&document.election, Some(document), &Command::Release(release), Span::ZERO, Epoch(0))
 }
@@ -79,7 +79,7 @@ pub fn checkpointed(document: &Document) -> Document {
     let write = WriteCheckpoint {
         epoch: document.epoch,
         credential: credential(document),
-        seq: 1,
+        seq: document.checkpoint.as_ref().map_or(1, |left| left.seq + 1),
         summary: "half done".to_string(),
         state: "null".to_string(),
         reference: None,

@@ -8,6 +8,7 @@ mod deaf;
 mod deletion;
 pub mod documents;
 mod names;
+pub mod power;
 mod sample;
 mod server;
 mod swaps;
@@ -17,7 +18,7 @@ mod wrapped;
 use std::sync::Arc;
 
 pub use deaf::{OpenAt, bounded, plain_words};
-pub use deletion::{Delete, survived};
+pub use deletion::{Delete, begun_once, survived};
 pub use server::{Required, free_port, required};
 pub use wrapped::{Swap, Wrapped};
 

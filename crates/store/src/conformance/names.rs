@@ -1,5 +1,7 @@
 //! Keys.
 
+use baton_election::audit::Book;
+use baton_election::log::Log;
 use baton_election::{AgentName, ElectionName, Epoch, ItemName};
 
 use baton_toolbox::{Item, Kind, Value};
@@ -79,6 +81,40 @@ pub(super) async fn lists(open: Open<'_>) {
     assert_eq!(parts, wanted);
     candidates(open, &base).await;
     items(open, &base).await;
+    audits(open, &base).await;
+}
+
+/// Logs of acts are listed by their first parts, also where there is no document, and are no elections.
+async fn audits(open: Open<'_>, base: &ElectionName) {
+    let store = open().await;
+    let named = |text: String| match ElectionName::new(&text) {
+        Ok(name) => name,
+        Err(error) => unreachable!("{error}"),
+    };
+    let gone = named(format!("{base}-gone"));
+    let below = named(format!("{base}-gone/a"));
+    let later = named(format!("{base}-later"));
+    let written = [(base, 0), (&gone, 0), (&gone, 1), (&below, 0), (&later, 1)];
+    for (election, part) in written {
+        let key = Key::Audit(Book::Election(election.clone()), part);
+        let done = store.swap(&key, Expect::Absent, &Record::Audit(Log::default()), Clock::Keep).await;
+        assert!(done.is_ok(), "`{key}` can be written: {done:?}");
+    }
+    let listed = async |prefix: Prefix| match open().await.list(&prefix).await {
+        Ok(keys) => {
+            let own = keys.into_iter().filter(|key| key.to_string().starts_with(base.as_str()));
+            own.collect::<Vec<Key>>()
+        }
+        Err(error) => panic!("conformance: a list failed: {error}"),
+    };
+    let wanted = [base, &gone, &below].map(|election| Key::Audit(Book::Election(election.clone()), 0));
+    assert_eq!(listed(Prefix::Audits).await, wanted);
+    let elections = listed(Prefix::Elections).await;
+    assert!(!elections.contains(&Key::Election(gone)), "a log is no election");
+    let Ok(second) = store.list_part(&Prefix::Audits, wanted.first(), 1).await else {
+        panic!("conformance: a part of a list failed");
+    };
+    assert_eq!(second, wanted[1..2]);
 }
 
 /// Candidates are listed with their own election only.

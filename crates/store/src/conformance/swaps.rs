@@ -241,13 +241,10 @@ fn kinds(election: &ElectionName) -> Vec<(Key, Record)> {
     };
     let accepted = Accepted { seq: 1, token: Epoch(1), agent: Some(agent.clone()), note: String::new(), at };
     let fence = Fence {
-        resource: resource.clone(),
-        store: StoreId([3; 8]),
-        election: election.clone(),
         highest: Epoch(1),
-        hold: None,
         beat: 1,
         tail: vec![accepted.clone()],
+        ..Fence::new(resource.clone(), StoreId([3; 8]), election.clone())
     };
     vec![
         (Key::Candidate(election.clone(), agent), Record::Candidate(Box::new(candidate))),

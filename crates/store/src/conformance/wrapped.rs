@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use baton_election::ElectionName;
 use baton_election::document::Transition;
+use baton_election::{ElectionName, WallTime};
 
 use crate::error::StoreError;
 use crate::key::{Key, Prefix};
@@ -60,6 +60,11 @@ pub trait Wrapped: Send + Sync {
         Box::pin(async move { self.inner().watch(key).await })
     }
 
+    /// Its wall clock.
+    fn walls(&self) -> BoxFuture<'_, Result<Option<WallTime>, StoreError>> {
+        Box::pin(async move { self.inner().wall().await })
+    }
+
     /// What it can and cannot do.
     fn has_strengths(&self) -> Strengths {
         self.inner().strengths()
@@ -106,6 +111,10 @@ impl<W: Wrapped> Store for W {
 
     fn strengths(&self) -> Strengths {
         self.has_strengths()
+    }
+
+    fn wall(&self) -> BoxFuture<'_, Result<Option<WallTime>, StoreError>> {
+        self.walls()
     }
 
     fn native_history<'a>(

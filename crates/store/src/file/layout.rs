@@ -1,13 +1,15 @@
 //! Which file is where.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use baton_toolbox::Kind;
 
+use super::version::Folder;
+use crate::disk::Disk;
 use crate::key::{Key, Prefix};
 
 /// The folder of the versions of a record.
@@ -55,7 +57,7 @@ impl Layout {
     /// The keys under a prefix that have a version, in order.
     pub(super) fn list(&self, prefix: &Prefix) -> io::Result<Vec<Key>> {
         let start = match prefix {
-            Prefix::Elections => self.root.clone(),
+            Prefix::Elections | Prefix::Audits => self.root.clone(),
             Prefix::Candidates(election) => self.folder(&Key::Election(election.clone())).join("candidates"),
             Prefix::Fences => self.root.join("fences"),
             Prefix::Items(election, kind) => {
@@ -71,8 +73,10 @@ impl Layout {
                     continue;
                 }
                 if entry.file_name() != VERSIONS {
-                    // No election is below the items of another, and there may be many of them.
-                    if !(matches!(prefix, Prefix::Elections) && is_of_items(&entry.file_name())) {
+                    // No election and no log is below the items of another, and there may be many of them.
+                    if !(matches!(prefix, Prefix::Elections | Prefix::Audits)
+                        && is_of_items(&entry.file_name()))
+                    {
                         folders.push(entry.path());
                     }
                     continue;
@@ -147,31 +151,18 @@ pub(super) fn temporary(folder: &Path) -> PathBuf {
     folder.join(format!("{TEMPORARY}{}-{start:x}-{count}", std::process::id()))
 }
 
-/// Replaces a file in one step. Not synced: for views only.
-pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let temporary = temporary(folder);
-    let written = fs::File::create_new(&temporary)
-        .and_then(|mut file| file.write_all(text))
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
 /// Removes the versions up to `floor` that are left, the lowest first: none goes before all below it are gone, whoever
 /// else prunes or died at it.
-pub(super) fn prune(folder: &Path, floor: u64) {
-    let left = (1..=floor).rev().take_while(|number| folder.join(number.to_string()).exists()).last();
+pub(super) fn prune(disk: &Disk, folder: &Folder, floor: u64) {
+    let left = (1..=floor).rev().take_while(|number| folder.has(&number.to_string())).last();
     if let Some(lowest) = left {
-        remove_in_order(folder, lowest..=floor);
+        remove_in_order(disk, folder, lowest..=floor);
     }
 }
 
-fn remove_in_order(folder: &Path, versions: impl IntoIterator<Item = u64>) {
+fn remove_in_order(disk: &Disk, folder: &Folder, versions: impl IntoIterator<Item = u64>) {
     for version in versions {
-        match fs::remove_file(folder.join(version.to_string())) {
+        match folder.remove(disk, &version.to_string()) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(_) => return,
@@ -179,22 +170,20 @@ fn remove_in_order(folder: &Path, versions: impl IntoIterator<Item = u64>) {
     }
 }
 
-/// Removes versions up to `floor`, the lowest first, and temporary files that were left behind.
-pub(super) fn tidy(folder: &Path, floor: u64) {
-    let mut old: Vec<u64> = Vec::new();
-    for place in [Some(folder), folder.parent()].into_iter().flatten() {
-        for entry in entries(place).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if let Some(number) = number(name).filter(|_| place == folder) {
-                old.extend((number <= floor).then_some(number));
-            } else if name.starts_with(TEMPORARY) && left_behind(&entry) {
-                let _ = fs::remove_file(entry.path());
-            }
+/// Removes versions up to `floor`, the lowest first, and temporary files that were left behind beside the folder.
+pub(super) fn tidy(disk: &Disk, folder: &Folder, floor: u64) {
+    let mut old: Vec<u64> = folder.names().iter().filter_map(|name| number(name)).collect();
+    old.retain(|number| *number <= floor);
+    old.sort_unstable();
+    remove_in_order(disk, folder, old);
+    // Their names are used once, so that it does not matter whose folder bears the name by now.
+    let beside = folder.path().parent().unwrap_or(folder.path());
+    for entry in entries(beside).into_iter().flatten().flatten() {
+        let temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY));
+        if temporary && left_behind(&entry) {
+            let _ = disk.remove_file(&entry.path());
         }
     }
-    old.sort_unstable();
-    remove_in_order(folder, old);
 }
 
 /// Judged by the wall clock, which is good enough: a writer whose temporary file is gone is told so and tries again.

@@ -4,8 +4,11 @@
 //! longest lease beside it. Names are only ever added, and lower ones removed: whoever comes late adds a lower one, which
 //! changes nothing. A mark is durable before any token that it covers is given. Whoever deletes the whole store deletes its
 //! marks: that is a new store, with a new id.
+//!
+//! A *claim* lies beside the marks: an empty file whose name is an epoch. A writer makes it before its version gives that epoch.
+//! Its name can be made once, so no second version gives the same epoch, whatever was deleted between the two. Claims are not synced: a
+//! reboot begins above the mark. Only the highest one counts, and only lower ones are removed.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -13,6 +16,7 @@ use baton_election::Epoch;
 use baton_election::time::Span;
 
 use super::{layout, place};
+use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::store::Trace;
 
@@ -51,23 +55,63 @@ impl Mark {
         Ok(highest)
     }
 
-    /// Keeps it, so that it survives a power cut, and removes what is lower.
-    pub(super) fn keep(self, root: &Path, folder: &Path) -> Result<(), StoreError> {
-        place::create(root, folder)?;
+    /// Keeps it, so that it survives a power cut, and removes what is lower. `relied_on` says whether another is kept there already.
+    pub(super) fn keep(
+        self,
+        disk: &Disk,
+        root: &Path,
+        folder: &Path,
+        relied_on: bool,
+    ) -> Result<(), StoreError> {
+        place::create(disk, root, folder, relied_on)?;
         let path = folder.join(self.name());
-        match fs::File::create_new(&path) {
+        match disk.make_file(&path, 0o666) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(place::io_error(&path, &error)),
         }
-        place::sync_folder(folder).map_err(|error| place::io_error(folder, &error))?;
+        disk.sync_folder(folder).map_err(|error| place::io_error(folder, &error))?;
         for entry in layout::entries(folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name.to_str().and_then(Mark::parse).is_some_and(|other| other.epoch < self.epoch) {
-                let _ = fs::remove_file(entry.path());
+                let _ = disk.remove_file(&entry.path());
             }
         }
         Ok(())
+    }
+
+    /// Claims an epoch for one version. If it is not above all that were claimed before, says up to where they go.
+    pub(super) fn claim(disk: &Disk, folder: &Path, epoch: Epoch) -> Result<Result<(), Epoch>, StoreError> {
+        let path = folder.join(epoch.to_string());
+        let made = match disk.make_file(&path, 0o666) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                disk.make_folders(folder, 0o777).and_then(|_| disk.make_file(&path, 0o666))
+            }
+            made => made,
+        };
+        let taken = match made {
+            Ok(_) => false,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => true,
+            Err(error) => return Err(place::io_error(&path, &error)),
+        };
+        // Only now: whoever removed a lower claim had made a higher one before.
+        let failed = |error: &io::Error| place::io_error(folder, error);
+        let (mut highest, mut lower) = (epoch, Vec::new());
+        for entry in layout::entries(folder).map_err(|error| failed(&error))? {
+            let entry = entry.map_err(|error| failed(&error))?;
+            match entry.file_name().to_str().and_then(|name| name.parse().ok()).map(Epoch) {
+                Some(other) if other < epoch => lower.push(entry.path()),
+                Some(other) => highest = highest.max(other),
+                None => {}
+            }
+        }
+        if taken || highest > epoch {
+            return Ok(Err(highest));
+        }
+        for path in lower {
+            let _ = disk.remove_file(&path);
+        }
+        Ok(Ok(()))
     }
 
     /// What is told of an election whose folder is gone.

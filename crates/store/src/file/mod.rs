@@ -4,15 +4,17 @@
 //! `versions/N+1`: if that name exists, somebody else was first. The highest number is the truth. Guarantees what
 //! every store does, stamped by the boot-time clock, and that a stopped or dead process blocks nobody; a reboot frees all
 //! leases. Does not guarantee anything against whoever can write the folder: who wipes it makes a new store, with a
-//! new id, which fences refuse. Records of another machine and network file systems are refused.
+//! new id, which fences refuse. Records of another machine are refused, and so is every file system that is not known to be local.
 
 mod chores;
 mod layout;
+mod machine;
 mod mark;
 mod notify;
 mod place;
 mod spare;
 mod version;
+mod waiting;
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,10 +23,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_election::time::{Moment, Span};
-use baton_election::{Epoch, State};
+use baton_election::{Document, Epoch, State};
 use tokio::sync::oneshot;
 
-use crate::boot::{self, Boot};
+use crate::boot;
 use crate::error::StoreError;
 use crate::key::{Key, Prefix};
 use crate::record::Record;
@@ -32,8 +34,10 @@ use crate::store::{
     BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
     Strengths, Swapped, Trace, Upkeep, Watching,
 };
+use crate::waiting::Waiters;
 use chores::{Chore, Chores};
 use layout::Layout;
+pub use machine::Machine;
 use mark::Mark;
 pub use place::refuse_network;
 use spare::Spares;
@@ -72,28 +76,36 @@ pub struct FileStore {
 struct Inner {
     layout: Layout,
     access: Access,
-    here: Boot,
+    machine: Machine,
     /// The newest version seen of each record: where to look first.
     seen: Mutex<HashMap<Key, Arc<VersionFile>>>,
     chores: Chores,
     spares: Spares,
     /// The marks that are known to be kept.
     marks: Mutex<HashMap<Key, Mark>>,
+    /// Up to where epochs were claimed by others whose version was not seen: they died before it, or it was deleted.
+    claimed: Mutex<HashMap<Key, Epoch>>,
 }
 
 impl FileStore {
     /// Opens the store in a folder. The folder is made by the first write.
     pub fn open(folder: &Path, access: Access) -> Result<FileStore, StoreError> {
+        FileStore::open_on(Machine::current(), folder, access)
+    }
+
+    /// The same on another machine than this, or with another disk.
+    pub fn open_on(machine: Machine, folder: &Path, access: Access) -> Result<FileStore, StoreError> {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
         place::refuse_unfit(&folder)?;
         let inner = Inner {
             layout: Layout::new(folder),
             access,
-            here: Boot::current(),
+            machine,
             seen: Mutex::default(),
             chores: Chores::default(),
             spares: Spares::default(),
             marks: Mutex::default(),
+            claimed: Mutex::default(),
         };
         Ok(FileStore { inner: Arc::new(inner) })
     }
@@ -171,8 +183,10 @@ impl Inner {
             if let Some(known) = known.filter(|known| known.header.version == number) {
                 return Ok(Some(known));
             }
-            match VersionFile::read(key, &folder.join(number.to_string()), number, &self.here)? {
+            let path = folder.join(number.to_string());
+            match VersionFile::read(key, &path, number, &self.machine.here)? {
                 Some(version) => {
+                    self.machine.refuse_other_run(self.layout.root(), &path, &version)?;
                     let version = Arc::new(version);
                     self.remember(key, &version);
                     return Ok(Some(version));
@@ -196,7 +210,7 @@ impl Inner {
         let asked_at = boot::now();
         let latest = self.latest(key)?;
         let reading = Reading {
-            age: latest.as_ref().map(|version| version.header.age(key, &self.here, asked_at)),
+            age: latest.as_ref().map(|version| version.header.age(key, &self.machine.here, asked_at)),
             trace: self.trace(key, latest.as_deref())?,
             found: latest.as_ref().map(|version| (version.record.clone(), version.token())),
             asked_at,
@@ -224,20 +238,14 @@ impl Inner {
         clock: Clock,
     ) -> Result<Arc<VersionFile>, StoreError> {
         let stamp = boot::now();
-        if self.access == Access::Read {
-            return Err(StoreError::Refused {
-                place: self.layout.root().display().to_string(),
-                why: "it was opened for reading only".to_string(),
-                hint: "this is a fault in the program that opened it".to_string(),
-            });
-        }
+        self.refuse_reader()?;
         let previous = match (self.expected(key, expect)?, expect) {
             (Some(previous), _) => Some(previous),
             (None, Expect::Absent) => None,
             (None, Expect::Version(_)) => return Err(StoreError::Conflict),
         };
         let folder = self.layout.versions(key);
-        place::create(self.layout.root(), &folder)?;
+        place::create(&self.machine.disk, self.layout.root(), &folder, previous.is_some())?;
         // From here on only this folder counts: one that is deleted and made anew under its name must not get a version of ours.
         let open = Folder::open(&folder)?;
         if previous.as_ref().is_some_and(|previous| !previous.is_in_open(&open)) {
@@ -250,10 +258,10 @@ impl Inner {
             self.keep_mark(key, next)?;
         }
         let spare = changes_hands(previous.as_deref(), next).then(|| self.spares.take(key)).flatten();
-        version.commit(&open, spare)?;
+        version.commit(&self.machine.disk, &open, spare, || self.claim(key, previous.as_deref(), next))?;
         self.still_in_line(key, &folder, previous.as_deref())?;
         if must_survive(previous.as_deref(), next) {
-            place::sync_folder(&folder).map_err(|error| StoreError::Unknown {
+            self.machine.disk.sync_folder(&folder).map_err(|error| StoreError::Unknown {
                 location: folder.display().to_string(),
                 why: format!("the change is visible but may not survive a power cut: {error}"),
             })?;
@@ -264,10 +272,49 @@ impl Inner {
                 location: folder.display().to_string(),
                 why: format!("the change is visible, but its mark could not be written: {error}"),
             })?;
+            // Whoever deleted it before the mark was there left no trace of it, and the next leader does not wait for this lease.
+            if !version.is_in(&folder) {
+                return Err(StoreError::Unknown {
+                    location: folder.display().to_string(),
+                    why: "somebody deleted the election while it was begun".to_string(),
+                });
+            }
         }
         let version = Arc::new(version);
         self.remember(key, &version);
         Ok(version)
+    }
+
+    fn refuse_reader(&self) -> Result<(), StoreError> {
+        match self.access {
+            Access::Write => Ok(()),
+            Access::Read => Err(StoreError::Refused {
+                place: self.layout.root().display().to_string(),
+                why: "it was opened for reading only".to_string(),
+                hint: "this is a fault in the program that opened it".to_string(),
+            }),
+        }
+    }
+
+    /// Tries what a swap does, but for the name of the version: a file of its size beside the versions, and the right to the folders.
+    fn try_to_write(&self, key: &Key) -> Result<(), StoreError> {
+        self.refuse_reader()?;
+        if !self.layout.root().is_dir() {
+            return Ok(());
+        }
+        let (versions, marks) = (self.layout.versions(key), self.layout.marks(key));
+        for folder in [&versions, &marks] {
+            place::refuse_unwritable(folder)?;
+        }
+        let election = versions.parent().unwrap_or(&versions);
+        let beside = if election.is_dir() { election } else { self.layout.root() };
+        let temporary = layout::temporary(beside);
+        let disk = &self.machine.disk;
+        let tried = disk
+            .make_file(&temporary, 0o666)
+            .and_then(|file| disk.write(&file, &temporary, &[b'\n'; spare::LENGTH]));
+        let _ = disk.remove_file(&temporary);
+        tried.map_err(|error| place::io_error(beside, &error))
     }
 
     /// What a swap leaves to be done when it has been answered.
@@ -275,7 +322,7 @@ impl Inner {
         if let Key::Election(_) = key {
             self.repair_view(key, version);
         }
-        self.prune(&self.layout.versions(key), version.header.version);
+        self.prune(key, version);
     }
 
     /// Prepares for a version that will be wanted in a hurry.
@@ -283,7 +330,7 @@ impl Inner {
         if let (Access::Write, Key::Election(_), Some(folder)) =
             (self.access, key, self.layout.versions(key).parent())
         {
-            self.spares.lay_ready(key, folder);
+            self.spares.lay_ready(&self.machine.disk, key, folder);
         }
     }
 
@@ -291,13 +338,33 @@ impl Inner {
     /// given that the power cut took along.
     fn trace(&self, key: &Key, latest: Option<&VersionFile>) -> Result<Option<Trace>, StoreError> {
         let Key::Election(_) = key else { return Ok(None) };
-        match latest {
-            Some(version) if version.header.epoch_boot == self.here.boot => Ok(None),
-            Some(_) => {
-                let mark = Mark::read(&self.layout.marks(key))?;
-                Ok(mark.map(|mark| Trace { epoch: mark.epoch, lease: Span::ZERO }))
+        let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied();
+        let given = latest.map_or(Epoch(0), VersionFile::epoch);
+        let mark = match latest {
+            Some(version) if version.header.epoch_boot == self.machine.here.boot => None,
+            Some(_) => Mark::read(&self.layout.marks(key))?.map(|mark| Mark { ttl: Span::ZERO, ..mark }),
+            None => Some(Mark::read(&self.layout.marks(key))?.unwrap_or_default()),
+        };
+        let trace = mark.map(Mark::trace).into_iter();
+        let claimed =
+            claimed.filter(|claimed| *claimed > given).map(|epoch| Trace { epoch, lease: Span::ZERO });
+        Ok(trace
+            .chain(claimed)
+            .reduce(|a, b| Trace { epoch: a.epoch.max(b.epoch), lease: a.lease.max(b.lease) }))
+    }
+
+    /// Makes sure, before a version gives an epoch, that no other version does: not even after somebody deleted the one that did.
+    fn claim(&self, key: &Key, previous: Option<&VersionFile>, next: &Record) -> Result<(), StoreError> {
+        let (Key::Election(_), Record::Election(next)) = (key, next) else { return Ok(()) };
+        if next.epoch <= previous.map_or(Epoch(0), VersionFile::epoch) {
+            return Ok(());
+        }
+        match Mark::claim(&self.machine.disk, &self.layout.marks(key), next.epoch)? {
+            Ok(()) => Ok(()),
+            Err(highest) => {
+                self.claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), highest);
+                Err(StoreError::Conflict)
             }
-            None => Ok(Some(Mark::read(&self.layout.marks(key))?.unwrap_or_default().trace())),
         }
     }
 
@@ -306,7 +373,7 @@ impl Inner {
         let Record::Election(next) = next else { return String::new() };
         match previous.map(|previous| (&previous.record, &previous.header)) {
             Some((Record::Election(old), header)) if old.epoch == next.epoch => header.epoch_boot.clone(),
-            Some(_) | None => self.here.boot.clone(),
+            Some(_) | None => self.machine.here.boot.clone(),
         }
     }
 
@@ -323,7 +390,8 @@ impl Inner {
             return Ok(());
         }
         let folder = self.layout.marks(key);
-        let kept = Mark::read(&folder)?.unwrap_or_default();
+        let found = Mark::read(&folder)?;
+        let kept = found.unwrap_or_default();
         let mark = if covered(&kept) {
             kept
         } else {
@@ -333,7 +401,7 @@ impl Inner {
             } else {
                 Mark { epoch: beyond, ttl }
             };
-            mark.keep(self.layout.root(), &folder)?;
+            mark.keep(&self.machine.disk, self.layout.root(), &folder, found.is_some())?;
             mark
         };
         self.marks.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), mark);
@@ -353,9 +421,10 @@ impl Inner {
         let kept = previous.filter(|_| clock == Clock::Keep).map(|previous| &previous.header);
         Header {
             version: previous.map_or(1, |previous| previous.header.version + 1),
-            machine: self.here.machine.clone(),
-            time_namespace: self.here.time_namespace.clone(),
-            beat_boot: kept.map_or_else(|| self.here.boot.clone(), |kept| kept.beat_boot.clone()),
+            machine: self.machine.here.machine.clone(),
+            time_namespace: self.machine.here.time_namespace.clone(),
+            boot: self.machine.here.boot.clone(),
+            beat_boot: kept.map_or_else(|| self.machine.here.boot.clone(), |kept| kept.beat_boot.clone()),
             beat_ns: kept.map_or(stamp.as_nanos(), |kept| kept.beat_ns),
             epoch_boot: self.epoch_boot(previous, next),
         }
@@ -374,7 +443,7 @@ impl Inner {
             Some(previous) => {
                 let number = previous.header.version;
                 previous.is_in(folder)
-                    || VersionFile::read(key, &folder.join(number.to_string()), number, &self.here)
+                    || VersionFile::read(key, &folder.join(number.to_string()), number, &self.machine.here)
                         .is_ok_and(|found| found.is_some_and(|found| found.token() == previous.token()))
             }
             None => layout::highest(folder)
@@ -402,7 +471,7 @@ impl Inner {
             }
             let newer = self.layout.versions(key).join((version.header.version + 1).to_string());
             // Whoever comes next brings it up to date; but if that was done just before ours, ours must not stay.
-            if newer.exists() || layout::replace(&view, text.as_bytes()).is_err() || !newer.exists() {
+            if newer.exists() || self.replace_view(&view, &text).is_err() || !newer.exists() {
                 return;
             }
             match self.latest(key) {
@@ -412,11 +481,23 @@ impl Inner {
         }
     }
 
-    fn prune(&self, folder: &Path, newest: u64) {
-        let floor = newest.saturating_sub(KEPT_VERSIONS);
-        layout::prune(folder, floor);
-        if newest.is_multiple_of(TIDY_EVERY) {
-            layout::tidy(folder, floor);
+    fn replace_view(&self, view: &Path, text: &str) -> io::Result<()> {
+        let temporary = layout::temporary(view.parent().unwrap_or(Path::new(".")));
+        self.machine.disk.replace(view, &temporary, text.as_bytes())
+    }
+
+    /// Removes what is older than all that are kept, in the folder that holds this version: one that was deleted and made anew
+    /// under its name has versions of its own.
+    fn prune(&self, key: &Key, newest: &VersionFile) {
+        let Ok(folder) = Folder::open(&self.layout.versions(key)) else { return };
+        if !newest.is_in_open(&folder) {
+            return;
+        }
+        let number = newest.header.version;
+        let floor = number.saturating_sub(KEPT_VERSIONS);
+        layout::prune(&self.machine.disk, &folder, floor);
+        if number.is_multiple_of(TIDY_EVERY) {
+            layout::tidy(&self.machine.disk, &folder, floor);
         }
     }
 }
@@ -424,12 +505,15 @@ impl Inner {
 /// Whether a power cut must not undo this change. A reboot ends all leases anyway, so that a renewal or a release need not
 /// survive it; checkpoints and what operators ordered must. An epoch that is lost is not given again: the mark has gone ahead of it.
 fn must_survive(previous: Option<&VersionFile>, next: &Record) -> bool {
+    // The same words may be left twice.
+    let left =
+        |document: &Document| document.checkpoint.as_ref().map(|left| (left.epoch, left.seq, left.hash));
     match (previous.map(|previous| &previous.record), next) {
         (Some(Record::Election(old)), Record::Election(new)) => {
             old.acts != new.acts
                 || old.gathering != new.gathering
                 || old.state != new.state && new.state == State::AwaitingApproval
-                || old.checkpoint.as_ref().map(|c| c.hash) != new.checkpoint.as_ref().map(|c| c.hash)
+                || left(old) != left(new)
         }
         (Some(Record::Candidate(_)), Record::Candidate(_)) => false,
         (Some(Record::Fence(old)), Record::Fence(new)) => old.tail != new.tail,
@@ -505,6 +589,11 @@ impl Store for FileStore {
         }))
     }
 
+    fn writable<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), StoreError>> {
+        let key = key.clone();
+        Box::pin(self.answered(move |chore, answer| drop(answer.send(chore.0.try_to_write(&key)))))
+    }
+
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
         let prefix = prefix.clone();
         Box::pin(self.answered(move |chore, answer| {
@@ -520,6 +609,10 @@ impl Store for FileStore {
         let (key, inner) = (key.clone(), Arc::clone(&self.inner));
         tokio::task::spawn_blocking(move || inner.lay_ready(&key));
         Box::pin(async move { Ok(notify::changes(folder)) })
+    }
+
+    fn waiters(&self) -> Option<&dyn Waiters> {
+        Some(self)
     }
 
     fn strengths(&self) -> Strengths {

@@ -9,17 +9,18 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::AtFlags;
 
+use super::layout;
 use super::version::Folder;
+use crate::disk::Disk;
 use crate::key::Key;
 
 /// The length of a spare: enough for most documents.
-const LENGTH: usize = 4_096;
+pub(super) const LENGTH: usize = 4_096;
 /// File systems that make the data of a nameless file survive, whatever name it gets later: ext4, xfs, tmpfs. Others, such as btrfs,
 /// may log the name without the data.
 const FIT: [i128; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
@@ -27,42 +28,46 @@ const FIT: [i128; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
 const MOST: usize = 16;
 
 /// A file without a name.
-pub(super) struct Spare(File);
+pub(super) struct Spare {
+    file: File,
+    /// What it is called among the steps of the disk.
+    name: PathBuf,
+}
 
 impl Spare {
     /// Makes one on the file system of this folder; none where that cannot be.
-    fn prepare(folder: &Path) -> Option<Spare> {
+    fn prepare(disk: &Disk, folder: &Path) -> Option<Spare> {
         let kind = rustix::fs::statfs(folder).ok()?.f_type;
         if !FIT.contains(&(i128::from(kind) & 0xFFFF_FFFF)) {
             return None;
         }
-        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)).ok()?);
-        file.write_all_at(&[0; LENGTH], 0).ok()?;
-        file.sync_all().ok()?;
-        Some(Spare(file))
+        let name = layout::temporary(folder);
+        let file = disk.make_nameless(folder, &name, 0o666).ok()?;
+        disk.write(&file, &name, &[0; LENGTH]).ok()?;
+        disk.sync_file(&file, &name).ok()?;
+        Some(Spare { file, name })
     }
 
     /// Writes a text, with newlines up to the length, and makes it survive a power cut. False if it does not fit.
-    pub(super) fn fill(&self, text: &str) -> io::Result<bool> {
+    pub(super) fn fill(&self, disk: &Disk, text: &str) -> io::Result<bool> {
         if text.len() > LENGTH {
             return Ok(false);
         }
         let mut block = text.as_bytes().to_vec();
         block.resize(LENGTH, b'\n');
-        self.0.write_all_at(&block, 0)?;
-        self.0.sync_data()?;
+        disk.write(&self.file, &self.name, &block)?;
+        disk.sync_file(&self.file, &self.name)?;
         Ok(true)
     }
 
     /// Gives it a name in this folder, unless that is taken.
-    pub(super) fn link(&self, folder: &Folder, name: &str) -> io::Result<()> {
-        let own = format!("/proc/self/fd/{}", self.0.as_fd().as_raw_fd());
-        folder.link(Path::new(&own), name, AtFlags::SYMLINK_FOLLOW)
+    pub(super) fn link(&self, disk: &Disk, folder: &Folder, name: &str) -> io::Result<()> {
+        let own = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
+        folder.link(disk, (&self.name, Path::new(&own), AtFlags::SYMLINK_FOLLOW), name)
     }
 
     pub(super) fn metadata(&self) -> io::Result<std::fs::Metadata> {
-        self.0.metadata()
+        self.file.metadata()
     }
 }
 
@@ -78,13 +83,13 @@ impl Spares {
     }
 
     /// Lays one ready for the next version of a record, if there is none.
-    pub(super) fn lay_ready(&self, key: &Key, folder: &Path) {
+    pub(super) fn lay_ready(&self, disk: &Disk, key: &Key, folder: &Path) {
         let missing = || {
             let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
             ready.len() < MOST && !ready.contains_key(key)
         };
         if missing()
-            && let Some(spare) = Spare::prepare(folder)
+            && let Some(spare) = Spare::prepare(disk, folder)
         {
             self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), spare);
         }

@@ -1,18 +1,19 @@
 //! One version of a record: a line about the file itself, then the record.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use baton_election::ContentHash;
 use baton_election::time::{Moment, Span};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use baton_election::{ContentHash, Epoch};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::spare::Spare;
 use super::{failed, layout};
 use crate::boot::{self, Boot};
+use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::record::Record;
@@ -32,6 +33,8 @@ pub(super) struct Header {
     pub(super) machine: String,
     /// The namespace whose boot-time clock stamped it.
     pub(super) time_namespace: String,
+    /// The run of that machine in which it was written.
+    pub(super) boot: String,
     /// The run of that machine in which the record's clock was restarted.
     pub(super) beat_boot: String,
     /// When, on that run's boot-time clock.
@@ -102,8 +105,28 @@ impl Folder {
     }
 
     /// Gives a file a name here, unless that is taken. A folder that was deleted takes nothing.
-    pub(super) fn link(&self, file: &Path, name: &str, flags: AtFlags) -> io::Result<()> {
-        Ok(rustix::fs::linkat(CWD, file, &self.open, name, flags)?)
+    pub(super) fn link(&self, disk: &Disk, file: (&Path, &Path, AtFlags), name: &str) -> io::Result<()> {
+        disk.link(file, (&self.open, &self.path), name)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is a file of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.open, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// The names in it; those that can be read.
+    pub(super) fn names(&self) -> Vec<String> {
+        let entries = rustix::fs::Dir::read_from(&self.open).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_string)).collect()
+    }
+
+    /// Removes a file from this very folder, whatever bears its name by now.
+    pub(super) fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
+        disk.remove_in((&self.open, &self.path), name)
     }
 
     fn metadata(&self, name: &str) -> io::Result<fs::Metadata> {
@@ -190,9 +213,29 @@ impl VersionFile {
         }))
     }
 
+    /// The epoch that it gives; zero if it is not of an election.
+    pub(super) fn epoch(&self) -> Epoch {
+        match &self.record {
+            Record::Election(document) => document.epoch,
+            Record::Store(_)
+            | Record::Tokens(_)
+            | Record::Candidate(_)
+            | Record::History(_)
+            | Record::Fence(_)
+            | Record::FenceLog(_)
+            | Record::Audit(_)
+            | Record::Item(_) => Epoch(0),
+        }
+    }
+
     /// Whether it was written or read a moment ago, so that it and its neighbours are in the machine's memory.
     pub(super) fn is_young(&self) -> bool {
         boot::now().since(self.known_since) < YOUNG
+    }
+
+    /// When its file was written, by the wall clock, in seconds since 1970.
+    pub(super) fn written(&self) -> Option<u64> {
+        u64::try_from(self.print?.modified.0).ok()
     }
 
     /// Whether the file of this version is still the one that was read or written.
@@ -207,14 +250,24 @@ impl VersionFile {
         found.is_ok_and(|data| self.print == Some(Print::of(&data)))
     }
 
-    /// Makes this the next version, or finds that somebody else was first. By a spare it is quicker.
-    pub(super) fn commit(&mut self, folder: &Folder, spare: Option<Spare>) -> Result<(), StoreError> {
+    /// Makes this the next version, or finds that somebody else was first. By a spare it is quicker. `claim` is called once, when all
+    /// that is missing is the name.
+    pub(super) fn commit(
+        &mut self,
+        disk: &Disk,
+        folder: &Folder,
+        spare: Option<Spare>,
+        claim: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let name = self.header.version.to_string();
+        let mut claim = Some(claim);
+        let mut claimed = || claim.take().map_or(Ok(()), |claim| claim());
         if let Some(spare) = spare
-            && let Ok(true) = spare.fill(&self.text)
+            && let Ok(true) = spare.fill(disk, &self.text)
             && let Ok(data) = spare.metadata()
         {
-            match spare.link(folder, &name) {
+            claimed()?;
+            match spare.link(disk, folder, &name) {
                 Ok(()) => {
                     self.print = Some(Print::of(&data));
                     return Ok(());
@@ -228,26 +281,31 @@ impl VersionFile {
         }
         // Beside the folder, not in it: who waits for a version is not woken for less.
         let temporary = layout::temporary(folder.path.parent().unwrap_or(&folder.path));
-        let written = fs::File::create_new(&temporary).and_then(|mut file| {
-            file.write_all(self.text.as_bytes())?;
-            file.sync_data()?;
+        let written = disk.make_file(&temporary, 0o666).and_then(|file| {
+            disk.write(&file, &temporary, self.text.as_bytes())?;
+            disk.sync_file(&file, &temporary)?;
             file.metadata()
         });
         self.print = written.as_ref().ok().map(Print::of);
         let outcome = match written {
+            // The folder was deleted meanwhile, with all that was beside it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreError::Conflict),
             Err(error) => Err(failed(&temporary, &error)),
-            Ok(_) => match folder.link(&temporary, &name, AtFlags::empty()) {
-                Ok(()) => Ok(()),
-                // Taken, or the folder was deleted meanwhile, or the temporary file with all that was beside it.
-                Err(error)
-                    if [io::ErrorKind::AlreadyExists, io::ErrorKind::NotFound].contains(&error.kind()) =>
-                {
-                    Err(StoreError::Conflict)
+            Ok(_) => claimed().and_then(|()| {
+                match folder.link(disk, (&temporary, &temporary, AtFlags::empty()), &name) {
+                    Ok(()) => Ok(()),
+                    // Taken, or the folder was deleted meanwhile, or the temporary file with all that was beside it.
+                    Err(error)
+                        if [io::ErrorKind::AlreadyExists, io::ErrorKind::NotFound]
+                            .contains(&error.kind()) =>
+                    {
+                        Err(StoreError::Conflict)
+                    }
+                    Err(error) => Err(failed(&folder.path, &error)),
                 }
-                Err(error) => Err(failed(&folder.path, &error)),
-            },
+            }),
         };
-        let _ = fs::remove_file(&temporary);
+        let _ = disk.remove_file(&temporary);
         outcome
     }
 }
@@ -289,7 +347,7 @@ fn refuse_foreign(path: &Path, header: &Header, here: &Boot) -> Result<(), Store
             "to elect among several machines use git:DIR?remote=R; if the folder was moved here, start with a new one",
         ));
     }
-    if header.time_namespace != here.time_namespace && header.beat_boot == here.boot {
+    if header.time_namespace != here.time_namespace && header.boot == here.boot {
         return Err(refused(
             "it was written in another time namespace (a container with a clock of its own)",
             "let all agents run in the same time namespace",

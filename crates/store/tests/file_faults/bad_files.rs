@@ -6,7 +6,9 @@ use std::path::Path;
 use baton_election::{Moment, Span};
 use baton_store::{Access, Clock, FileStore, ItemKind, Key, Record, Store, StoreError, boot};
 
-use crate::support::{election, forge, found, key, led, newest, parse, put, read, tree, versions, writer};
+use crate::support::{
+    election, forge, found, key, led, newest, of_an_earlier_run, parse, put, read, tree, versions, writer,
+};
 
 /// A store with three versions, the folder that it is in, and a client that has seen them.
 async fn three_versions() -> (tempfile::TempDir, FileStore) {
@@ -120,8 +122,8 @@ async fn a_reboot_frees_the_lease_until_the_clock_restarts() {
     let (folder, store) = three_versions().await;
     assert!(read(&store, &key()).await.age.unwrap() < Span::secs(60));
     let path = newest(folder.path(), &key());
-    forge(&path, |header, _| {
-        header.beat_boot = "11111111-2222-3333-4444-555555555555".to_string();
+    of_an_earlier_run(&path, |header, _| {
+        header.beat_boot.clone_from(&header.boot);
         // A container's clock of a run that is over does not matter.
         header.time_namespace = "time:[42]".to_string();
     });
@@ -147,9 +149,7 @@ async fn a_reboot_does_not_end_the_window_of_a_quota() {
         election()
     );
     put(&store, &key, &Record::from_json(&key, &quota).unwrap()).await;
-    forge(&newest(folder.path(), &key), |header, _| {
-        header.beat_boot = "11111111-2222-3333-4444-555555555555".to_string();
-    });
+    of_an_earlier_run(&newest(folder.path(), &key), |header, _| header.beat_boot.clone_from(&header.boot));
     for store in [&store, &writer(folder.path())] {
         let age = read(store, &key).await.age.unwrap();
         assert!(age <= boot::now().since(Moment::from_nanos(0)), "older than the machine's run: {age}");
@@ -162,10 +162,10 @@ async fn a_reboot_skips_what_may_have_been_given() {
     let (folder, store) = three_versions().await;
     assert_eq!(read(&store, &key()).await.trace, None, "nothing is lost while the machine runs");
     let forget = |header: &mut crate::support::Header, _: &mut String| {
-        header.beat_boot = "11111111-2222-3333-4444-555555555555".to_string();
-        header.epoch_boot = header.beat_boot.clone();
+        header.beat_boot.clone_from(&header.boot);
+        header.epoch_boot.clone_from(&header.boot);
     };
-    forge(&newest(folder.path(), &key()), forget);
+    of_an_earlier_run(&newest(folder.path(), &key()), forget);
     let store = writer(folder.path());
     let skipped = read(&store, &key()).await.trace.unwrap().epoch;
     assert!(skipped.0 > 1, "{skipped}");

@@ -168,6 +168,8 @@ async fn a_read_only_disk_is_refused_for_writing_and_serves_readers() {
     assert_eq!(record, led(1));
     let error = store.swap(&key(), Expect::Version(version), &led(2), Clock::Restart).await.unwrap_err();
     assert!(matches!(&error, StoreError::Refused { why, .. } if why.contains("read-only")), "{error:?}");
+    let error = store.writable(&key()).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Refused { why, .. } if why.contains("read-only")), "{error:?}");
 }
 
 /// In a process of a user without rights: root may do anything.
@@ -215,6 +217,78 @@ async fn without_permission(folder: &Path) {
     assert_eq!(record, led(1), "what may be read is read");
     let error = fixed.swap(&key(), Expect::Version(version), &led(2), Clock::Restart).await.unwrap_err();
     assert!(refused(&error), "{error:?}");
+    let error = fixed.writable(&key()).await.unwrap_err();
+    assert!(refused(&error), "{error:?}");
     let error = fixed.swap(&candidate_key(), Expect::Absent, &candidate(1), Clock::Restart).await;
     assert!(refused(error.as_ref().unwrap_err()), "{error:?}");
+}
+
+/// Whether this user, with this umask, can take part in what another user wrote.
+async fn takes_part(folder: &Path, number: u8) {
+    let store = writer(folder);
+    store.writable(&key()).await.unwrap();
+    put(&store, &key(), &led(number)).await;
+    put(&store, &candidate_key(), &candidate(u64::from(number))).await;
+    let other = baton_store::conformance::documents::key(&format!("of-{number}"));
+    put_new(&store, &other).await;
+}
+
+async fn put_new(store: &FileStore, key: &baton_store::Key) {
+    let name = key.to_string();
+    let document = baton_store::conformance::documents::led(&name, None, "agent");
+    let next = baton_store::Record::Election(Box::new(document));
+    store.swap(key, Expect::Absent, &next, Clock::Restart).await.unwrap();
+    crate::support::settle(store);
+}
+
+/// Two users in turn, in a folder that is setgid and that their group may write, with the strictest umask. Nobody runs chmod again.
+#[tokio::test]
+async fn two_users_of_one_group_share_a_folder_whatever_their_umask() {
+    const NAME: &str = "disks::two_users_of_one_group_share_a_folder_whatever_their_umask";
+    if let Some(role) = role() {
+        let (number, folder) = role.split_once(' ').unwrap();
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        return takes_part(Path::new(folder), number.parse().unwrap()).await;
+    }
+    if !rustix::process::geteuid().is_root() {
+        let _ = writeln!(io::stderr(), "SKIPPED: this user cannot act as two others");
+        return;
+    }
+    let public = crate::support::public_folder();
+    let folder = public.path().join("store");
+    fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::chown(&folder, None, Some(65_533)).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o2770)).unwrap();
+    for (turn, user) in ["65531", "65532", "65531", "65532"].into_iter().enumerate() {
+        let role = format!("{} {}", turn + 1, folder.display());
+        succeeds(crate::support::child_as(public.path(), NAME, &role, user));
+    }
+    let unshared: Vec<PathBuf> = tree(&folder)
+        .into_keys()
+        .filter(|path| {
+            let mode = fs::metadata(path).unwrap().permissions().mode();
+            mode & 0o007 != 0 || mode & 0o060 != 0o060 || path.is_dir() && mode & 0o2010 != 0o2010
+        })
+        .collect();
+    assert_eq!(unshared, Vec::<PathBuf>::new(), "all is the group's, and nobody else's");
+}
+
+#[tokio::test]
+async fn who_will_not_be_able_to_write_learns_it_beforehand() {
+    let Some(disk) = Mount::tmpfs("512k") else { return };
+    let folder = disk.folder.join("store");
+    let store = writer(&folder);
+    store.writable(&key()).await.unwrap();
+    assert!(!folder.exists(), "to try makes nothing");
+    put(&store, &key(), &led(1)).await;
+    let before: Vec<PathBuf> = tree(&folder).into_keys().collect();
+    store.writable(&key()).await.unwrap();
+    assert_eq!(tree(&folder).into_keys().collect::<Vec<_>>(), before, "nothing is left");
+    fill(&disk.folder.join("filler"));
+    let error = writer(&folder).writable(&key()).await.unwrap_err();
+    assert!(is_full(&error) && error.is_passing(), "{error:?}");
+    fs::remove_file(disk.folder.join("filler")).unwrap();
+    store.writable(&key()).await.unwrap();
+    let error = FileStore::open(&folder, Access::Read).unwrap().writable(&key()).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Refused { .. }), "{error:?}");
 }

@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
 mod bad_files;
+mod deletion;
 mod disks;
 mod late_writer;
+mod power_cuts;
 mod racing;
 mod readers;
 mod support;
+mod two_machines;
 mod watching;
 mod wiping;

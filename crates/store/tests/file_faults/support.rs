@@ -160,6 +160,7 @@ pub(crate) struct Header {
     pub(crate) version: u64,
     pub(crate) machine: String,
     pub(crate) time_namespace: String,
+    pub(crate) boot: String,
     pub(crate) beat_boot: String,
     pub(crate) beat_ns: u64,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -190,6 +191,16 @@ pub(crate) fn forge(path: &Path, change: impl FnOnce(&mut Header, &mut String)) 
     let signed = format!("{}\n{body}", serde_json::to_string(&header).unwrap());
     let line = FirstLine { header, sha256: ContentHash::of(signed.as_bytes()) };
     fs::write(path, format!("{}\n{body}", serde_json::to_string(&line).unwrap())).unwrap();
+}
+
+/// Makes a version one that an earlier run of this machine wrote.
+pub(crate) fn of_an_earlier_run(path: &Path, change: impl FnOnce(&mut Header, &mut String)) {
+    forge(path, |header, body| {
+        header.boot = "11111111-2222-3333-4444-555555555555".to_string();
+        change(header, body);
+    });
+    let before = std::time::UNIX_EPOCH + Duration::from_secs(baton_store::boot::began().unwrap() - 3_600);
+    fs::File::options().write(true).open(path).unwrap().set_modified(before).unwrap();
 }
 
 /// Everything below a folder: what kind, when changed, what content.
@@ -230,13 +241,18 @@ pub(crate) fn child_without_rights(folder: &Path, test: &str, role: &str) -> Com
     if !rustix::process::geteuid().is_root() {
         return child(test, role);
     }
+    child_as(folder, test, role, "65533")
+}
+
+/// This test again, as this user, in the group 65533: for root.
+pub(crate) fn child_as(folder: &Path, test: &str, role: &str, user: &str) -> Command {
     let program = folder.join("test-binary");
     if !program.exists() {
         fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65533", "--regid", "65533", "--clear-groups", "--"]).arg(program);
+    command.args(["--reuid", user, "--regid", "65533", "--clear-groups", "--"]).arg(program);
     command.current_dir("/");
     of_program(command, test, role)
 }

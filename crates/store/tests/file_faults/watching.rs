@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use baton_store::conformance::documents::{floor, led_above, renewed};
 use baton_store::{BoxStream, Change, FileStore, Record, Store};
 use futures_util::StreamExt;
 use rustix::fs::inotify;
@@ -74,10 +75,14 @@ async fn a_watch_survives_that_its_folder_is_moved_away() {
     put(&store, &key(), &led(1)).await;
     let mut changes = store.watch(&key()).await.unwrap();
     fs::rename(path.join("e/versions"), folder.path().join("old")).unwrap();
-    put(&writer(&path), &key(), &led(2)).await;
-    hears_of(&store, &mut changes, &led(2)).await;
-    put(&writer(&path), &key(), &led(3)).await;
-    hears_of(&store, &mut changes, &led(3)).await;
+    // Epochs go on above those of the folder that is gone.
+    let gone = floor(&read(&store, &key()).await);
+    let anew = led_above("e", None, "agent-2", gone, None);
+    for next in [anew.clone(), renewed(&anew)] {
+        let next = Record::Election(Box::new(next));
+        put(&writer(&path), &key(), &next).await;
+        hears_of(&store, &mut changes, &next).await;
+    }
 }
 
 /// Many watches begin at the moment at which the folder is made: none may miss it.

@@ -115,7 +115,8 @@ impl Troupe {
         let agent = &mut self.agents[index];
         let mut command = place.baton();
         // Through the shim that ties a process's life to its parent's: should this one be killed, so are the agents.
-        command.arg(custody::EXEC).arg(std::process::id().to_string()).arg(place.exe());
+        let parent = std::process::id().to_string();
+        command.args([custody::EXEC, baton_warden::NO_TERMINAL, &parent]).arg(place.exe());
         command.args(["run", ELECTION, "--json", "--ttl", TTL, "--as", agent.name.as_str()]);
         command.args(["--task", "refactor authentication", "--"]);
         command.arg(place.exe()).args([WORKER, RESOURCE]);

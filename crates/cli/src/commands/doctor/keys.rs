@@ -20,6 +20,13 @@ pub(super) async fn check(chart: &mut Chart, opened: Option<&Opened>) -> Result<
 }
 
 async fn operator(chart: &mut Chart, opened: Option<&Opened>) -> Result<(), Failure> {
+    if let Some(opened) = opened
+        && opened.coordinator.store().decider().is_some()
+        && opened.coordinator.info().await.is_ok_and(|info| info.operator_keys.is_empty())
+    {
+        let hint = "baton init --code CODE, with the code that the server printed at its start";
+        return chart.warn("operator", "nobody is the operator of this server's store", hint);
+    }
     let path = keys::path()?;
     if !path.exists() {
         return chart.ok("operator", "this user is not an operator: there is no key, and agents need none");

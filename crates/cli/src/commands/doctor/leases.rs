@@ -1,16 +1,16 @@
 //! Lease keys in the user's state folder whose leases have ended.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use baton::View;
-use baton::election::{AgentName, ElectionName, Epoch};
+use baton::caller::KeptLease;
+use baton::election::Epoch;
 
 use super::store::{Opened, is_silent};
 use super::{Chart, count};
 use crate::output::Failure;
-use crate::state::KeptLease;
 
 /// A key that was kept before its lease was granted may belong to a request that is under way.
 const UNDER_WAY: Duration = Duration::from_secs(3_600);
@@ -19,12 +19,12 @@ pub(super) async fn check(chart: &mut Chart, opened: &Opened, fix: bool) -> Resu
     let mut over = Vec::new();
     let mut running = 0;
     let store = opened.coordinator.store();
-    for (path, election, agent) in kept(&opened.state.path().join("leases")) {
-        let Some(lease) = opened.state.lease(&election, &agent) else { continue };
-        match opened.coordinator.view(&election).await {
+    for file in opened.state.leases().files() {
+        let Some(lease) = file.lease() else { continue };
+        match opened.coordinator.view(&file.election).await {
             // In the store's own elections there is no document to judge by.
-            Ok(view) if store.native().is_none() && is_over(&lease, &view, &path) => {
-                over.push((path, election, agent))
+            Ok(view) if store.native().is_none() && is_over(&lease, &view, &file.path) => {
+                over.push((file, lease))
             }
             // Of a request whose answer was lost, and which was not granted for all that can be seen.
             Ok(view) if lease.epoch == Epoch(0) && !is_of(&lease, &view) => {}
@@ -46,32 +46,14 @@ pub(super) async fn check(chart: &mut Chart, opened: &Opened, fix: bool) -> Resu
             "`baton doctor --fix` removes the latter",
         );
     }
-    for (_, election, agent) in &over {
-        opened.state.drop_lease(election, agent);
+    for (file, lease) in &over {
+        opened.state.leases().forget(&file.election, &file.agent, lease);
     }
-    if over.iter().any(|(path, ..)| path.exists()) {
+    if over.iter().any(|(file, _)| file.path.exists()) {
         let hint = format!("see {}", opened.state.path().display());
         return chart.fail("leases", format!("{ended} could not be removed"), hint);
     }
     chart.ok("leases", format!("{running}; removed {ended}"))
-}
-
-/// The keys that are kept: where, of which election, whose.
-fn kept(folder: &Path) -> Vec<(PathBuf, ElectionName, AgentName)> {
-    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found = Vec::new();
-    for election in entries(folder) {
-        let name = election.file_name().to_str().map(|name| name.replace('+', "/"));
-        let Some(name) = name.and_then(|name| ElectionName::new(&name).ok()) else { continue };
-        for file in entries(&election.path()) {
-            let agent = file
-                .file_name()
-                .to_str()
-                .and_then(|file| file.strip_suffix(".json").and_then(|agent| AgentName::new(agent).ok()));
-            found.extend(agent.map(|agent| (file.path(), name.clone(), agent)));
-        }
-    }
-    found
 }
 
 /// Once lost, always lost: a lease that ran out, or that is somebody else's by now, never comes back.

@@ -6,6 +6,7 @@
 mod keys;
 mod leases;
 mod leftovers;
+mod locks;
 mod machine;
 mod native;
 mod store;
@@ -128,7 +129,7 @@ impl Chart {
         if let Some(hint) = &hint {
             text.push_str(&format!("\n{:19}{dim}hint: {}{off}", "", clean_lines(hint)));
         }
-        self.output.say(&data, &text)
+        if self.output.json { self.output.line(&data.to_string()) } else { self.output.painted(&text) }
     }
 }
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 
 use baton::election::document::State;
-use baton::election::fence::LOG_PART;
+use baton::election::fence::{LOG_PART, LOG_PARTS};
 use baton::store::{Access, FileStore, ItemKind, Key, Prefix, Record, StoreUrl, UrlError};
-use baton::{Coordinator, Error, Memory, default_store};
+use baton::{Coordinator, Error, Memory};
 
-use super::{Chart, count, native, watching, write};
+use super::{Chart, count, locks, native, watching, write};
 use crate::context::Global;
 use crate::output::Failure;
 use crate::state::StateFolder;
@@ -28,7 +28,7 @@ pub(super) async fn check(
     global: &Global,
     try_write: bool,
 ) -> Result<Option<Opened>, Failure> {
-    let url = global.store.clone().unwrap_or_else(default_store);
+    let url = global.store()?.url;
     let parsed = match url.parse::<StoreUrl>() {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -38,6 +38,7 @@ pub(super) async fn check(
     };
     if parsed.scheme == "git" {
         git(chart)?;
+        locks::check(chart, &parsed)?;
     }
     if parsed.scheme == "mem" {
         let why = "mem: lives in one process and cannot serve a command";
@@ -263,7 +264,7 @@ impl Tally<'_> {
         let found = self.look(chart, key).await?;
         if let (Key::Fence(resource), Some(Record::Fence(fence))) = (key, found) {
             let first_here = fence.tail.first().map_or(0, |entry| entry.seq);
-            for part in 0..=first_here / LOG_PART {
+            for part in 0..=(first_here / LOG_PART).min(LOG_PARTS - 1) {
                 self.look(chart, &Key::FenceLog(resource.clone(), part)).await?;
             }
         }

@@ -1,7 +1,7 @@
 //! `baton judge`: have a command or a webhook judge every checkpoint of whoever leads, as one of the policy's watchers.
 //!
 //! Assumes that the policy names this agent as a watcher. Guarantees that each checkpoint of a leadership that is seen while it leads is judged at most once
-//! by this process, and that a judge that cannot say anything (it did not answer, it was killed) gives no verdict; a webhook is then asked again. Does not
+//! by this process, that where the policy counts verdicts only one of this agent on it counts, also if the judge is started anew, and that a judge that cannot say anything (it did not answer, it was killed) gives no verdict; a webhook is then asked again. Does not
 //! guarantee to see every checkpoint: of several in a short time the last is judged.
 
 #[cfg(feature = "server")]
@@ -23,7 +23,7 @@ use tokio::process::Command;
 
 use super::run::signals::Signals;
 use crate::context::{Context, Global, Who};
-use crate::custody::RunFolder;
+use crate::custody::{RunFolder, look_for_program};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, clean};
 use crate::state::write_private;
@@ -117,6 +117,7 @@ enum Round {
 impl Judge {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let mut means = self.means()?;
+        look_for_program(&self.command)?;
         let context = Context::open(global, Access::Write).await?;
         let by = self.who.agent()?;
         let mut signals = Signals::listen()?;
@@ -127,7 +128,8 @@ impl Judge {
             if changes.is_none() {
                 changes = context.coordinator.store().watch(&Key::Election(self.election.clone())).await.ok();
             }
-            let subject = self.look(&context).await?.and_then(|view| subject(&view));
+            let view = self.look(&context).await?;
+            let subject = view.as_ref().filter(|view| !is_judged(view, &by)).and_then(subject);
             if let Some(subject) = subject.filter(|subject| judged != Some(subject.mark())) {
                 let round = tokio::select! {
                     round = self.judge(&context, &by, &mut means, &subject) => round?,
@@ -303,7 +305,8 @@ impl Judge {
             *number = coordinator.due_verdict(&self.election, epoch, by).await?;
         }
         let (by, detail) = (by.clone(), detail.to_string());
-        let report = Report { epoch, finding, detail, by, credential: None, number: *number, open: None };
+        let (number, checkpoint) = (*number, Some(subject.checkpoint.seq));
+        let report = Report { epoch, finding, detail, by, credential: None, number, checkpoint, open: None };
         coordinator.report_numbered(&self.election, report).await
     }
 
@@ -345,6 +348,13 @@ fn subject(view: &View) -> Option<Subject> {
         token: leader.epoch,
         checkpoint: (**checkpoint).clone(),
     })
+}
+
+/// Whether this judge has given its verdict on the last checkpoint, perhaps before it was started anew.
+fn is_judged(view: &View, by: &AgentName) -> bool {
+    let checkpoint = view.document.as_ref().and_then(|document| document.checkpoint.as_ref());
+    let verdicts = view.leader().map(|leader| &leader.verdicts);
+    verdicts.zip(checkpoint).is_some_and(|(verdicts, left)| verdicts.is_judged(by, left.seq))
 }
 
 /// The last line that CMD wrote, or the exit code.

@@ -22,6 +22,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Subcommand, ValueEnum};
 
 use crate::context::{Global, NoStore};
+use crate::custody;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
 use network::Network;
@@ -160,6 +161,7 @@ impl Peer {
 
 impl Lead {
     async fn perform(&self, output: Output) -> Outcome {
+        custody::look_for_program(&self.command)?;
         let Some(who) = self.who else {
             return Err(Failure::usage("nothing is asked for", "see baton peer --help"));
         };

@@ -40,10 +40,12 @@ impl Report {
     /// Refuses what is no server.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.report.as_deref() {
-            Some(url) if !url.starts_with("http://") && !url.starts_with("https://") => Err(Failure::usage(
-                "only a Baton server can be told what a member believes",
-                "write --report http://HOST:PORT, where `baton serve` runs",
-            )),
+            Some(url) if !["http://", "https://", "unix:"].iter().any(|one| url.starts_with(one)) => {
+                Err(Failure::usage(
+                    "only a Baton server can be told what a member believes",
+                    "write --report http://HOST:PORT, where `baton serve` runs",
+                ))
+            }
             Some(_) | None => Ok(()),
         }
     }

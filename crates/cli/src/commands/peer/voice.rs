@@ -1,25 +1,12 @@
-//! What `baton peer` says of itself while CMD has stdout.
-//!
-//! Assumes nothing of whoever reads stderr: a terminal that is held, or a pipe that nobody empties, must not keep a heartbeat or a warden
-//! waiting. So a thread of its own writes. Guarantees that nothing here waits but [`Voice::finish`], which is bounded, and a bound on what
-//! waits to be written. Does not guarantee that everything is read: what does not fit is left out, and how much that was is told.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+//! What `baton peer` says of itself while CMD has stdout. Nothing here waits but [`Voice::finish`], which is bounded.
 
 use baton_election::ElectionName;
 use baton_node::Event;
 use baton_peer::{NodeId, Term};
 use serde_json::json;
 
-use crate::output::{Output, clean, say_at_once};
-
-/// Lines that wait to be written.
-const WAITING_MAX: usize = 256;
-/// How long the last words may take.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+use crate::output::{Output, clean};
+use crate::scribe::Scribe;
 
 /// Who speaks.
 #[derive(Clone)]
@@ -27,31 +14,17 @@ pub(super) struct Voice {
     output: Output,
     group: ElectionName,
     id: NodeId,
-    lines: SyncSender<Word>,
-    /// Lines that were left out and not told of yet.
-    missed: Arc<AtomicU64>,
-}
-
-enum Word {
-    Line(String),
-    /// Everything before it is written.
-    Done(SyncSender<()>),
+    scribe: Scribe,
 }
 
 impl Voice {
     pub(super) fn new(output: Output, group: &ElectionName, id: NodeId) -> std::io::Result<Voice> {
-        let (lines, waiting) = sync_channel(WAITING_MAX);
-        // It ends with the last of those who speak; at the end of the process it may still hang.
-        std::thread::Builder::new().name("voice".to_string()).spawn(move || write(waiting))?;
-        Ok(Voice { output, group: group.clone(), id, lines, missed: Arc::default() })
+        Ok(Voice { output, group: group.clone(), id, scribe: Scribe::start()? })
     }
 
     /// Waits until everything is written, or soon.
     pub(super) fn finish(&self) {
-        let (done, written) = sync_channel(1);
-        if self.lines.try_send(Word::Done(done)).is_ok() {
-            let _ = written.recv_timeout(LAST_WORDS_MAX);
-        }
+        self.scribe.finish();
     }
 
     /// Whether a program listens.
@@ -61,12 +34,7 @@ impl Voice {
 
     /// Tells how things go: to people on stderr, to programs as events on stderr too, since stdout is CMD's.
     pub(super) fn tell(&self, event: &str, term: Option<Term>, text: &str) {
-        let missed = self.missed.swap(0, Ordering::Relaxed);
-        if missed > 0 {
-            let text = format!("{missed} lines were left out: nobody read what was written");
-            self.say(missed, self.line("left-out", None, &text));
-        }
-        self.say(1, self.line(event, term, text));
+        self.scribe.write(self.line(event, term, text), |left_out| self.line("left-out", None, left_out));
     }
 
     fn line(&self, event: &str, term: Option<Term>, text: &str) -> String {
@@ -77,16 +45,6 @@ impl Voice {
             format!("{data}\n")
         } else {
             format!("baton: {text}\n")
-        }
-    }
-
-    /// Leaves a line to be written that stands for so many; without room they are missed.
-    fn say(&self, lines: u64, line: String) {
-        match self.lines.try_send(Word::Line(line)) {
-            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
-            Err(TrySendError::Full(_)) => {
-                self.missed.fetch_add(lines, Ordering::Relaxed);
-            }
         }
     }
 
@@ -124,16 +82,4 @@ impl Voice {
 
 fn listed<'a>(ids: impl Iterator<Item = &'a NodeId>) -> String {
     ids.map(ToString::to_string).collect::<Vec<String>>().join(", ")
-}
-
-/// Writes what is said, for as long as somebody speaks.
-fn write(waiting: Receiver<Word>) {
-    for word in waiting {
-        match word {
-            Word::Line(line) => say_at_once(&line),
-            Word::Done(done) => {
-                let _ = done.send(());
-            }
-        }
-    }
 }

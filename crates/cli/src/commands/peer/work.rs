@@ -11,15 +11,16 @@ use baton_election::time::Span;
 use baton_node::{Desk, NodeError, Office, Running};
 use baton_peer::{NodeId, Timing};
 use baton_store::boot;
-use baton_warden::{Household, How, News, Paper, Report, Sign, Start, Ward, Why};
+use baton_warden::{Household, How, News, Paper, Report, Request, Sign, Start, Ward, Why};
 
 use super::options::Settled;
 use super::voice::Voice;
 use super::{Lead, memory};
 use crate::commands::run::signals::Signals;
-use crate::custody::{self, Duty, GivesBack, RunFolder, boot_time};
+use crate::custody::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome};
+use crate::suspend;
 
 /// What another run of CMD around us left in our environment.
 const OTHERS: [&str; 15] = [
@@ -70,8 +71,10 @@ enum Waited {
 
 /// Why CMD is being stopped.
 enum Stopping {
-    /// A signal asked for it.
+    /// A signal asked for it, or Ctrl-C at CMD's terminal.
     Asked,
+    /// Ctrl-Z at CMD's terminal asked for it.
+    Suspended,
     /// The leadership is to be handed over.
     HandOver,
     /// The leadership is over.
@@ -112,7 +115,8 @@ impl<'a> Work<'a> {
         }
         loop {
             let folder = RunFolder::make()?;
-            let mut ward = custody::prepare_without(self.household, &folder, false, &OTHERS).await?;
+            let given = Given { heard: false, terminal: true, hidden: &OTHERS };
+            let mut ward = custody::prepare(self.household, &folder, given).await?;
             let office = match self.wait(&mut running, &mut ward).await? {
                 Waited::Leads(office) => office,
                 Waited::WardenGone => continue,
@@ -139,6 +143,12 @@ impl<'a> Work<'a> {
                     self.voice.tell("left", Some(office.term), &format!("left the group ({why})"));
                     return Ok(Exit::Command(code));
                 }
+                Some(Stopping::Suspended) => {
+                    if !self.suspend(&running, &office).await? {
+                        self.leave(running).await;
+                        return Ok(Exit::Command(suspend::SUSPENDED));
+                    }
+                }
                 Some(Stopping::HandOver) => {
                     let text = "CMD has stopped; the leadership is handed over";
                     self.voice.tell("handed-over", Some(office.term), text);
@@ -155,14 +165,13 @@ impl<'a> Work<'a> {
                     }
                     if self.lead.once {
                         self.leave(running).await;
-                        let text =
-                            format!("member {} lost the leadership of {}: {why}", self.id, self.lead.group);
-                        return Err(Failure::new(
-                            Exit::Lost,
-                            "lost",
-                            text,
-                            "without --once it would stand again",
-                        ));
+                        return Err(self.lost_for_good(&why));
+                    }
+                    if let Some(code) = self.signals.asked() {
+                        self.leave(running).await;
+                        let text = "asked to stop; it does not stand again";
+                        self.voice.tell("stopped", Some(office.term), text);
+                        return Ok(Exit::Command(code));
                     }
                     if self.tokens {
                         running.hand.resign(office.serial).await;
@@ -170,6 +179,23 @@ impl<'a> Work<'a> {
                 }
             }
         }
+    }
+
+    /// Ctrl-Z ended CMD: gives the leadership up and waits for the shell; `false` if there is none.
+    async fn suspend(&self, running: &Running, office: &Office) -> Result<bool, Failure> {
+        if self.tokens {
+            running.hand.resign(office.serial).await;
+        }
+        let text = "Ctrl-Z ended CMD; it stands again once the shell continues it";
+        self.voice.tell("suspended", Some(office.term), text);
+        self.voice.finish();
+        suspend::until_continued().await
+    }
+
+    /// The leadership was lost, and it does not stand again.
+    fn lost_for_good(&self, why: &str) -> Failure {
+        let text = format!("member {} lost the leadership of {}: {why}", self.id, self.lead.group);
+        Failure::new(Exit::Lost, "lost", text, "without --once it would stand again")
     }
 
     /// How a wait for a leadership is said to have ended.
@@ -198,6 +224,9 @@ impl<'a> Work<'a> {
     /// Waits for a leadership that nobody wants to hand over.
     async fn wait(&mut self, running: &mut Running, ward: &mut Ward) -> Result<Waited, Failure> {
         loop {
+            if let Some(code) = self.signals.asked() {
+                return Ok(Waited::AskedToStop(code));
+            }
             let desk = *running.desk.borrow_and_update();
             match desk.office {
                 Some(office) if office.stop => running.hand.stopped(office.serial).await,
@@ -245,6 +274,8 @@ struct Turn<'a, 'b> {
     ward: Ward,
     office: Office,
     stopping: Option<Stopping>,
+    /// A signal came while CMD ran.
+    asked: bool,
     /// There is nothing more to hear of the leadership.
     deaf: bool,
 }
@@ -258,14 +289,20 @@ impl Turn<'_, '_> {
         ward: Ward,
         office: Office,
     ) -> Result<(u8, Option<Stopping>), Failure> {
-        let mut turn = Turn { work, running, ward, office, stopping: None, deaf: false };
+        let mut turn = Turn { work, running, ward, office, stopping: None, asked: false, deaf: false };
         let sign = turn.sign(folder);
         let start = turn.start(folder);
         let started = turn.ward.show(sign).and_then(|()| turn.ward.start(start));
         started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
         let code = turn.watch_over(folder).await?;
-        let Turn { ward, stopping, .. } = turn;
+        let Turn { ward, stopping, work, .. } = turn;
         let _ = ward.dismiss().await;
+        let stopping = match stopping {
+            Some(Stopping::Suspended) if work.lead.once => {
+                Some(Stopping::Lost("Ctrl-Z ended CMD".to_string()))
+            }
+            stopping => stopping,
+        };
         Ok((code, stopping))
     }
 
@@ -315,8 +352,18 @@ impl Turn<'_, '_> {
                         self.work.voice.tell("unkillable", None, &text);
                     }
                     Ok(News::Told(
-                        Report::Kept { .. } | Report::Terminating { .. } | Report::ReadOnly | Report::Leading,
+                        Report::Kept { .. }
+                        | Report::Terminating { .. }
+                        | Report::ReadOnly
+                        | Report::Leading
+                        | Report::Suspended
+                        | Report::Validated { .. },
                     )) => {}
+                    Ok(News::Asked(Request::Interrupt)) => {
+                        self.work.signals.note_interrupt();
+                        self.stop_as_asked();
+                    }
+                    Ok(News::Asked(Request::Suspend)) => self.stop(Stopping::Suspended),
                     Ok(News::Overdue | News::Gone) | Err(_) => return Ok(self.seize().await),
                 },
                 changed = self.running.desk.changed(), if !self.deaf => {
@@ -388,14 +435,16 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// A signal says that CMD must stop; a second one, that it must stop at once.
+    /// A signal says that CMD must stop; a second one, that it must stop at once. A CMD that is being ended for another reason keeps
+    /// the rest of its grace at the first.
     fn stop_as_asked(&mut self) {
+        if std::mem::replace(&mut self.asked, true) {
+            let _ = self.ward.kill();
+        }
         match self.stopping {
             None => self.stop(Stopping::Asked),
             Some(Stopping::HandOver) => self.stopping = Some(Stopping::Asked),
-            Some(Stopping::Asked | Stopping::Lost(_) | Stopping::Failed(_)) => {
-                let _ = self.ward.kill();
-            }
+            Some(Stopping::Asked | Stopping::Suspended | Stopping::Lost(_) | Stopping::Failed(_)) => {}
         }
     }
 

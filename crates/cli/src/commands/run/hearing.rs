@@ -22,7 +22,7 @@ pub(super) struct Hearing {
 
 impl Hearing {
     pub(super) fn begin(ward: &mut Ward) -> Result<Hearing, Failure> {
-        let heard = Arc::new(AtomicBool::new(false));
+        let heard = ward.terminal_heard().unwrap_or_default();
         let (stdout, stderr) = ward.take_output();
         let mut tasks = Vec::new();
         if let Some(stdout) = stdout {

@@ -4,10 +4,11 @@ mod files;
 mod hearing;
 mod lead;
 mod office;
+pub(super) mod once_per;
 mod read_only;
 pub(super) mod signals;
 mod usefulness;
-mod voice;
+pub(super) mod voice;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,7 +20,8 @@ use baton::election::time::Span;
 use baton::election::{AgentName, Credential, ElectionName, Epoch};
 use baton::store::Access;
 use baton::store::describe::Description;
-use baton::{Bid, Campaign, Grant};
+use baton::toolbox::SlotRun;
+use baton::{Bid, Campaign, Grant, Origin};
 use baton_warden::{Household, Ward};
 use clap::{Args, ValueEnum};
 use tokio::sync::watch;
@@ -28,11 +30,13 @@ use super::acquire::Terms;
 use super::describe::{Attending, Source};
 use super::telling::Telling;
 use crate::context::{Context, Global, name};
-use crate::custody::{self, RunFolder};
+use crate::custody::{self, Given, RunFolder};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 use crate::region::{self, Around, Surroundings};
+use crate::suspend;
 use lead::Ending;
+use once_per::{OncePer, SlotCheck};
 use signals::Signals;
 use voice::{Voice, trouble};
 
@@ -40,7 +44,8 @@ use voice::{Voice, trouble};
 #[command(after_help = "\
 Examples:
   baton run refactor-auth -- claude -p 'coordinate the refactoring'
-  baton run nightly --once -- ./nightly.sh                        after a loss, exit 4
+  baton run nightly --once-per 1d -- ./nightly.sh                 from a timer on many machines
+  baton run tidy --once -- ./tidy.sh                              after a loss, exit 4
   baton run deploy --ttl 10s --stall 5m --validate 'make check' -- ./deploy.sh
 
 CMD finds BATON_ELECTION, BATON_AGENT, BATON_TOKEN, BATON_TOKEN_FILE (follows when the token rises), BATON_KEY, \
@@ -50,6 +55,9 @@ predecessor left), BATON_CHECKPOINT_FILE (write here what the successor must kno
 
 Inside of the CMD of a region, such as fleet/eu, `baton run fleet -- CMD` leads fleet as the leader of that region, and only while it leads \
 that. CMD then also finds BATON_REGION.
+
+At a terminal CMD has a terminal of its own: editors, shells and agents work as usual. Ctrl-C and the window's size reach CMD; a second \
+Ctrl-C within a second ends it, and so does Ctrl-Z, which also stops run until the shell continues it. With stdin or stdout elsewhere, CMD has them as they are.
 
 When the leadership is lost, CMD and everything it started gets SIGTERM, then SIGKILL, and is gone before \
 the lease ends. Not covered: run and its warden both stopped, a suspended machine. Fences protect there.
@@ -74,6 +82,8 @@ pub(crate) struct Run {
     /// Do not campaign again after a loss: exit 4
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    once_per: OncePer,
     /// If the lease cannot be kept, since the store does not answer or run stood still: end CMD, or let it go on
     /// without leadership
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnOutage::Stop)]
@@ -118,6 +128,8 @@ struct Runner<'a> {
     attending: Option<Attending>,
     /// The token of the last leadership, once there was one.
     led: Option<Epoch>,
+    /// In which slots CMD runs, if in slots.
+    slots: SlotCheck,
 }
 
 /// How the wait for the turn ended.
@@ -128,15 +140,21 @@ enum Waited {
     AskedToStop(u8),
     /// The warden was killed; another is needed.
     WardenGone,
+    /// Somebody else ran CMD in this slot.
+    SlotOver(Box<SlotRun>),
 }
 
 impl Run {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let bid = self.terms.bid(&self.election, self.agent()?)?;
         self.check_grace(self.terms.ttl)?;
+        custody::look_for_program(&self.command)?;
         let household = Household::open()?;
         let signals = Signals::listen()?;
         let context = Context::open(global, Access::Write).await?;
+        if context.origin == Origin::Here {
+            context.output.found_store(&context.url);
+        }
         self.telling.wait(&context.coordinator)?;
         let region = Around::of(&context, global, &self.election, &bid.agent).await?.map(Arc::new);
         // Before the wait in line. The policy may change meanwhile: the grant is judged again.
@@ -149,8 +167,9 @@ impl Run {
         if policy.regions && region.is_none() {
             return Err(no_region(&self.election, &bid.agent));
         }
+        let slots = SlotCheck::new(&context, &self.election, self.once_per.rule(&context)?);
         let store = custody::absolute_store(&context.coordinator, &context.url);
-        let voice = Voice::new(context.output, &self.election, &bid.agent);
+        let voice = Voice::new(context.output, &self.election, &bid.agent)?;
         let attending = self.attend(&context, &bid)?;
         let mut runner = Runner {
             options: self,
@@ -163,12 +182,14 @@ impl Run {
             store,
             attending,
             led: None,
+            slots,
         };
         let outcome = runner.run().await;
         runner.context.remember();
         if let Some(attending) = runner.attending.take() {
             attending.end().await;
         }
+        runner.voice.finish();
         outcome
     }
 
@@ -253,23 +274,19 @@ async fn fails_otherwise(said: &mut Option<watch::Receiver<Description>>, fails:
 impl Runner<'_> {
     async fn run(&mut self) -> Outcome {
         loop {
+            if let Some(over) = self.slots.over().await? {
+                return self.tell_over(&over);
+            }
             let folder = RunFolder::make()?;
             let heard = self.options.terms.stall.is_some();
-            let mut ward =
-                custody::prepare_without(self.household, &folder, heard, &region::VARIABLES).await?;
+            let mut ward = self.prepare(&folder, heard).await?;
             let grant = match self.campaign(&mut ward).await? {
                 Waited::Granted(grant) => *grant,
                 Waited::WardenGone => continue,
-                Waited::AskedToStop(code) => {
+                Waited::AskedToStop(code) => return self.stop_waiting(ward, code).await,
+                Waited::SlotOver(over) => {
                     let _ = ward.dismiss().await;
-                    let text = match self.led {
-                        None => "stopped while waiting; CMD was not run".to_string(),
-                        Some(token) => {
-                            format!("stopped while waiting; CMD was not run again after token {token}")
-                        }
-                    };
-                    self.voice.tell("stopped", None, &text)?;
-                    return Ok(Exit::Command(code));
+                    return self.tell_over(&over);
                 }
             };
             if let Err(failure) = self.options.check_grace(Some(grant.lasts())) {
@@ -283,32 +300,76 @@ impl Runner<'_> {
                 // The policy ends a leader without progress: CMD's output must be heard. A warden takes its folder along.
                 let _ = ward.dismiss().await;
                 let folder = RunFolder::make()?;
-                let ward =
-                    custody::prepare_without(self.household, &folder, true, &region::VARIABLES).await?;
+                let ward = self.prepare(&folder, true).await?;
                 (folder, ward)
             };
+            if let Some(code) = self.signals.asked() {
+                self.give_back(grant.credential, "asked to stop before CMD was run").await;
+                return self.stop_waiting(ward, code).await;
+            }
             self.led = Some(grant.epoch);
             match self.lead(&folder, ward, grant).await? {
                 Ending::Finished(code) => return Ok(Exit::Command(code)),
+                Ending::NotRun(exit) => return Ok(exit),
+                Ending::Suspended => {
+                    if let Some(exit) = self.suspend().await? {
+                        return Ok(exit);
+                    }
+                }
                 Ending::Lost(why) => {
-                    // With --once a person is told by the failure; a program gets the event too.
-                    if !self.options.once || self.context.output.json {
+                    let once = self.options.once || self.slots.ends_with_a_loss();
+                    // Then a person is told by the failure; a program gets the event too.
+                    if !once || self.context.output.json {
                         self.voice.tell("lost", None, &format!("lost the leadership: {why}"))?;
                     }
-                    if self.options.once {
-                        return Err(Failure::new(
-                            Exit::Lost,
-                            "lost",
-                            format!(
-                                "{} lost the leadership of {}: {why}",
-                                self.bid.agent, self.options.election
-                            ),
-                            "without --once it would campaign again",
-                        ));
+                    if once {
+                        return Err(self.lost_for_good(&why));
+                    }
+                    if let Some(code) = self.signals.asked() {
+                        self.voice.tell("stopped", None, "asked to stop; it does not campaign again")?;
+                        return Ok(Exit::Command(code));
                     }
                 }
             }
         }
+    }
+
+    /// The leadership was lost, and it does not campaign again.
+    fn lost_for_good(&self, why: &str) -> Failure {
+        let hint = match self.options.once {
+            true => "without --once it would campaign again",
+            false => "the slot is marked, and not run again; with --retry-failed it would be",
+        };
+        let text = format!("{} lost the leadership of {}: {why}", self.bid.agent, self.options.election);
+        Failure::new(Exit::Lost, "lost", text, hint)
+    }
+
+    async fn prepare(&self, folder: &RunFolder, heard: bool) -> Result<Ward, Failure> {
+        let given = Given { heard, terminal: true, hidden: &region::VARIABLES };
+        custody::prepare(self.household, folder, given).await
+    }
+
+    /// Ctrl-Z ended CMD and freed the election: waits for the shell, if there is one, and then campaigns again.
+    async fn suspend(&mut self) -> Result<Option<Exit>, Failure> {
+        if self.options.once || self.slots.ends_with_a_loss() {
+            return Err(self.lost_for_good("Ctrl-Z ended CMD"));
+        }
+        let text = "Ctrl-Z ended CMD; it campaigns again once the shell continues it";
+        self.voice.tell("suspended", None, text)?;
+        self.voice.finish();
+        let continued = suspend::until_continued().await?;
+        Ok((!continued).then_some(Exit::Command(suspend::SUSPENDED)))
+    }
+
+    /// A signal came before CMD was run, or run again.
+    async fn stop_waiting(&self, ward: Ward, code: u8) -> Outcome {
+        let _ = ward.dismiss().await;
+        let text = match self.led {
+            None => "stopped while waiting; CMD was not run".to_string(),
+            Some(token) => format!("stopped while waiting; CMD was not run again after token {token}"),
+        };
+        self.voice.tell("stopped", None, &text)?;
+        Ok(Exit::Command(code))
     }
 
     /// Gives back what was granted to this credential, if anything: the answer to a swap in flight may have been lost. Nothing
@@ -344,7 +405,7 @@ impl Runner<'_> {
         credential: Credential,
     ) -> impl Future<Output = Result<Grant, baton::Error>> + Send + use<> {
         let (coordinator, election) = (self.context.coordinator.clone(), self.options.election.clone());
-        let (mut bid, around) = (self.bid.clone(), self.region.clone());
+        let (mut bid, around, tell) = (self.bid.clone(), self.region.clone(), self.voice.standby());
         if let Some(attending) = &self.attending {
             bid.failing.extend(attending.said().borrow().failing());
         }
@@ -354,7 +415,7 @@ impl Runner<'_> {
                 None => None,
             };
             let campaign = Campaign { bid: Bid { region, ..bid }, wait };
-            coordinator.wait_for_grant(&election, &campaign, credential).await
+            coordinator.wait_for_grant_telling(&election, &campaign, credential, &tell).await
         }
     }
 
@@ -365,17 +426,27 @@ impl Runner<'_> {
         let coordinator = self.context.coordinator.clone();
         let election = self.options.election.clone();
         loop {
+            if let Some(code) = self.signals.asked() {
+                return Ok(Waited::AskedToStop(code));
+            }
             let credential = baton::mint_credential().map_err(fail)?;
             let fails = said.as_mut().map(|said| said.borrow_and_update().failing()).unwrap_or_default();
-            let others = self.others_go_first().await;
-            let text = format!("{} waits to lead {election}{}", self.bid.agent, others.unwrap_or_default());
-            self.voice.tell("waiting", None, &text)?;
+            // Otherwise the campaign tells whom it waits for, once it knows that it must.
+            if let Some(others) = self.others_go_first().await {
+                let text = format!("{} waits to lead {election}{others}", self.bid.agent);
+                self.voice.tell("waiting", None, &text)?;
+            }
+            let (turn, voice) = (self.turn(self.options.wait, credential), self.voice.clone());
             let granted = tokio::select! {
-                granted = self.turn(self.options.wait, credential) => granted,
-                never = trouble(&coordinator, &self.voice) => match never {},
+                // A signal that came first is heeded first: nothing is taken after it.
+                biased;
                 code = self.signals.next() => {
                     self.give_back(credential, "the wait for it was broken off").await;
                     return Ok(Waited::AskedToStop(code));
+                }
+                over = self.slots.over_meanwhile() => {
+                    self.give_back(credential, "the slot was run by another").await;
+                    return Ok(Waited::SlotOver(Box::new(over?)));
                 }
                 _ = ward.next_report() => {
                     self.give_back(credential, "the wait for it was broken off").await;
@@ -386,6 +457,8 @@ impl Runner<'_> {
                     self.give_back(credential, "what it depends on fares otherwise").await;
                     continue;
                 }
+                granted = turn => granted,
+                never = trouble(&coordinator, &voice) => match never {},
             };
             match granted {
                 // Granted and lost again before it could know of it.

@@ -6,11 +6,13 @@ use baton::election::lease;
 use baton::election::time::Span;
 use baton::{Error, Grant, Leadership};
 use baton_warden::{Lead, Sign, Start};
+use tokio::task::JoinHandle;
 
 use super::files::Files;
 use super::usefulness::{Judge, Judged, Judging};
 use super::{OnOutage, Runner};
 use crate::custody::{Duty, GivesBack, RunFolder, boot_time};
+use crate::leaving::{Left, Publisher};
 use crate::output::Failure;
 use crate::region;
 
@@ -20,7 +22,9 @@ pub(super) struct Office {
     pub(super) judge: Judge,
     /// The judgement on its way, if there is one.
     pub(super) judging: Option<Judging>,
-    grace: Span,
+    /// The report on its way, if there is one.
+    pub(super) reporting: Option<Reporting>,
+    pub(super) grace: Span,
     outlives_lease: bool,
     duty: Duty,
     /// What must not fail while it leads.
@@ -46,25 +50,38 @@ impl Office {
         let counts_verdicts = grant.document.policy.performance.is_some();
         let lead = runner.context.coordinator.lead(&election, &runner.bid, grant)?;
         region::note(&files.lease, &lead);
+        let left = Left::new(&files.checkpoint, runner.options.validate.is_some());
         let duty = Duty {
             store: runner.store.clone(),
             folder: folder.path().to_path_buf(),
-            gives_back: GivesBack::Lease { election: election.clone(), epoch: lead.token(), credential },
+            gives_back: GivesBack::Lease {
+                election: election.clone(),
+                epoch: lead.token(),
+                credential,
+                left: left.clone(),
+            },
         };
+        let (coordinator, state) = (runner.context.coordinator.clone(), runner.context.state.clone());
         let judge = Judge {
-            coordinator: runner.context.coordinator.clone(),
-            election,
-            credential,
-            state: runner.context.state.clone(),
-            household: runner.household,
+            publisher: Publisher { coordinator, election, credential, state },
+            left,
             validator: runner.options.validate.clone(),
             environment: environment(runner, &lead, files)?,
-            checkpoint: files.checkpoint.clone(),
             judged: files.judged.clone(),
         };
         let grace = runner.options.grace.unwrap_or_else(|| lease::default_grace(lasts));
         let outlives_lease = runner.options.on_outage == OnOutage::ReadOnly;
-        Ok(Office { lead, judge, judging: None, grace, outlives_lease, duty, depends, counts_verdicts })
+        Ok(Office {
+            lead,
+            judge,
+            judging: None,
+            reporting: None,
+            grace,
+            outlives_lease,
+            duty,
+            depends,
+            counts_verdicts,
+        })
     }
 
     /// What CMD is shown of it.
@@ -97,31 +114,58 @@ impl Office {
     /// Tells what became of a checkpoint; returns what the validator has against it.
     pub(super) fn heed(&self, runner: &Runner<'_>, judged: Judged) -> Result<Option<String>, Failure> {
         if let Some(why) = &judged.failed {
-            runner.voice.tell("checkpoint-failed", None, &format!("the checkpoint is lost: {why}"))?;
+            runner.voice.tell(
+                "checkpoint-failed",
+                None,
+                &format!("the checkpoint is not published: {why}"),
+            )?;
         }
         if let Some(why) = &judged.uncovered {
             let text = format!("the checkpoint stands, and covers nothing: {why}");
             runner.voice.tell("checkpoint-uncovered", None, &text)?;
         }
+        let _ = judged.settled.map(|mark| self.judge.left.settle(mark));
         if judged.published {
             self.lead.progress();
         }
         Ok(judged.verdict)
     }
 
-    /// Reports on itself. Whether the leadership ends by it: always, unless the policy counts verdicts and this is not one too many.
-    pub(super) async fn report(&self, finding: Finding, detail: &str) -> bool {
-        let lead = &self.lead;
-        let credential = Some(lead.credential());
-        let told = self.judge.coordinator.report(
-            lead.election(),
-            lead.token(),
-            finding,
-            detail,
-            lead.agent(),
-            credential,
-        );
-        !matches!(told.await, Ok(Answer::Done { ended: None, .. }))
+    /// Reports on itself, beside the watch over CMD and after what was reported before.
+    pub(super) fn report(&mut self, finding: Finding, detail: &str) {
+        let (coordinator, credential) = (self.judge.publisher.coordinator.clone(), self.lead.credential());
+        let (election, agent) = (self.lead.election().clone(), self.lead.agent().clone());
+        let (token, detail) = (self.lead.token(), detail.to_string());
+        let earlier = self.reporting.take();
+        self.reporting = Some(Reporting(tokio::spawn(async move {
+            if let Some(Reporting(earlier)) = earlier {
+                let _ = earlier.await;
+            }
+            let told = coordinator.report(&election, token, finding, &detail, &agent, Some(credential)).await;
+            let ended = !matches!(told, Ok(Answer::Done { ended: None, .. }));
+            Reported { finding, detail, ended }
+        })));
+    }
+}
+
+/// A report on its way to the store.
+pub(super) struct Reporting(JoinHandle<Reported>);
+
+/// What came of a report.
+pub(super) struct Reported {
+    pub(super) finding: Finding,
+    pub(super) detail: String,
+    /// The leadership ends by it: always, unless the policy counts verdicts and this is not one too many.
+    pub(super) ended: bool,
+}
+
+impl Reporting {
+    /// Waits for the answer; for ever if there is none on its way.
+    pub(super) async fn of(reporting: &mut Option<Reporting>) -> Result<Reported, Failure> {
+        match reporting {
+            None => std::future::pending().await,
+            Some(Reporting(task)) => Ok(task.await.map_err(std::io::Error::other)?),
+        }
     }
 }
 

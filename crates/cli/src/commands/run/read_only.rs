@@ -55,13 +55,25 @@ impl Turn<'_, '_> {
                             self.unkillable(pid, &name)?;
                             continue;
                         }
+                        Ok(News::Told(Report::Validated { how, why, said })) => {
+                            self.validated(how, why, said);
+                            continue;
+                        }
                         Ok(News::Told(
                             Report::Started { .. }
                             | Report::Kept { .. }
                             | Report::Terminating { .. }
                             | Report::ReadOnly
-                            | Report::Leading,
+                            | Report::Leading
+                            | Report::Suspended,
                         )) => continue,
+                        Ok(News::Asked(request)) => {
+                            self.heed_request(ward, None, request);
+                            if let Some(comeback) = &comeback {
+                                comeback.task.abort();
+                            }
+                            continue;
+                        }
                         Ok(News::Overdue | News::Gone) | Err(_) => self.seize(ward).await?,
                     };
                     if let Some(comeback) = comeback {
@@ -86,7 +98,7 @@ impl Turn<'_, '_> {
                     }
                 }
                 _ = self.runner.signals.next() => {
-                    self.stop_as_asked(ward);
+                    self.stop_as_asked(ward, None);
                     if let Some(comeback) = &comeback {
                         comeback.task.abort();
                     }
@@ -114,7 +126,7 @@ impl Turn<'_, '_> {
         };
         self.files.write_handover(office.lead.inherited())?;
         // What CMD wrote while it did not lead is not the leader's word.
-        self.lookout.disregard(&self.files);
+        self.lookout.disregard(&self.files, &office.judge.left);
         match ward.lead(office.resume(&self.files)) {
             Ok(()) => Ok(Some(office)),
             Err(_) => too_late(self.runner),
@@ -125,12 +137,15 @@ impl Turn<'_, '_> {
     pub(super) fn finish_read_only(&mut self, code: u8, why: String) -> Result<Ending, Failure> {
         let voice = &self.runner.voice;
         if self.lookout.last(&self.files).is_some() {
-            let text = "the checkpoint is lost: CMD did not lead when it ended";
+            let text = "the checkpoint is not published: CMD did not lead when it ended";
             voice.tell("checkpoint-failed", None, text)?;
         }
         match self.stopping.take() {
             Some(Stopping::Lost(why)) => Ok(Ending::Lost(why)),
-            None | Some(Stopping::Asked) if self.runner.options.once => Ok(Ending::Lost(why)),
+            None | Some(Stopping::Asked | Stopping::Suspended) if self.runner.options.once => {
+                Ok(Ending::Lost(why))
+            }
+            Some(Stopping::Suspended) => Ok(Ending::Suspended),
             None | Some(Stopping::Asked) => {
                 voice.tell("ended", None, "CMD ended read-only: there is nothing to release")?;
                 Ok(Ending::Finished(code))

@@ -1,19 +1,18 @@
 //! Whether the leader is useful: progress, checkpoints, and what the validator says of them.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
-use baton::Coordinator;
-use baton::election::{Credential, ElectionName, Epoch};
-use baton_warden::Household;
-use tokio::process::Command;
+use baton::election::Epoch;
+use baton_warden::{How, Validation};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::files::{self, Files, Mark};
-use crate::covering;
+use super::files::{self, Files};
+use crate::exit::Exit;
+use crate::leaving::{self, Left, Mark, Publisher};
 use crate::output::Failure;
-use crate::state::{StateFolder, write_private};
+use crate::state::write_private;
 
 /// How often CMD's files are looked at.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -45,7 +44,7 @@ impl Lookout {
         let touched = files::touched(&files.progress);
         let progress = touched != self.touched;
         self.touched = touched;
-        let mark = files::mark(&files.checkpoint);
+        let mark = leaving::mark(&files.checkpoint);
         let whole = mark.filter(|mark| self.seen == Some(*mark) && self.published != Some(*mark));
         self.seen = mark;
         Sight { progress, checkpoint: whole }
@@ -53,16 +52,17 @@ impl Lookout {
 
     /// What CMD left at its end, if it is not published yet.
     pub(super) fn last(&self, files: &Files) -> Option<Mark> {
-        files::mark(&files.checkpoint).filter(|mark| self.published != Some(*mark))
+        leaving::mark(&files.checkpoint).filter(|mark| self.published != Some(*mark))
     }
 
     pub(super) fn published(&mut self, mark: Mark) {
         self.published = Some(mark);
     }
 
-    /// Whatever is there is not to be published.
-    pub(super) fn disregard(&mut self, files: &Files) {
-        self.published = files::mark(&files.checkpoint);
+    /// Whatever is there is not to be published, nor by the warden.
+    pub(super) fn disregard(&mut self, files: &Files, left: &Left) {
+        self.published = leaving::mark(&files.checkpoint);
+        let _ = self.published.map(|mark| left.settle(mark));
     }
 }
 
@@ -70,14 +70,10 @@ impl Lookout {
 /// validator may keep a renewal from the warden.
 #[derive(Clone)]
 pub(super) struct Judge {
-    pub(super) coordinator: Coordinator,
-    pub(super) election: ElectionName,
-    pub(super) credential: Credential,
-    pub(super) state: StateFolder,
-    pub(super) household: Household,
+    pub(super) publisher: Publisher,
+    pub(super) left: Left,
     pub(super) validator: Option<String>,
     pub(super) environment: Vec<(String, String)>,
-    pub(super) checkpoint: PathBuf,
     /// Where the validator finds what it is asked about: CMD may write the next checkpoint meanwhile.
     pub(super) judged: PathBuf,
 }
@@ -93,108 +89,125 @@ pub(super) struct Judged {
     pub(super) uncovered: Option<String>,
     /// What the validator has against it.
     pub(super) verdict: Option<String>,
+    /// The state of the file that needs no other look.
+    pub(super) settled: Option<Mark>,
 }
 
-/// A judgement on its way. Dropped, it is given up.
-pub(super) struct Judging(JoinHandle<Result<Judged, Failure>>);
+/// A question to the validator, which the warden runs, and where the answer goes.
+pub(super) struct Question {
+    pub(super) validation: Validation,
+    /// Dropped where the validator did not end by itself.
+    pub(super) answer: oneshot::Sender<(How, String)>,
+}
+
+/// What a judgement on its way brings next.
+pub(super) enum Step {
+    /// It needs the validator.
+    Asks(Question),
+    /// It is done.
+    Judged(Result<Judged, Failure>),
+}
+
+/// A judgement on its way. Dropped, it is given up; a validator that works for it goes on until the warden is told to end it.
+pub(super) struct Judging {
+    task: JoinHandle<Result<Judged, Failure>>,
+    questions: mpsc::Receiver<Question>,
+}
 
 impl Drop for Judging {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
 impl Judging {
     /// Judges what CMD wrote, and publishes it if it is good.
     pub(super) fn of_checkpoint(judge: Judge, token: Epoch) -> Judging {
-        Judging(tokio::spawn(async move { judge.publish(token).await }))
+        let (ask, questions) = mpsc::channel(1);
+        Judging { task: tokio::spawn(async move { judge.publish(token, &ask).await }), questions }
     }
 
     /// Judges what CMD did.
     pub(super) fn of_work(judge: Judge) -> Judging {
-        Judging(tokio::spawn(async move {
-            Ok(Judged { verdict: judge.ask(&judge.checkpoint).await?, ..Judged::default() })
-        }))
+        let (ask, questions) = mpsc::channel(1);
+        let task = tokio::spawn(async move {
+            let verdict = judge.ask(&judge.left.file, &ask).await.map_err(|why| {
+                Failure::new(Exit::Error, "validator", why, "the work of CMD was not judged; run it again")
+            })?;
+            Ok(Judged { verdict, ..Judged::default() })
+        });
+        Judging { task, questions }
     }
 
-    /// Waits for it; for ever if there is none.
-    pub(super) async fn of(judging: &mut Option<Judging>) -> Result<Judged, Failure> {
-        match judging {
-            None => std::future::pending().await,
-            Some(Judging(task)) => match task.await {
+    /// Waits for its next step; for ever if there is none.
+    pub(super) async fn step(judging: &mut Option<Judging>) -> Step {
+        let Some(Judging { task, questions }) = judging else { return std::future::pending().await };
+        tokio::select! {
+            biased;
+            Some(question) = questions.recv() => Step::Asks(question),
+            judged = task => Step::Judged(match judged {
                 Ok(judged) => judged,
                 Err(error) => Err(std::io::Error::other(error).into()),
-            },
+            }),
         }
     }
 }
 
 impl Judge {
     /// What the validator refuses is not published: the successor finds the last one that was good.
-    async fn publish(&self, token: Epoch) -> Result<Judged, Failure> {
+    async fn publish(&self, token: Epoch, ask: &mpsc::Sender<Question>) -> Result<Judged, Failure> {
         let failed = |why: String| Ok(Judged { failed: Some(why), ..Judged::default() });
-        let bytes = match std::fs::read(&self.checkpoint) {
+        // Before it is read: what is written meanwhile is another checkpoint.
+        let mark = leaving::mark(&self.left.file);
+        let bytes = match leaving::read(&self.left.file).await {
             Ok(bytes) => bytes,
-            Err(error) => return failed(error.to_string()),
+            Err(why) => return failed(why),
         };
         if self.validator.is_some() {
             if let Err(failure) = write_private(&self.judged, &bytes) {
                 return failed(failure.message);
             }
-            if let Some(verdict) = self.ask(&self.judged).await? {
-                let verdict = Some(format!("{verdict}; this checkpoint is not published"));
-                return Ok(Judged { verdict, ..Judged::default() });
+            match self.ask(&self.judged, ask).await {
+                Ok(None) => {}
+                Ok(Some(verdict)) => {
+                    let verdict = Some(format!("{verdict}; this checkpoint is not published"));
+                    return Ok(Judged { verdict, settled: mark, ..Judged::default() });
+                }
+                Err(why) => return failed(why),
             }
         }
-        let (mut content, places) = match files::checkpoint_of(&bytes, &self.state) {
-            Ok(read) => read,
-            Err(failure) => return failed(failure.message),
-        };
-        let mut uncovered = None;
-        if !places.is_empty() {
-            match covering::cover(places, &self.state, content.state.len()).await {
-                Ok(covers) => content.covers = Some(covers),
-                // The state is worth more than the knowledge of what was changed after it.
-                Err(failure) => uncovered = Some(failure.message),
-            }
+        match self.publisher.publish(token, bytes).await {
+            Ok(uncovered) => Ok(Judged { published: true, uncovered, settled: mark, ..Judged::default() }),
+            Err(why) => failed(why),
         }
-        let (election, credential) = (&self.election, self.credential);
-        if let Err(error) = self.coordinator.checkpoint(election, token, credential, &content).await {
-            return failed(error.to_string());
-        }
-        Ok(Judged { published: true, uncovered, ..Judged::default() })
     }
 
     /// What the validator has against the checkpoint in this file, or against what CMD did.
-    async fn ask(&self, checkpoint: &Path) -> Result<Option<String>, Failure> {
+    ///
+    /// # Errors
+    /// It gave no answer; why.
+    async fn ask(&self, checkpoint: &Path, ask: &mpsc::Sender<Question>) -> Result<Option<String>, String> {
         let Some(validator) = &self.validator else { return Ok(None) };
         let judged = ("BATON_CHECKPOINT_FILE".to_string(), checkpoint.display().to_string());
-        let environment = self.environment.iter().cloned().chain([judged]);
-        validate(self.household, validator, environment).await
+        let validation = Validation {
+            command: ["/bin/sh", "-c", validator].map(String::from).to_vec(),
+            env: self.environment.iter().cloned().chain([judged]).collect(),
+        };
+        let (answer, answered) = oneshot::channel();
+        let ended = || "the validator was ended before it answered".to_string();
+        ask.send(Question { validation, answer }).await.map_err(|_| ended())?;
+        let Ok(answered) = tokio::time::timeout(VALIDATOR_TIMEOUT, answered).await else {
+            return Ok(Some("the validator did not answer in ten minutes".to_string()));
+        };
+        let (how, said) = answered.map_err(|_| ended())?;
+        let how = match how {
+            How::Exit(0) => return Ok(None),
+            How::Exit(code) => format!("exit code {code}"),
+            How::Signal(signal) => format!("signal {signal}"),
+            How::Unstarted(why) => return Err(format!("the validator could not be run: {why}")),
+        };
+        let last: String = said.chars().take(200).collect();
+        let words = if last.is_empty() { last } else { format!(": {last}") };
+        Ok(Some(format!("the validator said no ({how}){words}")))
     }
-}
-
-/// Asks the validator. None if it is content, else what is wrong.
-async fn validate(
-    household: Household,
-    validator: &str,
-    environment: impl Iterator<Item = (String, String)>,
-) -> Result<Option<String>, Failure> {
-    let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(validator).envs(environment);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let child = household.spawn(|| command.spawn())?;
-    let Ok(done) = tokio::time::timeout(VALIDATOR_TIMEOUT, child.wait_with_output()).await else {
-        return Ok(Some("the validator did not answer in ten minutes".to_string()));
-    };
-    let done = done?;
-    if done.status.success() {
-        return Ok(None);
-    }
-    let said = [done.stdout, done.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let last: String = last.chars().take(200).collect();
-    let words = if last.is_empty() { last } else { format!(": {last}") };
-    Ok(Some(format!("the validator said no ({}){words}", done.status)))
 }

@@ -3,7 +3,7 @@
 //! CMD is in the care of a warden: it ends, with all its descendants, when this command does. A task that is taken back while CMD runs ends CMD too, within
 //! a few seconds. What an earlier run had begun that was killed is taken up again, in the same attempt, by whoever has its key; one at a time. While the store cannot be reached, CMD goes on, and what came of it is told as soon as it can be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::commands::run::signals::Signals;
 use crate::context::{Context, Global, Who};
-use crate::custody::{self, Duty, GivesBack, RunFolder, boot_time};
+use crate::custody::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::input::open_plain;
 use crate::output::{Failure, Outcome};
@@ -89,8 +89,61 @@ enum Ended {
     Stopped,
 }
 
+/// One pass over all tasks of a worker, part by part: those that it has begun, then those that are assigned to it. What cannot be
+/// accepted must not hide what comes after it.
+struct Pass {
+    /// The states that are left, the next one last.
+    left: Vec<State>,
+    /// After which task of that state to go on.
+    after: Option<ItemName>,
+    /// All that were found.
+    seen: BTreeSet<ItemName>,
+    /// The store answered every time. Who was not heard has not said that nothing is assigned.
+    heard: bool,
+}
+
+impl Default for Pass {
+    fn default() -> Pass {
+        Pass { left: vec![State::Assigned, State::Working], after: None, seen: BTreeSet::new(), heard: true }
+    }
+}
+
+impl Pass {
+    fn is_over(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// The next part; nothing if the store cannot be reached, which ends the pass.
+    async fn next(&mut self, tools: &Toolbox, agent: &AgentName) -> Result<Vec<Task>, Failure> {
+        let Some(state) = self.left.last().copied() else { return Ok(Vec::new()) };
+        let query = Query {
+            state: Some(state),
+            agent: Some(agent.clone()),
+            limit: AT_ONCE,
+            after: self.after.take(),
+        };
+        match tools.page(Kind::Task, &query).await {
+            Ok(page) => {
+                self.after = page.items.last().filter(|_| page.more).map(|item| item.place().1.clone());
+                if self.after.is_none() {
+                    self.left.pop();
+                }
+                let task = |item| if let Item::Task(task) = item { Some(task) } else { None };
+                Ok(page.items.into_iter().filter_map(task).collect())
+            }
+            Err(Error::Store(error)) if error.is_passing() => {
+                self.left.clear();
+                self.heard = false;
+                Ok(Vec::new())
+            }
+            Err(error) => Err(Failure::from_error(&error, Speaker::Guard)),
+        }
+    }
+}
+
 impl Work {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        custody::look_for_program(&self.command)?;
         let context = Context::open(global, Access::Write).await?;
         let agent = self.who.agent()?;
         let tools = context.coordinator.toolbox(&self.election);
@@ -100,13 +153,10 @@ impl Work {
         }
         // Why tasks that were found the last time were not accepted: that is told once.
         let mut refused: BTreeMap<ItemName, String> = BTreeMap::new();
+        let mut pass = Pass::default();
         loop {
-            let working = self.found(&tools, &agent, State::Working).await?;
-            let assigned = self.found(&tools, &agent, State::Assigned).await?;
-            // Who was not heard has not said that nothing is assigned.
-            let mut heard = working.is_some() && assigned.is_some();
-            let found: Vec<Task> = working.into_iter().chain(assigned).flatten().collect();
-            refused.retain(|id, _| found.iter().any(|task| task.id == *id));
+            let found = pass.next(&tools, &agent).await?;
+            pass.seen.extend(found.iter().map(|task| task.id.clone()));
             let mut did_any = false;
             for task in found {
                 let next = match task.state {
@@ -122,14 +172,21 @@ impl Work {
                     self.tell(&context, &task, "not-accepted", why);
                 }
                 did_any |= matches!(next, Next::Did);
-                heard &= !matches!(next, Next::Unheard);
+                pass.heard &= !matches!(next, Next::Unheard);
                 if matches!(next, Next::End) || self.once && did_any {
                     return Ok(Exit::Done);
                 }
             }
             if did_any {
+                // What comes first is done first: it may have changed meanwhile.
+                pass = Pass::default();
                 continue;
             }
+            if !pass.is_over() {
+                continue;
+            }
+            let Pass { seen, heard, .. } = std::mem::take(&mut pass);
+            refused.retain(|id, _| seen.contains(id));
             if self.drain && heard {
                 return Ok(Exit::Done);
             }
@@ -137,24 +194,6 @@ impl Work {
                 () = tokio::time::sleep(LOOK) => {}
                 _ = signals.next() => return Ok(Exit::Done),
             }
-        }
-    }
-
-    /// Tasks of this agent that are in this state; none, not even an empty list, if the store cannot be reached.
-    async fn found(
-        &self,
-        tools: &Toolbox,
-        agent: &AgentName,
-        state: State,
-    ) -> Result<Option<Vec<Task>>, Failure> {
-        let query = Query { state: Some(state), agent: Some(agent.clone()), limit: AT_ONCE, after: None };
-        match tools.page(Kind::Task, &query).await {
-            Ok(page) => {
-                let task = |item| if let Item::Task(task) = item { Some(task) } else { None };
-                Ok(Some(page.items.into_iter().filter_map(task).collect()))
-            }
-            Err(Error::Store(error)) if error.is_passing() => Ok(None),
-            Err(error) => Err(Failure::from_error(&error, Speaker::Guard)),
         }
     }
 
@@ -272,7 +311,7 @@ impl Work {
         folder: &RunFolder,
         signals: &mut Signals,
     ) -> Result<Ended, Failure> {
-        let mut ward = custody::prepare(Household::open()?, folder, false).await?;
+        let mut ward = custody::prepare(Household::open()?, folder, Given::default()).await?;
         let duty = Duty {
             store: custody::absolute_store(&context.coordinator, &context.url),
             folder: folder.path().to_path_buf(),
@@ -363,7 +402,7 @@ async fn watch_over(ward: &mut Ward, desk: &mut Desk<'_>, signals: &mut Signals)
         tokio::select! {
             news = ward.next_report() => match news {
                 Ok(News::Told(Report::Ended { how, .. })) => return ends.unwrap_or(Ended::Code(how.exit_code())),
-                Ok(News::Told(_)) => {}
+                Ok(News::Told(_) | News::Asked(_)) => {}
                 Ok(News::Overdue | News::Gone) | Err(_) => {
                     while ward.seize().await.is_err() {}
                     return ends.unwrap_or(Ended::Code(1));

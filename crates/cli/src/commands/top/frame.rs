@@ -6,9 +6,11 @@ use baton::election::document::State;
 use baton::election::time::Span;
 use baton::store::describe::{Description, Fares};
 use baton::store::sessions::SessionView;
+use baton::store::waiting::Waiting;
 use serde_json::Value;
 
 use super::super::{agents, show};
+use super::Looked;
 use crate::output::{clean, table};
 
 /// How many lines stand above and below the rows.
@@ -41,7 +43,7 @@ pub(super) struct Frame<'a> {
     pub(super) total: usize,
     pub(super) trouble: Option<&'a str>,
     pub(super) shows: Shows,
-    pub(super) views: &'a [(ElectionName, Option<View>)],
+    pub(super) views: &'a [Looked],
     pub(super) agents: Option<&'a Agents>,
 }
 
@@ -66,7 +68,7 @@ impl Frame<'_> {
             shown if shown == self.total => format!("{} {what}", self.total),
             shown => format!("{} to {} of {} {what}", self.at + 1, self.at + shown, self.total),
         };
-        let views = self.views.iter().filter_map(|(_, view)| view.as_ref());
+        let views = self.views.iter().filter_map(|(_, view, _)| view.as_ref());
         let leaderless = views.filter(|view| view.leaderless().is_some()).count();
         let degraded = match (self.shows, leaderless) {
             (Shows::Agents, _) | (Shows::Elections, 0) => String::new(),
@@ -84,9 +86,13 @@ impl Frame<'_> {
     }
 
     fn elections(&self) -> (String, usize) {
-        let rows: Vec<Vec<String>> =
-            self.views.iter().map(|(election, view)| row(election, view.as_ref())).collect();
-        let head = ["ELECTION", "STATE", "LEADER", "EPOCH", "LEASE", "", "PHASE", "CHANGE", "TASK"];
+        let rows: Vec<Vec<String>> = self
+            .views
+            .iter()
+            .map(|(election, view, waiting)| row(election, view.as_ref(), waiting))
+            .collect();
+        let head =
+            ["ELECTION", "STATE", "LEADER", "EPOCH", "LEASE", "", "PHASE", "CHANGE", "IN LINE", "TASK"];
         (if rows.is_empty() { String::new() } else { table(&head, &rows) }, rows.len())
     }
 
@@ -103,9 +109,10 @@ impl Frame<'_> {
     }
 }
 
-fn row(election: &ElectionName, view: Option<&View>) -> Vec<String> {
-    let unreadable =
-        || [election.as_str(), "unreadable", "-", "-", "-", "", "", "", ""].map(ToString::to_string).to_vec();
+fn row(election: &ElectionName, view: Option<&View>, waiting: &[Waiting]) -> Vec<String> {
+    let unreadable = || {
+        [election.as_str(), "unreadable", "-", "-", "-", "", "", "", "", ""].map(ToString::to_string).to_vec()
+    };
     let Some(view) = view else { return unreadable() };
     let Some(document) = &view.document else { return unreadable() };
     let mut cells = show::row(view);
@@ -123,7 +130,9 @@ fn row(election: &ElectionName, view: Option<&View>) -> Vec<String> {
         .filter(|_| document.state == State::Held)
         .map(|leader| leader.phase.to_string());
     let change = document.last_transition.as_ref().map(|last| last.cause.handover().to_string());
-    cells.extend([share.unwrap_or_default(), phase.unwrap_or_default(), change.unwrap_or_default(), task]);
+    let in_line = if waiting.is_empty() { String::new() } else { waiting.len().to_string() };
+    let (share, phase) = (share.unwrap_or_default(), phase.unwrap_or_default());
+    cells.extend([share, phase, change.unwrap_or_default(), in_line, task]);
     cells
 }
 
@@ -211,28 +220,30 @@ fn fitted(line: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use baton::election::document::Document;
-    use baton::election::{Epoch, StoreId};
+    use baton::election::{Epoch, StoreId, WallTime};
     use expect_test::expect;
     use serde_json::json;
 
     use super::*;
 
-    fn view(name: &str, task: Option<&str>) -> (ElectionName, Option<View>) {
+    fn view(name: &str, task: Option<&str>, waiting: &[&str]) -> Looked {
         let election = ElectionName::new(name).unwrap();
         let mut document = Document::new(election.clone(), StoreId([1; 8]), Epoch(3), &[]);
         document.task = task.map(Into::into);
-        (election, Some(View { document: Some(document), age: Span::ZERO, exact: true, native: false }))
+        let waits = |agent: &&str| Waiting { agent: agent.parse().unwrap(), since: WallTime::default() };
+        let view = View { document: Some(document), age: Span::ZERO, exact: true, native: false };
+        (election, Some(view), waiting.iter().map(waits).collect())
     }
 
     #[test]
     fn a_screen_is_as_wide_and_as_high_as_the_terminal() {
         let views = [
-            view("deploy", Some("\u{1b}[31mred\u{7} and more than there is room for")),
-            view("nightly", None),
+            view("deploy", Some("\u{1b}[31mred\u{7} and more than there is room for"), &["b", "c"]),
+            view("nightly", None, &[]),
         ];
         let mut frame = Frame {
             location: "file:.baton",
-            width: 60,
+            width: 68,
             at: 4,
             total: 9,
             trouble: None,
@@ -243,8 +254,8 @@ mod tests {
         expect![[r#"
             baton top  file:.baton  5 to 6 of 9 elections
 
-            ELECTION  STATE   LEADER  EPOCH  LEASE    PHASE  CHANGE  TA…
-            deploy    vacant  -       3      -                       �[…
+            ELECTION  STATE   LEADER  EPOCH  LEASE    PHASE  CHANGE  IN LINE  T…
+            deploy    vacant  -       3      -                       2        �…
             nightly   vacant  -       3      -
 
             q quit  arrows move  e elections  a agents"#]]

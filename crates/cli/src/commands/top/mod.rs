@@ -9,6 +9,7 @@ use std::time::Duration;
 use baton::election::ElectionName;
 use baton::election::time::Span;
 use baton::store::Access;
+use baton::store::waiting::Waiting;
 use baton::{Coordinator, Error, View};
 use clap::Args;
 use futures_util::{StreamExt, stream};
@@ -51,12 +52,15 @@ pub(crate) struct Top {
     every: Span,
 }
 
+/// An election, how it stands unless it cannot be read, and who waits to lead it.
+type Looked = (ElectionName, Option<View>, Vec<Waiting>);
+
 /// What was seen last.
 #[derive(Default)]
 struct Seen {
     names: Vec<ElectionName>,
     /// Of those that are shown: none if one cannot be read.
-    views: Vec<(ElectionName, Option<View>)>,
+    views: Vec<Looked>,
     agents: Option<Agents>,
     trouble: Option<String>,
 }
@@ -127,8 +131,10 @@ async fn once(context: &Context) -> Outcome {
     let looked = seen.try_look(&context.coordinator, 0, MOST, Shows::Elections, true).await;
     looked.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
     if context.output.json {
-        for (election, view) in &seen.views {
-            let data = view.as_ref().map_or(json!({"election": election, "state": "unreadable"}), show::data);
+        for (election, view, waiting) in &seen.views {
+            let mut data =
+                view.as_ref().map_or(json!({"election": election, "state": "unreadable"}), show::data);
+            data["waiting"] = json!(waiting);
             context.output.line(&data.to_string())?;
         }
         return Ok(Exit::Done);
@@ -172,15 +178,20 @@ impl Seen {
         let shown = self.names.iter().skip(at).take(room).cloned();
         let views = stream::iter(shown.map(|election| async move {
             let view = store.view(&election).await;
-            (election, view)
+            // Who waits decides nothing: an election is shown without it.
+            let waiting = store.waiting(&election).await.unwrap_or_default();
+            (election, view, waiting)
         }));
-        let looked: Vec<(ElectionName, Result<View, Error>)> = views.buffered(AT_ONCE).collect().await;
+        let looked: Vec<(ElectionName, Result<View, Error>, Vec<Waiting>)> =
+            views.buffered(AT_ONCE).collect().await;
         let mut views = Vec::with_capacity(looked.len());
-        for (election, view) in looked {
+        for (election, view, waiting) in looked {
             match view {
-                Ok(view) => views.push((election, Some(view))),
+                // An operator retired it.
+                Ok(View { document: None, native: false, .. }) => self.names.retain(|name| *name != election),
+                Ok(view) => views.push((election, Some(view), waiting)),
                 // What is wrong with one election hides none of the others.
-                Err(Error::Store(error)) if !error.is_passing() => views.push((election, None)),
+                Err(Error::Store(error)) if !error.is_passing() => views.push((election, None, waiting)),
                 Err(error) => return Err(error),
             }
         }

@@ -17,7 +17,7 @@ use greeting::GreetError;
 use line::{Reader, Writer};
 
 /// A bound on a hang.
-pub(super) const HANG: Duration = Duration::from_secs(60);
+pub(super) const HANG: Duration = Duration::from_secs(180);
 
 pub(super) fn id(number: u16) -> NodeId {
     NodeId::new(number).unwrap()

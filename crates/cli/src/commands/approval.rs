@@ -1,0 +1,178 @@
+//! Waiting until an operator has decided on a checkpoint, for `baton checkpoint --wait-approval`.
+//!
+//! A lease that was acquired by hand is renewed meanwhile; under `baton run` that is run's business.
+
+use baton::Renewal;
+use baton::election::document::{Cause, Question, State};
+use baton::election::lease::renewal_interval;
+use baton::election::time::{Moment, Span};
+use baton::election::{ContentHash, Document, ElectionName, Epoch, Incarnation};
+use baton::store::{Key, boot};
+use futures_util::StreamExt;
+use serde_json::json;
+
+use super::renew::renew;
+use crate::context::{Context, Held, Who};
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome};
+
+/// How often to look even if nobody tells of a change.
+const LOOK_AGAIN: Span = Span::secs(5);
+
+/// The checkpoint that is waited for.
+pub(super) struct Waited<'a> {
+    pub(super) election: &'a ElectionName,
+    pub(super) who: &'a Who,
+    pub(super) seq: u64,
+    pub(super) hash: ContentHash,
+    /// For how long.
+    pub(super) limit: Span,
+}
+
+/// How it stands.
+enum Standing {
+    Waits,
+    /// The token from here on.
+    Approved(Epoch),
+    /// Why.
+    Rejected(String),
+    /// The leader wrote another checkpoint.
+    Replaced,
+    /// The leadership is over for another reason.
+    Over(String),
+}
+
+impl Waited<'_> {
+    pub(super) async fn decided(&self, context: &Context) -> Outcome {
+        let Waited { election, hash, limit, .. } = self;
+        let give_up_at = boot::now() + *limit;
+        context.output.talk(&format!(
+            "waits for up to {limit} for an operator: baton approve {election} --checkpoint {hash}"
+        ));
+        let mut changes = context.coordinator.store().watch(&Key::Election((*election).clone())).await.ok();
+        loop {
+            let held = context.lease(election, self.who)?;
+            let standing = self.look(context, &held).await?;
+            if !matches!(standing, Standing::Waits) {
+                return self.outcome(context, &held, standing).await;
+            }
+            let renew_at =
+                held.kept.as_ref().map(|kept| kept.asked_at + renewal_interval(Span::millis(kept.ttl_ms)));
+            if renew_at.is_some_and(|at| at <= boot::now()) {
+                let renewal = Renewal::new(held.epoch, held.credential);
+                if let Err(failure) = renew(context, election, &held, &renewal).await {
+                    // Perhaps an operator has decided in this very moment.
+                    let standing = self.look(context, &held).await?;
+                    return match standing {
+                        Standing::Waits => Err(failure),
+                        decided => self.outcome(context, &held, decided).await,
+                    };
+                }
+                continue;
+            }
+            if boot::now() >= give_up_at {
+                return Err(Failure::new(
+                    Exit::Operator,
+                    "awaiting-approval",
+                    format!("no operator decided on checkpoint {} of {election} within {limit}", self.seq),
+                    format!(
+                        "it still waits; an operator decides with `baton approve {election}` or `baton reject {election}`"
+                    ),
+                ));
+            }
+            let until = (boot::now() + LOOK_AGAIN).min(give_up_at);
+            let until: Moment = renew_at.map_or(until, |at| until.min(at));
+            let told = async {
+                match &mut changes {
+                    Some(changes) => changes.next().await.is_some(),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                going_on = told => if !going_on { changes = None },
+                slept = boot::sleep_until(until) => slept?,
+            }
+        }
+    }
+
+    /// How it stands; while the store does not answer, as it stood.
+    async fn look(&self, context: &Context, held: &Held) -> Result<Standing, Failure> {
+        match context.coordinator.view(self.election).await {
+            Ok(view) => Ok(self.standing(view.document.as_ref(), held.credential.incarnation)),
+            Err(baton::Error::Store(error)) if error.is_passing() => Ok(Standing::Waits),
+            Err(error) => Err(Failure::from_error(&error, Speaker::Holder)),
+        }
+    }
+
+    fn standing(&self, document: Option<&Document>, own: Incarnation) -> Standing {
+        let Some(document) = document else { return Standing::Over("its record is gone".to_string()) };
+        let leader = document.leader.as_ref().filter(|leader| leader.incarnation == own);
+        let stands =
+            document.checkpoint.as_ref().is_some_and(|left| left.seq == self.seq && left.hash == self.hash);
+        match (leader, document.state) {
+            (Some(_), State::Held | State::AwaitingApproval) if !stands => Standing::Replaced,
+            (Some(leader), State::Held) => Standing::Approved(leader.epoch),
+            (Some(_), State::AwaitingApproval) => match &document.approval.question {
+                Some(Question::Checkpoint { .. }) => Standing::Waits,
+                Some(Question::MoreTime) | None => Standing::Replaced,
+            },
+            (Some(_) | None, State::Held | State::AwaitingApproval | State::Vacant | State::Paused) => {
+                match document.departure.as_ref().filter(|departure| departure.incarnation == own) {
+                    Some(departure) if departure.cause == Cause::Approval => {
+                        Standing::Rejected(departure.reason.clone())
+                    }
+                    Some(departure) => Standing::Over(format!("{}: {}", departure.cause, departure.reason)),
+                    None => Standing::Over("another leads, or nobody".to_string()),
+                }
+            }
+        }
+    }
+
+    async fn outcome(&self, context: &Context, held: &Held, standing: Standing) -> Outcome {
+        let Waited { election, seq, hash, .. } = self;
+        match standing {
+            Standing::Approved(mut token) => {
+                if held.kept.is_some() {
+                    // The commands after this one show the token that the approval gave.
+                    let renewal = Renewal::new(held.epoch, held.credential);
+                    token = renew(context, election, held, &renewal).await?.epoch;
+                }
+                let data = json!({
+                    "outcome": "approved", "election": election, "agent": held.agent, "seq": seq, "hash": hash, "token": token,
+                });
+                let text = format!(
+                    "checkpoint {seq} of {election} is approved; {} leads with token {token}",
+                    held.agent
+                );
+                context.output.say(&data, &text)?;
+                Ok(Exit::Done)
+            }
+            Standing::Rejected(reason) => {
+                let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                let message = format!("checkpoint {seq} of {election} was rejected{why}");
+                Err(Failure::new(
+                    Exit::Stale,
+                    "rejected",
+                    message,
+                    "stop this work: the leadership has ended",
+                ))
+            }
+            Standing::Replaced => Err(Failure::new(
+                Exit::Error,
+                "replaced",
+                format!("another checkpoint took the place of checkpoint {seq} of {election}"),
+                "wait where that one was written",
+            )),
+            Standing::Over(why) => Err(Failure::new(
+                Exit::Lost,
+                "lost",
+                format!(
+                    "the leadership of {} ended before checkpoint {seq} was approved ({why})",
+                    held.agent
+                ),
+                "stop this work; campaign again",
+            )),
+            Standing::Waits => unreachable!("it is decided"),
+        }
+    }
+}

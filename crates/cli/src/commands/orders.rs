@@ -1,0 +1,264 @@
+//! Orders on the store as a whole that take several operators: the list of those that wait, and the signature beside another operator's.
+
+use baton::election::operator::OperatorKey;
+use baton::election::store_order::{StoreChange, StoreOrder};
+use baton::election::store_quorum::{Gathers, OrderOutcome, StoreQuorum, WAITS, Waiting};
+use baton::election::tokens::TokenOrder;
+use baton::election::{ElectionName, StoreInfo};
+use baton::{Error, Spread};
+use serde_json::{Value, json};
+
+use super::audit::{act_line, store_line, token_line};
+use super::cosign::confirm;
+use super::everything::partly;
+use super::operator::failure;
+use super::people::person;
+use crate::context::Context;
+use crate::exit::{Exit, Speaker};
+use crate::output::{Failure, Outcome, clean, table};
+
+/// An order that waits.
+enum One {
+    Store(Waiting<StoreOrder>),
+    Tokens(Waiting<TokenOrder>),
+}
+
+impl One {
+    fn id(&self) -> String {
+        match self {
+            One::Store(waiting) => waiting.id(),
+            One::Tokens(waiting) => waiting.id(),
+        }
+    }
+
+    fn line(&self) -> String {
+        match self {
+            One::Store(waiting) => store_line(&waiting.order),
+            One::Tokens(waiting) => token_line(&waiting.order),
+        }
+    }
+
+    fn is_signed_by(&self, key: &OperatorKey) -> bool {
+        match self {
+            One::Store(waiting) => waiting.is_signed_by(key.public()),
+            One::Tokens(waiting) => waiting.is_signed_by(key.public()),
+        }
+    }
+
+    fn shown(&self, info: &StoreInfo) -> Shown {
+        match self {
+            One::Store(waiting) => Shown::of(waiting, self, info),
+            One::Tokens(waiting) => Shown::of(waiting, self, info),
+        }
+    }
+}
+
+/// What is told of an order that waits.
+struct Shown {
+    id: String,
+    line: String,
+    signed: Vec<String>,
+    need: usize,
+    until: String,
+    data: Value,
+}
+
+impl Shown {
+    fn of<O: Gathers + serde::Serialize>(waiting: &Waiting<O>, one: &One, info: &StoreInfo) -> Shown {
+        let need = waiting.needed(info);
+        let operators = waiting.signed.iter().map(|signed| signed.operator());
+        let until = waiting.begun + WAITS;
+        let data = json!({
+            "order": waiting.id(), "what": waiting.order.kind(), "ordered": waiting.order,
+            "signed": operators.clone().collect::<Vec<_>>(), "have": waiting.signed.len(), "need": need,
+            "since": waiting.begun, "expires": until,
+        });
+        let signed = operators.map(|key| person(Some(info), key)).collect();
+        Shown { id: waiting.id(), line: one.line(), signed, need, until: until.to_string(), data }
+    }
+}
+
+async fn all(context: &Context) -> Result<(Vec<One>, std::sync::Arc<StoreInfo>), Failure> {
+    let fail = |error: Error| Failure::from_error(&error, Speaker::Operator);
+    let waiting = context.coordinator.waiting_orders().await.map_err(fail)?;
+    let info = context.coordinator.info().await.map_err(fail)?;
+    let store = waiting.store.into_iter().map(One::Store);
+    Ok((store.chain(waiting.tokens.into_iter().map(One::Tokens)).collect(), info))
+}
+
+/// Shows all that waits for signatures: orders on the store, and acts on elections.
+pub(super) async fn list(context: &Context) -> Outcome {
+    let fail = |error: Error| Failure::from_error(&error, Speaker::Operator);
+    let (orders, info) = all(context).await?;
+    let mut rows = Vec::new();
+    for one in &orders {
+        let Shown { id, line, signed, need, until, data } = one.shown(&info);
+        if context.output.json {
+            context.output.line(&data.to_string())?;
+        }
+        let command = format!("baton cosign --order {id}");
+        rows.push(vec![line, format!("{} of {need}: {}", signed.len(), signed.join(", ")), until, command]);
+    }
+    for election in context.coordinator.elections().await.map_err(fail)? {
+        let view = match context.coordinator.view(&election).await {
+            Ok(view) => view,
+            Err(Error::Store(error)) if !error.is_passing() => {
+                context.output.talk(&format!("`{election}` could not be read: {error}"));
+                continue;
+            }
+            Err(error) => return Err(fail(error)),
+        };
+        let Some(document) = view.document else { continue };
+        for gathering in document.gathering.iter().flat_map(|all| all.iter()) {
+            let (act, need) = (&gathering.order.act, gathering.needed(&document));
+            let by: Vec<_> = gathering.signed.iter().map(|one| one.operator()).collect();
+            if context.output.json {
+                let data = json!({
+                    "election": election, "what": act.name(), "ordered": gathering.order, "signed": by,
+                    "have": by.len(), "need": need,
+                });
+                context.output.line(&data.to_string())?;
+            }
+            let signed: Vec<String> = by.into_iter().map(|key| person(Some(&info), key)).collect();
+            rows.push(act_row(&election, act_line(act), &signed, need));
+        }
+    }
+    context.remember();
+    if !context.output.json {
+        if rows.is_empty() {
+            context.output.talk("nothing waits for signatures");
+        } else {
+            context.output.line(&table(&["WHAT", "SIGNED", "EXPIRES", "TO SIGN IT"], &rows))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn act_row(election: &ElectionName, line: String, signed: &[String], need: usize) -> Vec<String> {
+    vec![
+        format!("{election}: {line}"),
+        format!("{} of {need}: {}", signed.len(), signed.join(", ")),
+        "-".to_string(),
+        format!("baton cosign {election}"),
+    ]
+}
+
+/// Signs an order on the store: the one that is named, or the only one.
+pub(super) async fn cosign(context: &Context, key: &OperatorKey, named: Option<&str>, yes: bool) -> Outcome {
+    let (orders, info) = all(context).await?;
+    let one = chosen(orders, named, key)?;
+    let Shown { line, signed, need, until, .. } = one.shown(&info);
+    context.output.talk(&format!(
+        "to sign: {line}\n  in the store {}\n  signed by {} of {need}: {}\n  it expires at {until}",
+        info.id,
+        signed.len(),
+        signed.join(", ")
+    ));
+    if let One::Store(Waiting {
+        order: StoreOrder { change: StoreChange::Operators { after, names }, .. },
+        ..
+    }) = &one
+    {
+        for operator in after {
+            let mark = if info.operator_keys.contains(operator) { " " } else { "+" };
+            let name = names.get(operator).map_or(String::new(), |name| format!("  {}", clean(name)));
+            context.output.talk(&format!("  {mark} {operator}{name}"));
+        }
+        for operator in info.operator_keys.iter().filter(|key| !after.contains(key)) {
+            context.output.talk(&format!("  - {operator}"));
+        }
+    }
+    if !yes {
+        confirm(context, "sign it?", || {
+            Failure::usage(
+                "nobody is there to be asked whether to sign this",
+                "look at it first; then sign it with --yes",
+            )
+        })?;
+    }
+    let id = one.id();
+    let done = match &one {
+        One::Store(waiting) => context.coordinator.cosign_store(key, waiting).await,
+        One::Tokens(waiting) => context.coordinator.cosign_tokens(key, waiting).await.map(|outcome| {
+            let signed = match outcome {
+                OrderOutcome::Done => None,
+                OrderOutcome::Signed { have, need } => Some((have, need)),
+            };
+            Spread { signed, ..Spread::default() }
+        }),
+    };
+    context.remember();
+    let spread = done.map_err(|error| failure(&error, key))?;
+    if let Some(signed) = spread.signed {
+        return waits(context, &line, signed);
+    }
+    if let Some(failure) = partly(&spread, key, &format!("{line}: done, but not in")) {
+        return Err(failure);
+    }
+    let data = json!({
+        "outcome": "done", "order": id, "elections": spread.elections, "waiting": spread.waiting,
+    });
+    context.output.say(&data, &format!("{line}: done"))?;
+    for election in &spread.waiting {
+        context.output.talk(&format!("another operator must sign it too: baton cosign {election}"));
+    }
+    Ok(if spread.waiting.is_empty() { Exit::Done } else { Exit::Operator })
+}
+
+/// The order that is meant, if that is clear.
+fn chosen(orders: Vec<One>, named: Option<&str>, key: &OperatorKey) -> Result<One, Failure> {
+    let described = |orders: &[One]| {
+        let lines: Vec<String> = orders.iter().map(|one| format!("{} ({})", one.id(), one.line())).collect();
+        format!("say which with --order: {}", lines.join(", "))
+    };
+    if orders.is_empty() {
+        return Err(Failure::usage(
+            "no order on the store waits for signatures",
+            "an order is void a day after its first signature, and once the quorum or the operators change: give it again",
+        ));
+    }
+    let fits = |one: &One| named.map_or_else(|| !one.is_signed_by(key), |named| one.id().starts_with(named));
+    let (mut fitting, others): (Vec<One>, Vec<One>) = orders.into_iter().partition(fits);
+    match (fitting.len(), named) {
+        (1, _) => Ok(fitting.remove(0)),
+        (0, Some(named)) => {
+            Err(Failure::usage(format!("no order that waits begins with `{named}`"), described(&others)))
+        }
+        (0, None) => Err(Failure::usage(
+            "this operator has signed all orders that wait",
+            "another operator signs them: baton cosign --list",
+        )),
+        (several, _) => Err(Failure::usage(
+            format!("{several} orders on the store wait for signatures"),
+            described(&fitting),
+        )),
+    }
+}
+
+/// Tells that an order on the store waits for more operators.
+pub(super) fn waits(context: &Context, what: &str, (have, need): (u64, u64)) -> Outcome {
+    let data = json!({"outcome": "signed", "what": what, "have": have, "need": need});
+    context.output.say(&data, &format!("{what}: {have} of {need} operators have signed"))?;
+    talk_of_waiting(context);
+    Ok(Exit::Operator)
+}
+
+/// How an order that waits goes on.
+pub(super) fn talk_of_waiting(context: &Context) {
+    context.output.talk("it is not done yet; another operator runs: baton cosign");
+}
+
+/// The rule in words.
+pub(super) fn rule(quorum: &StoreQuorum) -> String {
+    if quorum.quorum <= 1 {
+        return "an order on the store takes one operator".to_string();
+    }
+    let which = if quorum.orders.is_empty() {
+        "but to pause everything and to revoke a token".to_string()
+    } else {
+        let names: Vec<String> = quorum.orders.iter().map(ToString::to_string).collect();
+        format!("of these kinds: {}, operators, quorum", names.join(", "))
+    };
+    let glass = if quorum.break_glass { "; one may break the glass" } else { "" };
+    format!("an order on the store takes {} operators, {which}{glass}", quorum.quorum)
+}

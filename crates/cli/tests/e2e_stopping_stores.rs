@@ -1,0 +1,51 @@
+//! The heart of `e2e_stopping` on every store that needs a server of others: CMD is gone before the next leader's starts.
+//!
+//! `e2e_stopping` has all of it on a folder, `e2e_helpers` this much in git and at a Baton server. An embedded file has one process alone, which is that server.
+#![cfg(feature = "all-stores")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use support::World;
+use support::places::{self, Place};
+use support::suffering::{FAULTS, suffer_each};
+
+fn suffer(place: impl Fn() -> Option<Place> + Sync) {
+    // Whether there is such a server is found out once, and said once.
+    if place().is_some() {
+        suffer_each(
+            &FAULTS,
+            || place().unwrap(),
+            |place| {
+                let world = World::on(&place.url);
+                world.ok(&["init"]);
+                world
+            },
+        );
+    }
+}
+
+#[test]
+fn in_etcd() {
+    suffer(places::etcd);
+}
+
+#[test]
+fn in_postgres() {
+    suffer(places::postgres);
+}
+
+#[test]
+fn in_kubernetes() {
+    suffer(places::kubernetes);
+}
+
+#[test]
+fn in_firestore() {
+    suffer(places::firestore);
+}
+
+#[test]
+fn in_spanner() {
+    suffer(places::spanner);
+}

@@ -1,0 +1,40 @@
+//! What anybody may send: a path, a body, a batch.
+
+use baton_election::Candidate;
+use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
+use baton_election::operator::SignedAct;
+use http::Method;
+
+use super::parsing::object;
+use super::route::{Matched, find};
+use super::{batch, fences, sign_ins};
+
+/// Finds the route of a path. The names in it are as long as what was sent, at most.
+pub fn routes(data: &[u8]) {
+    let Ok(path) = std::str::from_utf8(data) else { return };
+    for method in [Method::GET, Method::POST, Method::PUT, Method::OPTIONS] {
+        if let Matched::Route(_, names) = find(&method, path) {
+            assert!(names.iter().map(String::len).sum::<usize>() <= path.len(), "{names:?}");
+        }
+    }
+}
+
+/// Reads a body as each of the commonest requests.
+pub fn bodies(data: &[u8]) {
+    let _ = object::<Acquire>(data);
+    let _ = object::<Renew>(data);
+    let _ = object::<Release>(data);
+    let _ = object::<Pass>(data);
+    let _ = object::<WriteCheckpoint>(data);
+    let _ = object::<Acknowledge>(data);
+    let _ = object::<Report>(data);
+    let _ = object::<SignedAct>(data);
+    let _ = object::<Candidate>(data);
+    let _ = object::<fences::Admission>(data);
+    let _ = object::<sign_ins::Opening>(data);
+}
+
+/// Reads a batch.
+pub fn batches(data: &[u8]) {
+    batch::understand(data);
+}

@@ -1,0 +1,1 @@
+//! The targets are tests, in `tests/`; see `scripts/fuzz --help`.
