@@ -165,13 +165,25 @@ impl<'a> Fleet<'a> {
         member.next = None;
     }
 
-    /// Kills and stops at random, until the time is over. Beside it the machine is measured.
-    pub(crate) fn suffer(&mut self, watcher: &Watcher, random: &mut Random, duration: Duration) {
+    /// Kills and stops at random, for this time at least and until enough has happened: a busy machine takes longer. Beside it the
+    /// machine is measured.
+    pub(crate) fn suffer(
+        &mut self,
+        watcher: &Watcher,
+        random: &mut Random,
+        least: Duration,
+        enough_happened: impl Fn(&Fleet<'_>) -> bool,
+    ) {
         let (world, enough) = (self.world, AtomicBool::new(false));
         let slowest = std::thread::scope(|scope| {
             let measured = scope.spawn(|| slowest_grant(world, &enough));
             let over = Enough(&enough);
-            self.strike(watcher, random, duration);
+            let bound = least + 3 * HANG;
+            let begun = Instant::now();
+            while begun.elapsed() < least || !enough_happened(self) {
+                assert!(begun.elapsed() < bound, "too little happened in {bound:?}");
+                self.strike(watcher, random);
+            }
             drop(over);
             measured.join().unwrap()
         });
@@ -184,19 +196,16 @@ impl<'a> Fleet<'a> {
         TTL + Duration::from_secs(1) + 2 * self.slowest
     }
 
-    fn strike(&mut self, watcher: &Watcher, random: &mut Random, duration: Duration) {
-        let end = Instant::now() + duration;
-        while Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(random.between(20, 300)));
-            self.carry_on();
-            let disturbed = self.members.iter().filter(|member| member.next.is_some()).count();
-            let findings = watcher.findings();
-            if disturbed < MAX_DISTURBED {
-                self.disturb(&findings, random);
-            }
-            if findings.epoch > 1 && random.one_in(8) {
-                self.write_with_an_old_token(findings.epoch - 1);
-            }
+    fn strike(&mut self, watcher: &Watcher, random: &mut Random) {
+        std::thread::sleep(Duration::from_millis(random.between(20, 300)));
+        self.carry_on();
+        let disturbed = self.members.iter().filter(|member| member.next.is_some()).count();
+        let findings = watcher.findings();
+        if disturbed < MAX_DISTURBED {
+            self.disturb(&findings, random);
+        }
+        if findings.epoch > 1 && random.one_in(8) {
+            self.write_with_an_old_token(findings.epoch - 1);
         }
     }
 
