@@ -76,7 +76,7 @@ fn every_target_has_a_corpus_a_test_and_a_place_in_the_script() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(folders, named);
-    let tests = fs::read_to_string(corpus().join("../tests/targets.rs")).unwrap();
+    let tests = fs::read_to_string(corpus().join("../targets.rs")).unwrap();
     let tested: BTreeSet<String> = tests
         .lines()
         .filter_map(|line| line.strip_prefix("target!(")?.split_once(','))

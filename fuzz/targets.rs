@@ -1,5 +1,7 @@
 //! One test for each kind of input that comes from outside. `scripts/fuzz` runs them under libFuzzer.
 
+#![cfg(test)]
+
 macro_rules! target {
     ($name:ident, $entry:path) => {
         #[test]

@@ -1,1 +1,0 @@
-//! The targets are tests, in `tests/`; see `scripts/fuzz --help`.
