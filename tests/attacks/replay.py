@@ -431,7 +431,104 @@ def n15(world):
     return "exit 6, and the command that helps"
 
 
-ATTACKS = [s1, s2, s3, s4, s5, s6, s7, s8, n1, n6, n7, n9, n14, n15]
+def operated(world, store, *others):
+    """A store with this user and these others as its operators. Returns their keys."""
+    world.baton("init", "--store", store, expect=0)
+    keys = [world.baton("operator", "key", user=user, expect=0).stdout.strip() for user in others]
+    for key in keys:
+        world.baton("operator", "add", key, "--store", store, expect=0)
+    return keys
+
+
+def snapshot(world, store):
+    """Serves the store until a snapshot was taken, and keeps a copy of that."""
+    server = world.server("--snapshot-every", "100ms", store=store)
+    file = store.removeprefix("embedded:")
+    newest = lambda: max((str(path) for path in pathlib.Path(f"{file}.snapshots").glob("*.redb")), default="")
+    for _ in range(2):
+        before = newest()
+        until(lambda: newest() > before, "a snapshot is taken", server)
+    stop(server)
+    return shutil.copy(newest(), world.folder / "snapshot.redb")
+
+
+def stop(server):
+    server.send_signal(signal.SIGTERM)
+    server.wait(PATIENCE)
+
+
+def o1(world):
+    """A restore made removed operators operators again, and ended a pause of everything."""
+    store = f"embedded:{world.folder}/s.redb"
+    [removed] = operated(world, store, "removed")
+    kept = snapshot(world, store)
+    world.baton("operator", "remove", removed, "--store", store, expect=0)
+    world.baton("pause", "--all", "--reason", "fire", "--store", store, expect=0)
+    world.baton("restore", kept, "--store", store, expect=0)
+    back = world.baton("resume", "--all", "--store", store, user="removed")
+    assert back.returncode != 0, back.stdout
+    listed = world.baton("operator", "list", "--json", "--store", store, expect=0).stdout
+    assert removed not in listed, listed
+    shown = world.baton("status", "--store", store, expect=0).stderr
+    assert "everything is paused" in shown, shown
+    elsewhere = f"embedded:{world.folder}/elsewhere.redb"
+    told = world.baton("restore", kept, "--store", elsewhere, expect=0)
+    assert removed in told.stderr, told.stderr
+    shown = world.baton("status", "--store", elsewhere, expect=0).stderr
+    assert "everything is paused" in shown, shown
+    return "removed stays removed, and paused paused; without a former store everything is paused"
+
+
+def o2(world):
+    """An order that was recorded before a restore was carried out a second time after it."""
+    store = f"embedded:{world.folder}/s.redb"
+    operated(world, store)
+    kept = snapshot(world, store)
+    third = world.baton("operator", "key", user="third", expect=0).stdout.strip()
+    world.baton("operator", "add", third, "--store", store, expect=0)
+    server = world.server(store=store)
+    entries = json.loads(ask(server.address, "GET", "/v1/audit")[1])
+    entries = entries.get("entries", entries) if isinstance(entries, dict) else entries
+    recorded = entries[-1]["ordered"]["store"]
+    assert third in recorded["order"]["change"]["after"], recorded
+    stop(server)
+    world.baton("operator", "remove", third, "--store", store, expect=0)
+    said = []
+    for to in (f"embedded:{world.folder}/elsewhere.redb", store):
+        world.baton("restore", kept, "--store", to, expect=0)
+        server = world.server(store=to)
+        status, answer = ask(server.address, "POST", "/v1/store/orders", {"order": recorded})
+        said.append(status)
+        assert status >= 400, answer
+        assert third.encode() not in ask(server.address, "GET", "/v1/store")[1]
+        stop(server)
+    return f"handed in again: {said[0]} without the former store, {said[1]} with it"
+
+
+def o3(world):
+    """Signatures under an order that had become void were used to carry it out."""
+    store = f"embedded:{world.folder}/s.redb"
+    operated(world, store, "two")
+    world.baton("operator", "quorum", "2", "--store", store, expect=0)
+    world.baton("token", "create", "--role", "operator", "--store", store, expect=6)
+    server = world.server(store=store)
+    tokens = json.loads(ask(server.address, "GET", "/v1/tokens")[1])
+    [waiting] = tokens.get("record", tokens)["waiting"]
+    recorded = {"order": waiting["order"], **waiting["signed"][0]}
+    # The rules change, so that the order is void.
+    world.baton("operator", "quorum", "2", "--for", "create-token", "--store", server.url, expect=6)
+    # The order that is void once this one is done waits beside it.
+    lines = world.baton("cosign", "--list", "--json", "--store", server.url, user="two", expect=0).stdout.splitlines()
+    [changes] = [one["order"] for one in map(json.loads, lines) if one["what"] == "quorum"]
+    world.baton("cosign", "--order", changes, "--yes", "--store", server.url, user="two", expect=0)
+    status, answer = ask(server.address, "POST", "/v1/tokens", recorded)
+    assert status >= 400, answer
+    alone = world.baton("cosign", "--yes", "--store", server.url, user="two")
+    assert alone.returncode != 0, alone.stdout
+    return f"handed in again: {status}"
+
+
+ATTACKS = [s1, s2, s3, s4, s5, s6, s7, s8, n1, n6, n7, n9, n14, n15, o1, o2, o3]
 
 
 def main():

@@ -132,8 +132,8 @@ impl Coordinator {
             Book::Election(election) => {
                 let told = audit::operators(&head, &logged);
                 match self.view_of_record(election).await?.document {
-                    // It began anew with those who were the store's operators then, and its record names only the last ones.
-                    Some(document) if document.forgotten.is_some() => {
+                    // It began anew, or came back by a restore, with those who were the store's operators then, and its record names only the last ones.
+                    Some(document) if document.forgotten.is_some() || info.floor > 0 => {
                         let (head, logged, _) = self.book_at_rest(&Book::Store).await?;
                         store_operators(&head, &logged).map(|store| store.union(&told).copied().collect())
                     }
@@ -240,12 +240,13 @@ impl Coordinator {
             Book::Store => {
                 let info = self.local.fresh_info(self.patience, false).await?;
                 let last = info.last_order.as_deref().cloned();
-                Ok(Head { count: info.orders, last, operators: info.operator_keys.clone() })
+                let count = last.as_ref().map_or(info.orders, |last: &Entry| last.number);
+                Ok(Head { count, last, operators: info.operator_keys.clone() })
             }
             Book::Tokens => {
                 let tokens = self.known_tokens().await?;
                 let last = tokens.last_order.as_deref().cloned();
-                let count = last.as_ref().map_or(tokens.orders, |last: &Entry| last.number);
+                let count = last.as_ref().map_or(0, |last: &Entry| last.number);
                 Ok(Head { count, last, operators: Vec::new() })
             }
         }

@@ -86,7 +86,7 @@ impl Coordinator {
         let mut attempt = 1;
         loop {
             let found = self.fence(resource).await?.map(|view| view.fence);
-            let order = by.sign_fence(info.id, resource.clone(), found.as_ref(), change.clone());
+            let order = by.sign_fence(&info, resource.clone(), found.as_ref(), change.clone());
             let orders = async || Ok::<_, Error>(self.fence(resource).await?.map(|view| view.fence.orders));
             match self.order_fence(&order).await {
                 Err(Error::Refused(Refusal::Invalid { .. }))

@@ -80,16 +80,17 @@ impl Coordinator {
 
     /// The same, with the code that a server without an operator printed at its start. Stores do without one.
     pub async fn enrol_by_code(&self, key: &OperatorKey, code: Option<&str>) -> Result<usize, Error> {
-        self.enrol_named(key, code, None).await
+        Ok(self.enrol_named(key, code, None).await?.met)
     }
 
-    /// The same, with what people call this operator.
+    /// The same, with what people call this operator. Another name for an operator is an order on the store: the first part of what is returned says
+    /// whether it waits for more operators.
     pub async fn enrol_named(
         &self,
         key: &OperatorKey,
         code: Option<&str>,
         name: Option<&str>,
-    ) -> Result<usize, Error> {
+    ) -> Result<Spread, Error> {
         let public = key.public();
         self.local.info(self.patience, true).await?;
         let founded = self.change_keys(key, (None, code), name.map(|name| (public, name)), |keys| {
@@ -98,12 +99,11 @@ impl Coordinator {
             }
             among(keys, public)
         });
-        // Whoever is the first one needs no other.
-        let _ = founded.await?;
-        let spread = self.spread(key, &Act::Enrol { key: public }, None).await?;
-        match spread.failed.into_iter().next() {
+        let signed = Spread::waiting_for(founded.await?).and_then(|waits| waits.signed);
+        let mut spread = self.spread(key, &Act::Enrol { key: public }, None).await?;
+        match spread.failed.pop() {
             Some((_, error)) => Err(error),
-            None => Ok(spread.met),
+            None => Ok(Spread { signed, ..spread }),
         }
     }
 

@@ -114,7 +114,7 @@ impl Coordinator {
         waiting: &Waiting<StoreOrder>,
     ) -> Result<Spread, Error> {
         let info = self.local.fresh_info(self.patience, false).await?;
-        waiting.check(&info, info.orders + 1, boot::wall())?;
+        waiting.check(&info, info.number_after(info.orders), boot::wall())?;
         let outcome = self.order_store(&by.cosign_order(waiting), None).await?;
         if let Some(signed) = Spread::waiting_for(outcome) {
             return Ok(signed);
@@ -136,7 +136,7 @@ impl Coordinator {
         waiting: &Waiting<TokenOrder>,
     ) -> Result<OrderOutcome, Error> {
         let info = self.local.fresh_info(self.patience, false).await?;
-        let next = self.known_tokens().await?.orders + 1;
+        let next = info.number_after(self.known_tokens().await?.orders);
         waiting.check(&info, next, boot::wall())?;
         self.order_tokens(&by.cosign_order(waiting)).await
     }

@@ -268,11 +268,11 @@ impl Entry {
         }
         let (signed_for, of, number) = self.ordered.place();
         let numbered = match book {
-            // What several must sign is signed for the number that it had when the first one did. After a restore the orders on tokens go
-            // on with higher numbers than the entries of their log.
-            Book::Tokens => number >= self.number || !self.with.is_empty(),
-            Book::Store | Book::Election(_) if !self.with.is_empty() => number <= self.number,
-            Book::Store | Book::Election(_) => number == self.number,
+            // What several must sign is signed for the number that it had when the first one did. The numbers of orders on the store and on
+            // tokens run ahead of the entries: an order that became void has used one up, and a restore skips many.
+            Book::Store | Book::Tokens => number >= self.number || !self.with.is_empty(),
+            Book::Election(_) if !self.with.is_empty() => number <= self.number,
+            Book::Election(_) => number == self.number,
         };
         if signed_for != store || of != *book || !numbered {
             return Some(format!("its order was signed for act {number} of {of} in store {signed_for}"));

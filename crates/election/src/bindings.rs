@@ -64,13 +64,13 @@ impl OperatorKey {
     /// Signs a change of a resource's binding as it stands.
     pub fn sign_fence(
         &self,
-        store: StoreId,
+        info: &StoreInfo,
         resource: ResourceName,
         fence: Option<&Fence>,
         change: FenceChange,
     ) -> SignedFenceOrder {
-        let number = fence.map_or(0, |fence| fence.orders) + 1;
-        self.sign_order(FenceOrder { store, resource, number, change })
+        let number = info.number_after(fence.map_or(0, |fence| fence.orders));
+        self.sign_order(FenceOrder { store: info.id, resource, number, change })
     }
 }
 
@@ -81,11 +81,10 @@ impl SignedFenceOrder {
         self.check_store(info)?;
         self.check_operator(info)?;
         self.check_signature()?;
-        let orders = fence.map_or(0, |fence| fence.orders);
         if let Some(fence) = fence.filter(|fence| fence.last_order.as_deref() == Some(self)) {
             return Ok(fence.clone());
         }
-        if *number != orders + 1 {
+        if *number != info.number_after(fence.map_or(0, |fence| fence.orders)) {
             return Err(Refusal::invalid(
                 "the binding of the resource changed since the order was signed",
                 "try again",
@@ -142,26 +141,34 @@ mod tests {
     fn only_an_operator_binds_and_each_order_once() {
         let (operator, info, db) = setting();
         let at = WallTime::default();
-        let order = operator.sign_fence(info.id, db.clone(), None, bind("a"));
+        let order = operator.sign_fence(&info, db.clone(), None, bind("a"));
         let bound = order.carry_out(None, &info, at).unwrap();
         assert_eq!((bound.election.as_str(), bound.highest, bound.orders), ("a", Epoch(0), 1));
         assert_eq!(order.carry_out(Some(&bound), &info, at), Ok(bound.clone()), "it may be repeated");
         let stranger = OperatorKey::from_seed([2; 32]);
-        let foreign = stranger.sign_fence(info.id, db.clone(), Some(&bound), bind("b"));
+        let foreign = stranger.sign_fence(&info, db.clone(), Some(&bound), bind("b"));
         assert!(matches!(foreign.carry_out(Some(&bound), &info, at), Err(Refusal::WrongKey { .. })));
-        let mut forged = operator.sign_fence(info.id, db.clone(), Some(&bound), bind("b"));
+        let mut forged = operator.sign_fence(&info, db.clone(), Some(&bound), bind("b"));
         forged.order.change = bind("c");
         assert!(matches!(forged.carry_out(Some(&bound), &info, at), Err(Refusal::WrongKey { .. })));
-        let elsewhere = operator.sign_fence(StoreId([2; 8]), db.clone(), Some(&bound), bind("b"));
+        let other = StoreInfo { id: StoreId([2; 8]), ..info.clone() };
+        let elsewhere = operator.sign_fence(&other, db.clone(), Some(&bound), bind("b"));
         assert!(matches!(elsewhere.carry_out(Some(&bound), &info, at), Err(Refusal::WrongKey { .. })));
-        let again = operator.sign_fence(info.id, db.clone(), Some(&bound), bind("b"));
+        let again = operator.sign_fence(&info, db.clone(), Some(&bound), bind("b"));
         let second = again.carry_out(Some(&bound), &info, at).unwrap();
         assert!(second.position() > bound.position());
         assert!(
             matches!(order.carry_out(Some(&second), &info, at), Err(Refusal::Invalid { .. })),
             "it does not come again"
         );
-        let nothing = operator.sign_fence(info.id, db, None, FenceChange::Free);
+        let restored = StoreInfo { floor: 1 << 32, ..info.clone() };
+        for (recorded, fence) in [(&order, None), (&again, Some(&bound))] {
+            let replayed = recorded.carry_out(fence, &restored, at);
+            assert!(matches!(replayed, Err(Refusal::Invalid { .. })), "{replayed:?}");
+            let anew = operator.sign_fence(&restored, db.clone(), fence, bind("b"));
+            assert!(anew.carry_out(fence, &restored, at).is_ok());
+        }
+        let nothing = operator.sign_fence(&info, db, None, FenceChange::Free);
         assert!(matches!(nothing.carry_out(None, &info, at), Err(Refusal::Invalid { .. })));
     }
 

@@ -35,9 +35,13 @@ pub struct StoreInfo {
     /// What people call operators; of those who were removed, too, since they stand in logs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub operator_names: BTreeMap<PublicKey, String>,
-    /// How many signed orders on the store as a whole were carried out; each is signed for its number.
+    /// The highest number that an order on the store as a whole has used up, by being carried out or by beginning to wait for signatures. Each order is
+    /// signed for its number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub orders: u64,
+    /// After a restore: orders on the store, on its tokens and on fences, up to this number, may have been signed before it. None of them counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub floor: u64,
     /// That everything is paused: nobody is granted anything, also no election that begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Box<Pause>>,
@@ -64,6 +68,7 @@ impl StoreInfo {
             operator_keys: Vec::new(),
             operator_names: BTreeMap::new(),
             orders: 0,
+            floor: 0,
             paused: None,
             quorum: Box::default(),
             rules: 0,
@@ -109,6 +114,11 @@ impl StoreInfo {
         matches!(act, Act::Halt { since, .. } if lasts.is_none() || *since != lasts)
     }
 
+    /// The number of the next order on a record whose orders have used up the numbers to this one.
+    pub fn number_after(&self, used: u64) -> u64 {
+        used.max(self.floor) + 1
+    }
+
     /// Gives the operators these names. Names of keys that are no operator's are kept, up to a bound.
     pub(crate) fn rename(&mut self, names: &BTreeMap<PublicKey, String>) {
         let operators = &self.operator_keys;
@@ -121,9 +131,11 @@ impl StoreInfo {
 
     /// The same after this order, which made it so and which these have signed too.
     pub(crate) fn after(self, ordered: Ordered, with: Vec<Cosignature>, at: WallTime) -> StoreInfo {
-        let (previous, number) = (self.last_order.as_ref().map(|last| last.hash), self.orders + 1);
-        let entry = Entry::new(number, at, ordered, (None, None), with, previous);
-        StoreInfo { orders: number, last_order: Some(Arc::new(entry)), ..self }
+        let last = self.last_order.as_ref();
+        // The entries of the log have no gaps, unlike the numbers of orders: some orders were never carried out, and a restore skips numbers.
+        let place = last.map_or(self.orders + 1, |last| last.number + 1);
+        let entry = Entry::new(place, at, ordered, (None, None), with, last.map(|last| last.hash));
+        StoreInfo { orders: self.number_after(self.orders), last_order: Some(Arc::new(entry)), ..self }
     }
 }
 

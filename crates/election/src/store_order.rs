@@ -75,7 +75,7 @@ impl StoreChange {
                 info.quorum.check(after.len())?;
                 next.operator_keys.clone_from(after);
                 next.rename(names);
-                next.rules = info.orders + 1;
+                next.rules = info.number_after(info.orders);
             }
             StoreChange::Pause { reason } => {
                 if reason.len() > MAX_TEXT_BYTES {
@@ -88,7 +88,7 @@ impl StoreChange {
             StoreChange::Quorum { rules } => {
                 rules.check(info.operator_keys.len())?;
                 *next.quorum = rules.clone();
-                next.rules = info.orders + 1;
+                next.rules = info.number_after(info.orders);
             }
         }
         Ok(next)
@@ -166,7 +166,7 @@ impl StoreOrder {
         break_glass: Option<String>,
         at: WallTime,
     ) -> StoreOrder {
-        let next = info.orders + 1;
+        let next = info.number_after(info.orders);
         let mut waiting = info.waiting.iter().filter(|one| one.check(info, next, at).is_ok());
         match waiting.find(|one| one.order.change == change && break_glass.is_none()) {
             Some(waiting) => waiting.order.clone(),
@@ -250,11 +250,12 @@ impl SignedStoreOrder {
         if info.last_order.as_ref().is_some_and(|last| last.is_repeated_by(self)) {
             return Ok((info.clone(), OrderOutcome::Done));
         }
-        match weigh(self, &info.waiting, info, info.orders + 1, at)? {
+        match weigh(self, &info.waiting, info, info.number_after(info.orders), at)? {
             Weighed::Waits(waiting, outcome) => {
                 // An order that could not be carried out gathers nothing.
                 self.order.change.applied(info, self.operator(), at)?;
-                Ok((StoreInfo { waiting, ..info.clone() }, outcome))
+                let orders = info.orders.max(self.order.number);
+                Ok((StoreInfo { waiting, orders, ..info.clone() }, outcome))
             }
             Weighed::Enough(with, mut waiting) => {
                 let by = with.first().map_or(self.operator(), |first| first.operator());

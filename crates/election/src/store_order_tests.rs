@@ -131,7 +131,11 @@ fn one_operator_pauses_and_several_resume() {
     let paused = done(&one.sign_store(&info, pause(), AT), &info).unwrap();
     let first = one.sign_store(&paused, StoreChange::Resume, AT);
     let (waiting, have) = waits(&first, &paused);
-    assert_eq!((have, waiting.paused.is_some(), waiting.orders), (1, true, paused.orders));
+    assert_eq!(
+        (have, waiting.paused.is_some(), waiting.orders),
+        (1, true, paused.orders + 1),
+        "it uses a number up"
+    );
     assert_eq!(waits(&first, &waiting), (waiting.clone(), 1), "the same operator counts once");
     let second = two.sign_store(&waiting, StoreChange::Resume, AT);
     assert_eq!(second.order, first.order, "it signs the order that waits");
@@ -204,6 +208,45 @@ fn other_orders_do_not_void_what_gathers_and_a_day_does() {
     assert!(is_invalid(&second.carry_out(&paused, later)));
     assert!(paused.waiting[0].check(&paused, paused.orders + 1, later).is_err());
     assert!(paused.waiting[0].is_live(&paused, AT + WAITS.minus(Span::millis(1))));
+}
+
+/// Whoever recorded the signatures of an order that became void cannot have it carried out with them later.
+#[test]
+fn an_order_that_became_void_does_not_begin_again() {
+    let [one, two, three] = keys();
+    let info = strict(&[&one, &two, &three], 3);
+    let paused = done(&one.sign_store(&info, pause(), AT), &info).unwrap();
+    let first = one.sign_store(&paused, StoreChange::Resume, AT);
+    let (waiting, _) = waits(&first, &paused);
+    let second = two.sign_store(&waiting, StoreChange::Resume, AT);
+    let (waiting, have) = waits(&second, &waiting);
+    assert_eq!(have, 2);
+    let later = AT + WAITS;
+    for recorded in [&first, &second] {
+        assert!(is_invalid(&recorded.carry_out(&waiting, later)), "not from the record that still has it");
+    }
+    // Another order begins, and the void one is taken out of the record.
+    let add = operators(&[&one, &two, &three, &OperatorKey::from_seed([9; 32])]);
+    let (since, _) = three.sign_store(&waiting, add, later).carry_out(&waiting, later).unwrap();
+    assert_eq!(since.waiting.len(), 1);
+    for recorded in [&first, &second] {
+        assert!(is_invalid(&recorded.carry_out(&since, later)), "nor from one without it");
+    }
+    let (anew, _) = three.sign_store(&since, StoreChange::Resume, later).carry_out(&since, later).unwrap();
+    assert!(anew.waiting.iter().all(|one| one.signed.len() == 1), "the same change is another order");
+}
+
+/// As after a restore: nobody knows which numbers were used.
+#[test]
+fn orders_up_to_the_floor_count_nowhere() {
+    let [one, two] = keys();
+    let founded = info(&[&one]);
+    let recorded = one.sign_store(&founded, operators(&[&one, &two]), AT);
+    let restored = StoreInfo { floor: 1 << 32, ..founded };
+    assert!(is_invalid(&done(&recorded, &restored)));
+    let next = done(&one.sign_store(&restored, pause(), AT), &restored).unwrap();
+    assert_eq!((next.orders, next.last_order.as_ref().map(|last| last.number)), ((1 << 32) + 1, Some(2)));
+    assert!(is_invalid(&done(&recorded, &next)));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! quorum change nothing that needs it, that an operator counts once however it signs, that an order is carried out once, and that
 //! one operator can neither lower the quorum nor change the list of operators. Does not guarantee that signatures last: they are void once the quorum or the
 //! list of operators has changed, and a day after the first one by the wall clock of whoever carries out the order. That expiry is a convenience; what keeps
-//! an old order from counting again is its number.
+//! an old order from counting again is its number. The first signature uses the number up, so that an order that became void cannot begin again.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -244,7 +244,7 @@ pub(crate) enum Weighed<O> {
     Enough(Vec<Cosignature>, Vec<Waiting<O>>),
 }
 
-/// Weighs a signature that was verified. An order begins with the number `next`; one that waits keeps the number that it began with.
+/// Weighs a signature that was verified. An order begins with the number `next`, and uses it up; one that waits keeps the number that it began with.
 pub(crate) fn weigh<O: Gathers>(
     signed: &Signed<O>,
     waiting: &[Waiting<O>],

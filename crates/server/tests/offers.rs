@@ -287,7 +287,9 @@ async fn who_opens_the_file_or_a_snapshot_of_it_waits_for_the_lease() {
     drop(direct);
 
     let to = folder.path().join("restored.redb");
-    let restored = restore(&Restore { from: &copy, to: &to, above: Epoch(0), leases: None }).unwrap();
+    let restored =
+        restore(&Restore { from: &copy, to: &to, above: Epoch(0), leases: None, trust_snapshot: false })
+            .unwrap();
     let engine = Engine::start(Arc::new(open(&to).await)).await.unwrap();
     assert!(restored.leases >= TTL && held(&engine).await > LEAST);
     assert!(renew(&engine, 2, epoch).await.is_err(), "a restore ends whoever led");

@@ -27,6 +27,7 @@
 //! copy is put back with [`restore()`] and with nothing else.
 
 mod fault;
+mod former;
 mod fresh;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -47,5 +48,6 @@ mod writer;
 #[cfg(test)]
 mod fault_tests;
 
+pub use former::FormerStore;
 pub use restore::{Restore, Restored, restore};
 pub use store::{EmbeddedStore, Write};

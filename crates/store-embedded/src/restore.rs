@@ -2,27 +2,29 @@
 //!
 //! Nobody knows what was given since the snapshot: to whom, which epochs, in which elections. So a restore begins a new range of
 //! epochs, above all that could have been given, and treats every election as one whose leader may be at work: nobody's token
-//! passes any more, and nobody is granted a lease before any that may be running has ended.
+//! passes any more, and nobody is granted a lease before any that may be running has ended. What operators ordered is not taken back ([`crate::former`]);
+//! where the former store does not tell what that was, everything is paused, and orders signed since the snapshot count nowhere.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_election::audit::{Book, Entry};
-use baton_election::document::{Approval, Cause, Departure, Leader, Phase};
+use baton_election::document::{Approval, Cause, Departure, Leader, Pause, Phase};
 use baton_election::id::{Incarnation, KeyHash, StoreId};
-use baton_election::log::Log;
+use baton_election::operator::PublicKey;
 use baton_election::policy::Limits;
+use baton_election::tokens::TokenEntry;
 use baton_election::usefulness::Verdicts;
-use baton_election::{AgentName, Document, Epoch, Span, State, Tokens, WallTime};
+use baton_election::{AgentName, Document, Epoch, Span, State, StoreInfo, Tokens, WallTime};
 use baton_store::{Key, Record, StoreError, boot};
 use redb::{Error, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
 
 use crate::fault::Place;
+use crate::former::{Former, FormerStore, newer};
 use crate::fresh::{Fresh, sync_folder};
 use crate::open::{self, Opened};
 use crate::shape::{
     self, HISTORY, META, META_FLOOR, META_FORMAT, META_JOURNAL, META_LEASE, META_SNAPSHOT, META_VERSIONS,
-    RECORDS,
+    RECORDS, Rows,
 };
 
 /// How many epochs of one election may have been given since a snapshot was taken. At a thousand a second without a pause that is
@@ -30,6 +32,8 @@ use crate::shape::{
 const GAP: u64 = 1 << 32;
 /// The highest token that a restore takes for one that was given: half of all that there are.
 const MAX_GIVEN: Epoch = Epoch(u64::MAX / 2);
+/// Whose a pause is that no operator ordered.
+const NOBODY: PublicKey = PublicKey([0; 32]);
 
 /// What to put back, and where.
 #[derive(Clone, Debug)]
@@ -42,6 +46,8 @@ pub struct Restore<'a> {
     pub above: Epoch,
     /// The longest lease that may be running. Without it, the longest that the snapshot knows of.
     pub leases: Option<Span>,
+    /// Not to pause everything where the former store does not tell what operators ordered since the snapshot.
+    pub trust_snapshot: bool,
 }
 
 /// What a restore did.
@@ -55,6 +61,12 @@ pub struct Restored {
     pub elections: u64,
     /// Where the former store is.
     pub kept: Option<PathBuf>,
+    /// How much of it could be read. Unless it is whole, operators, quorum and tokens may be those of the snapshot.
+    pub former: FormerStore,
+    /// What the store knows of itself: its operators, their quorum, whether everything is paused.
+    pub info: Option<StoreInfo>,
+    /// The access tokens that count, without their hashes.
+    pub tokens: Vec<TokenEntry>,
 }
 
 /// Makes a store from a snapshot, in place of what is there.
@@ -69,29 +81,29 @@ pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
     let transaction = snapshot.begin_read().map_err(|error| reading(error.into()))?;
     let known = Known::of(&from, &transaction).map_err(another)?;
     // Held open until the end: nobody else opens it meanwhile.
-    let former = if to.path.exists() { Some(former(&to, &known)?) } else { None };
-    let highest = former.as_ref().map_or(Epoch(0), |former| former.highest);
-    let leases = former.as_ref().map_or(Span::ZERO, |former| former.leases).max(known.leases).max(meta.lease);
-    let highest = known.highest.max(meta.floor).max(highest).max(restore.above);
+    let former = Former::of(&to, &known, meta.versions)?;
+    let leases = former.leases.max(known.leases).max(meta.lease);
+    let highest = known.highest.max(meta.floor).max(former.highest).max(restore.above);
     if highest > MAX_GIVEN {
         return Err(to.refused(
             format_args!("token {highest} cannot have been given: it leaves no room for those to come"),
             "name a token that was surely given with --above, or leave it away; nothing was changed",
         ));
     }
-    let plan = Plan {
+    let tokens = newer(known.tokens.as_ref(), former.tokens.as_ref(), |tokens| tokens.orders);
+    let mut plan = Plan {
         floor: Epoch(highest.0.saturating_add(GAP)),
         leases: restore.leases.unwrap_or(leases).max(leases),
         wall: boot::wall(),
-        tokens: former
-            .as_ref()
-            .and_then(|former| former.tokens.clone())
-            .or_else(|| Some((known.tokens.clone()?, known.token_log.clone()))),
+        info: newer(known.info.as_ref(), former.info.as_ref(), |info| info.orders),
+        tokens: tokens.map(|tokens| Tokens { last: None, waiting: Vec::new(), ..tokens }),
         version: meta.versions.saturating_add(GAP),
     };
+    plan.settle_orders(former.state != FormerStore::Whole && !restore.trust_snapshot);
     let fresh = Fresh::make(&to, |into| {
         copy(&from, &transaction, into)?;
-        plan.carry_out(&from, &transaction, into)?;
+        let former = former.database.as_ref().map(|database| (&to, database));
+        plan.carry_out((&from, &transaction), former, into)?;
         let number = || -> Result<(), Error> {
             let mut table = into.open_table(META)?;
             table.insert(META_VERSIONS, plan.version)?;
@@ -102,13 +114,22 @@ pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
         number().map_err(|error| to.unavailable(error))
     })?;
     let failed = |error: std::io::Error| to.io(&error);
-    let kept = if former.is_some() { Some(put_aside(&to.path).map_err(failed)?) } else { None };
-    if kept.is_some() {
+    let is_there = former.state != FormerStore::Absent;
+    let kept = if is_there { Some(put_aside(&to.path).map_err(failed)?) } else { None };
+    if is_there {
         fresh.replace(&to.path).map_err(failed)?;
     } else if !fresh.name(&to.path).map_err(failed)? {
         return Err(to.refused("somebody made it meanwhile", "look at it, and try again"));
     }
-    Ok(Restored { floor: plan.floor, leases: plan.leases, elections: known.elections, kept })
+    Ok(Restored {
+        floor: plan.floor,
+        leases: plan.leases,
+        elections: known.elections,
+        kept,
+        former: former.state,
+        info: plan.info,
+        tokens: plan.tokens.map_or_else(Vec::new, |tokens| tokens.shown().tokens),
+    })
 }
 
 /// A snapshot that is damaged is not mended by a restore, which it was meant for.
@@ -151,30 +172,24 @@ pub(crate) fn copy(place: &Place, from: &ReadTransaction, into: &WriteTransactio
 }
 
 /// What a database tells of its elections.
-struct Known {
-    store: Option<StoreId>,
+pub(crate) struct Known {
+    pub(crate) info: Option<StoreInfo>,
     /// The highest epoch anywhere.
-    highest: Epoch,
+    pub(crate) highest: Epoch,
     /// The longest lease that was given or may be asked for, as far as can be seen.
-    leases: Span,
+    pub(crate) leases: Span,
     elections: u64,
     /// The access tokens.
-    tokens: Option<Tokens>,
-    /// What operators did to them, in parts.
-    token_log: TokenLog,
+    pub(crate) tokens: Option<Tokens>,
 }
 
-/// The parts of the log of the orders on tokens, each with the bytes of its key.
-type TokenLog = Vec<(Vec<u8>, Log<Entry>)>;
-
 impl Known {
-    fn of(place: &Place, transaction: &ReadTransaction) -> Result<Known, StoreError> {
+    pub(crate) fn of(place: &Place, transaction: &ReadTransaction) -> Result<Known, StoreError> {
         let leases = baton_election::Policy::default().ttl;
-        let (tokens, token_log) = (None, Vec::new());
-        let mut known = Known { store: None, highest: Epoch(0), leases, elections: 0, tokens, token_log };
-        each(place, transaction, |bytes, record, _| {
+        let mut known = Known { info: None, highest: Epoch(0), leases, elections: 0, tokens: None };
+        each(place, transaction, |_, record, _| {
             match record {
-                Record::Store(info) => known.store = Some(info.id),
+                Record::Store(info) => known.info = Some(info),
                 Record::Election(document) => {
                     known.elections += 1;
                     known.highest = known.highest.max(document.epoch);
@@ -185,16 +200,15 @@ impl Known {
                 Record::Fence(fence) => known.highest = known.highest.max(fence.highest),
                 Record::Tokens(tokens) => known.tokens = Some(tokens),
                 Record::Item(item) => known.highest = known.highest.max(item.fence()),
-                Record::Audit(log) => {
-                    if let Some(Key::Audit(Book::Tokens, _)) = shape::parse(bytes) {
-                        known.token_log.push((bytes.to_vec(), log));
-                    }
-                }
-                Record::Candidate(_) | Record::History(_) | Record::FenceLog(_) => {}
+                Record::Candidate(_) | Record::History(_) | Record::FenceLog(_) | Record::Audit(_) => {}
             }
             Ok(())
         })?;
         Ok(known)
+    }
+
+    pub(crate) fn store(&self) -> Option<StoreId> {
+        self.info.as_ref().map(|info| info.id)
     }
 }
 
@@ -220,43 +234,6 @@ fn each(
     read().map_err(|error| place.reading(error))?
 }
 
-/// What was there before.
-struct Former {
-    /// The highest epoch that can be found in it.
-    highest: Epoch,
-    /// The longest lease that may be running by it.
-    leases: Span,
-    /// Its access tokens, and what operators did to them.
-    tokens: Option<(Tokens, TokenLog)>,
-    /// It stays locked as long as this.
-    _database: Option<redb::Database>,
-}
-
-/// Looks at what is about to be replaced. What cannot be read is no obstacle; what is in use, or is another store, is.
-fn former(to: &Place, known: &Known) -> Result<Former, StoreError> {
-    let opened = open::peek_at_remains(to).and_then(|Opened { database, meta, .. }| {
-        let transaction = database.begin_read().map_err(|error| to.reading(error.into()))?;
-        let former = Known::of(to, &transaction)?;
-        drop(transaction);
-        Ok((database, former, meta))
-    });
-    match opened {
-        Ok((_, former, _)) if former.store.is_some() && former.store != known.store => {
-            Err(to
-                .refused("it is another store than the snapshot's", "name the store that the snapshot is of"))
-        }
-        Ok((database, former, meta)) => {
-            let (highest, leases) = (former.highest.max(meta.floor), former.leases.max(meta.lease));
-            let tokens = former.tokens.map(|tokens| (tokens, former.token_log));
-            Ok(Former { highest, leases, tokens, _database: Some(database) })
-        }
-        Err(StoreError::Corrupt { .. }) => {
-            Ok(Former { highest: Epoch(0), leases: Span::ZERO, tokens: None, _database: None })
-        }
-        Err(error) => Err(error),
-    }
-}
-
 /// Gives what is there a second name.
 fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -272,26 +249,42 @@ fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// What is done to every record.
-struct Plan {
-    floor: Epoch,
+pub(crate) struct Plan {
+    pub(crate) floor: Epoch,
     leases: Span,
     wall: WallTime,
-    /// The access tokens of the former store, if they can be read: what was revoked there stays so, with the log of
-    /// the orders. Else the snapshot's.
-    tokens: Option<(Tokens, TokenLog)>,
+    /// What the store knows of itself.
+    pub(crate) info: Option<StoreInfo>,
+    /// The access tokens.
+    tokens: Option<Tokens>,
     /// The highest version that was given by then.
     version: u64,
 }
 
 impl Plan {
+    /// Voids all orders that were signed before, and pauses everything where nobody knows what they were.
+    fn settle_orders(&mut self, pauses: bool) {
+        let Some(info) = &mut self.info else { return };
+        info.floor = self.floor.0;
+        // What waits may have been carried out since: its signatures are out in the world.
+        info.waiting.clear();
+        if pauses && info.paused.is_none() && !info.operator_keys.is_empty() {
+            let reason =
+                "restored from a snapshot: look at the operators, the quorum and the tokens".to_string();
+            let pause = Pause { by: NOBODY, reason, at: self.wall, halted: true };
+            info.paused = Some(Box::new(pause));
+            info.operator_names.insert(NOBODY, "baton restore".to_string());
+        }
+    }
+
     fn carry_out(
         &self,
-        place: &Place,
-        from: &ReadTransaction,
+        (place, snapshot): (&Place, &ReadTransaction),
+        former: Option<(&Place, &redb::Database)>,
         into: &WriteTransaction,
     ) -> Result<(), StoreError> {
         let mut table = into.open_table(RECORDS).map_err(|error| place.reading(error.into()))?;
-        each(place, from, |bytes, record, version| {
+        each(place, snapshot, |bytes, record, version| {
             let next = match record {
                 Record::Election(mut document) => {
                     self.end(&mut document);
@@ -300,11 +293,6 @@ impl Plan {
                 Record::Fence(mut fence) => {
                     fence.highest = self.floor;
                     Record::Fence(fence)
-                }
-                Record::Store(mut info) if !info.waiting.is_empty() => {
-                    // What waits in the snapshot may have been carried out since: its signatures are out in the world.
-                    info.waiting.clear();
-                    Record::Store(info)
                 }
                 Record::Store(_)
                 | Record::Tokens(_)
@@ -315,29 +303,33 @@ impl Plan {
                 // The epochs that begin are above all of these.
                 | Record::Item(_) => return Ok(()),
             };
-            let mut value = shape::value(&next.to_compact_json());
-            shape::number(&mut value, version);
-            let inserted = table.insert(bytes, value.as_slice());
-            inserted.map(drop).map_err(|error| place.unavailable(error))
+            put(place, &mut table, bytes, &next, version)
         })?;
-        let Some((tokens, log)) = self.tokens.clone() else { return Ok(()) };
-        for (bytes, part) in log {
-            let mut value = shape::value(&Record::Audit(part).to_compact_json());
-            shape::number(&mut value, self.version);
-            let inserted = table.insert(bytes.as_slice(), value.as_slice());
-            inserted.map(drop).map_err(|error| place.unavailable(error))?;
+        if let Some((place, database)) = former {
+            let transaction = database.begin_read().map_err(|error| place.reading(error.into()))?;
+            each(place, &transaction, |bytes, record, _| {
+                let mine = found(place, &table, bytes)?;
+                match self.kept(record, mine) {
+                    Some(next) => put(place, &mut table, bytes, &next, self.version),
+                    None => Ok(()),
+                }
+            })?;
         }
-        // Orders that were signed since the snapshot do not come again.
-        let orders = tokens.orders.saturating_add(GAP);
-        let next = Record::Tokens(Tokens { orders, last: None, waiting: Vec::new(), ..tokens });
-        let mut value = shape::value(&next.to_compact_json());
-        shape::number(&mut value, self.version);
-        let inserted = table.insert(shape::key(&Key::Tokens).as_slice(), value.as_slice());
-        inserted.map(drop).map_err(|error| place.unavailable(error))
+        if let Some(info) = &self.info {
+            let next = Record::Store(info.clone());
+            put(place, &mut table, &shape::key(&Key::Store), &next, self.version)?;
+        }
+        if let Some(tokens) = &self.tokens {
+            let next = Record::Tokens(tokens.clone());
+            put(place, &mut table, &shape::key(&Key::Tokens), &next, self.version)?;
+        }
+        Ok(())
     }
 
     /// Whoever leads, known or not, is ended as if from outside: no token passes, and the longest lease is waited for.
-    fn end(&self, document: &mut Document) {
+    pub(crate) fn end(&self, document: &mut Document) {
+        // What gathers may have been carried out since: its signatures are out in the world.
+        document.gathering = None;
         let leader = document.leader.take();
         if let Some(leader) = &leader {
             document.departure = Some(Arc::new(Departure {
@@ -381,6 +373,27 @@ impl Plan {
         document.epoch = self.floor;
         document.beat += 1;
     }
+}
+
+/// The record under this key.
+fn found(place: &Place, table: &Rows<'_>, bytes: &[u8]) -> Result<Option<Record>, StoreError> {
+    let read = table.get(bytes).map_err(|error| place.reading(error.into()))?;
+    let (Some(value), Some(key)) = (read, shape::parse(bytes)) else { return Ok(None) };
+    let (record, _) = shape::record(&key, value.value()).map_err(|not| place.not_a_record(&key, not))?;
+    Ok(Some(record))
+}
+
+/// Writes a record under this key.
+fn put(
+    place: &Place,
+    table: &mut Rows<'_>,
+    bytes: &[u8],
+    record: &Record,
+    version: u64,
+) -> Result<(), StoreError> {
+    let mut value = shape::value(&record.to_compact_json());
+    shape::number(&mut value, version);
+    table.insert(bytes, value.as_slice()).map(drop).map_err(|error| place.unavailable(error))
 }
 
 /// The name of somebody of whom nothing is known.

@@ -3,18 +3,28 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
+use baton_election::bindings::FenceChange;
+use baton_election::document::Pause;
 use baton_election::id::StoreId;
-use baton_election::{Epoch, Fence, ResourceName, Span, State, StoreInfo, WallTime};
+use baton_election::operator::OperatorKey;
+use baton_election::store_order::{SignedStoreOrder, StoreChange};
+use baton_election::store_quorum::StoreQuorum;
+use baton_election::tokens::{Proof, Role, TokenChange, TokenEntry};
+use baton_election::{
+    ContentHash, Epoch, Fence, Refusal, ResourceName, Span, State, StoreInfo, TokenId, Tokens, WallTime,
+};
 use baton_store::{Access, Clock, Expect, Key, Record, Store, StoreError, boot};
-use baton_store_embedded::{EmbeddedStore, Restore, Restored, Write, restore};
+use baton_store_embedded::{EmbeddedStore, FormerStore, Restore, Restored, Write, restore};
 use support::{Place, asked, document, election, failed, led, put, read, record, taken_over};
 
 const GAP: u64 = 1 << 32;
 
 fn from(snapshot: &Path, to: &Path) -> Result<Restored, StoreError> {
-    restore(&Restore { from: snapshot, to, above: Epoch(0), leases: None })
+    restore(&Restore { from: snapshot, to, above: Epoch(0), leases: None, trust_snapshot: false })
 }
 
 fn info(id: u8) -> Record {
@@ -81,7 +91,7 @@ async fn no_epoch_goes_back() {
     let trace = read(&store, "new").await.trace.unwrap();
     assert_eq!(trace.epoch, restored.floor, "one that the snapshot did not know begins above, too");
     assert!(trace.lease > Span::ZERO && trace.lease <= restored.leases);
-    assert_eq!(store.read(&Key::Store).await.unwrap().record(), Some(&info(7)), "it is the same store");
+    assert_eq!(own(&store).await.id, StoreId([7; 8]), "it is the same store");
     let fence = store.read(&Key::Fence(ResourceName::new("r").unwrap())).await.unwrap();
     assert!(matches!(fence.record(), Some(Record::Fence(fence)) if fence.highest == restored.floor));
     assert_eq!(store.native_history(&election("held"), 9).await.unwrap().len(), 2);
@@ -101,7 +111,7 @@ async fn what_is_known_better_counts() {
     drop(snapshotted(&place).await);
     let (snapshot, to) = (place.file("snapshot"), place.file("elsewhere.redb"));
     let leases = Some(Span::secs(3_600));
-    let asked = Restore { from: &snapshot, to: &to, above: Epoch(1_000), leases };
+    let asked = Restore { from: &snapshot, to: &to, above: Epoch(1_000), leases, trust_snapshot: false };
     let restored = restore(&asked).unwrap();
     assert_eq!((restored.floor, restored.kept), (Epoch(1_000 + GAP), None));
     assert_eq!(restored.leases, Span::secs(3_600));
@@ -117,12 +127,19 @@ async fn a_token_that_cannot_have_been_given_is_refused_and_nothing_is_changed()
     drop(snapshotted(&place).await);
     let (snapshot, to) = (place.file("snapshot"), place.file("elsewhere.redb"));
     for above in [u64::MAX, u64::MAX - 1, u64::MAX / 2 + 1] {
-        let error = failed(restore(&Restore { from: &snapshot, to: &to, above: Epoch(above), leases: None }));
+        let error = failed(restore(&Restore {
+            from: &snapshot,
+            to: &to,
+            above: Epoch(above),
+            leases: None,
+            trust_snapshot: false,
+        }));
         assert!(error.to_string().contains(&format!("token {above} cannot have been given")), "{error}");
         assert!(error.hint().contains("--above"), "{}", error.hint());
         assert!(!to.exists());
     }
-    let most = Restore { from: &snapshot, to: &to, above: Epoch(u64::MAX / 2), leases: None };
+    let most =
+        Restore { from: &snapshot, to: &to, above: Epoch(u64::MAX / 2), leases: None, trust_snapshot: false };
     assert_eq!(restore(&most).unwrap().floor, Epoch(u64::MAX / 2 + GAP));
 }
 
@@ -217,4 +234,210 @@ async fn new_elections_wait_once_for_leases_that_nobody_knows_of() {
     drop(store);
     let trace = read(&place.store(), "new").await.trace.unwrap();
     assert_eq!((trace.epoch, trace.lease), (Epoch(9), Span::ZERO), "not again after every restart");
+}
+
+const AT: WallTime = WallTime::from_unix_millis(1_700_000_000_000);
+
+fn operator(seed: u8) -> OperatorKey {
+    OperatorKey::from_seed([seed; 32])
+}
+
+/// What the store knows of itself.
+async fn own(store: &EmbeddedStore) -> StoreInfo {
+    match store.read(&Key::Store).await.unwrap().record() {
+        Some(Record::Store(info)) => info.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn tokens(store: &EmbeddedStore) -> Tokens {
+    match store.read(&Key::Tokens).await.unwrap().record() {
+        Some(Record::Tokens(tokens)) => tokens.clone(),
+        Some(other) => panic!("{other:?}"),
+        None => Tokens::default(),
+    }
+}
+
+async fn fence(store: &EmbeddedStore, resource: &str) -> Option<Fence> {
+    let key = Key::Fence(ResourceName::new(resource).unwrap());
+    match store.read(&key).await.unwrap().record() {
+        Some(Record::Fence(fence)) => Some((**fence).clone()),
+        other => other.map(|other| panic!("{other:?}")),
+    }
+}
+
+async fn write(store: &EmbeddedStore, key: Key, record: Record) {
+    let expect = store.read(&key).await.unwrap().expect();
+    let _ = store.swap(&key, expect, &record, Clock::Keep).await.unwrap();
+}
+
+/// Has an order on the store carried out. Returns it, as somebody recorded it.
+async fn order(store: &EmbeddedStore, by: &OperatorKey, change: StoreChange) -> SignedStoreOrder {
+    let info = own(store).await;
+    let order = by.sign_store(&info, change, AT);
+    let (next, _) = order.carry_out(&info, AT).unwrap();
+    write(store, Key::Store, Record::Store(next)).await;
+    order
+}
+
+fn operators(keys: &[&OperatorKey]) -> StoreChange {
+    StoreChange::Operators { after: keys.iter().map(|key| key.public()).collect(), names: BTreeMap::new() }
+}
+
+fn create(number: u8, by: &OperatorKey) -> TokenChange {
+    TokenChange::Create {
+        token: TokenEntry {
+            id: TokenId([number; 6]),
+            proof: Proof::Secret { hash: Some(ContentHash([number; 32])) },
+            role: Role::Agent,
+            agents: vec![],
+            elections: vec![],
+            resources: vec![],
+            note: String::new(),
+            created: AT,
+            expires: None,
+            by: by.public(),
+        },
+    }
+}
+
+/// A store of three operators with an access token, an election and a snapshot.
+async fn operated(place: &Place) -> EmbeddedStore {
+    let [ada, ben, cy] = [1, 2, 3].map(operator);
+    let store = place.store();
+    let _ = store.swap(&Key::Store, Expect::Absent, &info(7), Clock::Restart).await.unwrap();
+    order(&store, &ada, operators(&[&ada])).await;
+    order(&store, &ada, operators(&[&ada, &ben, &cy])).await;
+    let (info, none) = (own(&store).await, Tokens::default());
+    let first = ada.sign_tokens(&info, &none, create(1, &ada), AT).carry_out(&none, &info, AT).unwrap().0;
+    write(&store, Key::Tokens, Record::Tokens(first)).await;
+    let mut held = led("held", 1);
+    held.operator_keys = Arc::new(info.operator_keys);
+    let _ = put(&store, &held, Expect::Absent).await;
+    store.snapshot(&place.file("snapshot")).unwrap();
+    store
+}
+
+/// A removed operator is not back, nor a revoked token, and a quorum and pauses are not over.
+#[tokio::test]
+async fn what_operators_ordered_since_the_snapshot_is_not_taken_back() {
+    let place = Place::new();
+    let store = operated(&place).await;
+    let [ada, ben, cy] = [1, 2, 3].map(operator);
+    order(&store, &ada, operators(&[&ada, &ben])).await;
+    order(&store, &ada, StoreChange::Pause { reason: "fire".to_string() }).await;
+    let rules = StoreQuorum { quorum: 2, ..StoreQuorum::default() };
+    order(&store, &ada, StoreChange::Quorum { rules: rules.clone() }).await;
+    let (info, known) = (own(&store).await, tokens(&store).await);
+    let revoke = ada.sign_tokens(&info, &known, TokenChange::Revoke { id: TokenId([1; 6]) }, AT);
+    write(&store, Key::Tokens, Record::Tokens(revoke.carry_out(&known, &info, AT).unwrap().0)).await;
+    let bind = FenceChange::Bind { election: election("held") };
+    let bound = ada.sign_fence(&info, ResourceName::new("db").unwrap(), None, bind);
+    let bound = bound.carry_out(None, &info, AT).unwrap();
+    write(&store, Key::Fence(bound.resource.clone()), Record::Fence(Box::new(bound))).await;
+    let pause = Pause { by: ada.public(), reason: "freeze".to_string(), at: AT, halted: false };
+    for name in ["held", "since"] {
+        let mut paused = led(name, 1);
+        (paused.state, paused.leader, paused.paused) = (State::Paused, None, Some(pause.clone()));
+        paused.operator_keys = Arc::new(vec![ada.public(), ben.public()]);
+        paused.acts = 3;
+        Arc::make_mut(&mut paused.policy).operators.quorum = 2;
+        write(&store, Key::Election(election(name)), record(&paused)).await;
+    }
+    let before = own(&store).await;
+    drop(store);
+
+    let restored = from(&place.file("snapshot"), &place.file("baton.redb")).unwrap();
+    assert_eq!((restored.former, restored.tokens.len()), (FormerStore::Whole, 0));
+    let store = place.store();
+    let after = own(&store).await;
+    assert_eq!(after, StoreInfo { floor: restored.floor.0, ..before });
+    assert_eq!(restored.info.as_ref(), Some(&after));
+    assert!(!after.operator_keys.contains(&cy.public()) && after.paused.is_some() && *after.quorum == rules);
+    assert!(tokens(&store).await.tokens.is_empty());
+    let bound = fence(&store, "db").await.unwrap();
+    assert_eq!((bound.election, bound.highest), (election("held"), restored.floor));
+    for name in ["held", "since"] {
+        let found = document(&read(&store, name).await);
+        assert_eq!((found.state, found.epoch, found.acts), (State::Paused, restored.floor, 3), "{name}");
+        assert_eq!(found.operator_keys.len(), 2, "{name}");
+        assert_eq!(found.policy.operators.quorum, 2, "{name}");
+        assert!(found.contradiction().is_none(), "{name}");
+        assert!(found.outgoing.is_some(), "{name}: whoever led may be at work");
+    }
+}
+
+/// Whoever recorded orders that were signed since the snapshot cannot have them carried out a second time, with or without the former store.
+#[tokio::test]
+async fn an_order_that_was_signed_before_a_restore_is_refused_after_it() {
+    let place = Place::new();
+    let store = operated(&place).await;
+    let [ada, ben, cy] = [1, 2, 3].map(operator);
+    let (info, known) = (own(&store).await, tokens(&store).await);
+    let recorded = order(&store, &ada, operators(&[&ada, &ben, &cy, &operator(4)])).await;
+    order(&store, &ada, operators(&[&ada, &ben, &cy])).await;
+    let token = ada.sign_tokens(&info, &known, create(2, &ada), AT);
+    let db = ResourceName::new("db").unwrap();
+    let bind = |election_name: &str| FenceChange::Bind { election: election(election_name) };
+    let fenced = ada.sign_fence(&info, db.clone(), None, bind("held"));
+    drop(store);
+
+    let (snapshot, there) = (place.file("snapshot"), place.file("baton.redb"));
+    for to in [place.file("elsewhere.redb"), there] {
+        let restored = from(&snapshot, &to).unwrap();
+        let store = EmbeddedStore::open(&to, Access::Write).unwrap();
+        let (info, known) = (own(&store).await, tokens(&store).await);
+        let refused = |outcome: Result<(), Refusal>| matches!(outcome, Err(Refusal::Invalid { .. }));
+        assert!(refused(recorded.carry_out(&info, AT).map(drop)), "{to:?}");
+        assert!(refused(token.carry_out(&known, &info, AT).map(drop)), "{to:?}");
+        assert!(refused(fenced.carry_out(None, &info, AT).map(drop)), "{to:?}");
+        // What is signed for the store as it stands counts, and the log has no gap.
+        let next = ada.sign_store(&info, operators(&[&ada, &ben]), AT).carry_out(&info, AT).unwrap().0;
+        assert_eq!(next.orders, restored.floor.0 + 1);
+        let last = info.last_order.as_ref().unwrap().number;
+        assert_eq!(next.last_order.unwrap().number, last + 1);
+        assert!(ada.sign_tokens(&info, &known, create(2, &ada), AT).carry_out(&known, &info, AT).is_ok());
+        assert!(ada.sign_fence(&info, db.clone(), None, bind("held")).carry_out(None, &info, AT).is_ok());
+    }
+}
+
+/// Nobody knows who was removed since the snapshot: nothing goes on before a person has looked.
+#[tokio::test]
+async fn without_a_whole_former_store_everything_is_paused() {
+    let place = Place::new();
+    let store = operated(&place).await;
+    order(&store, &operator(1), operators(&[&operator(1)])).await;
+    drop(store);
+    let (snapshot, to) = (place.file("snapshot"), place.file("elsewhere.redb"));
+    let restored = from(&snapshot, &to).unwrap();
+    assert_eq!((restored.former, restored.tokens.len()), (FormerStore::Absent, 1));
+    let info = restored.info.unwrap();
+    assert_eq!(info.operator_keys.len(), 3, "as far as the snapshot knows");
+    let store = EmbeddedStore::open(&to, Access::Write).unwrap();
+    assert!(own(&store).await.paused.is_some() && own(&store).await.allow_grant().is_err());
+    order(&store, &operator(1), StoreChange::Resume).await;
+    assert!(own(&store).await.allow_grant().is_ok());
+    drop(store);
+
+    let trusted = place.file("trusted.redb");
+    let above = Epoch(0);
+    let asked = Restore { from: &snapshot, to: &trusted, above, leases: None, trust_snapshot: true };
+    assert!(restore(&asked).unwrap().info.unwrap().paused.is_none());
+
+    let damaged = place.file("damaged.redb");
+    std::fs::write(&damaged, "not a database").unwrap();
+    let restored = from(&snapshot, &damaged).unwrap();
+    assert_eq!(restored.former, FormerStore::Unreadable);
+    assert!(restored.info.unwrap().paused.is_some());
+    // A store that is older than the snapshot does not tell what was ordered since.
+    let old = place.file("old.redb");
+    std::fs::copy(place.file("baton.redb"), &old).unwrap();
+    let store = place.store();
+    order(&store, &operator(1), operators(&[&operator(1), &operator(5)])).await;
+    store.snapshot(&place.file("later")).unwrap();
+    drop(store);
+    let restored = from(&place.file("later"), &old).unwrap();
+    let info = restored.info.unwrap();
+    assert_eq!((restored.former, info.operator_keys.len()), (FormerStore::Incomplete, 2));
+    assert!(info.paused.is_some());
 }

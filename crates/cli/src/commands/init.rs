@@ -3,13 +3,14 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use baton::Error;
 use baton::election::Refusal;
 use baton::election::operator::OperatorKey;
 use baton::store::Access;
+use baton::{Error, Spread};
 use clap::Args;
 use serde_json::json;
 
+use super::orders::waits;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
@@ -59,8 +60,8 @@ impl Init {
         let path = keys::path()?.display().to_string();
         let enrolled = self.enrol(&context, &key).await;
         context.remember();
-        let elections = match enrolled {
-            Ok(elections) => elections,
+        let spread = match enrolled {
+            Ok(spread) => spread,
             Err(Stop::Refused(Error::Refused(Refusal::WrongKey { .. }))) => {
                 return Err(not_the_first(&location, &key, &path));
             }
@@ -71,9 +72,12 @@ impl Init {
             }
             Err(Stop::Failed(failure)) => return Err(failure),
         };
+        if let (Some(signed), Some(name)) = (spread.signed, &self.name) {
+            return waits(&context, &format!("operator {} named {}", key.public(), clean(name)), signed);
+        }
         let data = json!({
             "outcome": "initialised", "store": location, "operator": key.public(), "name": self.name,
-            "key_file": path, "key_made": made, "elections": elections,
+            "key_file": path, "key_made": made, "elections": spread.met,
         });
         let verb = if made { "made" } else { "found" };
         let name = self.name.as_ref().map_or(String::new(), |name| format!("{} ", clean(name)));
@@ -92,7 +96,7 @@ enum Stop {
 
 impl Init {
     /// Enrols the key. A server that has no operator is shown its code, once it asks for it.
-    async fn enrol(&self, context: &Context, key: &OperatorKey) -> Result<usize, Stop> {
+    async fn enrol(&self, context: &Context, key: &OperatorKey) -> Result<Spread, Stop> {
         let coordinator = &context.coordinator;
         let refused = match coordinator.enrol_named(key, self.code.as_deref(), self.name.as_deref()).await {
             Err(error @ Error::Refused(Refusal::WrongKey { .. })) => error,

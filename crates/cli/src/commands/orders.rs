@@ -3,7 +3,7 @@
 use baton::election::operator::OperatorKey;
 use baton::election::store_order::{StoreChange, StoreOrder};
 use baton::election::store_quorum::{Gathers, OrderOutcome, StoreQuorum, WAITS, Waiting};
-use baton::election::tokens::TokenOrder;
+use baton::election::tokens::{TokenChange, TokenEntry, TokenOrder};
 use baton::election::{ElectionName, StoreInfo};
 use baton::{Error, Spread};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use super::cosign::confirm;
 use super::everything::partly;
 use super::operator::failure;
 use super::people::person;
+use super::token;
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, clean, table};
@@ -20,35 +21,44 @@ use crate::output::{Failure, Outcome, clean, table};
 /// An order that waits.
 enum One {
     Store(Waiting<StoreOrder>),
-    Tokens(Waiting<TokenOrder>),
+    /// With the token that would be made or revoked; none if it is not there any more.
+    Tokens(Waiting<TokenOrder>, Option<TokenEntry>),
 }
 
 impl One {
     fn id(&self) -> String {
         match self {
             One::Store(waiting) => waiting.id(),
-            One::Tokens(waiting) => waiting.id(),
+            One::Tokens(waiting, _) => waiting.id(),
         }
     }
 
     fn line(&self) -> String {
         match self {
             One::Store(waiting) => store_line(&waiting.order),
-            One::Tokens(waiting) => token_line(&waiting.order),
+            One::Tokens(waiting, _) => token_line(&waiting.order),
+        }
+    }
+
+    /// What the token would open, or opens until it is revoked.
+    fn token(&self) -> Option<&TokenEntry> {
+        match self {
+            One::Store(_) => None,
+            One::Tokens(_, entry) => entry.as_ref(),
         }
     }
 
     fn is_signed_by(&self, key: &OperatorKey) -> bool {
         match self {
             One::Store(waiting) => waiting.is_signed_by(key.public()),
-            One::Tokens(waiting) => waiting.is_signed_by(key.public()),
+            One::Tokens(waiting, _) => waiting.is_signed_by(key.public()),
         }
     }
 
     fn shown(&self, info: &StoreInfo) -> Shown {
         match self {
             One::Store(waiting) => Shown::of(waiting, self, info),
-            One::Tokens(waiting) => Shown::of(waiting, self, info),
+            One::Tokens(waiting, _) => Shown::of(waiting, self, info),
         }
     }
 }
@@ -57,6 +67,8 @@ impl One {
 struct Shown {
     id: String,
     line: String,
+    /// What a token opens.
+    facts: Vec<(&'static str, String)>,
     signed: Vec<String>,
     need: usize,
     until: String,
@@ -68,13 +80,15 @@ impl Shown {
         let need = waiting.needed(info);
         let operators = waiting.signed.iter().map(|signed| signed.operator());
         let until = waiting.begun + WAITS;
+        let token = one.token();
         let data = json!({
-            "order": waiting.id(), "what": waiting.order.kind(), "ordered": waiting.order,
+            "order": waiting.id(), "what": waiting.order.kind(), "ordered": waiting.order, "token": token.map(token::shown),
             "signed": operators.clone().collect::<Vec<_>>(), "have": waiting.signed.len(), "need": need,
             "since": waiting.begun, "expires": until,
         });
         let signed = operators.map(|key| person(Some(info), key)).collect();
-        Shown { id: waiting.id(), line: one.line(), signed, need, until: until.to_string(), data }
+        let facts = token.map_or(Vec::new(), |entry| token::facts(entry).to_vec());
+        Shown { id: waiting.id(), line: one.line(), facts, signed, need, until: until.to_string(), data }
     }
 }
 
@@ -82,8 +96,18 @@ async fn all(context: &Context) -> Result<(Vec<One>, std::sync::Arc<StoreInfo>),
     let fail = |error: Error| Failure::from_error(&error, Speaker::Operator);
     let waiting = context.coordinator.waiting_orders().await.map_err(fail)?;
     let info = context.coordinator.info().await.map_err(fail)?;
-    let store = waiting.store.into_iter().map(One::Store);
-    Ok((store.chain(waiting.tokens.into_iter().map(One::Tokens)).collect(), info))
+    let mut orders: Vec<One> = waiting.store.into_iter().map(One::Store).collect();
+    if !waiting.tokens.is_empty() {
+        let known = context.coordinator.tokens().await.map_err(fail)?.tokens;
+        orders.extend(waiting.tokens.into_iter().map(|waiting| {
+            let token = match &waiting.order.change {
+                TokenChange::Create { token } => Some(token.clone()),
+                TokenChange::Revoke { id } => known.iter().find(|entry| entry.id == *id).cloned(),
+            };
+            One::Tokens(waiting, token)
+        }));
+    }
+    Ok((orders, info))
 }
 
 /// Shows all that waits for signatures: orders on the store, and acts on elections.
@@ -92,7 +116,9 @@ pub(super) async fn list(context: &Context) -> Outcome {
     let (orders, info) = all(context).await?;
     let mut rows = Vec::new();
     for one in &orders {
-        let Shown { id, line, signed, need, until, data } = one.shown(&info);
+        let Shown { id, line, facts, signed, need, until, data } = one.shown(&info);
+        let facts: Vec<String> = facts.iter().map(|(what, value)| format!("{what} {value}")).collect();
+        let line = if facts.is_empty() { line } else { format!("{line}; {}", facts.join("; ")) };
         if context.output.json {
             context.output.line(&data.to_string())?;
         }
@@ -147,13 +173,16 @@ fn act_row(election: &ElectionName, line: String, signed: &[String], need: usize
 pub(super) async fn cosign(context: &Context, key: &OperatorKey, named: Option<&str>, yes: bool) -> Outcome {
     let (orders, info) = all(context).await?;
     let one = chosen(orders, named, key)?;
-    let Shown { line, signed, need, until, .. } = one.shown(&info);
+    let Shown { line, facts, signed, need, until, .. } = one.shown(&info);
     context.output.talk(&format!(
         "to sign: {line}\n  in the store {}\n  signed by {} of {need}: {}\n  it expires at {until}",
         info.id,
         signed.len(),
         signed.join(", ")
     ));
+    for (what, value) in facts {
+        context.output.talk(&format!("  {what:<10} {value}"));
+    }
     if let One::Store(Waiting {
         order: StoreOrder { change: StoreChange::Operators { after, names }, .. },
         ..
@@ -179,7 +208,7 @@ pub(super) async fn cosign(context: &Context, key: &OperatorKey, named: Option<&
     let id = one.id();
     let done = match &one {
         One::Store(waiting) => context.coordinator.cosign_store(key, waiting).await,
-        One::Tokens(waiting) => context.coordinator.cosign_tokens(key, waiting).await.map(|outcome| {
+        One::Tokens(waiting, _) => context.coordinator.cosign_tokens(key, waiting).await.map(|outcome| {
             let signed = match outcome {
                 OrderOutcome::Done => None,
                 OrderOutcome::Signed { have, need } => Some((have, need)),

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use baton::election::Epoch;
 use baton::election::time::Span;
-use baton::embedded;
+use baton::embedded::{self, FormerStore, Restored};
 use clap::Args;
 use serde_json::json;
 
+use super::orders::rule;
 use super::serve::STORE;
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome, Output, clean};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -20,7 +21,8 @@ Example:
 
 The server must not run. Its file is that of --store embedded:FILE [default: embedded:baton.redb, in this folder], and is made if \
 it is not there; $BATON_STORE is for clients. Every election is ended as if from outside: tokens go on far above all that can have \
-been given, and nobody is granted a lease before any that may be running has ended. What is there is kept under another name.")]
+been given, and nobody is granted a lease before any that may be running has ended. What is there is kept under another name, and what operators ordered there \
+stays: operators, quorum, tokens, policies, pauses. If it cannot be read, those of the snapshot come back, and everything is paused until an operator runs `baton resume --all`.")]
 pub(crate) struct Restore {
     /// The snapshot
     snapshot: PathBuf,
@@ -30,6 +32,9 @@ pub(crate) struct Restore {
     /// The longest lease that may be running, if it is longer than all that the snapshot and the former store know of
     #[arg(long, value_name = "DURATION")]
     leases: Option<Span>,
+    /// If there is no former store that can be read: do not pause everything. Operators, quorum and tokens of the snapshot are right
+    #[arg(long)]
+    trust_snapshot: bool,
 }
 
 impl Restore {
@@ -52,15 +57,20 @@ impl Restore {
         if to.canonicalize().ok() == self.snapshot.canonicalize().ok() {
             return Err(Failure::usage("that is the store itself", "name a snapshot of it"));
         }
-        let (from, above, leases) = (self.snapshot.clone(), self.above, self.leases);
+        let (from, above, leases, trust_snapshot) =
+            (self.snapshot.clone(), self.above, self.leases, self.trust_snapshot);
         let restored = tokio::task::spawn_blocking(move || {
-            embedded::restore(&embedded::Restore { from: &from, to: &to, above, leases })
+            embedded::restore(&embedded::Restore { from: &from, to: &to, above, leases, trust_snapshot })
         });
         let restored = restored.await.map_err(std::io::Error::other)?.map_err(|error| fail(error.into()))?;
         let kept = restored.kept.as_ref().map(|kept| kept.display().to_string());
         let data = json!({
             "outcome": "restored", "store": format!("embedded:{place}"), "elections": restored.elections, "floor": restored.floor,
-            "waits_ms": restored.leases.as_millis(), "kept": kept,
+            "waits_ms": restored.leases.as_millis(), "kept": kept, "former": former_word(restored.former),
+            "paused": restored.info.as_ref().is_some_and(|info| info.paused.is_some()),
+            "operators": restored.info.as_ref().map(|info| &info.operator_keys),
+            "quorum": restored.info.as_ref().map(|info| &info.quorum),
+            "tokens": restored.tokens.iter().map(|token| token.id).collect::<Vec<_>>(),
         });
         let elections = match restored.elections {
             1 => "1 election".to_string(),
@@ -75,6 +85,55 @@ impl Restore {
             None => "\nthere was no store at that place: it was made".to_string(),
         });
         output.say(&data, &text)?;
+        output.talk(&orders_told(&restored, &place));
         Ok(Exit::Done)
     }
+}
+
+fn former_word(former: FormerStore) -> &'static str {
+    match former {
+        FormerStore::Absent => "absent",
+        FormerStore::Unreadable => "unreadable",
+        FormerStore::Incomplete => "incomplete",
+        FormerStore::Whole => "whole",
+    }
+}
+
+/// Whose word counts after the restore, and what a person must look at.
+fn orders_told(restored: &Restored, place: &str) -> String {
+    let why = match restored.former {
+        FormerStore::Whole => {
+            return "operators, quorum, tokens, policies and pauses are those of the former store"
+                .to_string();
+        }
+        FormerStore::Absent => "there is no former store",
+        FormerStore::Unreadable => "the former store cannot be read",
+        FormerStore::Incomplete => "part of the former store is damaged, or it is older than the snapshot",
+    };
+    let Some(info) = restored.info.as_ref().filter(|info| !info.operator_keys.is_empty()) else {
+        return format!("{why}; the snapshot names no operator");
+    };
+    let mut lines =
+        vec![format!("{why}: operators and tokens that were removed since the snapshot may be back")];
+    for key in &info.operator_keys {
+        let name = info.operator_names.get(key).map_or(String::new(), |name| clean(name));
+        lines.push(format!("operator   {key} {name}"));
+    }
+    lines.push(format!("quorum     {}", rule(&info.quorum)));
+    for token in &restored.tokens {
+        let note = clean(&token.note);
+        lines.push(format!(
+            "token      {} {} {} {note}",
+            token.id,
+            token.role,
+            clean(&token.proof.to_string())
+        ));
+    }
+    lines.push(format!(
+        "before you start the server, remove those that should not be there:\n  baton operator remove KEY --store embedded:{place}\n  baton token revoke ID --store embedded:{place}"
+    ));
+    if info.paused.is_some() {
+        lines.push("everything is paused; an operator lets it go on: baton resume --all".to_string());
+    }
+    lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
 }

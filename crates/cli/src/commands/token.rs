@@ -17,7 +17,7 @@ use super::orders::{talk_of_waiting, waits};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome, table};
+use crate::output::{Failure, Outcome, clean, table};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -349,8 +349,21 @@ fn joined(patterns: &[Pattern], none: &str) -> String {
     }
 }
 
+/// What a token opens, and to whom, for whoever is to sign it.
+pub(super) fn facts(entry: &TokenEntry) -> [(&'static str, String); 7] {
+    [
+        ("role", entry.role.to_string()),
+        ("opened by", clean(&entry.proof.to_string())),
+        ("agents", joined(&entry.agents, "any")),
+        ("elections", joined(&entry.elections, "all")),
+        ("resources", joined(entry.resource_patterns(), "all")),
+        ("expires", entry.expires.map_or("never".to_string(), |expires| expires.to_string())),
+        ("note", if entry.note.is_empty() { "-".to_string() } else { clean(&entry.note) }),
+    ]
+}
+
 /// What is told of a token: never its hash.
-fn shown(entry: &TokenEntry) -> Map<String, Value> {
+pub(super) fn shown(entry: &TokenEntry) -> Map<String, Value> {
     let TokenEntry { id, proof, role, agents, elections, resources: _, note, created, expires, by } = entry;
     let pairs = [
         ("id", json!(id)),

@@ -218,18 +218,33 @@ fn apply(next: &mut Document, signed: &SignedAct, evidence: &Evidence<'_>) -> Re
 
 /// Retires the election. The epoch rises, so that every token of it is stale from here on, and every order for it.
 fn forget(next: &mut Document, evidence: &Evidence<'_>) -> Result<(), Refusal> {
-    let remaining = next.lease_remaining(evidence.age);
-    if let Some(holder) = next.lease_holder().filter(|_| remaining > Span::ZERO) {
-        return Err(Refusal::invalid(
-            format!("{} leads or may still be at work: its lease lasts {remaining}", holder.agent),
-            "wait until its work is done, or end it first: baton depose ELECTION",
+    let (election, remaining) = (&next.election, next.lease_remaining(evidence.age));
+    // Each hint leads to the next refusal's cause, and the last one to an election that can be forgotten.
+    if next.state == State::Paused {
+        return Err(Refusal::out_of_turn(
+            "the election is paused, and forgetting it would end the pause",
+            format!("stop the agents that want to lead it; then end the pause: baton resume {election}"),
         ));
     }
-    if next.state == State::Paused {
-        return Err(Refusal::invalid(
-            "the election is paused, and forgetting it would end the pause",
-            "end the pause first: baton resume ELECTION",
-        ));
+    match (&next.leader, &next.outgoing) {
+        (_, _) if remaining == Span::ZERO => {}
+        (Some(leader), _) => {
+            return Err(Refusal::out_of_turn(
+                format!("{} leads, and its lease lasts {remaining}", leader.agent),
+                format!(
+                    "stop it and the agents that wait for it, or end its leadership: baton depose {election}"
+                ),
+            ));
+        }
+        (None, Some(last)) => {
+            return Err(Refusal::out_of_turn(
+                format!("nobody leads, but the lease of {} lasts {remaining} more", last.agent),
+                format!(
+                    "try again in {remaining}; or, if its work has surely stopped: baton depose {election} --force"
+                ),
+            ));
+        }
+        (None, None) => {}
     }
     *next = next.emptied(&next.operator_keys);
     moves::raise_epoch(next, evidence);
@@ -299,7 +314,10 @@ fn depose(next: &mut Document, force: bool, reason: &str, evidence: &Evidence<'_
         moves::beat(next);
         return Ok(());
     }
-    Err(Refusal::invalid("nobody leads, so nobody can be deposed", "see `baton status`"))
+    Err(Refusal::invalid(
+        "nobody leads, so nobody can be deposed",
+        "see `baton status`; if the lease of the last leader still runs, --force ends it",
+    ))
 }
 
 fn pause(next: &mut Document, by: PublicKey, reason: &str, halted: bool, evidence: &Evidence<'_>) {

@@ -171,7 +171,7 @@ impl TokenEntry {
 /// All tokens of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// How many orders were carried out; each is signed for its number.
+    /// The highest number that an order has used up, by being carried out or by beginning to wait for signatures. Each order is signed for its number.
     pub orders: u64,
     /// The hash of the last order's signature, to know it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -281,7 +281,7 @@ impl OperatorKey {
         break_glass: Option<String>,
         at: WallTime,
     ) -> SignedTokenOrder {
-        let next = tokens.orders + 1;
+        let next = info.number_after(tokens.orders);
         let mut waiting = tokens.waiting.iter().filter(|one| one.check(info, next, at).is_ok());
         let order = match waiting.find(|one| one.order.change == change && break_glass.is_none()) {
             Some(waiting) => waiting.order.clone(),
@@ -305,21 +305,22 @@ impl SignedTokenOrder {
         if tokens.last.is_some() && tokens.last_order.as_ref().is_some_and(|last| last.is_repeated_by(self)) {
             return Ok((tokens.clone(), OrderOutcome::Done));
         }
-        let next = tokens.orders + 1;
+        let next = info.number_after(tokens.orders);
         match weigh(self, &tokens.waiting, info, next, at)? {
             Weighed::Waits(waiting, outcome) => {
                 // An order that could not be carried out gathers nothing.
                 let first = waiting.iter().find(|one| one.order == self.order);
                 let by = first.and_then(|one| one.signed.first()).map_or(self.by, Cosignature::operator);
                 self.changed(tokens, by)?;
-                Ok((Tokens { waiting, ..tokens.clone() }, outcome))
+                let orders = tokens.orders.max(self.order.number);
+                Ok((Tokens { waiting, orders, ..tokens.clone() }, outcome))
             }
             Weighed::Enough(with, waiting) => {
                 let by = with.first().map_or(self.by, Cosignature::operator);
                 let changed = self.changed(tokens, by)?;
                 let previous = tokens.last_order.as_ref().map(|last| last.hash);
-                // A restore leaves a gap between the numbers of orders; those of the log have none.
-                let place = tokens.last_order.as_ref().map_or(next, |last| last.number + 1);
+                // The entries of the log have no gaps, unlike the numbers of orders.
+                let place = tokens.last_order.as_ref().map_or(1, |last| last.number + 1);
                 let ordered = Ordered::Tokens(Box::new(self.clone()));
                 let entry = Entry::new(place, at, ordered, (None, None), with, previous);
                 let next = Tokens {
@@ -498,6 +499,30 @@ mod tests {
         let late = one.cosign_order(&revoked.waiting[0]);
         assert!(matches!(late.carry_out(&revoked, &since, at), Err(Refusal::Invalid { .. })));
         assert!(done(late.carry_out(&revoked, &info, at)).is_ok());
+    }
+
+    #[test]
+    fn a_token_order_that_became_void_does_not_begin_again() {
+        let [one, two, three] = [1, 2, 3].map(|seed| OperatorKey::from_seed([seed; 32]));
+        let at = WallTime::default();
+        let quorum = StoreQuorum { quorum: 2, ..StoreQuorum::default() };
+        let info = StoreInfo { quorum: Box::new(quorum), ..info(&[&one, &two, &three]) };
+        let recorded =
+            one.sign_tokens(&info, &Tokens::default(), TokenChange::Create { token: entry(1, &one) }, at);
+        let (waiting, _) = recorded.carry_out(&Tokens::default(), &info, at).unwrap();
+        // The rules change, by an order on the store: no order on tokens is carried out.
+        let since = StoreInfo { rules: info.rules + 1, ..info };
+        let other = two.sign_tokens(&since, &waiting, TokenChange::Create { token: entry(2, &two) }, at);
+        let (without, _) = other.carry_out(&waiting, &since, at).unwrap();
+        assert_eq!(without.waiting.len(), 1);
+        for tokens in [&waiting, &without] {
+            let again = recorded.carry_out(tokens, &since, at);
+            assert!(matches!(again, Err(Refusal::Invalid { .. })), "{again:?}");
+        }
+        let restored = StoreInfo { floor: 1 << 32, ..since };
+        let anew = one.sign_tokens(&restored, &without, TokenChange::Create { token: entry(1, &one) }, at);
+        assert!(matches!(recorded.carry_out(&without, &restored, at), Err(Refusal::Invalid { .. })));
+        assert!(anew.carry_out(&without, &restored, at).is_ok());
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl World {
         let found = self.fences.get(&resource);
         // The clock of a hold goes on.
         let at = found.map_or(self.now, |(_, at)| *at);
-        let order = root.sign_fence(cast::STORE, name, found.map(|(fence, _)| fence), change);
+        let order = root.sign_fence(&info, name, found.map(|(fence, _)| fence), change);
         let decided = order.carry_out(found.map(|(fence, _)| fence), &info, self.wall());
         let text = self.swap_fence(&resource, "ordered", decided);
         self.fences.entry(resource).and_modify(|(_, since)| *since = at);

@@ -133,7 +133,7 @@ async fn an_operator_binds_rebinds_and_frees_and_no_mark_goes_back() {
     let path = format!("{FENCE}/order");
     let order = async |key: &OperatorKey, change: FenceChange| {
         let found = setting.store.fence(&resource).await.unwrap().map(|view| view.fence);
-        let order = key.sign_fence(setting.info.id, resource.clone(), found.as_ref(), change);
+        let order = key.sign_fence(&setting.info, resource.clone(), found.as_ref(), change);
         (post(at, &path, Some(&operator), &json!(order)).await, json!(order))
     };
     let bind = |name: &str| FenceChange::Bind { election: election(name) };

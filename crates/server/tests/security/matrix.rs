@@ -58,7 +58,7 @@ pub(crate) async fn body(setting: &Setting, operation: &str) -> Value {
             let (info, fence) = (&setting.info, setting.store.fence(&resource()).await.unwrap());
             let fence = fence.map(|view| view.fence);
             let change = FenceChange::Bind { election: election("mine") };
-            json!(setting.operator.sign_fence(info.id, resource(), fence.as_ref(), change))
+            json!(setting.operator.sign_fence(info, resource(), fence.as_ref(), change))
         }
         "orderStore" => {
             let info = setting.store.info().await.unwrap();
