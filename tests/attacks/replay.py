@@ -6,6 +6,7 @@ Each attack is a function whose name is its number. It fails if the attack succe
 Only loopback addresses are spoken to; every loop is bounded.
 """
 
+import fcntl
 import http.client
 import http.server
 import json
@@ -528,7 +529,55 @@ def o3(world):
     return f"handed in again: {status}"
 
 
-ATTACKS = [s1, s2, s3, s4, s5, s6, s7, s8, n1, n6, n7, n9, n14, n15, o1, o2, o3]
+def l1(world):
+    """An agent that does not lead kept a resource from the leader for ever, and no log told of it."""
+    server = world.server()
+    acquire = {"agent": "a", "incarnation": "1" * 16, "key_hash": "1" * 64, "ttl_ms": 600_000}
+    assert ask(server.address, "POST", "/v1/elections/e/acquire", acquire)[0] == 200
+    credential = {"incarnation": "2" * 16, "key": "2" * 32}
+    entry = {"token": 1, "election": "e", "agent": "b", "hold": {"credential": credential, "ttl_ms": 20_000}}
+    assert ask(server.address, "POST", "/v1/fences/svc/admit", entry)[0] == 200
+    for kept in range(100):
+        status, said = ask(server.address, "POST", "/v1/fences/svc/keep", {"election": "e", "credential": credential})
+        if status != 200:
+            assert status == 403 and b"in all" in said, said
+            return f"kept {kept} times, of 20 s each, and then refused"
+    raise AssertionError("it is kept for ever")
+
+
+def l2(world):
+    """A session that follows a thousand elections that do not exist took 400 KiB of the server."""
+    server = world.server()
+    names = [f"{number:03}-{'x' * 60}" for number in range(1_000)]
+    for life in range(10):
+        credential = {"incarnation": f"{life:016x}", "key": "2" * 32}
+        announce = {"agent": f"a-{life}", "credential": credential, "follows": names}
+        assert ask(server.address, "POST", "/v1/sessions", announce)[0] == 200
+    sessions = json.loads(ask(server.address, "GET", "/v1/sessions")[1])
+    kept = [len(session["follows"]) for session in sessions]
+    assert len(kept) == 10 and max(kept) <= 32, kept
+    return f"{max(kept)} names of each session are kept"
+
+
+def l3(world):
+    """A stranger who could read a folder locked it, and no server could listen at a socket in it."""
+    folder = world.folder / "f"
+    folder.mkdir(mode=0o755)
+    locked = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        path = folder / "s"
+        process = world.start("serve", "--store", f"embedded:{world.folder}/s.redb", "--listen", f"unix:{path}")
+        until(path.exists, "the server listens", process)
+    finally:
+        os.close(locked)
+    os.chmod(folder, 0o777)
+    refused = world.baton("serve", "--store", f"embedded:{world.folder}/t.redb", "--listen", f"unix:{folder}/t")
+    assert refused.returncode == 1 and "can write its folder" in refused.stderr, refused.stderr
+    return "the server listens, and not in a folder that everybody can write"
+
+
+ATTACKS = [s1, s2, s3, s4, s5, s6, s7, s8, n1, n6, n7, n9, n14, n15, o1, o2, o3, l1, l2, l3]
 
 
 def main():

@@ -35,6 +35,7 @@ impl Coordinator {
             beat: 0,
             withdrawn: false,
             enlisted: boot::wall(),
+            through: None,
         };
         self.enlist_candidate(&wanted).await
     }

@@ -182,6 +182,14 @@ fn a_server_does_not_start_with_bad_keys() {
         (r#"{"keys":[]}"#, "no key for"),
         (r#"{"keys":[{"kty":"oct","k":"AAAA"}]}"#, "shared secret"),
         (r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA","d":"AA"}]}"#, "private half"),
+        (
+            r#"{"keys":[{"kty":"RSA","kid":"old","n":"_____w","e":"AQAB"}]}"#,
+            "key 1 (kid `old`): it has 32 bits",
+        ),
+        (
+            r#"{"keys":[{"kty":"EC","kid":"odd","alg":"ES256","crv":"P-384","x":"AA","y":"AA"}]}"#,
+            "key 1 (kid `odd`): its `alg` takes the curve P-256",
+        ),
     ] {
         fs::write(world.file("jwks.json"), keys).unwrap();
         let refused = world.call(&whole).expect(2);

@@ -90,11 +90,44 @@ fn a_server_keeps_so_many_bytes_and_leads_on() {
         refused.stderr
     );
     assert!(call(&["checkpoint", "a", "--as", "a", "--summary", "s"]).expect(2).stderr.contains("bytes"));
-    assert!(call(&["acquire", "b", "--as", "b"]).expect(2).stderr.contains("bytes"));
+    // One more election has an even part of the bytes, and no more.
+    call(&["acquire", "b", "--as", "b"]).expect(0);
+    let put = |name: usize| call(&["state", "put", "b", &format!("v{name}"), &large, "--as", "b"]);
+    put(0).expect(0);
+    let refused = (1..20).map(put).find(|done| done.code != 0).unwrap().expect(2);
+    assert!(refused.stderr.contains("bytes"), "{}", refused.stderr);
     // A full store costs nobody its lease, and another token is not concerned.
     call(&["renew", "a", "--as", "a"]).expect(0);
     world.ok(&["acquire", "c", "--as", "c"]);
     call(&["release", "a", "--as", "a"]).expect(0);
+}
+
+#[test]
+fn a_token_that_grows_anothers_election_uses_up_nothing_of_its_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = ["--limit-token-bytes", "16KiB"];
+    let mut server = Server::start_with(&folder.path().join("server.redb"), &limits);
+    let world = World::on(&server.url());
+    world.ok(&["init"]);
+    let [owner, other] =
+        [(); 2].map(|()| text(&create(&world, &server.url(), &["--role", "agent"]), "token"));
+    for election in ["mine", "shared"] {
+        with_token(&world, &owner, &["acquire", election, "--as", "o", "--ttl", "1h"]).expect(0);
+    }
+    with_token(&world, &owner, &["release", "shared", "--as", "o", "--done"]).expect(0);
+    with_token(&world, &other, &["acquire", "shared", "--as", "x", "--ttl", "1h"]).expect(0);
+    let large = format!("\"{}\"", "x".repeat(900));
+    let put = |token: &str, election: &str, agent: &str, name: usize| {
+        with_token(&world, token, &["state", "put", election, &format!("v{name}"), &large, "--as", agent])
+    };
+    let refused = (0..40).map(|name| put(&other, "shared", "x", name)).find(|done| done.code != 0);
+    assert!(refused.unwrap().expect(2).stderr.contains("bytes"));
+    put(&owner, "mine", "o", 1).expect(0);
+    with_token(&world, &owner, &["acquire", "third", "--as", "o"]).expect(0);
+    // It is counted the same after a crash.
+    server.crash_with(&limits);
+    support::until("all is counted again", || put(&other, "shared", "x", 41).code == 2);
+    put(&owner, "mine", "o", 2).expect(0);
 }
 
 #[test]

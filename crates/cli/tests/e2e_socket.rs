@@ -171,6 +171,15 @@ fn what_cannot_be_listened_at_is_said_and_left_as_it_is() {
         "{}",
         said.stderr
     );
+    // Where others can write they could listen in its place, and keep it from starting.
+    let open = place.file("open");
+    fs::create_dir(&open).unwrap();
+    for mode in [0o1777, 0o775] {
+        set(&open, mode);
+        let said = refused(&[&format!("unix:{}/s", open.display())]).expect(1);
+        let why = "others than this user and root can write its folder";
+        assert!(said.stderr.contains(why) && said.stderr.contains("hint: "), "{}", said.stderr);
+    }
     // Sockets of other programs are left alone too, whether they listen or not.
     let theirs = place.file("theirs");
     let listener = UnixListener::bind(&theirs).unwrap();
@@ -303,6 +312,21 @@ fn a_server_of_another_user_serves_that_user_and_root() {
     acquired.expect(0);
     let seen = world.json(&["status", "job", "--store", &url]);
     assert_eq!(seen["leader"]["agent"], "alice", "root may look: {seen}");
+    // Any user's process can listen at a path, so root's token is not shown to it unless the URL names that user.
+    let status = |url: &str| {
+        support::secure::with_token(&world, "baton_0123456789ab_secret", &["status", "job", "--store", url])
+    };
+    let said = status(&url).expect(7);
+    assert!(
+        said.stderr.contains("the user 61234, who would see the access token of root"),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stderr.contains("unix:/PATH?owner=61234"), "{}", said.stderr);
+    let said = status(&format!("{url}?owner=61234"));
+    assert!(!said.stderr.contains("who would see"), "it was asked, and knows no such token: {}", said.stderr);
+    let said = status(&format!("{url}?owner=0")).expect(7);
+    assert!(said.stderr.contains("the URL says owner=0"), "{}", said.stderr);
     signal(child.id(), Signal::TERM);
     assert_eq!(exit_code(&mut child), Some(0));
     // In a folder of root's it cannot listen, and a user that stands for many cannot tell them apart.

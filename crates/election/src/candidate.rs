@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::MAX_CAPABILITIES;
 use crate::document::Pulse;
-use crate::id::{Credential, Epoch, Incarnation, KeyHash};
+use crate::id::{Credential, Epoch, Incarnation, KeyHash, TokenId};
 use crate::name::{AgentName, ElectionName};
 use crate::policy::{check_capability, check_ttl};
 use crate::refusal::Refusal;
@@ -45,6 +45,9 @@ pub struct Candidate {
     pub withdrawn: bool,
     /// When it enlisted, for people.
     pub enlisted: WallTime,
+    /// The access token that it showed to the server which keeps this record; nobody else can say it.
+    #[serde(skip)]
+    pub through: Option<TokenId>,
 }
 
 impl Candidate {
@@ -127,6 +130,7 @@ mod tests {
             beat: 0,
             withdrawn: false,
             enlisted: WallTime::default(),
+            through: None,
         }
     }
 

@@ -19,7 +19,7 @@ use crate::lease::MIN_TTL;
 use crate::log::Numbered;
 use crate::name::{AgentName, ElectionName, ResourceName};
 use crate::refusal::{FORGOTTEN, GOES_ON, Refusal};
-use crate::time::{Span, WallTime, as_millis};
+use crate::time::{Span, WallTime, as_millis, as_optional_millis};
 
 /// The accepted entries that the fence itself carries; older ones are moved to the log beside it.
 pub const MAX_TAIL: usize = 64;
@@ -31,8 +31,10 @@ pub const LOG_PARTS: u64 = 64;
 pub const MAX_FORMER: usize = 32;
 /// The longest hold. It is kept by beats while its command runs, so that one whose command died does not close the resource for long.
 pub const MAX_HOLD: Span = Span::secs(3_600);
-/// The longest hold for an agent that does not show the credential of the lease: everybody can see the number of a token.
+/// The longest hold for an agent that does not show the credential of the lease, however often it is kept: everybody can see the number of a token.
 pub const MAX_HOLD_WITHOUT_LEASE: Span = Span::secs(60);
+/// Which part of its length a keeping costs such a hold at the least: one in so many. An observed store may show no age to a server that sees each beat once.
+const LEAST_COST: u64 = 4;
 
 /// That a token was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -70,6 +72,16 @@ pub struct Hold {
     #[serde(rename = "ttl_ms", with = "as_millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub ttl: Span,
+    /// For how much longer it may be kept, counted from its last beat; none for a hold that was made with the credential of the lease, which is kept
+    /// for as long as its token is current.
+    #[serde(
+        default,
+        rename = "left_ms",
+        with = "as_optional_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
+    pub left: Option<Span>,
     /// Nothing keeps it any longer: the resource was bound to another election meanwhile.
     #[serde(default, skip_serializing_if = "is_false")]
     pub lapsing: bool,
@@ -218,12 +230,12 @@ pub struct HoldRequest {
     pub credential: Credential,
     /// How long the hold lasts after its last beat.
     pub ttl: Span,
-    /// The credential of the leader's lease. A hold longer than [`MAX_HOLD_WITHOUT_LEASE`] needs it.
+    /// The credential of the leader's lease. A hold that lasts longer than [`MAX_HOLD_WITHOUT_LEASE`] in all needs it.
     pub lease: Option<Credential>,
 }
 
 impl HoldRequest {
-    /// A short hold, which needs no lease.
+    /// A short hold, which needs no lease. To go on after [`MAX_HOLD_WITHOUT_LEASE`] it is asked for anew, which is logged.
     pub fn short(credential: Credential, ttl: Span) -> HoldRequest {
         HoldRequest { credential, ttl, lease: None }
     }
@@ -257,9 +269,10 @@ pub fn admit(fence: Option<&Fence>, entry: &Entry<'_>, sight: &Sight<'_>) -> Res
         }
     };
     current(entry.token, next.highest, sight)?;
-    if let Some(asked) = &entry.hold {
-        check_lease(asked, document)?;
-    }
+    let left = match &entry.hold {
+        Some(asked) => left(asked, document)?,
+        None => None,
+    };
     if let Some(hold) = &next.hold {
         let remaining = hold.ttl.minus(sight.fence_age);
         let mine = entry.hold.filter(|asked| asked.credential.incarnation == hold.incarnation);
@@ -278,13 +291,15 @@ pub fn admit(fence: Option<&Fence>, entry: &Entry<'_>, sight: &Sight<'_>) -> Res
         key_hash: asked.credential.key.hash(),
         token: entry.token,
         ttl: asked.ttl,
+        left,
         lapsing: false,
     });
     next.beat += 1;
     Ok(next)
 }
 
-/// Keeps a hold, as long as its token is current.
+/// Keeps a hold, as long as its token is current. A hold that was made without the credential of the lease ends after
+/// [`MAX_HOLD_WITHOUT_LEASE`] in all.
 pub fn keep(fence: &Fence, mine: &Credential, sight: &Sight<'_>) -> Result<Fence, Refusal> {
     let Some(hold) = hold_of(fence, mine.incarnation) else {
         return Err(lapsed(fence, fence.highest, "the hold on the resource is over"));
@@ -298,7 +313,16 @@ pub fn keep(fence: &Fence, mine: &Credential, sight: &Sight<'_>) -> Result<Fence
         return Err(lapsed(fence, hold.token, "the hold on the resource has lapsed"));
     }
     current(hold.token, fence.highest, sight)?;
-    Ok(Fence { beat: fence.beat + 1, ..fence.clone() })
+    let cost = sight.fence_age.max(hold.ttl.scaled(1, LEAST_COST));
+    let left = hold.left.map(|left| left.minus(cost).whole_millis());
+    if left.is_some_and(|left| left < hold.ttl) {
+        let why = format!(
+            "a hold without the credential of the lease lasts {MAX_HOLD_WITHOUT_LEASE} in all, however often it is kept"
+        );
+        return Err(Refusal::WrongKey { why });
+    }
+    let hold = Some(Hold { left, ..hold.clone() });
+    Ok(Fence { beat: fence.beat + 1, hold, ..fence.clone() })
 }
 
 /// Ends a hold; the command has ended. None if it had ended already.
@@ -318,15 +342,19 @@ fn check_length(ttl: Span) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A long hold closes the resource to the leader itself, so it takes the leader's own word.
-fn check_lease(asked: &HoldRequest, document: &Document) -> Result<(), Refusal> {
+/// How long a hold may last in all; none for as long as its token is current. A long hold closes the resource to the leader itself, so it takes
+/// the leader's own word.
+fn left(asked: &HoldRequest, document: &Document) -> Result<Option<Span>, Refusal> {
     let is_leaders = |shown: &Credential| {
         document.leader.as_ref().is_some_and(|leader| {
             leader.incarnation == shown.incarnation && shown.key.opens(&leader.key_hash)
         })
     };
-    if asked.ttl <= MAX_HOLD_WITHOUT_LEASE || asked.lease.as_ref().is_some_and(is_leaders) {
-        return Ok(());
+    if asked.lease.as_ref().is_some_and(is_leaders) {
+        return Ok(None);
+    }
+    if asked.ttl <= MAX_HOLD_WITHOUT_LEASE {
+        return Ok(Some(MAX_HOLD_WITHOUT_LEASE));
     }
     Err(Refusal::WrongKey {
         why: format!("a hold longer than {MAX_HOLD_WITHOUT_LEASE} needs the credential of the lease"),

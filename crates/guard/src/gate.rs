@@ -223,17 +223,9 @@ impl Gate {
     /// Has the fence let a token in, in this guard's name, and lets nobody in with another. Whoever calls this has the turn.
     pub(crate) async fn admit(self: &Arc<Self>, token: Epoch, until: Instant) -> Result<(), Problem> {
         close(&mut self.state(), |open| open.token != token);
-        let view = self.follower.leader();
-        let entry = Entry {
-            resource: &self.resource,
-            token,
-            agent: view.agent.as_ref().filter(|_| view.token == token),
-            note: "baton guard",
-            hold: Some(HoldRequest::short(self.holder(), HOLD)),
-        };
         loop {
             let asked_at = boot::now();
-            match timeout_at(until, self.coordinator.admit(&entry, Some(&self.election))).await {
+            match timeout_at(until, self.ask_fence(token)).await {
                 Ok(Ok(_)) => {
                     let cohort = self.open(token, Margins::STANDARD.deadline(asked_at, HOLD));
                     keeper::start(self, cohort);
@@ -253,6 +245,19 @@ impl Gate {
                 Err(_) => return Err(self.silent()),
             }
         }
+    }
+
+    /// Asks the fence for a hold, or for the same one anew.
+    pub(crate) async fn ask_fence(&self, token: Epoch) -> Result<(), Error> {
+        let view = self.follower.leader();
+        let entry = Entry {
+            resource: &self.resource,
+            token,
+            agent: view.agent.as_ref().filter(|_| view.token == token),
+            note: "baton guard",
+            hold: Some(HoldRequest::short(self.holder(), HOLD)),
+        };
+        self.coordinator.admit(&entry, Some(&self.election)).await.map(drop)
     }
 
     fn open(&self, token: Epoch, until: Moment) -> Arc<Cohort> {

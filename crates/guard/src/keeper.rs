@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use baton::Error;
 use baton::election::Margins;
+use baton::election::fence::MAX_HOLD_WITHOUT_LEASE;
 use baton::election::time::{Moment, Span};
 use baton::store::boot;
 use tokio::time::{Duration, Instant};
@@ -34,6 +35,7 @@ pub(crate) fn start(gate: &Arc<Gate>, cohort: Arc<Cohort>) {
 
 /// Goes on while the token of the cohort is let in.
 async fn keep(gate: &Gate, cohort: &Arc<Cohort>) {
+    let mut admitted_at = boot::now();
     while let Some(until) = gate.open_until(cohort) {
         let next = (boot::now() + BEAT).min(until);
         if boot::sleep_until(next).await.is_err() {
@@ -47,7 +49,15 @@ async fn keep(gate: &Gate, cohort: &Arc<Cohort>) {
         let asked_at = boot::now();
         let holder = gate.holder();
         match before(until, gate.coordinator.keep_hold(&gate.resource, &gate.election, &holder)).await {
-            Some(Ok(())) => gate.kept(cohort, Margins::STANDARD.deadline(asked_at, HOLD)),
+            Some(Ok(())) => {
+                let until = Margins::STANDARD.deadline(asked_at, HOLD);
+                gate.kept(cohort, until);
+                if boot::now() >= admitted_at + MAX_HOLD_WITHOUT_LEASE.scaled(1, 2)
+                    && before(until, ask_anew(gate, cohort)).await == Some(true)
+                {
+                    admitted_at = asked_at;
+                }
+            }
             Some(Err(Error::Refused(refusal))) if boot::now() < until => {
                 gate.learn(&refusal);
                 gate.close(cohort);
@@ -61,6 +71,13 @@ async fn keep(gate: &Gate, cohort: &Arc<Cohort>) {
             }
         }
     }
+}
+
+/// Asks for the same hold anew, early enough for several tries: a guard has no lease to show, so that its hold lasts a minute in all. What is asked
+/// for stands in the fence's log. Says whether it was granted.
+async fn ask_anew(gate: &Gate, cohort: &Arc<Cohort>) -> bool {
+    let Ok(_alone) = gate.turn.try_lock() else { return false };
+    gate.open_until(cohort).is_some() && gate.ask_fence(cohort.token).await.is_ok()
 }
 
 /// While requests of an ended leadership are under way, the hold is kept in the name of whoever leads, if somebody does: through

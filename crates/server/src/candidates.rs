@@ -1,14 +1,15 @@
 //! Candidates, where a policy compares them. They live in memory only: they enlist anew within seconds of a restart.
 //!
 //! Who has withdrawn or lapsed is not shown, and is forgotten before as many stand there as are remembered: so the memory that they take is
-//! bounded by those who stand, of whom there are so many at most.
+//! bounded by those who stand, of whom there are so many at most. One access token has at most a quarter of the places, so that no token
+//! keeps the others out. Candidates without a token cannot be told apart, and share what there is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use baton_election::time::{Moment, Span};
-use baton_election::{AgentName, Candidate, ElectionName};
+use baton_election::{AgentName, Candidate, ElectionName, TokenId};
 use baton_store::{Clock, Expect, Key, Reading, Record, StoreError, Swapped, Version, boot};
 
 /// How long a candidate stands at a server unless it says so again, whatever it asks for.
@@ -17,6 +18,8 @@ pub(crate) const LONGEST: Span = Span::secs(5 * 60);
 const MOST_OF_ONE: usize = 10_000;
 /// The most candidates of all elections.
 const MOST: usize = 100_000;
+/// Which part of either one token may have: one in so many.
+const PART_OF_A_TOKEN: usize = 4;
 /// Below so many nobody is forgotten.
 const FEW: usize = 64;
 /// Where there is no room, how often those who do not stand are looked for.
@@ -29,15 +32,42 @@ pub(crate) struct Candidates {
 
 #[derive(Default)]
 struct State {
-    enlisted: BTreeMap<ElectionName, BTreeMap<AgentName, Enlisted>>,
-    /// How many they are.
+    fields: BTreeMap<ElectionName, Field>,
+    /// How many candidates there are.
     count: usize,
+    /// How many each token has.
+    by_token: HashMap<TokenId, usize>,
     /// The last version given. One never comes back, not even to an agent that was forgotten.
     version: u64,
     /// At how many those who do not stand are forgotten next.
     enough: usize,
     /// When they were forgotten last.
     forgot: Option<Moment>,
+}
+
+/// The candidates of one election.
+#[derive(Default)]
+struct Field {
+    enlisted: BTreeMap<AgentName, Enlisted>,
+    by_token: HashMap<TokenId, usize>,
+}
+
+/// Why one more may not stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// There are as many as there may be.
+    Full,
+    /// Its token has as many as one may have.
+    TokenFull,
+}
+
+impl NoRoom {
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            NoRoom::Full => "there are as many candidates as there may be",
+            NoRoom::TokenFull => "this token has as many candidates as one may have",
+        }
+    }
 }
 
 struct Enlisted {
@@ -58,7 +88,22 @@ impl Enlisted {
 
 impl State {
     fn find(&self, election: &ElectionName, agent: &AgentName) -> Option<&Enlisted> {
-        self.enlisted.get(election)?.get(agent)
+        self.fields.get(election)?.enlisted.get(agent)
+    }
+
+    fn put(&mut self, election: &ElectionName, agent: &AgentName, enlisted: Enlisted) {
+        let through = enlisted.candidate.through;
+        let field = self.fields.entry(election.clone()).or_default();
+        let before = field.enlisted.insert(agent.clone(), enlisted);
+        self.count += usize::from(before.is_none());
+        if let Some(token) = before.and_then(|before| before.candidate.through) {
+            one_less(&mut field.by_token, token);
+            one_less(&mut self.by_token, token);
+        }
+        if let Some(token) = through {
+            *field.by_token.entry(token).or_default() += 1;
+            *self.by_token.entry(token).or_default() += 1;
+        }
     }
 
     /// Forgets those who do not stand, if they may be many.
@@ -69,29 +114,60 @@ impl State {
     }
 
     fn forget_all(&mut self, now: Moment) {
-        self.enlisted.retain(|_, of| {
-            of.retain(|_, enlisted| enlisted.stands(now));
-            !of.is_empty()
+        let State { fields, by_token, .. } = self;
+        fields.retain(|_, field| {
+            field.enlisted.retain(|_, enlisted| {
+                let stands = enlisted.stands(now);
+                if let Some(token) = enlisted.candidate.through.filter(|_| !stands) {
+                    one_less(&mut field.by_token, token);
+                    one_less(by_token, token);
+                }
+                stands
+            });
+            !field.enlisted.is_empty()
         });
-        self.count = self.enlisted.values().map(BTreeMap::len).sum();
+        self.count = self.fields.values().map(|field| field.enlisted.len()).sum();
         self.enough = 2 * self.count;
         self.forgot = Some(now);
     }
 
-    /// Whether one is there, or one more may be.
-    fn has_room(&mut self, election: &ElectionName, agent: &AgentName, now: Moment) -> bool {
-        if self.may_have(election, agent) {
-            return true;
+    /// Whether this one is there, or one more may be.
+    fn has_room(&mut self, candidate: &Candidate, now: Moment) -> Result<(), NoRoom> {
+        let room = self.may_have(candidate);
+        if room.is_ok() || self.forgot.is_some_and(|forgot| now.since(forgot) < LOOK) {
+            return room;
         }
-        if self.forgot.is_none_or(|forgot| now.since(forgot) >= LOOK) {
-            self.forget_all(now);
-        }
-        self.may_have(election, agent)
+        self.forget_all(now);
+        self.may_have(candidate)
     }
 
-    fn may_have(&self, election: &ElectionName, agent: &AgentName) -> bool {
-        let of_one = self.enlisted.get(election).map_or(0, BTreeMap::len);
-        self.find(election, agent).is_some() || of_one < MOST_OF_ONE && self.count < MOST
+    fn may_have(&self, candidate: &Candidate) -> Result<(), NoRoom> {
+        let Candidate { election, agent, through, .. } = candidate;
+        let found = self.find(election, agent);
+        if found.is_some_and(|found| found.candidate.through == *through) {
+            return Ok(());
+        }
+        let field = self.fields.get(election);
+        if let Some(token) = through {
+            let of_one = field.and_then(|field| field.by_token.get(token)).copied().unwrap_or(0);
+            let of_all = self.by_token.get(token).copied().unwrap_or(0);
+            if of_one >= MOST_OF_ONE / PART_OF_A_TOKEN || of_all >= MOST / PART_OF_A_TOKEN {
+                return Err(NoRoom::TokenFull);
+            }
+        }
+        let of_one = field.map_or(0, |field| field.enlisted.len());
+        match found.is_some() || of_one < MOST_OF_ONE && self.count < MOST {
+            true => Ok(()),
+            false => Err(NoRoom::Full),
+        }
+    }
+}
+
+fn one_less(counts: &mut HashMap<TokenId, usize>, token: TokenId) {
+    let Some(count) = counts.get_mut(&token) else { return };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(&token);
     }
 }
 
@@ -104,8 +180,9 @@ impl Candidates {
     pub(crate) fn standing(&self) -> Vec<(ElectionName, u64)> {
         let now = boot::now();
         let state = self.state();
-        let counts = state.enlisted.iter().map(|(election, of)| {
-            (election.clone(), of.values().filter(|enlisted| enlisted.stands(now)).count() as u64)
+        let counts = state.fields.iter().map(|(election, field)| {
+            let standing = field.enlisted.values().filter(|enlisted| enlisted.stands(now));
+            (election.clone(), standing.count() as u64)
         });
         counts.filter(|(_, count)| *count > 0).collect()
     }
@@ -137,9 +214,8 @@ impl Candidates {
         let now = boot::now();
         let mut state = self.state();
         state.forget(now);
-        if !state.has_room(election, agent, now) {
-            let why = "there are as many candidates as there may be";
-            return Err(refused(election, agent, why, "try again when some have withdrawn"));
+        if let Err(no_room) = state.has_room(candidate, now) {
+            return Err(refused(election, agent, no_room.why(), "try again when some have withdrawn"));
         }
         let found = state.find(election, agent);
         match (expect, found) {
@@ -154,14 +230,13 @@ impl Candidates {
         state.version += 1;
         let enlisted = Enlisted { candidate: (**candidate).clone(), version: state.version, stamp };
         let version = enlisted.version();
-        let before = state.enlisted.entry(election.clone()).or_default().insert(agent.clone(), enlisted);
-        state.count += usize::from(before.is_none());
+        state.put(election, agent, enlisted);
         Ok(Swapped { version })
     }
 
-    /// Whether one may stand. Who is remembered may.
-    pub(crate) fn has_room(&self, election: &ElectionName, agent: &AgentName) -> bool {
-        self.state().has_room(election, agent, boot::now())
+    /// Whether one may stand. A candidate that is remembered may.
+    pub(crate) fn has_room(&self, candidate: &Candidate) -> Result<(), NoRoom> {
+        self.state().has_room(candidate, boot::now())
     }
 
     /// At most so many of those who stand, in order: the first, or those after this one.
@@ -172,9 +247,9 @@ impl Candidates {
             Some(Key::Candidate(of, agent)) if of == election => Bound::Excluded(agent),
             Some(_) | None => Bound::Unbounded,
         };
-        let of_one = state.enlisted.get(election).into_iter();
+        let of_one = state.fields.get(election).into_iter();
         let standing = of_one
-            .flat_map(|of| of.range::<AgentName, _>((from, Bound::Unbounded)))
+            .flat_map(|field| field.enlisted.range::<AgentName, _>((from, Bound::Unbounded)))
             .filter(|(_, one)| one.stands(now));
         standing.map(|(agent, _)| Key::Candidate(election.clone(), agent.clone())).take(limit).collect()
     }
@@ -203,8 +278,8 @@ mod tests {
         AgentName::new(&format!("agent-{number}")).unwrap()
     }
 
-    fn enlist(candidates: &Candidates, number: usize, withdrawn: bool) -> Result<Swapped, StoreError> {
-        let candidate = Candidate {
+    fn candidate(number: usize, withdrawn: bool) -> Candidate {
+        Candidate {
             election: election(),
             agent: agent(number),
             incarnation: Incarnation([1; 8]),
@@ -217,9 +292,26 @@ mod tests {
             beat: 0,
             withdrawn,
             enlisted: WallTime::default(),
+            through: None,
+        }
+    }
+
+    fn enlist(candidates: &Candidates, number: usize, withdrawn: bool) -> Result<Swapped, StoreError> {
+        put(candidates, candidate(number, withdrawn))
+    }
+
+    fn enlist_by(candidates: &Candidates, token: u8, number: usize) -> Result<Swapped, StoreError> {
+        put(candidates, Candidate { through: Some(TokenId([token; 6])), ..candidate(number, false) })
+    }
+
+    fn put(candidates: &Candidates, candidate: Candidate) -> Result<Swapped, StoreError> {
+        let (election, agent) = (candidate.election.clone(), candidate.agent.clone());
+        let expect = match candidates.read(&election, &agent).found {
+            Some((_, version)) => Expect::Version(version),
+            None => Expect::Absent,
         };
         let next = Record::Candidate(Box::new(candidate));
-        candidates.swap(&election(), &agent(number), &Expect::Absent, &next, Clock::Restart)
+        candidates.swap(&election, &agent, &expect, &next, Clock::Restart)
     }
 
     #[test]
@@ -243,10 +335,11 @@ mod tests {
         for number in 0..MOST_OF_ONE {
             enlist(&candidates, number, false).unwrap();
         }
-        assert!(!candidates.has_room(&election(), &agent(MOST_OF_ONE)));
+        assert_eq!(candidates.has_room(&candidate(MOST_OF_ONE, false)), Err(NoRoom::Full));
         assert!(matches!(enlist(&candidates, MOST_OF_ONE, false), Err(StoreError::Refused { .. })));
-        assert!(candidates.has_room(&election(), &agent(7)), "who stands goes on");
-        assert!(candidates.has_room(&ElectionName::new("other").unwrap(), &agent(0)));
+        assert_eq!(candidates.has_room(&candidate(7, false)), Ok(()), "who stands goes on");
+        let elsewhere = Candidate { election: ElectionName::new("other").unwrap(), ..candidate(0, false) };
+        assert_eq!(candidates.has_room(&elsewhere), Ok(()));
         let seventh = candidates.read(&election(), &agent(7)).found.unwrap();
         let Record::Candidate(mut candidate) = seventh.0 else { panic!("it is a candidate") };
         candidate.withdrawn = true;
@@ -255,6 +348,35 @@ mod tests {
         candidates.state().forgot = None;
         enlist(&candidates, MOST_OF_ONE, false).unwrap();
         assert_eq!(candidates.state().count, MOST_OF_ONE);
+    }
+
+    #[test]
+    fn one_token_has_a_quarter_of_the_places_and_others_stand() {
+        let candidates = Candidates::default();
+        let share = MOST_OF_ONE / PART_OF_A_TOKEN;
+        let taken = (0..MOST_OF_ONE).filter(|number| enlist_by(&candidates, 1, *number).is_ok()).count();
+        assert_eq!(taken, share);
+        let refused = enlist_by(&candidates, 1, MOST_OF_ONE).unwrap_err();
+        assert!(refused.to_string().contains("this token has as many candidates"), "{refused}");
+        enlist_by(&candidates, 1, 7).expect("who stands goes on");
+        enlist_by(&candidates, 2, MOST_OF_ONE).expect("another token has places of its own");
+        enlist(&candidates, MOST_OF_ONE + 1, false).expect("nor is anybody without a token kept out");
+        // A place that was given up is free again, for its token too.
+        let withdrawn = Candidate { withdrawn: true, through: Some(TokenId([1; 6])), ..candidate(7, true) };
+        put(&candidates, withdrawn).unwrap();
+        candidates.state().forgot = None;
+        enlist_by(&candidates, 1, MOST_OF_ONE + 2).unwrap();
+        assert_eq!(candidates.state().by_token[&TokenId([1; 6])], share);
+        // Of all elections together it has a quarter, too.
+        for number in share..MOST / PART_OF_A_TOKEN {
+            let election = ElectionName::new(&format!("e-{}", number / share)).unwrap();
+            let through = Some(TokenId([1; 6]));
+            put(&candidates, Candidate { election, through, ..candidate(number, false) }).unwrap();
+        }
+        let election = ElectionName::new("last").unwrap();
+        let last = Candidate { election, through: Some(TokenId([1; 6])), ..candidate(0, false) };
+        assert_eq!(candidates.has_room(&last), Err(NoRoom::TokenFull));
+        assert_eq!(candidates.has_room(&Candidate { through: Some(TokenId([2; 6])), ..last }), Ok(()));
     }
 
     #[test]

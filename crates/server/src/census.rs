@@ -1,7 +1,9 @@
 //! How much of the store is used, and by whom: elections, and the bytes of their records, items and fences.
 //!
 //! Assumes that it is told of every record that this server writes. Guarantees that what each token has is counted as the records themselves
-//! say, also after a restart or a take-over: an election names the token that began it, and what belongs to the election counts for that token. An
+//! say, also after a restart or a take-over: an election names the token that began it, and what belongs to the election counts for that token,
+//! whoever wrote it. So that nobody uses up another token's bytes, a token whose bytes are used up still has an even part of them in each of its
+//! elections: refused is what would grow an election beyond that part. An
 //! election that an operator retired counts for nothing, and neither does what belongs to it. Does not guarantee an exact bound: requests that are under way together may each be the
 //! last that fits; and until all records have been read once after the start, those that were not yet read do not count.
 
@@ -200,23 +202,26 @@ impl Census {
         self.counted().elections.get(&self.number_of(election)).is_some_and(|kept| kept.counts)
     }
 
-    /// Refuses one more election of a token.
+    /// Refuses one more election of a token. It has next to no bytes yet, so that those of the token's other elections do not count.
     pub(crate) fn check_new(&self, token: Option<TokenId>) -> Result<(), Refusal> {
-        let shares = {
-            let counted = self.counted();
-            self.shares_of(&counted, token)
-        };
+        let mut shares = self.shares_of(&self.counted(), token);
+        shares.retain(|share| share.what == ELECTIONS || share.token.is_none());
         self.check(&shares)
     }
 
-    /// Refuses more bytes of an election.
+    /// Refuses more bytes of an election. Whoever wrote the others of its token, it has an even part of them.
     pub(crate) fn check_growth(&self, election: &ElectionName) -> Result<(), Refusal> {
         let shares = {
             let counted = self.counted();
-            let owner = counted.elections.get(&self.number_of(election)).and_then(|kept| kept.owner);
-            self.shares_of(&counted, owner)
+            let kept = counted.elections.get(&self.number_of(election)).copied().unwrap_or_default();
+            let mut shares = self.shares_of(&counted, kept.owner);
+            let elections =
+                kept.owner.and_then(|owner| counted.by_token.get(&owner)).map_or(1, |all| all.elections);
+            let has_even_part = |share: &Share| kept.bytes >= share.limit / elections.max(1);
+            shares.retain(|share| share.what == BYTES && (share.token.is_none() || has_even_part(share)));
+            shares
         };
-        self.check(&shares.into_iter().filter(|share| share.what == BYTES).collect::<Vec<_>>())
+        self.check(&shares)
     }
 
     fn check(&self, shares: &[Share]) -> Result<(), Refusal> {
@@ -380,10 +385,44 @@ mod tests {
         assert!(refused.to_string().contains("bytes"), "{refused}");
         assert_eq!(census.nearly_used().iter().map(|share| share.token).collect::<Vec<_>>(), [Some(ONE)]);
         // The token that began the election pays for it, whichever token writes.
-        census.check_growth(&name("another")).unwrap();
+        census.check_growth(&name("unknown")).unwrap();
         document.task = None;
         census.note(&key, &Record::Election(document));
         census.check_growth(&name("a")).unwrap();
+    }
+
+    #[test]
+    fn who_grows_one_election_of_a_token_uses_up_nothing_of_its_others() {
+        let census = limited(Quotas { token_bytes: 40_000, token_elections: 4, ..Quotas::none() });
+        for text in ["mine", "shared"] {
+            let (key, record) = begun(text, Some(ONE));
+            census.note(&key, &record);
+        }
+        // Another token leads one of them, and writes as much as there is.
+        let grow = |text: &str, bytes: usize| {
+            let (key, Record::Election(mut document)) = begun(text, Some(ONE)) else { unreachable!() };
+            document.task = Some(Arc::from("x".repeat(bytes).as_str()));
+            census.note(&key, &Record::Election(document));
+        };
+        while census.check_growth(&name("shared")).is_ok() {
+            let bytes = census.counted().by_token[&ONE].bytes;
+            grow("shared", usize::try_from(bytes).unwrap() + 1_000);
+        }
+        census.check_growth(&name("mine")).expect("it has an even part");
+        census.check_new(Some(ONE)).expect("one more election is small");
+        let (key, record) = begun("third", Some(ONE));
+        census.note(&key, &record);
+        census.check_growth(&name("third")).expect("it has an even part as well");
+        // That part is what it has.
+        grow("mine", 40_000 / 3);
+        let refused = census.check_growth(&name("mine")).unwrap_err();
+        assert!(refused.to_string().contains("010101010101 has"), "{refused}");
+        // So that all of them together have at most twice what there is.
+        grow("third", 40_000 / 3);
+        assert!(census.counted().by_token[&ONE].bytes < 2 * 40_000);
+        // What gives room is found at once.
+        grow("shared", 10);
+        census.check_growth(&name("shared")).unwrap();
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Limits {
     pub streams: usize,
     /// Sessions of one token at once; without one, of the agents of one name.
     pub sessions: usize,
+    /// Elections that those sessions follow, all together. What is more is not followed.
+    pub follows: usize,
     /// Connections of one address at once, of IPv6 of one /64, unless it is a loopback one; at a Unix socket of one user, unless it is
     /// the server's own or root.
     pub peer_connections: usize,
@@ -106,6 +108,7 @@ impl Default for Limits {
             watched: 5_000,
             streams: 4_096,
             sessions: 10_000,
+            follows: 100_000,
             peer_connections: 2_048,
             connections: 16_384,
             unread: Duration::from_secs(30),

@@ -2,18 +2,19 @@
 //!
 //! Assumes a folder on a disk of this machine. Guarantees that the socket file of a dead server is replaced, that the one of a living server
 //! never is, and that nothing but a socket is ever removed. A server is dead if the kernel refuses a connection to its socket; a server that is
-//! stopped is alive. Two servers that start at once are kept apart by a lock on the folder, which both hold only while they bind.
+//! stopped is alive. Two servers that start at once are kept apart by a lock file beside the socket, which each has only while it binds. Only
+//! this user and root can write the folder, and open the lock file, so that no stranger keeps a server from starting or listens in its place.
 //!
-//! Does not guarantee that the file lasts: whoever may write the folder can remove it.
+//! Does not guarantee that the file lasts: this user and root can remove it.
 
-use std::fs::{File, Metadata, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use rustix::process::geteuid;
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
@@ -21,7 +22,7 @@ use tokio::net::{UnixListener, UnixSocket, UnixStream};
 const LONGEST: usize = 107;
 /// How many connections wait until they are taken; the kernel may allow fewer.
 const WAITING: u32 = 4_096;
-/// How often the lock on the folder is tried, and the pause between two tries: five seconds in all.
+/// How often the lock is tried, and the pause between two tries: five seconds in all.
 const TRIES: u32 = 250;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Where the kernel says which uid it shows for users that a user namespace does not know.
@@ -39,9 +40,12 @@ pub enum SocketError {
     /// A server accepts connections there.
     #[error("another server listens there")]
     InUse,
-    /// Another process holds the folder's lock.
-    #[error("another process has locked the folder for {} seconds", TRIES / 50)]
+    /// Another process of this user or of root has the lock.
+    #[error("another process has held the lock beside it for {} seconds", TRIES / 50)]
     Locked,
+    /// Others could remove the socket, and listen in its place.
+    #[error("{0}")]
+    OthersWrite(String),
     /// The kernel shows this uid for every user that it does not know, so that it proves nothing.
     #[error("this server runs as the user {0}, which the kernel shows for every user that it does not know")]
     Nobody(u32),
@@ -72,7 +76,8 @@ impl Socket {
         if bytes > LONGEST {
             return Err(SocketError::TooLong(bytes));
         }
-        let _lock = lock(path.parent().unwrap_or(Path::new("/"))).await?;
+        check_folder(path.parent().unwrap_or(Path::new("/")), owner)?;
+        let _lock = Lock::of(path).await?;
         make_way(path).await?;
         let socket = UnixSocket::new_stream()?;
         // Before it is bound, so that nobody else can open it even for a moment.
@@ -108,17 +113,74 @@ fn overflow_uid() -> Option<u32> {
     std::fs::read_to_string(OVERFLOW_UID).ok()?.trim().parse().ok()
 }
 
-/// Locks the folder against other servers that start. The lock ends with the file, and with the process.
-async fn lock(folder: &Path) -> Result<File, SocketError> {
-    let file = File::open(folder)?;
-    for _ in 0..TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => tokio::time::sleep(PAUSE).await,
-            Err(TryLockError::Error(error)) => return Err(error.into()),
+/// Refuses a folder that others than this user and root can write.
+fn check_folder(folder: &Path, own: u32) -> Result<(), SocketError> {
+    let found = std::fs::metadata(folder)?;
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    if owner != own && owner != 0 {
+        return Err(SocketError::OthersWrite(format!("its folder belongs to the user {owner}")));
+    }
+    if mode & 0o022 != 0 {
+        let why = format!("others than this user and root can write its folder (mode {mode:04o})");
+        return Err(SocketError::OthersWrite(why));
+    }
+    Ok(())
+}
+
+/// Keeps other servers that start from binding the same path. It ends when this is dropped, and with the process.
+struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    async fn of(socket: &Path) -> Result<Lock, SocketError> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(socket.file_name().unwrap_or_default());
+        name.push(".lock");
+        let path = socket.with_file_name(name);
+        for _ in 0..TRIES {
+            let file = open_lock(&path)?;
+            match file.try_lock() {
+                // Who had it removed the file when it was done: then this is not the file that others lock.
+                Ok(()) if is_at(&file, &path) => return Ok(Lock { file, path }),
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(PAUSE).await,
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+            }
+        }
+        Err(SocketError::Locked)
+    }
+}
+
+impl Drop for Lock {
+    /// Under the lock, so that it is this process's own file.
+    fn drop(&mut self) {
+        if is_at(&self.file, &self.path) {
+            let _ = std::fs::remove_file(&self.path);
         }
     }
-    Err(SocketError::Locked)
+}
+
+/// Opens the lock file, which nobody but its owner and root can open.
+fn open_lock(path: &Path) -> Result<File, SocketError> {
+    let open = || {
+        let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits()).unwrap_or(0);
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
+    };
+    match open() {
+        // Root left it behind. The folder is this user's, so this user may remove it.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && path.symlink_metadata().is_ok() => {
+            std::fs::remove_file(path).map_err(|_| error)?;
+            Ok(open()?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let (own, found) = (file.metadata(), std::fs::symlink_metadata(path));
+    own.is_ok_and(|own| found.is_ok_and(|found| identity(&own) == identity(&found)))
 }
 
 /// Removes the socket of a dead server.
@@ -186,7 +248,9 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path().join("nowhere"), &link).unwrap();
         assert!(matches!(Socket::bind(&link).await, Err(SocketError::NotASocket)));
-        assert!(matches!(Socket::bind(folder.path()).await, Err(SocketError::NotASocket)));
+        let below = folder.path().join("below");
+        std::fs::create_dir(&below).unwrap();
+        assert!(matches!(Socket::bind(&below).await, Err(SocketError::NotASocket)));
     }
 
     #[tokio::test]
@@ -227,16 +291,45 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_locked_folder_is_waited_for_and_not_for_ever() {
-        let (folder, path) = folder();
-        let held = File::open(folder.path()).unwrap();
-        held.lock().unwrap();
+    async fn a_lock_is_waited_for_and_not_for_ever() {
+        let (_folder, path) = folder();
+        let held = Lock::of(&path).await.unwrap();
         let waiting = tokio::spawn({
             let path = path.clone();
             async move { Socket::bind(&path).await }
         });
         assert!(matches!(waiting.await.unwrap(), Err(SocketError::Locked)));
-        held.unlock().unwrap();
+        drop(held);
         assert!(Socket::bind(&path).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_that_a_stranger_or_a_dead_server_leaves_keeps_a_server_from_starting() {
+        let (folder, path) = folder();
+        // Everybody who may read a folder may lock it.
+        let locked = File::open(folder.path()).unwrap();
+        locked.lock().unwrap();
+        // A server that was killed while it started.
+        let lock = folder.path().join(".s.lock");
+        std::fs::write(&lock, "").unwrap();
+        let socket = Socket::bind(&path).await.unwrap();
+        assert!(!lock.exists(), "no lock file stays behind");
+        drop(socket);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_others_can_write_is_refused() {
+        let (folder, path) = folder();
+        for mode in [0o1777, 0o777, 0o770, 0o720, 0o702] {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            let refused = Socket::bind(&path).await.unwrap_err();
+            assert!(matches!(refused, SocketError::OthersWrite(_)), "{mode:o}: {refused}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        }
+        for mode in [0o755, 0o750, 0o700] {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            drop(Socket::bind(&path).await.unwrap());
+        }
     }
 }

@@ -13,7 +13,7 @@ use baton_store::{
     Swapped, Version, boot,
 };
 
-use crate::candidates::Candidates;
+use crate::candidates::{Candidates, NoRoom};
 use crate::engine::{Engine, View};
 use crate::http::Register;
 use crate::own_lease::OwnLease;
@@ -131,9 +131,9 @@ impl Behind {
         swapped
     }
 
-    /// Whether one more may stand. Who stands already may go on.
-    pub(crate) fn has_room_for(&self, candidate: &Candidate) -> bool {
-        self.candidates.has_room(&candidate.election, &candidate.agent)
+    /// Whether one more may stand. A candidate that stands already may go on.
+    pub(crate) fn has_room_for(&self, candidate: &Candidate) -> Result<(), NoRoom> {
+        self.candidates.has_room(candidate)
     }
 
     /// How many stand for which elections.

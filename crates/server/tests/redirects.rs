@@ -14,7 +14,7 @@ use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
 use baton_election::tokens::Role;
 use baton_election::{ElectionName, Refusal};
-use baton_server::{Founders, Membership, Options, Server};
+use baton_server::{Founders, Limits, Membership, Options, Quotas, Server};
 use baton_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 use support::{Held, acquire, credential};
@@ -214,14 +214,7 @@ async fn who_was_revoked_at_one_server_is_not_let_in_by_the_next() {
     let direct = Coordinator::with_store(Arc::new(inner.clone()), Memory::new());
     let operator = OperatorKey::from_seed([7; 32]);
     direct.enrol(&operator).await.unwrap();
-    let new = NewToken {
-        role: Role::Agent,
-        agents: Vec::new(),
-        elections: Vec::new(),
-        resources: Vec::new(),
-        note: String::new(),
-        expires: None,
-    };
+    let new = agents();
     let (kept, _, _) = direct.create_token(&operator, &new).await.unwrap();
     let (revoked, entry, _) = direct.create_token(&operator, &new).await.unwrap();
     let options = Options { require_tokens: true, ..Options::default() };
@@ -241,6 +234,71 @@ async fn who_was_revoked_at_one_server_is_not_let_in_by_the_next() {
     // It looks by itself.
     let (late, _, _) = direct.create_token(&operator, &new).await.unwrap();
     until_said(second.address, late.reveal(), |status| status == 200).await;
+    second.stop.send(()).unwrap();
+    second.served.await.unwrap();
+}
+
+/// A token for agents.
+fn agents() -> NewToken {
+    NewToken {
+        role: Role::Agent,
+        agents: Vec::new(),
+        elections: Vec::new(),
+        resources: Vec::new(),
+        note: String::new(),
+        expires: None,
+    }
+}
+
+#[tokio::test]
+async fn what_each_token_has_is_counted_the_same_by_the_server_that_takes_over() {
+    let inner = MemoryStore::default();
+    let direct = Coordinator::with_store(Arc::new(inner.clone()), Memory::new());
+    let operator = OperatorKey::from_seed([7; 32]);
+    direct.enrol(&operator).await.unwrap();
+    let (one, entry, _) = direct.create_token(&operator, &agents()).await.unwrap();
+    let (other, _, _) = direct.create_token(&operator, &agents()).await.unwrap();
+    let quotas = Quotas { token_elections: 3, ..Quotas::default() };
+    let limits = Limits { quotas, ..Limits::default() };
+    let options = Options { require_tokens: true, limits, ..Options::default() };
+    let first = server_with(Arc::new(inner.clone()), options.clone()).await;
+    until_said(first.address, one.reveal(), |status| status == 200).await;
+    // It stands by from before there is anything to count.
+    let second = server_with(Arc::new(inner.clone()), options).await;
+    let begin = async |at: SocketAddr, token: &str, name: &str| {
+        let body = json!(acquire(1, Span::secs(60)));
+        ask_with(at, "POST", &format!("/v1/elections/{name}/acquire"), Some(&body), Some(token)).await
+    };
+    for name in ["a", "b", "c"] {
+        assert_eq!(begin(first.address, one.reveal(), name).await.status, 200);
+    }
+    assert_eq!(begin(first.address, other.reveal(), "theirs").await.status, 200);
+    let refused = begin(first.address, one.reveal(), "d").await;
+    let said = format!("the access token {} has 3 elections", entry.id);
+    assert!(refused.status == 422 && refused.body.to_string().contains(&said), "{refused:?}");
+    first.stop.send(()).unwrap();
+    first.served.await.unwrap();
+    until_said(second.address, one.reveal(), |status| status == 200).await;
+    // It counts in the background, and until then lets in more than it should.
+    let (mut begun, mut tries) = (3, 0);
+    loop {
+        let said = begin(second.address, one.reveal(), &format!("d-{begun}")).await;
+        let has_all = format!("the access token {} has {begun} elections", entry.id);
+        match said.status {
+            200 => begun += 1,
+            422 if said.body.to_string().contains(&has_all) => break,
+            422 => {}
+            _ => panic!("{said:?}"),
+        }
+        tries += 1;
+        assert!(tries < 6_000, "it never counts what the former server wrote: {said:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for name in ["a", "b", "c"] {
+        let leads = begin(second.address, one.reveal(), name).await;
+        assert_eq!(leads.status, 200, "what there is may be led: {leads:?}");
+    }
+    assert_eq!(begin(second.address, other.reveal(), "theirs-too").await.status, 200);
     second.stop.send(()).unwrap();
     second.served.await.unwrap();
 }

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::dial::{AT_SOCKET, Dial};
+use crate::dial::{AT_SOCKET, Dial, Trust};
 use crate::fault::Fault;
 use crate::open::Settings;
 use crate::servers::Servers;
@@ -63,7 +63,9 @@ impl Client {
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
-        let dial = Dial { network, socket: settings.socket.clone() };
+        let token = Token::of(settings)?;
+        let trust = Trust { owner: settings.owner, shows_token: token.is_some() };
+        let dial = Dial { network, socket: settings.socket.clone(), trust };
         let streams = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
             .build(dial.clone());
@@ -71,7 +73,6 @@ impl Client {
             .pool_idle_timeout(IDLE)
             .pool_timer(TokioTimer::new())
             .build(dial);
-        let token = Token::of(settings)?;
         // What was meant to stay on this machine does not go over the network in the open either.
         let secret = token.is_some() || settings.socket.is_some();
         let servers = Arc::new(Servers::new(&settings.bases, secret));

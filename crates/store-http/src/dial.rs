@@ -30,6 +30,16 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub(crate) struct Dial {
     pub(crate) network: HttpsConnector<HttpConnector>,
     pub(crate) socket: Option<Arc<Path>>,
+    pub(crate) trust: Trust,
+}
+
+/// To which servers at a socket something is sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Trust {
+    /// The user whose server it must be, if the URL names one.
+    pub(crate) owner: Option<u32>,
+    /// Requests show an access token.
+    pub(crate) shows_token: bool,
 }
 
 /// A connection of either kind.
@@ -41,11 +51,21 @@ pub(crate) enum Wire {
 
 /// This user may not use the socket, or should not: nothing was sent.
 #[derive(Debug)]
-pub(crate) struct NotForUs(String);
+pub(crate) struct NotForUs {
+    why: String,
+    pub(crate) hint: String,
+}
+
+impl NotForUs {
+    fn new(why: String) -> NotForUs {
+        let hint = "run as the server's user, or use the server's address with a token".to_string();
+        NotForUs { why, hint }
+    }
+}
 
 impl fmt::Display for NotForUs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 
@@ -65,8 +85,8 @@ impl Service<Uri> for Dial {
     fn call(&mut self, to: Uri) -> Self::Future {
         match &self.socket {
             Some(path) if to.port_u16() == Some(0) => {
-                let path = Arc::clone(path);
-                Box::pin(async move { Ok(Wire::Socket(TokioIo::new(connect(&path).await?))) })
+                let (path, trust) = (Arc::clone(path), self.trust);
+                Box::pin(async move { Ok(Wire::Socket(TokioIo::new(connect(&path, trust).await?))) })
             }
             Some(_) | None => {
                 let connecting = self.network.call(to);
@@ -77,7 +97,7 @@ impl Service<Uri> for Dial {
 }
 
 /// Connects to a socket, and checks the listener's user before it sends anything.
-async fn connect(path: &Path) -> Result<UnixStream, Failed> {
+async fn connect(path: &Path, trust: Trust) -> Result<UnixStream, Failed> {
     let begun = Instant::now();
     let stream = loop {
         match UnixStream::connect(path).await {
@@ -89,25 +109,39 @@ async fn connect(path: &Path) -> Result<UnixStream, Failed> {
             Err(error) => return Err(worded(error)),
         }
     };
-    check_owner(stream.peer_cred()?.uid(), geteuid().as_raw())?;
+    check_owner(stream.peer_cred()?.uid(), geteuid().as_raw(), trust)?;
     Ok(stream)
 }
 
-/// Refuses a server of another user, before it is shown a token or a lease key. An honest one would refuse us anyway; root may ask every server.
-fn check_owner(server: u32, own: u32) -> Result<(), NotForUs> {
-    if own == 0 || server == own {
-        return Ok(());
+/// Refuses a server of another user, before it is shown a token or a lease key. An honest one would refuse us anyway. Root may ask every server, but any
+/// user's process can listen at a path, so root's token goes to another user's server only where the URL names that user.
+fn check_owner(server: u32, own: u32, trust: Trust) -> Result<(), NotForUs> {
+    match trust.owner {
+        Some(owner) if server == owner => Ok(()),
+        Some(owner) => {
+            let why = format!("its server runs as the user {server}, and the URL says owner={owner}");
+            let hint = "see which process listens there, or correct the URL".to_string();
+            Err(NotForUs { why, hint })
+        }
+        None if server == own => Ok(()),
+        None if own == 0 && !trust.shows_token => Ok(()),
+        None if own == 0 => Err(NotForUs {
+            why: format!("its server runs as the user {server}, who would see the access token of root"),
+            hint: format!(
+                "if it is the right server, name its user: unix:/PATH?owner={server}; or ask without a token"
+            ),
+        }),
+        None => Err(NotForUs::new(format!(
+            "its server runs as the user {server}, and lets only that user and root in, not {own}"
+        ))),
     }
-    Err(NotForUs(format!(
-        "its server runs as the user {server}, and lets only that user and root in, not {own}"
-    )))
 }
 
 fn worded(error: io::Error) -> Failed {
     match error.kind() {
         ErrorKind::PermissionDenied => {
             let own = geteuid().as_raw();
-            Box::new(NotForUs(format!(
+            Box::new(NotForUs::new(format!(
                 "the user {own} may not use this socket: it is for the server's own user and for root"
             )))
         }
@@ -167,22 +201,40 @@ impl Write for Wire {
 mod tests {
     use super::*;
 
+    const TRUST: Trust = Trust { owner: None, shows_token: false };
+
     #[test]
     fn only_root_asks_a_server_of_another_user() {
         for (server, own, may) in [(7, 7, true), (7, 0, true), (0, 0, true), (0, 7, false), (8, 7, false)] {
-            assert_eq!(check_owner(server, own).is_ok(), may, "the user {own} at a server of {server}");
+            let checked = check_owner(server, own, TRUST);
+            assert_eq!(checked.is_ok(), may, "the user {own} at a server of {server}");
         }
-        let refused = check_owner(8, 7).unwrap_err().to_string();
+        let refused = check_owner(8, 7, TRUST).unwrap_err().to_string();
         assert_eq!(refused, "its server runs as the user 8, and lets only that user and root in, not 7");
+    }
+
+    #[test]
+    fn the_token_of_root_is_shown_to_no_other_users_server_unless_the_url_names_it() {
+        let shows = Trust { shows_token: true, ..TRUST };
+        assert!(check_owner(0, 0, shows).is_ok() && check_owner(7, 7, shows).is_ok());
+        let refused = check_owner(7, 0, shows).unwrap_err();
+        assert!(refused.why.contains("the user 7, who would see the access token of root"), "{refused}");
+        assert!(refused.hint.contains("unix:/PATH?owner=7"), "{}", refused.hint);
+        assert!(check_owner(7, 0, Trust { owner: Some(7), ..shows }).is_ok());
+        for (server, own) in [(8, 0), (0, 0), (8, 8)] {
+            let named = Trust { owner: Some(7), ..TRUST };
+            assert!(check_owner(server, own, named).is_err(), "a server of {server} is none of 7");
+        }
     }
 
     #[tokio::test]
     async fn a_socket_without_a_server_is_told_in_words() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
-        assert_eq!(connect(&path).await.unwrap_err().to_string(), "there is no such socket");
+        assert_eq!(connect(&path, TRUST).await.unwrap_err().to_string(), "there is no such socket");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        assert_eq!(connect(&path).await.unwrap_err().to_string(), "no server listens at this socket");
+        let refused = connect(&path, TRUST).await.unwrap_err().to_string();
+        assert_eq!(refused, "no server listens at this socket");
     }
 
     #[tokio::test]
@@ -196,7 +248,7 @@ mod tests {
         while let Ok(stream) = UnixStream::connect(&path).await {
             waiting.push(stream);
         }
-        let (connected, accepted) = tokio::join!(connect(&path), async {
+        let (connected, accepted) = tokio::join!(connect(&path, TRUST), async {
             sleep(AGAIN).await;
             listener.accept().await
         });

@@ -67,7 +67,7 @@ impl Fault {
             refusal: None,
             code: "forbidden".to_string(),
             detail: why.to_string(),
-            hint: "run as the server's user, or use the server's address with a token".to_string(),
+            hint: why.hint.clone(),
         }))
     }
 
@@ -199,6 +199,7 @@ fn unavailable(location: &str, why: String) -> StoreError {
         (false, true) if why.contains("HTTP version") => "perhaps it speaks TLS: https://HOST:PORT",
         (false, _) => "see whether the server runs: baton serve",
     };
+    let location = location.split_once("?owner=").map_or(location, |(socket, _)| socket);
     let hint = match location.starts_with("unix:") {
         true => format!("see whether the server runs: baton serve --listen {location}"),
         false => hint.to_string(),

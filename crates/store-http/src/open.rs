@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) authority: Option<PathBuf>,
     /// The Unix socket at which it listens, if that is how it is reached.
     pub(crate) socket: Option<Arc<Path>>,
+    /// The user whose server it must be, at a socket.
+    pub(crate) owner: Option<u32>,
     /// The certificate by which this client shows who it is, and its key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
     pub(crate) limit: Duration,
@@ -87,15 +89,23 @@ impl Settings {
             authority: file("ca"),
             identity,
             socket: None,
+            owner: None,
             limit: LIMIT,
         })
     }
 
     /// A server at a Unix socket. More slashes than one before the path mean the same.
     fn of_socket(url: &StoreUrl) -> Result<Settings, String> {
-        if let Some(name) = url.parameters.keys().next() {
+        if let Some(name) = url.parameters.keys().find(|name| *name != "owner") {
             return Err(format!("the parameter `{}` means nothing here", name.escape_debug()));
         }
+        let owner = url.parameters.get("owner").map(|text| {
+            let number = text.parse::<u32>().ok().filter(|number| number.to_string() == *text);
+            number.ok_or_else(|| {
+                "its owner is none: write the number of a user, such as ?owner=1000".to_string()
+            })
+        });
+        let owner = owner.transpose()?;
         let path = format!("/{}", url.rest.trim_start_matches('/'));
         if !url.rest.starts_with('/') || path == "/" {
             return Err("the path of a socket is whole, and begins with `/`".to_string());
@@ -104,12 +114,16 @@ impl Settings {
             return Err(format!("its path has {} bytes, and a socket's has {LONGEST} at most", path.len()));
         }
         Ok(Settings {
-            base: format!("unix:{path}"),
+            base: match owner {
+                Some(owner) => format!("unix:{path}?owner={owner}"),
+                None => format!("unix:{path}"),
+            },
             bases: vec![AT_SOCKET.to_string()],
             loopback: true,
             authority: None,
             identity: None,
             socket: Some(Path::new(&path).into()),
+            owner,
             limit: LIMIT,
         })
     }
@@ -171,7 +185,20 @@ mod tests {
             assert_eq!(settings.socket.as_deref(), Some(Path::new("/run/b.sock")));
         }
         let long = format!("unix:/{}", "x".repeat(LONGEST));
-        for odd in ["unix:", "unix:/", "unix:b.sock", "unix:./b.sock", "unix:/b.sock?ca=x", &long] {
+        let named = Settings::of(&"unix:/run/b.sock?owner=1000".parse().unwrap()).unwrap();
+        assert_eq!((named.owner, named.base.as_str()), (Some(1000), "unix:/run/b.sock?owner=1000"));
+        assert_eq!(named.socket.as_deref(), Some(Path::new("/run/b.sock")));
+        for odd in [
+            "unix:",
+            "unix:/",
+            "unix:b.sock",
+            "unix:./b.sock",
+            "unix:/b.sock?ca=x",
+            "unix:/b.sock?owner=bob",
+            "unix:/b.sock?owner=-1",
+            "unix:/b.sock?owner=",
+            &long,
+        ] {
             let refused = base(odd).unwrap_err();
             assert!(refused.hint().contains("unix:/run/user/1000/baton.sock"), "{odd}: {refused}");
         }

@@ -31,6 +31,7 @@ fn fence(election: &str, tokens: &[u64]) -> Fence {
     Fence {
         highest,
         hold: Some(Hold {
+            left: None,
             incarnation: Incarnation([1; 8]),
             key_hash: KeyHash([1; 32]),
             token: highest,

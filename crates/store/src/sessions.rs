@@ -20,6 +20,8 @@ pub const MAX_AT_ONCE: usize = 500;
 pub const MAX_RIDES: usize = 10_000;
 /// The most elections that one session follows.
 pub const MAX_FOLLOWS: usize = 1_000;
+/// The most elections that one session follows of which the server does not know that they exist.
+pub const MAX_UNKNOWN_FOLLOWS: usize = 32;
 /// The largest word on health or progress, as JSON.
 pub const MAX_WORD_BYTES: usize = 1_024;
 
@@ -144,6 +146,10 @@ pub struct Beat {
     /// What was renewed and is not as it was.
     #[serde(default)]
     pub changed: Vec<Changed>,
+    /// What the session asked to follow and does not: the server knows no such elections, or the session's token, or without one its agent,
+    /// follows as many as one may. A client looks at these by itself, and asks again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfollowed: Vec<ElectionName>,
 }
 
 /// A lease that was not renewed.

@@ -176,10 +176,17 @@ impl Inner {
             // An announcement does not take a description along.
             state.undescribed = state.description.is_some();
         }
+        let mut asks = found;
         if sent.follows.is_some() && sent.follows == Some(state.followed()) {
+            let unfollowed = beat.unfollowed.iter().cloned().collect();
+            asks |= !state.follows_known || state.unfollowed != unfollowed;
             state.follows_known = true;
-            self.ask.notify_one();
-        } else if found {
+            if state.unfollowed != unfollowed {
+                state.not_followed(unfollowed);
+                self.look.notify_one();
+            }
+        }
+        if asks {
             self.ask.notify_one();
         }
         state.take_in(&sent, &beat)
@@ -201,7 +208,8 @@ impl State {
         let known = self.leases.values().filter(|lease| lease.confirmed).map(|lease| &lease.ride);
         let rides = known.chain(&add).map(|ride| (ride.election.clone(), ride.token)).collect();
         let drop = self.dropping.iter().take(MAX_AT_ONCE).cloned().collect();
-        let follows = (announces || !self.follows_known).then(|| self.followed());
+        let asks_again = announces || !self.follows_known || !self.unfollowed.is_empty();
+        let follows = asks_again.then(|| self.followed());
         self.number += 1;
         let (health, progress) = (self.health.clone(), self.progress.clone());
         let description = self.description.clone().filter(|_| self.undescribed);

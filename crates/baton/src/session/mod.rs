@@ -12,7 +12,7 @@ mod notify;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_election::policy::Limits;
@@ -83,6 +83,8 @@ struct State {
     follows: BTreeMap<ElectionName, Topic>,
     /// Whether the server knows what is followed.
     follows_known: bool,
+    /// What of it the server does not follow: it is looked at, and asked for again with each heartbeat.
+    unfollowed: BTreeSet<ElectionName>,
     health: Option<Value>,
     progress: Option<Value>,
     /// How it is, as it was said last, and whether the server is still to be told.
@@ -143,6 +145,7 @@ impl Coordinator {
                 dropping: Vec::new(),
                 follows: BTreeMap::new(),
                 follows_known: true,
+                unfollowed: BTreeSet::new(),
                 health: None,
                 progress: None,
                 description: None,

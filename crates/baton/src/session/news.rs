@@ -1,5 +1,6 @@
 //! What the session follows: told by the server, and acknowledged once it is known here.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::follow::{Follower, LeaderView, SeenAt, answered, lease_end, refreshed
 const WAIT: Span = Span::secs(20);
 /// How long nobody looks at an election whose lease has run out: what comes next is told.
 const LOOK_AGAIN: Span = Span::secs(30);
+/// How often somebody looks at an election that the server does not follow for this session.
+const LOOK_AT_UNFOLLOWED: Span = Span::secs(5);
 
 /// What is followed no longer once nobody wants to know.
 struct Unfollow {
@@ -160,15 +163,17 @@ impl Inner {
             self.seen.now();
         }
         let mut state = self.state();
+        let unfollowed = state.unfollowed.contains(election);
         let Some(topic) = state.follows.get_mut(election) else { return };
         if view.is_some() {
             topic.seen.now();
         }
+        let longest = if unfollowed { LOOK_AT_UNFOLLOWED } else { Span::MAX };
         let lasts = view.as_ref().map_or(LOOK_AGAIN, |view| match view.leader() {
             Some(_) => lease_end(view),
             None => LOOK_AGAIN,
         });
-        topic.look_at = boot::now() + lasts.max(Span::millis(50));
+        topic.look_at = boot::now() + lasts.min(longest).max(Span::millis(50));
         let known = topic.known.borrow().clone();
         let next = refreshed(&known, view);
         if next != *known {
@@ -180,9 +185,21 @@ impl Inner {
 }
 
 impl State {
+    /// The server does not follow these for this session.
+    pub(super) fn not_followed(&mut self, unfollowed: BTreeSet<ElectionName>) {
+        for election in &unfollowed {
+            if let Some(topic) = self.follows.get_mut(election) {
+                topic.look_at = topic.look_at.min(boot::now() + LOOK_AT_UNFOLLOWED);
+            }
+        }
+        self.unfollowed = unfollowed;
+    }
+
     /// The server answered, and had nothing to tell of what is known. What is stale it has yet to tell of.
     pub(super) fn confirm(&self) {
-        self.follows.values().filter(|topic| !topic.known.borrow().stale).for_each(|topic| topic.seen.now());
+        let told = self.follows.iter().filter(|(election, _)| !self.unfollowed.contains(*election));
+        let fresh = told.filter(|(_, topic)| !topic.known.borrow().stale);
+        fresh.for_each(|(_, topic)| topic.seen.now());
     }
 
     /// The server did not answer: what is known was known before.

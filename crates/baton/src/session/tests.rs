@@ -1,6 +1,6 @@
 //! What a session makes of answers, without a server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ fn inner() -> Arc<Inner> {
             dropping: Vec::new(),
             follows: BTreeMap::new(),
             follows_known: true,
+            unfollowed: BTreeSet::new(),
             health: None,
             progress: None,
             description: None,

@@ -1,10 +1,10 @@
 //! `baton fence`: touch a resource only with a current token.
 
 use baton::election::bindings::FenceChange;
-use baton::election::fence::{Entry, HoldRequest};
+use baton::election::fence::{Entry, HoldRequest, MAX_HOLD_WITHOUT_LEASE};
 use baton::election::lease;
 use baton::election::time::Span;
-use baton::election::{Credential, ElectionName, Epoch, Margins, Moment, Refusal, ResourceName};
+use baton::election::{AgentName, Credential, ElectionName, Epoch, Margins, Moment, Refusal, ResourceName};
 use baton::store::{Access, boot};
 use baton::{Error, mint_credential};
 use baton_warden::{Household, News, Report, Start, Ward};
@@ -72,7 +72,11 @@ struct Inside<'a> {
     context: &'a Context,
     resource: &'a ResourceName,
     election: ElectionName,
-    run: Credential,
+    token: Epoch,
+    agent: Option<AgentName>,
+    note: String,
+    hold: HoldRequest,
+    admitted_at: Moment,
 }
 
 impl Fence {
@@ -125,6 +129,25 @@ impl Fence {
         }
     }
 
+    /// What it is for, for the log.
+    fn note(&self) -> String {
+        if self.note.is_empty() { self.command.join(" ") } else { self.note.clone() }
+    }
+
+    /// A hold for CMD, with the credential of the lease where this user has it: such a hold is kept for as long as the token is current.
+    async fn hold_request(
+        &self,
+        context: &Context,
+        resource: &ResourceName,
+        token: Epoch,
+        run: Credential,
+    ) -> HoldRequest {
+        let election = self.of_election(context, resource).await;
+        let held = election.and_then(|election| context.lease(&election, &self.who).ok());
+        let lease = held.filter(|held| held.epoch == token).map(|held| held.credential);
+        HoldRequest { lease, ..HoldRequest::short(run, HOLD) }
+    }
+
     /// Asks the fence, again while another command runs on the resource.
     async fn admit(
         &self,
@@ -133,8 +156,7 @@ impl Fence {
         token: Epoch,
         hold: Option<HoldRequest>,
     ) -> Result<(baton::election::Fence, Moment), Error> {
-        let agent = self.who.agent().ok();
-        let note = if self.note.is_empty() { self.command.join(" ") } else { self.note.clone() };
+        let (agent, note) = (self.who.agent().ok(), self.note());
         let entry = Entry { resource, token, agent: agent.as_ref(), note: &note, hold };
         // A token is of one election. If that is not the one that the resource is bound to, the fence refuses.
         let begun = boot::now();
@@ -181,15 +203,17 @@ impl Fence {
         let folder = RunFolder::make()?;
         let mut ward = custody::prepare(household, &folder, Given::default()).await?;
         let run = mint_credential().map_err(fail)?;
-        let (fence, asked_at) =
-            match self.admit(context, resource, token, Some(HoldRequest::short(run, HOLD))).await {
-                Ok(admitted) => admitted,
-                Err(error) => {
-                    let _ = ward.dismiss().await;
-                    return Err(refused(&error, resource));
-                }
-            };
-        let inside = Inside { context, resource, election: fence.election, run };
+        let hold = self.hold_request(context, resource, token, run).await;
+        let (fence, asked_at) = match self.admit(context, resource, token, Some(hold)).await {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                let _ = ward.dismiss().await;
+                return Err(refused(&error, resource));
+            }
+        };
+        let (election, agent, note) = (fence.election, self.who.agent().ok(), self.note());
+        let mut inside =
+            Inside { context, resource, election, token, agent, note, hold, admitted_at: asked_at };
         let duty = Duty {
             store: custody::absolute_store(&context.coordinator, &context.url),
             folder: folder.path().to_path_buf(),
@@ -286,7 +310,7 @@ fn at_it(resource: &ResourceName, token: Epoch) -> String {
 impl Inside<'_> {
     /// Until nothing of CMD is left, keeping the hold as long as the token is current. What the store is asked goes on beside the watch: a store that
     /// does not answer keeps no deadline and no word of the warden waiting.
-    async fn watch_over(&self, ward: &mut Ward) -> Outcome {
+    async fn watch_over(&mut self, ward: &mut Ward) -> Outcome {
         let mut refused: Option<Failure> = None;
         let mut keeping: Option<Keeping> = None;
         let mut beats = tokio::time::interval(std::time::Duration::from_nanos(HOLD.scaled(1, 3).as_nanos()));
@@ -307,7 +331,10 @@ impl Inside<'_> {
                 (asked_at, kept) = Keeping::of(&mut keeping) => {
                     keeping = None;
                     match kept {
-                        Ok(()) => {
+                        Ok(anew) => {
+                            if anew {
+                                self.admitted_at = asked_at;
+                            }
                             let _ = ward.deadline(boot_time(Margins::STANDARD.deadline(asked_at, HOLD)));
                         }
                         Err(error @ Error::Refused(_)) => {
@@ -322,20 +349,31 @@ impl Inside<'_> {
         }
     }
 
-    /// Keeps the hold once more.
+    /// Keeps the hold once more. Without the lease it lasts a minute in all, so it is also asked for anew, early enough for several tries.
     fn keep(&self) -> Keeping {
         let (coordinator, resource) = (self.context.coordinator.clone(), self.resource.clone());
-        let (election, run) = (self.election.clone(), self.run);
+        let (election, token, hold) = (self.election.clone(), self.token, self.hold);
+        let (agent, note) = (self.agent.clone(), self.note.clone());
         let asked_at = boot::now();
-        let task = tokio::spawn(async move { coordinator.keep_hold(&resource, &election, &run).await });
+        let runs_out =
+            hold.lease.is_none() && asked_at >= self.admitted_at + MAX_HOLD_WITHOUT_LEASE.scaled(1, 2);
+        let task = tokio::spawn(async move {
+            coordinator.keep_hold(&resource, &election, &hold.credential).await?;
+            if !runs_out {
+                return Ok(false);
+            }
+            let (resource, agent) = (&resource, agent.as_ref());
+            let entry = Entry { resource, token, agent, note: &note, hold: Some(hold) };
+            Ok(coordinator.admit(&entry, Some(&election)).await.is_ok())
+        });
         Keeping { asked_at, task }
     }
 }
 
-/// A sign of life on its way to the store. Dropped, it is given up.
+/// A sign of life on its way to the store. Dropped, it is given up. It tells whether the hold was also granted anew.
 struct Keeping {
     asked_at: Moment,
-    task: JoinHandle<Result<(), Error>>,
+    task: JoinHandle<Result<bool, Error>>,
 }
 
 impl Drop for Keeping {
@@ -346,7 +384,7 @@ impl Drop for Keeping {
 
 impl Keeping {
     /// Waits for the answer, and says when it was asked for; for ever if there is none on its way.
-    async fn of(keeping: &mut Option<Keeping>) -> (Moment, Result<(), Error>) {
+    async fn of(keeping: &mut Option<Keeping>) -> (Moment, Result<bool, Error>) {
         let Some(Keeping { asked_at, task }) = keeping else { return std::future::pending().await };
         let kept = task.await.unwrap_or_else(|error| Err(Error::System(std::io::Error::other(error))));
         (*asked_at, kept)

@@ -108,7 +108,12 @@ fn not_bound(path: &Path, error: &SocketError) -> Failure {
         SocketError::TooLong(_) => "use a shorter path, such as unix:/run/user/1000/baton.sock".to_string(),
         SocketError::NotASocket => "use another path; nothing but a socket is ever replaced".to_string(),
         SocketError::InUse => format!("use that server: --store unix:{shown}; or another path"),
-        SocketError::Locked => format!("see which process has locked it: fuser {folder}"),
+        SocketError::Locked => format!("see which process of this user or root starts there: fuser {folder}"),
+        SocketError::OthersWrite(_) => {
+            format!(
+                "make a folder of your own: mkdir -m 700 {folder}/baton; or use unix:/run/user/UID/baton.sock"
+            )
+        }
         SocketError::Nobody(_) => "run the server as a user of its own, or listen at an address".to_string(),
         SocketError::Io(_) => format!("{folder} must exist, and this user must be able to write it"),
     };

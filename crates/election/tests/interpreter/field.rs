@@ -33,6 +33,7 @@ impl World {
             beat: 0,
             withdrawn: false,
             enlisted: self.wall(),
+            through: None,
         };
         let found = self.candidates.get(&name).map(|(found, at)| (found, self.now.minus(*at)));
         match candidate::enlist(found, &wanted) {

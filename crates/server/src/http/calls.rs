@@ -455,9 +455,8 @@ impl Service {
         }
         // Who stands for longer says so again. It is told how long it stands.
         candidate.ttl = candidate.ttl.min(candidates::LONGEST);
-        if !self.behind.has_room_for(&candidate) {
-            return Err(limits::too_many_candidates());
-        }
+        candidate.through = call.who.token();
+        self.behind.has_room_for(&candidate).map_err(limits::too_many_candidates)?;
         answer(&self.coordinator.enlist_candidate(&candidate).await?)
     }
 

@@ -22,6 +22,7 @@ use baton_store::boot;
 use super::identity::{Identity, Who};
 use super::peer::Peer;
 use super::reply::Problem;
+use crate::candidates::NoRoom;
 
 /// In how many parts the commands are counted, each behind a lock of its own.
 const PARTS: usize = 16;
@@ -202,8 +203,8 @@ pub(super) fn too_many_sessions() -> Problem {
 }
 
 /// What who stands where too many do is told.
-pub(super) fn too_many_candidates() -> Problem {
-    Problem::too_many("there are as many candidates as there may be", LATER)
+pub(super) fn too_many_candidates(no_room: NoRoom) -> Problem {
+    Problem::too_many(no_room.why(), LATER)
 }
 
 #[cfg(test)]

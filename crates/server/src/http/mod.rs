@@ -71,7 +71,7 @@ use crate::founders::Founders;
 use crate::metrics::Way;
 use crate::options::Options;
 use crate::own_lease::OwnLease;
-use crate::sessions::Sessions;
+use crate::sessions::{Most, Sessions};
 use crate::sign_ins::SignIns;
 use crate::socket::Socket;
 use crate::store::Behind;
@@ -192,7 +192,8 @@ impl Service {
         let boards = Arc::new(boards);
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
-        let sessions = Sessions::start(engine.clone(), run.clone(), limits.sessions);
+        let most = Most { sessions: limits.sessions, follows: limits.follows };
+        let sessions = Sessions::start(engine.clone(), run.clone(), most);
         let uses: Arc<Uses> = Arc::default();
         let tracer = collector.map(|collector| Tracer::start(collector, &run));
         if let Some(tracer) = &tracer {

@@ -13,10 +13,12 @@ use serde_json::value::RawValue;
 const MAX_KEYS: usize = 64;
 /// The longest id of a key.
 const MAX_ID_BYTES: usize = 256;
-/// The largest RSA key, in bytes: to verify by a larger one takes too long.
-const MAX_RSA_BYTES: usize = 512;
+/// How much of an id is shown.
+const MAX_SHOWN: usize = 64;
+/// The largest RSA key, in bits: to verify by a larger one takes too long.
+const MAX_RSA_BITS: usize = 4_096;
 /// The smallest.
-const MIN_RSA_BYTES: usize = 256;
+const MIN_RSA_BITS: usize = 2_048;
 
 /// How a JWT is signed. There is nothing else: neither `none`, nor what a public key could be the secret of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +97,13 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Key>, String> {
     }
     let mut keys: Vec<Key> = Vec::new();
     for (number, written) in (1..).zip(&written) {
-        let failed = |why: String| format!("key {number}: {why}");
-        let jwk: Jwk = serde_json::from_str(written.get()).map_err(|error| failed(error.to_string()))?;
+        let nameless = |error: serde_json::Error| format!("key {number}: {error}");
+        let jwk: Jwk = serde_json::from_str(written.get()).map_err(nameless)?;
+        let id = jwk.kid.as_ref().map(|id| id.chars().take(MAX_SHOWN).flat_map(char::escape_debug).collect());
+        let failed = |why: String| match &id {
+            Some::<String>(id) => format!("key {number} (kid `{id}`): {why}"),
+            None => format!("key {number}: {why}"),
+        };
         let Some(key) = key(jwk).map_err(failed)? else { continue };
         let is_twice = |other: &Key| other.id == key.id && other.algorithm == key.algorithm;
         if key.id.is_some() && keys.iter().any(is_twice) {
@@ -123,13 +130,19 @@ fn key(jwk: Jwk) -> Result<Option<Key>, String> {
     }
     let signs = jwk.r#use.as_deref().is_none_or(|purpose| purpose == "sig")
         && jwk.key_ops.as_ref().is_none_or(|acts| acts.iter().any(|act| act == "verify"));
+    if let (Some(wanted), curve) = (jwk.alg.as_deref().and_then(curve_of), jwk.crv.as_deref())
+        && curve != Some(wanted)
+    {
+        let shown = curve.map_or("none".to_string(), |curve| curve.escape_debug().to_string());
+        return Err(format!("its `alg` takes the curve {wanted}, and its `crv` is {shown}"));
+    }
     let algorithm = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
         ("EC", Some("P-256")) => Algorithm::Es256,
         ("OKP", Some("Ed25519")) => Algorithm::EdDsa,
         ("RSA", _) => Algorithm::Rs256,
         (_, _) => return Ok(None),
     };
-    // One that says that it is for another algorithm is for another algorithm.
+    // One that says that it is for another algorithm is for another algorithm; see `curve_of` for one that contradicts itself.
     let agrees = jwk.alg.as_deref().is_none_or(|name| Algorithm::named(name) == Some(algorithm));
     if !signs || !agrees {
         return Ok(None);
@@ -152,10 +165,7 @@ fn key(jwk: Jwk) -> Result<Option<Key>, String> {
         }
         Algorithm::Rs256 => {
             let (n, e) = (part("n", &jwk.n)?, part("e", &jwk.e)?);
-            let digits = n.iter().skip_while(|byte| **byte == 0).count();
-            if !(MIN_RSA_BYTES..=MAX_RSA_BYTES).contains(&digits) || e.len() > 8 {
-                return Err("an RSA key has between 2048 and 4096 bits, and a small exponent".to_string());
-            }
+            check_rsa(&n, &e)?;
             let components = RsaPublicKeyComponents { n: n.as_slice(), e: e.as_slice() };
             let parsed = components.to_parsed_public_key(&RSA_PKCS1_2048_8192_SHA256);
             let parsed = parsed.map_err(|_| "it is no RSA key".to_string())?;
@@ -163,6 +173,41 @@ fn key(jwk: Jwk) -> Result<Option<Key>, String> {
         }
     };
     Ok(Some(Key { id: jwk.kid, algorithm, parts, parsed }))
+}
+
+/// The curve that an algorithm of ours takes.
+fn curve_of(algorithm: &str) -> Option<&'static str> {
+    match Algorithm::named(algorithm)? {
+        Algorithm::Es256 => Some("P-256"),
+        Algorithm::EdDsa => Some("Ed25519"),
+        Algorithm::Rs256 => None,
+    }
+}
+
+/// Refuses an RSA key by which others could sign, or which takes too long to verify by.
+fn check_rsa(n: &[u8], e: &[u8]) -> Result<(), String> {
+    let length = bits(n);
+    if !(MIN_RSA_BITS..=MAX_RSA_BITS).contains(&length) {
+        return Err(format!(
+            "it has {length} bits; an RSA key has between {MIN_RSA_BITS} and {MAX_RSA_BITS}"
+        ));
+    }
+    let is_odd = |number: &[u8]| number.last().is_some_and(|last| last % 2 == 1);
+    if !is_odd(n) {
+        return Err("its `n` is even, so everybody knows a factor of it".to_string());
+    }
+    // With the exponent 1 everybody could sign. More than 33 bits are slow, and aws-lc takes no more.
+    if !(2..=33).contains(&bits(e)) || !is_odd(e) {
+        return Err("its exponent `e` is an odd number from 3 to 2^33; 65537 is usual".to_string());
+    }
+    Ok(())
+}
+
+/// The length of a number without leading zeros.
+fn bits(number: &[u8]) -> usize {
+    let digits = &number[number.iter().take_while(|byte| **byte == 0).count()..];
+    let unused = digits.first().map_or(0, |first| first.leading_zeros() as usize);
+    8 * digits.len() - unused
 }
 
 fn sized(name: &str, bytes: Vec<u8>, length: usize) -> Result<Vec<u8>, String> {

@@ -334,6 +334,26 @@ fn a_file_has_public_keys_that_can_be_used() {
     assert!(refused(json!({"kty": "RSA", "n": encoded([255; 128]), "e": "AQAB"})).contains("2048"));
     assert!(refused(json!({"kty": "RSA", "n": encoded([255; 1024]), "e": "AQAB"})).contains("4096"));
     assert!(refused(json!({"kty": "EC", "crv": "P-256"})).contains("no `x`"));
+    let rsa = |bytes: &[u8], e: &[u8]| {
+        refused(json!({"kty": "RSA", "kid": "weak", "n": encoded(bytes), "e": encoded(e)}))
+    };
+    // 2047 bits: the first digit of 256 bytes is half of what it must be.
+    let short = [&[0x7f][..], &[255; 255]].concat();
+    assert_eq!(
+        rsa(&short, &[1, 0, 1]),
+        "key 2 (kid `weak`): it has 2047 bits; an RSA key has between 2048 and 4096"
+    );
+    assert!(rsa(&[255; 128], &[1, 0, 1]).contains("1024 bits"));
+    assert!(rsa(&[254; 256], &[1, 0, 1]).contains("`n` is even"));
+    for e in [&[1][..], &[0, 0, 1], &[2], &[1, 0, 0], &[0], &[255; 8]] {
+        assert!(rsa(&[255; 256], e).contains("(kid `weak`): its exponent"), "{e:?}");
+    }
+    let curve = |alg: &str, crv: &str| {
+        refused(json!({"kty": "EC", "kid": "odd", "alg": alg, "crv": crv, "x": "AA", "y": "AA"}))
+    };
+    assert!(curve("ES256", "P-384").contains("(kid `odd`): its `alg` takes the curve P-256"));
+    assert!(curve("ES256", "secp256k1").contains("and its `crv` is secp256k1"));
+    assert!(curve("EdDSA", "Ed448").contains("takes the curve Ed25519"));
     assert!(refused(json!({})).contains("kty"));
     // What is for something else is passed over; a file of nothing else is refused.
     let others = [

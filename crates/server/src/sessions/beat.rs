@@ -19,6 +19,9 @@ use super::{Riding, Session, Sessions, Trouble, load};
 const AT_ONCE: usize = 64;
 /// After so many others are served.
 const IN_A_ROW: usize = 256;
+/// How many lost leases of one session are remembered. Each was named once; whoever did not hear of the others counts fewer than it
+/// expects, and announces all of its leases anew.
+const MAX_LOST: usize = 64;
 
 /// What came of the renewal of one lease.
 enum Renewed {
@@ -38,7 +41,7 @@ impl Sessions {
         description.as_ref().map_or(Ok(()), Description::check)?;
         super::avowals::check(leads.as_deref())?;
         let follows = follows.map(super::checked_follows).transpose()?;
-        {
+        let unfollowed = {
             let mut state = self.state();
             let session = self.alive(&mut state, &credential, by)?;
             session.in_turn(number)?;
@@ -49,13 +52,12 @@ impl Sessions {
             session.progress = progress.or(session.progress.take());
             session.description = description.or(session.description.take());
             session.avow(leads);
-            if let Some(follows) = follows {
-                self.follow(&mut state, credential.incarnation, follows);
-            }
-        }
+            let follows = follows.map(|follows| self.follow(&mut state, credential.incarnation, follows));
+            follows.unwrap_or_default()
+        };
         self.touch();
         self.end_what_depends(&credential, by).await?;
-        self.renew_all(credential, by).await
+        Ok(Beat { unfollowed, ..self.renew_all(credential, by).await? })
     }
 
     /// Ends each leadership of a session, by the agent's own word, whose policy says that a leader needs what fails.
@@ -163,6 +165,11 @@ impl Sessions {
                 *known = ride;
             }
         }
+        let mut lost = 0;
+        session.rides.retain(|_, ride| {
+            lost += usize::from(ride.lost.is_some());
+            ride.lost.is_none() || lost <= MAX_LOST
+        });
         let wanted = self.load.wanted(shortest);
         // It may not hear this answer, and go by the last.
         session.lasts = session.told.max(wanted.lasts());

@@ -70,6 +70,7 @@ impl Sessions {
         let State { sessions, followed, .. } = &mut *state;
         let Some(followed) = followed.get_mut(election) else { return };
         followed.latest = followed.latest.max(number);
+        followed.exists = true;
         for session in followed.by.iter().filter_map(|incarnation| sessions.get(incarnation)) {
             session.news.send_modify(|count| *count += 1);
         }

@@ -23,7 +23,9 @@ use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, TokenId};
 use baton_store::StoreError;
 use baton_store::describe::{Description, SUSPECT, Suspicion};
-use baton_store::sessions::{Announce, Beat, EndSession, EndedSession, MAX_FOLLOWS, SessionView};
+use baton_store::sessions::{
+    Announce, Beat, EndSession, EndedSession, MAX_FOLLOWS, MAX_UNKNOWN_FOLLOWS, SessionView,
+};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
@@ -62,11 +64,19 @@ impl From<Refusal> for Trouble {
     }
 }
 
+/// What one announcer may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub(crate) sessions: usize,
+    /// Elections that its sessions follow, each once for each session.
+    pub(crate) follows: usize,
+}
+
 /// All sessions of one server.
 pub(crate) struct Sessions {
     engine: Engine,
-    /// The most sessions of one announcer.
-    share: usize,
+    /// What one announcer may have.
+    most: Most,
     state: Mutex<State>,
     /// Counts acknowledgements, and sessions that ended.
     heard: watch::Sender<u64>,
@@ -137,6 +147,8 @@ struct Riding {
 struct Followed {
     /// Its last event.
     latest: u64,
+    /// Something happened to it, so there is one.
+    exists: bool,
     by: HashSet<Incarnation>,
     /// Who knows of its last change of leader.
     round: Option<rounds::Round>,
@@ -151,11 +163,11 @@ impl Drop for Sessions {
 
 impl Sessions {
     /// None yet, and of each announcer so many at most. The tasks that this starts end with it.
-    pub(crate) fn start(engine: Engine, run: String, share: usize) -> Arc<Sessions> {
+    pub(crate) fn start(engine: Engine, run: String, most: Most) -> Arc<Sessions> {
         let changes = engine.changes();
         let sessions = Arc::new(Sessions {
             engine,
-            share,
+            most,
             state: Mutex::default(),
             heard: watch::Sender::new(0),
             load: Load::default(),
@@ -203,12 +215,12 @@ impl Sessions {
         let Announce { agent, credential, number, follows, leases } = announce;
         let follows = checked_follows(follows)?;
         beat::check_number(leases.len())?;
-        {
+        let unfollowed = {
             let mut state = self.state();
             let now = self.engine.moment();
             let announcer = Announcer::of(by, &agent);
             let full = state.sessions.len() >= MAX_SESSIONS;
-            let too_many = state.shares.count(&announcer) >= self.share;
+            let too_many = state.shares.sessions(&announcer) >= self.most.sessions;
             match state.sessions.get_mut(&credential.incarnation) {
                 Some(known) if !credential.key.opens(&known.key_hash) => return Err(wrong_key().into()),
                 Some(known) => {
@@ -222,25 +234,53 @@ impl Sessions {
                 None => {
                     let session = Session::new(agent, announcer.clone(), credential.key.hash(), now);
                     state.sessions.insert(credential.incarnation, session);
-                    state.shares.add(announcer.clone());
+                    state.shares.add(announcer.clone(), 0);
                 }
             }
             state.count_for(credential.incarnation, announcer);
-            self.follow(&mut state, credential.incarnation, follows);
+            let unfollowed = self.follow(&mut state, credential.incarnation, follows);
             let session = state.sessions.get_mut(&credential.incarnation).ok_or(Trouble::NoSuchSession)?;
             session.in_turn(number)?;
             session.by = by;
             session.take_on(leases)?;
-        }
+            unfollowed
+        };
         self.touch();
-        self.renew_all(credential, by).await
+        Ok(Beat { unfollowed, ..self.renew_all(credential, by).await? })
     }
 
-    /// From here on a session follows these. If there are new ones, it is told of all of them how they stand.
-    fn follow(&self, state: &mut State, incarnation: Incarnation, follows: BTreeSet<ElectionName>) {
-        let Some(session) = state.sessions.get_mut(&incarnation) else { return };
-        let left: Vec<ElectionName> = session.follows.difference(&follows).cloned().collect();
-        let new: Vec<ElectionName> = follows.difference(&session.follows).cloned().collect();
+    /// From here on a session follows these, and is told how all of them stand if some are new. Returns those that it may not follow. Of an election
+    /// that is not known to exist nothing but its name can be kept, so that a session has few of those.
+    fn follow(
+        &self,
+        state: &mut State,
+        incarnation: Incarnation,
+        mut follows: BTreeSet<ElectionName>,
+    ) -> Vec<ElectionName> {
+        let Some(session) = state.sessions.get(&incarnation) else { return Vec::new() };
+        let (announcer, before) = (session.announcer.clone(), session.follows.clone());
+        let left: Vec<ElectionName> = before.difference(&follows).cloned().collect();
+        let kept = before.len() - left.len();
+        let others = state.shares.follows(&announcer) - before.len();
+        let mut room = self.most.follows.saturating_sub(others + kept);
+        let unknown = follows.intersection(&before).filter(|election| !self.knows_of(state, election));
+        let mut unknown_room = MAX_UNKNOWN_FOLLOWS.saturating_sub(unknown.count());
+        let (mut new, mut unfollowed) = (Vec::new(), Vec::new());
+        for election in follows.difference(&before) {
+            let known = self.knows_of(state, election);
+            if room == 0 || !known && unknown_room == 0 {
+                unfollowed.push(election.clone());
+                continue;
+            }
+            room -= 1;
+            unknown_room -= usize::from(!known);
+            new.push(election.clone());
+        }
+        for election in &unfollowed {
+            follows.remove(election);
+        }
+        state.shares.change_follows(&announcer, before.len(), follows.len());
+        let Some(session) = state.sessions.get_mut(&incarnation) else { return unfollowed };
         session.follows = follows;
         if !new.is_empty() {
             state.changes += 1;
@@ -253,11 +293,19 @@ impl Sessions {
             let followed = state.followed.entry(election);
             let followed = followed.or_insert_with(|| Followed {
                 latest: self.engine.follow(),
+                exists: false,
                 by: HashSet::new(),
                 round: None,
             });
             followed.by.insert(incarnation);
         }
+        unfollowed
+    }
+
+    /// Whether an election is known to exist. The store is not asked: a heartbeat must not wait for it.
+    fn knows_of(&self, state: &State, election: &ElectionName) -> bool {
+        state.followed.get(election).is_some_and(|followed| followed.exists)
+            || self.engine.census().knows(election)
     }
 
     /// Ends a session. Its leases are released if the work under them has stopped.
@@ -408,7 +456,7 @@ impl Session {
 impl State {
     fn remove(&mut self, incarnation: Incarnation) -> Option<Session> {
         let session = self.sessions.remove(&incarnation)?;
-        self.shares.take_away(&session.announcer);
+        self.shares.take_away(&session.announcer, session.follows.len());
         session.follows.iter().for_each(|election| self.unfollow(incarnation, election));
         Some(session)
     }
@@ -416,9 +464,9 @@ impl State {
     /// From here on a session counts for this one.
     fn count_for(&mut self, incarnation: Incarnation, announcer: Announcer) {
         let Some(session) = self.sessions.get_mut(&incarnation) else { return };
-        self.shares.take_away(&session.announcer);
+        self.shares.take_away(&session.announcer, session.follows.len());
         session.announcer = announcer.clone();
-        self.shares.add(announcer);
+        self.shares.add(announcer, session.follows.len());
     }
 
     fn unfollow(&mut self, incarnation: Incarnation, election: &ElectionName) {

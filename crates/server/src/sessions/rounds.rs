@@ -230,7 +230,7 @@ mod tests {
             counted: false,
         };
         let by = HashSet::from([Incarnation([1; 8])]);
-        state.followed.insert(election.clone(), Followed { latest: 1, by, round: Some(round) });
+        state.followed.insert(election.clone(), Followed { latest: 1, exists: true, by, round: Some(round) });
         (state, election)
     }
 

@@ -1,4 +1,4 @@
-//! How many sessions one has: who announced them with one token, or without one the agents of one name.
+//! How many sessions one announcer has, and how many elections those follow. An announcer is a token, or without one the agents of one name.
 
 use std::collections::HashMap;
 
@@ -17,26 +17,50 @@ impl Announcer {
     }
 }
 
-/// The sessions of each.
+/// What one announcer has.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Share {
+    sessions: usize,
+    /// Elections that its sessions follow, each once for each session.
+    follows: usize,
+}
+
+/// What each announcer has.
 #[derive(Default)]
 pub(super) struct Shares {
-    counts: HashMap<Announcer, usize>,
+    shares: HashMap<Announcer, Share>,
 }
 
 impl Shares {
-    pub(super) fn count(&self, announcer: &Announcer) -> usize {
-        self.counts.get(announcer).copied().unwrap_or(0)
+    pub(super) fn sessions(&self, announcer: &Announcer) -> usize {
+        self.shares.get(announcer).map_or(0, |share| share.sessions)
     }
 
-    pub(super) fn add(&mut self, announcer: Announcer) {
-        *self.counts.entry(announcer).or_default() += 1;
+    pub(super) fn follows(&self, announcer: &Announcer) -> usize {
+        self.shares.get(announcer).map_or(0, |share| share.follows)
     }
 
-    pub(super) fn take_away(&mut self, announcer: &Announcer) {
-        let Some(count) = self.counts.get_mut(announcer) else { return };
-        *count -= 1;
-        if *count == 0 {
-            self.counts.remove(announcer);
+    /// Adds a session that follows so many.
+    pub(super) fn add(&mut self, announcer: Announcer, follows: usize) {
+        let share = self.shares.entry(announcer).or_default();
+        share.sessions += 1;
+        share.follows += follows;
+    }
+
+    /// Takes away a session that followed so many.
+    pub(super) fn take_away(&mut self, announcer: &Announcer, follows: usize) {
+        let Some(share) = self.shares.get_mut(announcer) else { return };
+        share.sessions -= 1;
+        share.follows -= follows;
+        if *share == Share::default() {
+            self.shares.remove(announcer);
+        }
+    }
+
+    /// A session that followed so many follows so many from here on.
+    pub(super) fn change_follows(&mut self, announcer: &Announcer, before: usize, after: usize) {
+        if let Some(share) = self.shares.get_mut(announcer) {
+            share.follows = share.follows + after - before;
         }
     }
 }

@@ -73,6 +73,40 @@ async fn an_agent_that_does_not_lead_holds_a_resource_for_a_minute_at_most() {
     assert_eq!(ask(&setting, &agent, "admit", &admission(&hour)).await.status, 200, "the leader may");
 }
 
+#[tokio::test]
+async fn a_hold_without_the_lease_is_kept_for_a_minute_in_all_and_its_log_names_who_asks_anew() {
+    let (setting, agent) = led().await;
+    let keep = json!({ "election": "team-b/deploy", "credential": credential(3) });
+    let hold =
+        |lease: &Value| admission(&json!({ "credential": credential(3), "ttl_ms": 20_000, "lease": lease }));
+    // Each keeping costs a quarter of the hold at the least, so that no more than these can be let through, however fast they come.
+    let keep_all = async || {
+        let mut kept = 0;
+        while kept < 100 {
+            let answer = ask(&setting, &agent, "keep", &keep).await;
+            if answer.status != 200 {
+                refused_for_its_key(&answer);
+                assert!(answer.body.contains("lasts 1m in all, however often it is kept"), "{answer:?}");
+                break;
+            }
+            kept += 1;
+        }
+        kept
+    };
+    assert_eq!(ask(&setting, &agent, "admit", &hold(&Value::Null)).await.status, 200);
+    assert!((1..=8).contains(&keep_all().await));
+    // To come anew is an entry of the log.
+    assert_eq!(ask(&setting, &agent, "admit", &hold(&Value::Null)).await.status, 200);
+    assert!((1..=8).contains(&keep_all().await));
+    let resource = ResourceName::new("team-b/svc").unwrap();
+    let log = setting.store.accepted(&resource).await.unwrap();
+    let named = log.iter().filter(|entry| entry.agent.as_ref().is_some_and(|agent| agent.as_str() == "b-2"));
+    assert_eq!(named.count(), 2, "{log:?}");
+    // Whoever shows the lease keeps its hold for as long as it leads.
+    assert_eq!(ask(&setting, &agent, "admit", &hold(&json!(credential(1)))).await.status, 200);
+    assert_eq!(keep_all().await, 100);
+}
+
 /// A token of a team, for its own elections, and for its own resources by that.
 async fn token_of(setting: &Setting, team: &str) -> String {
     let elections = vec![format!("{team}/*").parse().unwrap()];

@@ -117,7 +117,7 @@ async fn who_sent_too_many_keeps_its_hold() {
     let (one, at) = (setting.token(Role::Agent).await, setting.address);
     assert_eq!(post(at, "/v1/elections/e/acquire", Some(&one), &acquire("a", 1)).await.status, 200);
     let hold = credential(3);
-    let admission = json!({ "token": 1, "election": "e", "agent": "a", "hold": { "credential": hold, "ttl_ms": 60_000 } });
+    let admission = json!({ "token": 1, "election": "e", "agent": "a", "hold": { "credential": hold, "ttl_ms": 40_000 } });
     assert_eq!(post(at, "/v1/fences/db/admit", Some(&one), &admission).await.status, 200);
     let mut statuses = Vec::new();
     for number in 0..30 {
@@ -199,6 +199,106 @@ async fn one_has_so_many_sessions_and_who_has_one_goes_on() {
     let end = json!({ "credential": credential(1) });
     assert_eq!(post(setting.address, "/v1/sessions/end", Some(&one), &end).await.status, 200);
     assert_eq!(announce(&one, 3).await.status, 200, "the place of one that has ended is free again");
+}
+
+/// That an agent stands for election `e`.
+fn candidate(agent: &str, life: u8) -> Value {
+    let credential = credential(life);
+    json!({ "election": "e", "agent": agent, "incarnation": credential.incarnation, "key_hash": credential.key.hash(),
+            "priority": 0, "capabilities": [], "score": 0, "load": 0, "ttl_ms": 300_000, "beat": 0, "withdrawn": false,
+            "enlisted": "2026-01-01T00:00:00Z" })
+}
+
+#[tokio::test]
+async fn one_token_does_not_take_all_places_of_candidates() {
+    let setting = Setting::new(options(Limits { commands: 0, ..Limits::default() })).await;
+    let (greedy, modest) = (setting.token(Role::Agent).await, setting.token(Role::Agent).await);
+    let stand = async |token: &str, agent: &str| {
+        post(setting.address, "/v1/elections/e/candidates", Some(token), &candidate(agent, 1)).await
+    };
+    for number in 0..2_500 {
+        let stood = stand(&greedy, &format!("a-{number}")).await;
+        assert_eq!(stood.status, 200, "{number}: {stood:?}");
+    }
+    let refused = stand(&greedy, "one-more").await;
+    assert_eq!((refused.status, refused.code().as_str()), (429, "too-many"), "{refused:?}");
+    assert!(refused.body.contains("this token has as many candidates as one may have"), "{refused:?}");
+    assert_eq!(stand(&greedy, "a-7").await.status, 200, "a candidate that stands goes on");
+    assert_eq!(stand(&modest, "modest").await.status, 200, "another token has places of its own");
+}
+
+/// What the sessions of an agent follow, as the server shows them.
+async fn followed(setting: &Setting, token: &str, agent: &str) -> Vec<Value> {
+    let shown = get(setting.address, "/v1/sessions", Some(token)).await.json();
+    let own = shown.as_array().unwrap().iter().filter(|session| session["agent"] == agent);
+    own.flat_map(|session| session["follows"].as_array().unwrap().clone()).collect()
+}
+
+#[tokio::test]
+async fn next_to_nothing_is_kept_of_elections_that_do_not_exist() {
+    let setting = Setting::new(options(Limits::default())).await;
+    let (token, at) = (setting.token(Role::Agent).await, setting.address);
+    let names: Vec<String> = (0..1_000).map(|number| format!("{number:0>3}-{}", "x".repeat(60))).collect();
+    let announce = json!({ "agent": "a", "credential": credential(1), "follows": names });
+    let beat = post(at, "/v1/sessions", Some(&token), &announce).await.json();
+    assert_eq!(
+        beat["unfollowed"].as_array().unwrap().len(),
+        1_000 - 32,
+        "it is told what it does not follow"
+    );
+    assert_eq!(followed(&setting, &token, "a").await.len(), 32);
+    // Other names take the places of the former ones, and add nothing.
+    let heartbeat = |number: u64, follows: &[String]| json!({ "credential": credential(1), "number": number, "follows": follows });
+    let beat = post(at, "/v1/sessions/heartbeat", Some(&token), &heartbeat(1, &names[500..])).await.json();
+    assert_eq!(beat["unfollowed"].as_array().unwrap().len(), 500 - 32);
+    assert_eq!(followed(&setting, &token, "a").await.len(), 32);
+    // An election that is there is followed as before.
+    let last = names.last().unwrap();
+    let path = format!("/v1/elections/{last}/acquire");
+    assert_eq!(post(at, &path, Some(&token), &acquire("a", 2)).await.status, 200);
+    let beat = post(at, "/v1/sessions/heartbeat", Some(&token), &heartbeat(2, &names[500..])).await.json();
+    assert_eq!(beat["unfollowed"].as_array().unwrap().len(), 500 - 33);
+    assert!(followed(&setting, &token, "a").await.contains(&json!(last)));
+    let ask = json!({ "credential": credential(1) });
+    let news = post(at, "/v1/sessions/news", Some(&token), &ask).await.json();
+    let told = news["news"].as_array().unwrap().iter().find(|told| told["election"] == *last).unwrap();
+    assert_eq!(told["document"]["leader"]["agent"], "a");
+}
+
+#[tokio::test]
+async fn the_sessions_of_one_token_follow_so_many_elections_all_together() {
+    let setting = Setting::new(options(Limits { follows: 5, ..Limits::default() })).await;
+    let (one, other) = (setting.token(Role::Agent).await, setting.token(Role::Agent).await);
+    let at = setting.address;
+    let announce = async |token: &str, life: u8, follows: &[&str]| {
+        let announce = json!({ "agent": format!("a-{life}"), "credential": credential(life), "number": 1, "follows": follows });
+        let announced = post(at, "/v1/sessions", Some(token), &announce).await;
+        assert_eq!(announced.status, 200, "nobody is refused for what it follows: {announced:?}");
+        announced.json()["unfollowed"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(announce(&one, 1, &["a", "b", "c"]).await, 0);
+    assert_eq!(announce(&one, 2, &["a", "b", "c"]).await, 1);
+    assert_eq!(announce(&other, 3, &["a", "b", "c"]).await, 0, "another token is not concerned");
+    assert_eq!(announce(&one, 2, &["a", "b", "c"]).await, 1, "to say it again changes nothing");
+    assert_eq!(announce(&one, 1, &["d"]).await, 0);
+    assert_eq!(announce(&one, 2, &["a", "b", "c"]).await, 0, "what is followed no more gives room");
+    let end = json!({ "credential": credential(2) });
+    assert_eq!(post(at, "/v1/sessions/end", Some(&one), &end).await.status, 200);
+    assert_eq!(announce(&one, 4, &["a", "b", "c", "d"]).await, 0, "so does a session that has ended");
+}
+
+#[tokio::test]
+async fn leases_that_are_none_are_named_once_and_few_are_remembered() {
+    let setting = Setting::new(options(Limits::default())).await;
+    let (token, at) = (setting.token(Role::Agent).await, setting.address);
+    let ride = |number: usize| json!({ "election": format!("none-{number}"), "token": 1, "incarnation": credential(1).incarnation });
+    let rides: Vec<Value> = (0..500).map(ride).collect();
+    let announce = json!({ "agent": "a", "credential": credential(1), "leases": rides });
+    let beat = post(at, "/v1/sessions", Some(&token), &announce).await.json();
+    assert_eq!((beat["lost"].as_array().unwrap().len(), &beat["riding"]), (500, &json!(0)));
+    let heartbeat = json!({ "credential": credential(1), "number": 1 });
+    let beat = post(at, "/v1/sessions/heartbeat", Some(&token), &heartbeat).await.json();
+    assert_eq!((beat["lost"].as_array().unwrap().len(), &beat["riding"]), (64, &json!(0)));
 }
 
 #[tokio::test]

@@ -136,6 +136,7 @@ async fn candidates(open: Open<'_>, base: &ElectionName) {
             beat: 0,
             withdrawn: false,
             enlisted: baton_election::WallTime::default(),
+            through: None,
         };
         let key = Key::Candidate(election.clone(), agent);
         let record = Record::Candidate(Box::new(candidate));

@@ -229,6 +229,7 @@ fn kinds(election: &ElectionName) -> Vec<(Key, Record)> {
         beat: 6,
         withdrawn: false,
         enlisted: at,
+        through: None,
     };
     let transition = Transition {
         epoch: Epoch(1),

@@ -78,6 +78,7 @@ pub(crate) fn candidate(number: u64) -> Record {
         beat: number,
         withdrawn: false,
         enlisted: WallTime::default(),
+        through: None,
     }))
 }
 
