@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use support::issuers::{Authority, logged, secret_file};
+use support::issuers::{Authority, logged, now, secret_file};
 use support::secure::{Certificate, create, text, with_token};
 use support::server::{Server, said};
 use support::{World, until};
@@ -196,4 +196,34 @@ fn a_run_survives_the_rotation_of_its_certificate() {
     support::processes::signal(running.id(), rustix::process::Signal::TERM);
     running.wait().unwrap();
     setting.server.stop();
+}
+
+/// Certificates that live for less than a minute are replaced while an agent leads. It keeps its lease, also after each of them has expired.
+#[test]
+fn a_leader_with_short_lived_certificates_keeps_its_lease() {
+    let setting = Setting::new();
+    let (world, name) = (&setting.world, ["spiffe://acme/ci"]);
+    setting.operate(&["token", "create", "--role", "agent", "--certificate", name[0]]).expect(0);
+    let rotate = |seconds| setting.authority.rotate(world.path(), "ci", &name, seconds);
+    let mut expires = rotate(20);
+    let own = format!("cert={}&key={}", world.file("ci.pem").display(), world.file("ci.key").display());
+    let run = ["run", "e", "--as", "ci", "--ttl", "30s", "--once", "--store", &setting.url(&own)];
+    let run = [&run[..], &["--", "sleep", "600"]].concat();
+    let mut running = world.command(&run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let leader = || setting.operate(&["status", "e", "--json"]).json()["leader"].clone();
+    until("it leads", || leader()["agent"] == "ci");
+    let token = leader()["token"].clone();
+    for seconds in [40, 600] {
+        let former = std::mem::replace(&mut expires, rotate(seconds));
+        until("the former certificate has expired", || now() > former);
+        let renewals = leader()["renewals"].as_u64();
+        // The second one began surely after it had expired.
+        until("it is renewed by the new one", || {
+            assert_eq!(running.try_wait().unwrap(), None, "it has lost its lease");
+            leader()["renewals"].as_u64() > renewals.map(|renewals| renewals + 1)
+        });
+        assert_eq!(leader()["token"], token, "it led all the time");
+    }
+    support::processes::signal(running.id(), rustix::process::Signal::TERM);
+    running.wait().unwrap();
 }

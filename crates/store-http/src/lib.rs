@@ -7,6 +7,7 @@
 
 mod alerts;
 mod client;
+mod connections;
 mod decide;
 mod dial;
 mod fault;
