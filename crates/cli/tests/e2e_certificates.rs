@@ -124,7 +124,7 @@ fn a_bad_certificate_ends_at_the_handshake() {
     for (bad, reason) in [(foreign, "BadSignature"), (expired, "expired")] {
         let before = logged(&setting.log).len();
         let refused = world.call(&["status", "--store", &setting.url(&bad)]).expect(7);
-        assert!(refused.stderr.contains("does not take the certificate"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("the certificate of this client"), "{}", refused.stderr);
         until("the log says why", || {
             let said = |line: &serde_json::Value| line["handshake"].as_str().map(str::to_string);
             logged(&setting.log)[before..].iter().filter_map(said).any(|why| why.contains(reason))
@@ -226,4 +226,30 @@ fn a_leader_with_short_lived_certificates_keeps_its_lease() {
     }
     support::processes::signal(running.id(), rustix::process::Signal::TERM);
     running.wait().unwrap();
+}
+
+/// A certificate that one of both does not trust is no outage that passes: the command says so, and ends.
+#[test]
+fn a_run_whose_certificate_is_not_trusted_says_so_and_ends() {
+    let setting = Setting::new();
+    let (world, name) = (&setting.world, ["spiffe://acme/ci"]);
+    setting.operate(&["token", "create", "--role", "agent", "--certificate", name[0]]).expect(0);
+    let run =
+        |url: &str| world.call(&["run", "e", "--as", "ci", "--store", url, "--", "true"]).expect(7).stderr;
+    let foreign = Authority::new().sign(world.path(), "foreign", &name);
+    let told = run(&setting.url(&foreign));
+    assert!(told.contains("does not accept the certificate of this client"), "{told}");
+    assert!(told.contains("--client-ca"), "{told}");
+    let expired = setting.authority.sign_until(world.path(), "expired", &name, 2_001);
+    let told = run(&setting.url(&expired));
+    assert!(told.contains("the certificate of this client has expired"), "{told}");
+    // The server's own.
+    let good = setting.authority.sign(world.path(), "good", &name);
+    Authority::new().write(&world.file("others.pem"));
+    let others = format!("{}?ca={}&{good}", setting.server.url(), world.file("others.pem").display());
+    let told = run(&others);
+    assert!(
+        told.contains("an authority that this client does not trust") && told.contains("?ca=FILE"),
+        "{told}"
+    );
 }

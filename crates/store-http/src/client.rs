@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use baton_store::StoreError;
@@ -32,6 +33,8 @@ const PATIENCE_IN_LINE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Client {
     connections: Arc<Connections>,
+    /// Whether a server has answered: each end has accepted the other's certificate.
+    answered: Arc<AtomicBool>,
     /// For people: all of its names.
     pub(crate) base: String,
     servers: Arc<Servers>,
@@ -49,8 +52,8 @@ impl Client {
         let secret = token.is_some() || settings.socket.is_some();
         let servers = Arc::new(Servers::new(&settings.bases, secret));
         let (base, limit, traceparent) = (settings.base.clone(), settings.limit, trace::header());
-        let connections = Arc::new(Connections::of(settings)?);
-        Ok(Client { connections, base, servers, token, traceparent, limit })
+        let (connections, answered) = (Arc::new(Connections::of(settings)?), Arc::default());
+        Ok(Client { connections, answered, base, servers, token, traceparent, limit })
     }
 
     /// Where the server is that answered last.
@@ -146,7 +149,13 @@ impl Client {
     ) -> Result<Response<Incoming>, Fault> {
         let request = request.map_err(|error| Fault::NotSent(error.to_string()))?;
         let pools = self.connections.current();
-        kind(&pools).request(request).await.map_err(|error| Fault::of(&error))
+        match kind(&pools).request(request).await {
+            Ok(response) => {
+                self.answered.store(true, Ordering::Relaxed);
+                Ok(response)
+            }
+            Err(error) => Err(Fault::of(&error, self.answered.load(Ordering::Relaxed))),
+        }
     }
 }
 
@@ -207,7 +216,7 @@ pub(crate) fn segment(name: &impl ToString) -> String {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use futures_util::{StreamExt, stream};
     use http_body_util::StreamBody;

@@ -22,6 +22,7 @@ mod tls;
 mod token;
 mod tools;
 mod trace;
+mod untrusted;
 mod waiting;
 mod watch;
 
