@@ -253,3 +253,17 @@ fn a_run_whose_certificate_is_not_trusted_says_so_and_ends() {
         "{told}"
     );
 }
+
+/// For a leader it is an outage: it goes on until its deadline, and says why it lost the lease.
+#[test]
+fn a_leader_whose_certificate_expires_says_so_when_it_loses_the_lease() {
+    let setting = Setting::new();
+    let (world, name) = (&setting.world, ["spiffe://acme/ci"]);
+    setting.operate(&["token", "create", "--role", "agent", "--certificate", name[0]]).expect(0);
+    setting.authority.rotate(world.path(), "ci", &name, 20);
+    let own = format!("cert={}&key={}", world.file("ci.pem").display(), world.file("ci.key").display());
+    let run = ["run", "e", "--as", "ci", "--ttl", "10s", "--once", "--store", &setting.url(&own)];
+    let lost = world.call(&[&run[..], &["--", "sleep", "600"]].concat()).expect(4);
+    assert!(lost.stderr.contains("ci leads e"), "{}", lost.stderr);
+    assert!(lost.stderr.contains("the certificate of this client has expired"), "{}", lost.stderr);
+}
