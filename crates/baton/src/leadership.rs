@@ -106,6 +106,11 @@ impl Leadership {
         self.shared.seat.status()
     }
 
+    /// Why the lease was not renewed in time, in words: how the renewals fail, or that none was answered.
+    pub fn why_not_renewed(&self) -> String {
+        self.shared.seat.why_not_renewed()
+    }
+
     /// Token and deadline, and every change of them.
     pub fn terms(&self) -> watch::Receiver<Terms> {
         self.shared.terms.subscribe()

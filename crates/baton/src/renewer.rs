@@ -76,7 +76,7 @@ impl Shared {
             Some(region) if region.deadline() <= self.seat.deadline() => {
                 format!("the lease of {} was not renewed in time", region.election())
             }
-            Some(_) | None => "no renewal was answered in time".to_string(),
+            Some(_) | None => self.seat.why_not_renewed(),
         }
     }
 
@@ -307,9 +307,9 @@ impl Renewer {
 
     fn overdue(&mut self, error: &Error) -> Result<(), String> {
         match self.tenure.standing(boot::now()) {
-            Standing::Lost => Err(format!("no renewal was answered in time: {error}")),
+            Standing::Lost => Err(failed(error)),
             Standing::Jeopardy => {
-                self.shared.seat.tell(Status::Jeopardy(error.to_string()));
+                self.shared.seat.tell(Status::Jeopardy(failed(error)));
                 Ok(())
             }
             Standing::Safe | Standing::Offered => Ok(()),
@@ -322,6 +322,14 @@ pub(crate) async fn within<T>(until: Moment, work: impl Future<Output = T>) -> O
     tokio::select! {
         done = work => Some(done),
         _ = boot::sleep_until(until) => None,
+    }
+}
+
+/// Why a renewal did not succeed. A refusal is not the last word: the token or the certificate may be replaced before the deadline.
+fn failed(error: &Error) -> String {
+    match error {
+        Error::Store(StoreError::Refused { place, why, .. }) => format!("{place} refuses renewals: {why}"),
+        other => other.to_string(),
     }
 }
 

@@ -14,6 +14,9 @@ use tokio::sync::watch;
 use crate::error::Error;
 use crate::grant::Grant;
 
+/// Why a leadership is in jeopardy or lost, where nothing else is known.
+const UNANSWERED: &str = "no renewal was answered in time";
+
 /// How a leadership stands, as told to those who listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -82,6 +85,15 @@ impl Seat {
         self.status.subscribe()
     }
 
+    /// Why it was not renewed in time.
+    pub(crate) fn why_not_renewed(&self) -> String {
+        match &*self.status.borrow() {
+            Status::Jeopardy(why) | Status::Lost(why) => why.clone(),
+            // It was this process that stood still.
+            Status::Safe | Status::AwaitingApproval => UNANSWERED.to_string(),
+        }
+    }
+
     /// Waits until it is lost, and says why.
     pub(crate) async fn lost(&self) -> String {
         let mut status = self.status.subscribe();
@@ -137,7 +149,7 @@ impl Seat {
         self.status.send_if_modified(|status| {
             let safe = *status == Status::Safe;
             if safe {
-                *status = Status::Jeopardy("a renewal is overdue".to_string());
+                *status = Status::Jeopardy(UNANSWERED.to_string());
             }
             safe
         });

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use support::issuers::{Authority, logged, secret_file};
+use support::issuers::{Authority, logged, now, secret_file};
 use support::secure::{Certificate, create, text, with_token};
 use support::server::{Server, said};
 use support::{World, until};
@@ -124,7 +124,7 @@ fn a_bad_certificate_ends_at_the_handshake() {
     for (bad, reason) in [(foreign, "BadSignature"), (expired, "expired")] {
         let before = logged(&setting.log).len();
         let refused = world.call(&["status", "--store", &setting.url(&bad)]).expect(7);
-        assert!(refused.stderr.contains("does not take the certificate"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("the certificate of this client"), "{}", refused.stderr);
         until("the log says why", || {
             let said = |line: &serde_json::Value| line["handshake"].as_str().map(str::to_string);
             logged(&setting.log)[before..].iter().filter_map(said).any(|why| why.contains(reason))
@@ -196,4 +196,74 @@ fn a_run_survives_the_rotation_of_its_certificate() {
     support::processes::signal(running.id(), rustix::process::Signal::TERM);
     running.wait().unwrap();
     setting.server.stop();
+}
+
+/// Certificates that live for less than a minute are replaced while an agent leads. It keeps its lease, also after each of them has expired.
+#[test]
+fn a_leader_with_short_lived_certificates_keeps_its_lease() {
+    let setting = Setting::new();
+    let (world, name) = (&setting.world, ["spiffe://acme/ci"]);
+    setting.operate(&["token", "create", "--role", "agent", "--certificate", name[0]]).expect(0);
+    let rotate = |seconds| setting.authority.rotate(world.path(), "ci", &name, seconds);
+    let mut expires = rotate(20);
+    let own = format!("cert={}&key={}", world.file("ci.pem").display(), world.file("ci.key").display());
+    let run = ["run", "e", "--as", "ci", "--ttl", "30s", "--once", "--store", &setting.url(&own)];
+    let run = [&run[..], &["--", "sleep", "600"]].concat();
+    let mut running = world.command(&run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let leader = || setting.operate(&["status", "e", "--json"]).json()["leader"].clone();
+    until("it leads", || leader()["agent"] == "ci");
+    let token = leader()["token"].clone();
+    for seconds in [40, 600] {
+        let former = std::mem::replace(&mut expires, rotate(seconds));
+        until("the former certificate has expired", || now() > former);
+        let renewals = leader()["renewals"].as_u64();
+        // The second one began surely after it had expired.
+        until("it is renewed by the new one", || {
+            assert_eq!(running.try_wait().unwrap(), None, "it has lost its lease");
+            leader()["renewals"].as_u64() > renewals.map(|renewals| renewals + 1)
+        });
+        assert_eq!(leader()["token"], token, "it led all the time");
+    }
+    support::processes::signal(running.id(), rustix::process::Signal::TERM);
+    running.wait().unwrap();
+}
+
+/// A certificate that one of both does not trust is no outage that passes: the command says so, and ends.
+#[test]
+fn a_run_whose_certificate_is_not_trusted_says_so_and_ends() {
+    let setting = Setting::new();
+    let (world, name) = (&setting.world, ["spiffe://acme/ci"]);
+    setting.operate(&["token", "create", "--role", "agent", "--certificate", name[0]]).expect(0);
+    let run =
+        |url: &str| world.call(&["run", "e", "--as", "ci", "--store", url, "--", "true"]).expect(7).stderr;
+    let foreign = Authority::new().sign(world.path(), "foreign", &name);
+    let told = run(&setting.url(&foreign));
+    assert!(told.contains("does not accept the certificate of this client"), "{told}");
+    assert!(told.contains("--client-ca"), "{told}");
+    let expired = setting.authority.sign_until(world.path(), "expired", &name, 2_001);
+    let told = run(&setting.url(&expired));
+    assert!(told.contains("the certificate of this client has expired"), "{told}");
+    // The server's own.
+    let good = setting.authority.sign(world.path(), "good", &name);
+    Authority::new().write(&world.file("others.pem"));
+    let others = format!("{}?ca={}&{good}", setting.server.url(), world.file("others.pem").display());
+    let told = run(&others);
+    assert!(
+        told.contains("an authority that this client does not trust") && told.contains("?ca=FILE"),
+        "{told}"
+    );
+}
+
+/// For a leader it is an outage: it goes on until its deadline, and says why it lost the lease.
+#[test]
+fn a_leader_whose_certificate_expires_says_so_when_it_loses_the_lease() {
+    let setting = Setting::new();
+    let (world, name) = (&setting.world, ["spiffe://acme/ci"]);
+    setting.operate(&["token", "create", "--role", "agent", "--certificate", name[0]]).expect(0);
+    setting.authority.rotate(world.path(), "ci", &name, 20);
+    let own = format!("cert={}&key={}", world.file("ci.pem").display(), world.file("ci.key").display());
+    let run = ["run", "e", "--as", "ci", "--ttl", "10s", "--once", "--store", &setting.url(&own)];
+    let lost = world.call(&[&run[..], &["--", "sleep", "600"]].concat()).expect(4);
+    assert!(lost.stderr.contains("ci leads e"), "{}", lost.stderr);
+    assert!(lost.stderr.contains("the certificate of this client has expired"), "{}", lost.stderr);
 }

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::process::Stdio;
+
 use support::World;
 use support::secure::{create, text, with_token};
 use support::server::Server;
@@ -189,4 +191,33 @@ fn a_revoked_tokens_leaderships_end_at_once_and_no_others() {
     assert_eq!(forced["deposed"], serde_json::json!(["docs"]), "{forced}");
     world.ok(&["acquire", "docs", "--as", "d"]);
     assert!(world.ok(&["audit", "docs"]).stdout.contains("was revoked"));
+}
+
+#[test]
+fn a_leader_whose_token_is_revoked_says_that_the_server_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("server.redb"));
+    let world = World::on(&server.url());
+    world.ok(&["init"]);
+    // The warden ends CMD before the lease ends, or tells it that it goes on read-only.
+    for on_outage in ["stop", "read-only"] {
+        let token = create(&world, &server.url(), &["--role", "agent"]);
+        let run = ["run", on_outage, "--as", "a", "--ttl", "10s", "--once", "--on-outage", on_outage];
+        let said = world.file(&format!("{on_outage}.said"));
+        let mut command = world.command(&[&run[..], &["--", "sleep", "600"]].concat());
+        command.env("BATON_HTTP_TOKEN", text(&token, "token"));
+        command.stdout(Stdio::null()).stderr(std::fs::File::create(&said).unwrap());
+        let mut running = command.spawn().unwrap();
+        let status = || world.call(&["status", on_outage, "--json"]).json();
+        support::until("it leads", || status()["leader"]["agent"] == "a");
+        world.ok(&["token", "revoke", &text(&token, "id")]);
+        let said = || std::fs::read_to_string(&said).unwrap();
+        support::until("it says why", || said().contains("refuses renewals: "));
+        let said = said();
+        assert!(said.contains(&format!("{} refuses renewals: ", server.url())), "{said}");
+        assert!(!said.contains("was answered in time"), "{said}");
+        if on_outage == "stop" {
+            assert_eq!(support::exit_code(&mut running), Some(4), "{said}");
+        }
+    }
 }

@@ -79,6 +79,15 @@ fn work_that_ended_well_is_done_and_nobody_is_missed() {
     assert!(told.contains("e: done; nobody leads") && !told.contains("degraded"), "{told}");
     let top = world.ok(&["top", "--once"]).stdout;
     assert!(top.contains("done") && !top.contains("degraded"), "{top}");
+    // A pause does not undo what was done.
+    world.ok(&["init"]);
+    world.ok(&["pause", "e", "--reason", "holidays"]);
+    let status = world.status("e");
+    assert_eq!((&status["state"], &status["degraded"]), (&json!("paused"), &Value::Null), "{status}");
+    let told = world.ok(&["status", "e"]).stdout + &world.ok(&["top", "--once"]).stdout;
+    assert!(told.contains("e: paused by an operator: holidays") && !told.contains("degraded"), "{told}");
+    world.ok(&["resume", "e"]);
+    assert_eq!(world.status("e")["state"], "done");
     // Work that failed is not done.
     world.call(&["run", "e", "--as", "a", "--", "false"]).expect(1);
     let status = world.status("e");

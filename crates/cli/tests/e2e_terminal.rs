@@ -1,4 +1,4 @@
-//! `baton run` at a terminal: CMD has a terminal of its own, and the person's is as it was afterwards.
+//! `baton run` and `baton peer` at a terminal: CMD has a terminal of its own, and the person's is as it was afterwards.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod support;
@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use support::peers::{Peers, STEADY};
 use support::screen::Screen;
 use support::{World, exit_code, processes, until};
 
@@ -212,6 +213,32 @@ fn a_cmd_that_stops_itself_is_ended_and_frees_the_lease() {
 }
 
 /// Ctrl-Z is a key of the shell there, for its own jobs.
+/// A peer does for its CMD what run does.
+#[test]
+fn a_peer_gives_cmd_a_terminal_and_heeds_the_same_keys() {
+    for (keys, code) in [(format!("{CTRL_C}{CTRL_C}"), 143), (CTRL_Z.to_string(), 148)] {
+        let (world, screen) = (World::new(), Screen::new());
+        let before = screen.modes();
+        let mut peers = Peers::new(&world, "raft", 1);
+        peers.rhythm = STEADY;
+        let script = stays(
+            "trap 'say interrupted' INT; say $(stty size); [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && say all",
+        );
+        let mut peer = screen.start(&peers.command(1, &["sh", "-c", &script]));
+        is_ready(&screen);
+        for words in ["-> 33 101;", "-> all;"] {
+            screen.shows(words, 1);
+        }
+        screen.type_in(CTRL_C);
+        screen.shows("-> interrupted", 1);
+        std::thread::sleep(APART);
+        screen.type_in(&keys);
+        assert_eq!(exit_code(&mut peer), Some(code), "{}", screen.shown());
+        until("nothing of CMD is left", || processes::of_commands(world.mark()).is_empty());
+        until("the modes are as before", || screen.modes() == before);
+    }
+}
+
 #[test]
 fn a_shell_as_cmd_has_jobs_of_its_own() {
     let (world, screen) = (World::new(), Screen::new());

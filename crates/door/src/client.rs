@@ -47,7 +47,7 @@ impl ClientCertificate {
     ) -> Option<Arc<ClientCertificate>> {
         let chain = stream.get_ref().1.peer_certificates()?;
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
-        // A session that was resumed was verified some time ago: the first request verifies it again.
+        // The handshake may have been some time ago: the first request verifies it again.
         Some(Arc::new(ClientCertificate { chain, tls: Arc::clone(tls), verified: Mutex::default() }))
     }
 

@@ -12,7 +12,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
@@ -128,5 +128,10 @@ fn read(certificate: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Curr
     let mut config =
         config.map_err(|error| failed(certificate, error, "certificate and key must belong together"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    if clients.is_some() {
+        // A session that is resumed shows the certificate that it began with, not the one that the client has by then.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     Ok(Current { acceptor: TlsAcceptor::from(Arc::new(config)), leaf, clients })
 }

@@ -144,7 +144,8 @@ impl Document {
 
     /// When the work was done, for people, if the last leader said so: the election is idle, and nobody is missed.
     pub fn finished(&self) -> Option<WallTime> {
-        let idle = self.state == State::Vacant && self.reserved_for.is_none();
+        // A pause keeps others from leading; it does not undo what was done.
+        let idle = matches!(self.state, State::Vacant | State::Paused) && self.reserved_for.is_none();
         let departure = self.departure.as_ref().filter(|departure| departure.cause == Cause::Finished);
         departure.filter(|_| idle).map(|departure| departure.at)
     }
@@ -222,6 +223,14 @@ mod tests {
         assert!(released.finished().is_none() && released.leaderless(Span::secs(1)).is_some());
         assert_eq!(finished.finished(), Some(WallTime::from_unix_millis(7)));
         assert_eq!(finished.leaderless(Span::secs(1)), None);
+        for (document, is_missed) in [(&released, true), (&finished, false)] {
+            let paused = Document { state: State::Paused, ..document.clone() };
+            assert_eq!(
+                paused.leaderless(Span::secs(1)).is_some(),
+                is_missed,
+                "a pause changes nothing of that"
+            );
+        }
         // Somebody for whom it is kept is waited for.
         finished.reserved_for = Some(crate::document::Reservation { agent, lasts: None, by_operator: true });
         assert!(finished.finished().is_none() && finished.leaderless(Span::secs(1)).is_some());

@@ -49,12 +49,14 @@ function question(row) {
   return row.question.what === "checkpoint" ? `wanted for checkpoint ${row.question.hash.slice(0, 12)}` : "wanted for more time";
 }
 
-/** What goes on and what waits while nobody leads. */
+/** What goes on and what waits while nobody leads what somebody led. A lease that ran out since the server looked counts too. */
 function degraded(row, record, counts) {
-  if (model.standing(row).word !== "no leader") return "";
-  const since = row.leaderless_since ?? record?.leader?.expires;
+  const { word } = model.standing(row);
+  if (word !== "no leader" && !(row.degraded && ["paused", "awaiting approval"].includes(word))) return "";
+  const since = row.leaderless_since ?? (word === "no leader" ? record?.leader?.expires : null);
   const waits = counts ? `; ${counts.assigned + counts.working} tasks under way go on, ${counts.unled} of ${counts.most_unled} new ones wait` : "";
-  return `nobody leads${since ? ` since ${moment(since)}, ${ago(since)}` : ""}${waits}`;
+  const what = word === "awaiting approval" ? "no token is accepted before an approval" : "nobody leads";
+  return `${what}${since ? ` since ${moment(since)}, ${ago(since)}` : ""}${waits}`;
 }
 
 function standing(row, record, counts, waiting) {

@@ -439,7 +439,7 @@ async fn leases_are_lost_here_before_a_server_that_is_gone_could_give_them_to_an
     let riding = ride(&session, "e", Span::secs(4)).await;
     place.crash().await;
     let why = in_time(riding.lost()).await;
-    assert!(why.contains("no heartbeat was answered in time"), "{why}");
+    assert!(why.contains("no heartbeat was accepted in time"), "{why}");
     place.restart().await;
     let epoch = lead(&client, "b", "e", Span::secs(1)).await.token();
     assert!(epoch > riding.token() && !riding.ensure(Duration::ZERO));

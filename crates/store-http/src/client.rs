@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use baton_store::StoreError;
@@ -10,38 +11,30 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue, LOCATION};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use hyper_rustls::HttpsConnectorBuilder;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::dial::{AT_SOCKET, Dial, Trust};
+use crate::connections::{Connections, Pool, Pools};
+use crate::dial::{AT_SOCKET, Trust};
 use crate::fault::Fault;
 use crate::open::Settings;
 use crate::servers::Servers;
 use crate::token::Token;
-use crate::{tls, trace};
+use crate::trace;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
 /// The largest answer that is read: far above a list of 10,000 names or the documents of a batch.
 pub(crate) const LARGEST: usize = 64 << 20;
-/// How long a connection that nobody uses is kept: less than the server keeps it.
-const IDLE: Duration = Duration::from_secs(8);
 /// After so long without an answer another server is asked too.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// The same for who asked to wait.
 const PATIENCE_IN_LINE: Duration = Duration::from_secs(2);
 
-type Connections = hyper_util::client::legacy::Client<Dial, Full<Bytes>>;
-
 /// A way to the server. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct Client {
-    inner: Connections,
-    /// For streams: one that took a connection which waits for the next command would have that command wait for another.
-    streams: Connections,
+    connections: Arc<Connections>,
+    /// Whether a server has answered: each end has accepted the other's certificate.
+    answered: Arc<AtomicBool>,
     /// For people: all of its names.
     pub(crate) base: String,
     servers: Arc<Servers>,
@@ -54,30 +47,14 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn of(settings: &Settings) -> Result<Client, StoreError> {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT));
-        connector.set_nodelay(true);
-        connector.enforce_http(false);
-        let network = HttpsConnectorBuilder::new()
-            .with_tls_config(tls::config(settings)?)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
         let token = Token::of(settings)?;
         let trust = Trust { owner: settings.owner, shows_token: token.is_some() };
-        let dial = Dial { network, socket: settings.socket.clone(), trust };
-        let streams = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_max_idle_per_host(0)
-            .build(dial.clone());
-        let inner = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE)
-            .pool_timer(TokioTimer::new())
-            .build(dial);
         // What was meant to stay on this machine does not go over the network in the open either.
         let secret = token.is_some() || settings.socket.is_some();
         let servers = Arc::new(Servers::new(&settings.bases, secret));
         let (base, limit, traceparent) = (settings.base.clone(), settings.limit, trace::header());
-        Ok(Client { inner, streams, base, servers, token, traceparent, limit })
+        let (connections, answered) = (Arc::new(Connections::of(settings, trust)?), Arc::default());
+        Ok(Client { connections, answered, base, servers, token, traceparent, limit })
     }
 
     /// Where the server is that answered last.
@@ -89,8 +66,8 @@ impl Client {
     /// What is at a path.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         let ask = async |base: Arc<str>| {
-            parse(send(&self.inner, self.request(Method::GET, &base, path).body(Full::default())).await?)
-                .await
+            let request = self.request(Method::GET, &base, path).body(Full::default());
+            parse(self.send(COMMANDS, request).await?).await
         };
         let begun = tokio::time::Instant::now();
         match self.servers.ask(self.limit, PATIENCE, ask).await {
@@ -106,7 +83,7 @@ impl Client {
     pub(crate) async fn date(&self, path: &str) -> Result<Option<SystemTime>, Fault> {
         let ask = async |base: Arc<str>| {
             let request = self.request(Method::GET, &base, path).body(Full::default());
-            let response = send(&self.inner, request).await?;
+            let response = self.send(COMMANDS, request).await?;
             if !response.status().is_success() {
                 return Err(failed(response).await);
             }
@@ -130,7 +107,7 @@ impl Client {
                 .request(Method::POST, &base, path)
                 .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
                 .body(Full::new(body.clone()));
-            async move { parse(send(&self.inner, request).await?).await }
+            async move { parse(self.send(COMMANDS, request).await?).await }
         };
         let patience = if longer > Duration::ZERO { PATIENCE_IN_LINE } else { PATIENCE };
         self.servers.ask(self.limit + longer, patience, ask).await
@@ -145,7 +122,7 @@ impl Client {
             }
             let request = request.body(Full::default());
             async move {
-                let response = send(&self.streams, request).await?;
+                let response = self.send(STREAMS, request).await?;
                 match response.status().is_success() {
                     true => Ok(response.into_body()),
                     false => Err(failed(response).await),
@@ -165,15 +142,28 @@ impl Client {
         }
         request
     }
+
+    async fn send(
+        &self,
+        kind: Kind,
+        request: http::Result<Request<Full<Bytes>>>,
+    ) -> Result<Response<Incoming>, Fault> {
+        let request = request.map_err(|error| Fault::NotSent(error.to_string()))?;
+        let pools = self.connections.current();
+        match kind(&pools).request(request).await {
+            Ok(response) => {
+                self.answered.store(true, Ordering::Relaxed);
+                Ok(response)
+            }
+            Err(error) => Err(Fault::of(&error, self.answered.load(Ordering::Relaxed))),
+        }
+    }
 }
 
-async fn send(
-    over: &Connections,
-    request: http::Result<Request<Full<Bytes>>>,
-) -> Result<Response<Incoming>, Fault> {
-    let request = request.map_err(|error| Fault::NotSent(error.to_string()))?;
-    over.request(request).await.map_err(|error| Fault::of(&error))
-}
+/// Which connections a request goes over.
+type Kind = fn(&Pools) -> &Pool;
+const COMMANDS: Kind = |pools| &pools.commands;
+const STREAMS: Kind = |pools| &pools.streams;
 
 async fn parse<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, Fault> {
     if !response.status().is_success() {
@@ -227,7 +217,7 @@ pub(crate) fn segment(name: &impl ToString) -> String {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use futures_util::{StreamExt, stream};
     use http_body_util::StreamBody;

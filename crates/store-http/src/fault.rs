@@ -8,6 +8,7 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use crate::dial::NotForUs;
+use crate::untrusted::Untrusted;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) enum Fault {
     NotSent(String),
     /// It was sent, and nobody knows what became of it.
     NoAnswer(String),
+    /// Nothing was carried out: one end does not accept the other's certificate. To wait helps only if it was accepted before.
+    Untrusted { told: Box<Untrusted>, before: bool },
     /// The server said no.
     Said(Box<Said>),
     /// It is not the active one, and names the one that is.
@@ -45,13 +48,16 @@ struct Problem {
 }
 
 impl Fault {
-    /// A failed request, as the client library tells it.
-    pub(crate) fn of(error: &hyper_util::client::legacy::Error) -> Fault {
+    /// A failed request, as the client library tells it. `before` says whether a server had answered.
+    pub(crate) fn of(error: &hyper_util::client::legacy::Error, before: bool) -> Fault {
         let mut words = Vec::new();
         let mut source: Option<&dyn Error> = error.source();
         while let Some(cause) = source {
             if let Some(not) = cause.downcast_ref::<NotForUs>() {
                 return Fault::not_for_us(not);
+            }
+            if let Some(told) = Untrusted::of(cause) {
+                return Fault::Untrusted { told: Box::new(told), before };
             }
             words.push(cause.to_string());
             source = cause.source();
@@ -75,6 +81,7 @@ impl Fault {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Fault::Said(said) => matches!(said.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN),
+            Fault::Untrusted { .. } => true,
             Fault::NotSent(_) | Fault::NoAnswer(_) | Fault::Elsewhere(_) | Fault::NotActive(_) => false,
         }
     }
@@ -104,7 +111,11 @@ impl Fault {
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Fault::Said(said) => Some(&said.code),
-            Fault::NotSent(_) | Fault::NoAnswer(_) | Fault::Elsewhere(_) | Fault::NotActive(_) => None,
+            Fault::NotSent(_)
+            | Fault::NoAnswer(_)
+            | Fault::Untrusted { .. }
+            | Fault::Elsewhere(_)
+            | Fault::NotActive(_) => None,
         }
     }
 
@@ -139,6 +150,13 @@ impl Fault {
             Fault::NotSent(why) | Fault::NotActive(why) => unavailable(location, why),
             Fault::Elsewhere(to) => unavailable(location, format!("it sends us to {to}")),
             Fault::NoAnswer(why) => StoreError::Unknown { location: location.to_string(), why },
+            Fault::Untrusted { told, before } => {
+                let (place, Untrusted { why, hint }) = (location.to_string(), *told);
+                match before {
+                    true => StoreError::Unavailable { location: place, why, hint },
+                    false => StoreError::Refused { place, why, hint },
+                }
+            }
             Fault::Said(said) => match *said {
                 Said { refusal: Some(refusal), .. } => return refusal.into(),
                 Said { status: StatusCode::PAYLOAD_TOO_LARGE, detail, hint, .. } => {
@@ -162,42 +180,11 @@ impl Fault {
     }
 }
 
-/// How a server says that it does not take the certificate of a client.
-const ALERTS: [&str; 7] = [
-    "UnknownCA",
-    "BadCertificate",
-    "CertificateExpired",
-    "CertificateUnknown",
-    "UnsupportedCertificate",
-    "AccessDenied",
-    // The signature of its authority is wrong.
-    "DecryptError",
-];
-
 fn unavailable(location: &str, why: String) -> StoreError {
-    // What openssl makes unless it is told otherwise.
-    if why.contains("CaUsedAsEndEntity") {
-        return StoreError::Unavailable {
-            location: location.to_string(),
-            why: "its certificate is an authority's (CA:TRUE), not a server's".to_string(),
-            hint: "give the server one that is not: openssl req -x509 … -addext basicConstraints=critical,CA:FALSE, or let that authority sign one".to_string(),
-        };
-    }
-    let is_of_certificate = |alert: &str| ALERTS.iter().any(|known| alert.ends_with(known));
-    if why.strip_prefix("received fatal alert: ").is_some_and(is_of_certificate) {
-        return StoreError::Unavailable {
-            location: location.to_string(),
-            why: format!("the server does not take the certificate of this client ({why})"),
-            hint: "see whether it has expired, and whether the server knows its authority (baton serve --client-ca); the server's access log says why".to_string(),
-        };
-    }
-    let hint = match (why.contains("certificate"), location.starts_with("http://")) {
-        (true, _) => {
-            "name the authority that signed it, and the host by a name that stands in it: https://HOST?ca=FILE"
-        }
-        // What a server that speaks TLS answers is not HTTP.
-        (false, true) if why.contains("HTTP version") => "perhaps it speaks TLS: https://HOST:PORT",
-        (false, _) => "see whether the server runs: baton serve",
+    // What a server that speaks TLS answers is not HTTP.
+    let hint = match location.starts_with("http://") && why.contains("HTTP version") {
+        true => "perhaps it speaks TLS: https://HOST:PORT",
+        false => "see whether the server runs: baton serve",
     };
     let location = location.split_once("?owner=").map_or(location, |(socket, _)| socket);
     let hint = match location.starts_with("unix:") {
@@ -212,30 +199,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_authoritys_certificate_is_told_in_words() {
-        let said = unavailable(
-            "https://h:1",
-            "invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))".to_string(),
-        );
-        let StoreError::Unavailable { why, hint, .. } = said else { panic!("{said:?}") };
-        assert_eq!(why, "its certificate is an authority's (CA:TRUE), not a server's");
-        assert!(hint.contains("CA:FALSE"), "{hint}");
-    }
-
-    #[test]
     fn a_server_at_a_socket_is_named_so_in_the_hint() {
         let said = unavailable("unix:/run/b.sock", "no server listens at this socket".to_string());
         assert_eq!(said.hint(), "see whether the server runs: baton serve --listen unix:/run/b.sock");
     }
 
     #[test]
-    fn a_certificate_that_the_server_does_not_take_is_told_in_words() {
-        let said = unavailable("https://h:1", "received fatal alert: UnknownCA".to_string());
-        let StoreError::Unavailable { why, hint, .. } = said else { panic!("{said:?}") };
-        assert!(
-            why.contains("does not take the certificate") && hint.contains("--client-ca"),
-            "{why}: {hint}"
-        );
+    fn a_certificate_that_was_accepted_before_may_be_again() {
+        let fault = |before| {
+            let told = Untrusted { why: "no".to_string(), hint: "yes".to_string() };
+            Fault::Untrusted { told: Box::new(told), before }.of_reading("l")
+        };
+        assert!(matches!(fault(false), StoreError::Refused { .. }));
+        assert!(fault(true).is_passing());
     }
 
     #[test]

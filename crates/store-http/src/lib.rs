@@ -7,6 +7,7 @@
 
 mod alerts;
 mod client;
+mod connections;
 mod decide;
 mod dial;
 mod fault;
@@ -21,6 +22,7 @@ mod tls;
 mod token;
 mod tools;
 mod trace;
+mod untrusted;
 mod waiting;
 mod watch;
 

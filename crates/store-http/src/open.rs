@@ -128,6 +128,12 @@ impl Settings {
         })
     }
 
+    /// The files that it names.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let identity = self.identity.iter().flat_map(|(certificate, key)| [certificate, key]);
+        self.authority.iter().chain(identity).map(PathBuf::as_path)
+    }
+
     /// Whether what is sent can be read on its way.
     pub(crate) fn is_open(&self) -> bool {
         self.base.starts_with("http://") && !self.loopback

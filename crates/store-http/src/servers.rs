@@ -135,10 +135,19 @@ impl Servers {
                     self.prefer(&base);
                     return Err(fault);
                 }
-                Fault::NotSent(_) | Fault::NoAnswer(_) if self.is_alone() => return Err(fault),
+                Fault::NotSent(_) | Fault::NoAnswer(_) | Fault::Untrusted { .. } if self.is_alone() => {
+                    return Err(fault);
+                }
                 Fault::NoAnswer(why) => asked.hears(why, Heard::MayHaveBeenDone),
-                Fault::NotSent(why) => asked.hears(why, Heard::Nothing),
+                Fault::NotSent(why) => {
+                    asked.hears(why, Heard::Nothing);
+                    asked.unreachable = true;
+                }
                 Fault::NotActive(why) => asked.hears(why, Heard::NotDone),
+                Fault::Untrusted { told, before } => {
+                    asked.hears(told.why.clone(), Heard::Nothing);
+                    asked.untrusted = Some(Fault::Untrusted { told, before });
+                }
                 Fault::Elsewhere(to) => {
                     next = asked.follow(self.follow(&base, &to));
                     asked.hears(format!("{base} sends us to {to}"), Heard::NotDone);
@@ -149,7 +158,10 @@ impl Servers {
             }
             if next.is_none() && replies.is_empty() && asked.heard == Heard::Nothing {
                 // Nobody is there at all, as with one server.
-                return Err(Fault::NotSent(asked.word));
+                return Err(match asked.untrusted {
+                    Some(untrusted) if !asked.unreachable => untrusted,
+                    Some(_) | None => Fault::NotSent(asked.word),
+                });
             }
             if next.is_none() && replies.is_empty() {
                 again = Instant::now() + asked.pause.mul_f64(jitter(0.5));
@@ -178,6 +190,10 @@ struct Asked {
     heard: Heard,
     /// Why the last one did not decide.
     word: String,
+    /// What the last one was that TLS did not let through.
+    untrusted: Option<Fault>,
+    /// Whether one of them may be down, and come back.
+    unreachable: bool,
     hops: u32,
     pause: Duration,
 }
@@ -185,7 +201,8 @@ struct Asked {
 impl Asked {
     fn new() -> Asked {
         let (heard, word) = (Heard::Nothing, String::new());
-        Asked { flying: Vec::new(), tried: Vec::new(), heard, word, hops: 0, pause: PAUSE }
+        let (flying, tried, untrusted) = (Vec::new(), Vec::new(), None);
+        Asked { flying, tried, heard, word, untrusted, unreachable: false, hops: 0, pause: PAUSE }
     }
 
     fn hears(&mut self, word: String, heard: Heard) {
@@ -236,6 +253,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::untrusted::Untrusted;
     use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -245,6 +263,7 @@ mod tests {
         Decides,
         Hangs,
         Refuses,
+        IsUntrusted,
         HangsUp,
         SendsTo(&'static str),
         IsNotActive,
@@ -276,6 +295,10 @@ mod tests {
                         Does::Decides => Ok(base.to_string()),
                         Does::Hangs => std::future::pending().await,
                         Does::Refuses => Err(Fault::NotSent("refused".to_string())),
+                        Does::IsUntrusted => {
+                            let told = Untrusted { why: "no".to_string(), hint: String::new() };
+                            Err(Fault::Untrusted { told: Box::new(told), before: false })
+                        }
                         Does::HangsUp => Err(Fault::NoAnswer("it hung up".to_string())),
                         Does::SendsTo(to) => Err(Fault::Elsewhere(to.to_string())),
                         Does::IsNotActive => Err(Fault::NotActive("none".to_string())),
@@ -354,5 +377,18 @@ mod tests {
             assert_eq!(play.asked.load(Ordering::Relaxed), all.len());
         }
         assert_eq!(begun.elapsed(), Duration::ZERO, "who finds nobody there says so at once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_ends_the_asking_only_if_every_server_has_a_bad_one() {
+        let bad = Does::IsUntrusted;
+        for all in [&[A][..], &[A, B]] {
+            let play = Play::new(all, &[(A, bad), (B, bad)]);
+            assert!(matches!(play.ask().await, Err(Fault::Untrusted { .. })));
+        }
+        let play = Play::new(&[A, B], &[(A, bad), (B, Does::Decides)]);
+        assert_eq!(play.ask().await.unwrap(), B);
+        let play = Play::new(&[A, B], &[(A, bad), (B, Does::Refuses)]);
+        assert!(matches!(play.ask().await, Err(Fault::NotSent(_))), "that one may come back");
     }
 }

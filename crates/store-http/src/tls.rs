@@ -1,18 +1,17 @@
 //! Whose certificate is believed: one that names the host, signed by an authority of the system or of `?ca=FILE`. And the certificate that this
 //! client shows: `?cert=FILE&key=FILE`.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::Arc;
 
 use baton_store::StoreError;
-use rustls::client::ResolvesClientCert;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, RootCertStore};
 
-use crate::files::{self, Stamp};
+use crate::files;
 use crate::open::Settings;
 
 /// How to check who the server is.
@@ -47,55 +46,10 @@ pub(crate) fn config(settings: &Settings) -> Result<ClientConfig, StoreError> {
     Ok(match &settings.identity {
         None => config.with_no_client_auth(),
         Some((certificate, key)) => {
-            let own = OwnCertificate::load(certificate, key).map_err(|(why, hint)| refused(why, &hint))?;
-            config.with_client_cert_resolver(Arc::new(own))
+            let own = read_own(certificate, key).map_err(|(why, hint)| refused(why, &hint))?;
+            config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
         }
     })
-}
-
-/// The certificate by which this client shows who it is. Short-lived ones are replaced while a program runs: each new connection looks
-/// whether the files have changed. Files that do not belong together, as in the middle of a replacement, change nothing.
-#[derive(Debug)]
-struct OwnCertificate {
-    certificate: PathBuf,
-    key: PathBuf,
-    current: Mutex<(Option<Stamps>, Arc<CertifiedKey>)>,
-}
-
-type Stamps = (Stamp, Stamp);
-
-impl OwnCertificate {
-    fn load(certificate: &Path, key: &Path) -> Result<OwnCertificate, (String, String)> {
-        let stamps = stamps(certificate, key);
-        let own = Arc::new(read_own(certificate, key)?);
-        let current = Mutex::new((stamps, own));
-        Ok(OwnCertificate { certificate: certificate.to_path_buf(), key: key.to_path_buf(), current })
-    }
-
-    fn current(&self) -> Arc<CertifiedKey> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamps = stamps(&self.certificate, &self.key);
-        if stamps != current.0
-            && let Ok(fresh) = read_own(&self.certificate, &self.key)
-        {
-            *current = (stamps, Arc::new(fresh));
-        }
-        Arc::clone(&current.1)
-    }
-}
-
-impl ResolvesClientCert for OwnCertificate {
-    fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(self.current())
-    }
-
-    fn has_certs(&self) -> bool {
-        true
-    }
-}
-
-fn stamps(certificate: &Path, key: &Path) -> Option<Stamps> {
-    Some((Stamp::of(certificate).ok()?, Stamp::of(key).ok()?))
 }
 
 /// A certificate and its key; else why not, and what to do.

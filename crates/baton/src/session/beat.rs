@@ -148,7 +148,7 @@ impl Inner {
             lost.then(|| election.clone())
         });
         for election in lost.collect::<Vec<_>>() {
-            state.end(&election, &format!("no heartbeat was answered in time: {why}"));
+            state.end(&election, &format!("no heartbeat was accepted in time: {why}"));
         }
         state.all_stale();
         Next::Again

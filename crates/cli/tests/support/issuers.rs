@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
 
@@ -33,11 +33,27 @@ impl Authority {
 
     /// The same, until this year.
     pub(crate) fn sign_until(&self, folder: &Path, name: &str, uris: &[&str], year: i32) -> String {
+        self.sign_to(folder, name, uris, (year, 0))
+    }
+
+    /// The same, for so many seconds from now on. Replaces the files as one that rotates certificates does. Returns when it expires, in Unix time.
+    pub(crate) fn rotate(&self, folder: &Path, name: &str, uris: &[&str], seconds: u64) -> u64 {
+        let (expires, fresh) = (now() + seconds, format!("{name}-fresh"));
+        self.sign_to(folder, &fresh, uris, (1970, expires));
+        for file in ["pem", "key"] {
+            fs::rename(folder.join(format!("{fresh}.{file}")), folder.join(format!("{name}.{file}")))
+                .unwrap();
+        }
+        expires
+    }
+
+    /// Valid until so many seconds after this year has begun.
+    fn sign_to(&self, folder: &Path, name: &str, uris: &[&str], (year, seconds): (i32, u64)) -> String {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         let uri = |uri: &&str| SanType::URI((*uri).try_into().unwrap());
         parameters.subject_alt_names = uris.iter().map(uri).collect();
-        parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(year, 1, 1) + Duration::from_secs(seconds);
         let (certificate, secret) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
         fs::write(&certificate, parameters.signed_by(&key, &self.issuer).unwrap().pem()).unwrap();
         secret_file(&secret, &key.serialize_pem());

@@ -161,9 +161,11 @@ impl Turn<'_, '_> {
                     Ok(News::Told(Report::Started { .. })) => office.lead.serving(),
                     Ok(News::Told(Report::Leading)) => self.leads_again(&office.lead)?,
                     Ok(News::Told(Report::ReadOnly)) if self.stopping.is_none() => {
-                        return Ok(Watched::ReadOnly(why_not_renewed(&status.borrow())));
+                        return Ok(Watched::ReadOnly(office.lead.why_not_renewed()));
                     }
-                    Ok(News::Told(Report::Ended { how, why })) => return self.ended(&how, why).map(Watched::Ended),
+                    Ok(News::Told(Report::Ended { how, why })) => {
+                        return self.ended(&how, why, office.lead.why_not_renewed()).map(Watched::Ended);
+                    }
                     Ok(News::Told(Report::Validated { how, why, said })) => self.validated(how, why, said),
                     Ok(News::Told(Report::Unkillable { pid, name })) => self.unkillable(pid, &name)?,
                     Ok(News::Told(
@@ -311,10 +313,10 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Nothing of CMD is left. Returns its exit code.
-    pub(super) fn ended(&mut self, how: &How, why: Why) -> Result<u8, Failure> {
+    /// Nothing of CMD is left. Returns its exit code. `unrenewed` says why the lease was not renewed, if it was not.
+    pub(super) fn ended(&mut self, how: &How, why: Why, unrenewed: String) -> Result<u8, Failure> {
         let lost = match (why, how) {
-            (Why::Deadline, _) => "no renewal was answered in time".to_string(),
+            (Why::Deadline, _) => unrenewed,
             (Why::Unshown, How::Unstarted(error)) => {
                 return Err(Failure::new(
                     Exit::Error,
@@ -522,13 +524,4 @@ fn unchanging(lead: &Leadership) -> watch::Receiver<Status> {
     let mut status = lead.status();
     status.mark_unchanged();
     status
-}
-
-/// Why a lease runs out.
-fn why_not_renewed(status: &Status) -> String {
-    match status {
-        Status::Jeopardy(why) | Status::Lost(why) => why.clone(),
-        // It was this process that stood still.
-        Status::Safe | Status::AwaitingApproval => "no renewal was answered in time".to_string(),
-    }
 }

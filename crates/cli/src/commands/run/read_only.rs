@@ -36,10 +36,10 @@ impl Turn<'_, '_> {
         &mut self,
         ward: &mut Ward,
         token: Epoch,
-        why: &str,
+        lost: &str,
     ) -> Result<Outage, Failure> {
         let (agent, election) = (&self.runner.bid.agent, &self.runner.options.election);
-        let text = format!("{agent} does not lead {election} any more ({why}): CMD goes on read-only");
+        let text = format!("{agent} does not lead {election} any more ({lost}): CMD goes on read-only");
         self.runner.voice.tell("read-only", Some(token), &text)?;
         let mut comeback = match self.runner.options.once {
             true => None,
@@ -50,7 +50,7 @@ impl Turn<'_, '_> {
             tokio::select! {
                 news = ward.next_report() => {
                     let code = match news {
-                        Ok(News::Told(Report::Ended { how, why })) => self.ended(&how, why)?,
+                        Ok(News::Told(Report::Ended { how, why })) => self.ended(&how, why, lost.to_string())?,
                         Ok(News::Told(Report::Unkillable { pid, name })) => {
                             self.unkillable(pid, &name)?;
                             continue;
