@@ -22,7 +22,7 @@ use crate::output::{Failure, Outcome, clean, table};
 enum One {
     Store(Waiting<StoreOrder>),
     /// With the token that would be made or revoked; none if it is not there any more.
-    Tokens(Waiting<TokenOrder>, Option<TokenEntry>),
+    Tokens(Box<Waiting<TokenOrder>>, Option<Box<TokenEntry>>),
 }
 
 impl One {
@@ -44,7 +44,7 @@ impl One {
     fn token(&self) -> Option<&TokenEntry> {
         match self {
             One::Store(_) => None,
-            One::Tokens(_, entry) => entry.as_ref(),
+            One::Tokens(_, entry) => entry.as_deref(),
         }
     }
 
@@ -104,7 +104,7 @@ async fn all(context: &Context) -> Result<(Vec<One>, std::sync::Arc<StoreInfo>),
                 TokenChange::Create { token } => Some(token.clone()),
                 TokenChange::Revoke { id } => known.iter().find(|entry| entry.id == *id).cloned(),
             };
-            One::Tokens(waiting, token)
+            One::Tokens(Box::new(waiting), token.map(Box::new))
         }));
     }
     Ok((orders, info))
