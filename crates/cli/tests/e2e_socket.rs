@@ -313,9 +313,10 @@ fn a_server_of_another_user_serves_that_user_and_root() {
     let seen = world.json(&["status", "job", "--store", &url]);
     assert_eq!(seen["leader"]["agent"], "alice", "root may look: {seen}");
     // Any user's process can listen at a path, so root's token is not shown to it unless the URL names that user.
-    let status = |url: &str| {
-        support::secure::with_token(&world, "baton_0123456789ab_secret", &["status", "job", "--store", url])
-    };
+    let own = format!("embedded:{}", world.file("own.redb").display());
+    world.ok(&["init", "--store", &own]);
+    let token = support::secure::text(&support::secure::create(&world, &own, &["--role", "agent"]), "token");
+    let status = |url: &str| support::secure::with_token(&world, &token, &["status", "job", "--store", url]);
     let said = status(&url).expect(7);
     assert!(
         said.stderr.contains("the user 61234, who would see the access token of root"),
