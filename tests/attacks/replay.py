@@ -135,16 +135,23 @@ def s1(world):
     strangers = [threading.Thread(target=attack) for _ in range(6)]
     for stranger in strangers:
         stranger.start()
-    slowest = 0.0
+    answered = []
     while time.monotonic() < over:
         begun = time.monotonic()
         assert ask(server.address, "GET", "/healthz")[0] == 200
-        slowest = max(slowest, time.monotonic() - begun)
+        answered.append(time.monotonic() - begun)
     for stranger in strangers:
         stranger.join(PATIENCE)
     text, plain = took(batch), took(json.dumps(["x" * len(batch)]))
     assert text < 1.0 + 20 * plain, f"a batch of numbers took {text:.3f} s, a text of its size {plain:.3f} s"
-    return f"{len(sent)} requests; the slowest /healthz {slowest * 1000:.0f} ms; a batch {text / plain:.1f} times a text of its size"
+    answered.sort()
+    usual, slowest = answered[len(answered) // 2], answered[-1]
+    # The attack held it up for seconds.
+    assert usual < 1.0, f"/healthz took {usual:.1f} s in the median"
+    return (
+        f"{len(sent)} requests; /healthz {usual * 1000:.0f} ms in the median, {slowest * 1000:.0f} ms at most;"
+        f" a batch {text / plain:.1f} times a text of its size"
+    )
 
 
 def s2(world):
@@ -592,6 +599,8 @@ def main():
         begun = time.monotonic()
         try:
             said = attack(world)
+            if said.startswith("skipped") and os.environ.get("CI") == "true":
+                raise AssertionError(f"CI skips nothing: {said}")
             passed += 1
             print(f"{attack.__name__.upper():4} ok      {said} ({time.monotonic() - begun:.1f} s)", flush=True)
         except Exception as error:  # Whatever it is: the attack did not end as it must.

@@ -192,7 +192,7 @@ fn a_folder_without_permission() {
     }
     for call in [&["status", "e", "--json"][..], &["acquire", "e", "--as", "b", "--json"]] {
         let Some(done) = call_as_nobody(&world, call) else {
-            eprintln!("SKIPPED: there is no setpriv to become another user with");
+            support::skip("there is no setpriv to become another user with");
             return;
         };
         let told = done.expect(7).json();
@@ -375,6 +375,28 @@ fn a_full_disk() {
     fs::remove_file(&filler).unwrap();
     call(&["renew", "e", "--as", "a"], 0);
     call(&["fence", "db", "--token", "1"], 0);
+}
+
+#[test]
+fn a_standby_on_a_full_disk_says_so_while_it_waits() {
+    let world = World::new();
+    let Some(mount) = Mount::make(&world, "tmpfs", "size=256k") else {
+        eprintln!("SKIPPED: a full disk; nothing can be mounted here (needs root)");
+        return;
+    };
+    let store = format!("file:{}", mount.0.join("store").display());
+    world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h", "--store", &store]);
+    let filler = mount.0.join("filler");
+    let _ = fs::write(&filler, vec![0; 1 << 20]);
+    let _ = fs::write(mount.0.join("crumbs"), vec![0; 1 << 12]);
+    let mut standby = world.command(&["run", "e", "--as", "b", "--store", &store, "--", "true"]);
+    let mut standby = standby.stderr(fs::File::create(world.file("said")).unwrap()).spawn().unwrap();
+    let said = || fs::read_to_string(world.file("said")).unwrap();
+    support::until("it says why it could not lead", || said().contains("disk is full"));
+    assert!(standby.try_wait().unwrap().is_none(), "it waits on: {}", said());
+    fs::remove_file(&filler).unwrap();
+    world.ok(&["release", "e", "--as", "a", "--store", &store]);
+    assert_eq!(support::exit_code(&mut standby), Some(0), "{}", said());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
+use support::screen::Screen;
 use support::{Done, World, exit_code, finish, until};
 
 /// What names a session, beside `BATON_SESSION`.
@@ -76,6 +77,46 @@ fn of_two_terminals_with_one_name_one_leads_and_the_other_is_told() {
     assert_eq!(again["session"], json!({"kind": "named", "id": leads}));
     let repeat = call(&world, other, &[&ACQUIRE[..], &["--repeat", "--json"]].concat()).expect(0).json();
     assert_eq!((&repeat["token"], &repeat["repeated"]), (&json!(1), &json!(true)));
+}
+
+/// Two shells at terminals of their own, and nothing in their environment names a session.
+#[test]
+fn a_terminal_is_a_session_of_its_own() {
+    let world = World::new();
+    let shell = |screen: &Screen| {
+        let plain = world.command(&[]);
+        let mut shell = Command::new("sh");
+        shell.current_dir(world.path()).env("BATON", plain.get_program());
+        for (name, value) in plain.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        for name in HARNESSES.iter().chain(&["BATON_SESSION"]) {
+            shell.env_remove(name);
+        }
+        screen.start(&shell)
+    };
+    let (one, two) = (Screen::new(), Screen::new());
+    let mut shells = [shell(&one), shell(&two)];
+    let acquire = "\"$BATON\" acquire deploy --as claude; echo exit-$?-\n";
+    one.type_in(acquire);
+    one.shows("exit-0-", 1);
+    two.type_in(acquire);
+    two.shows("exit-3-", 1);
+    two.shows("claude already leads deploy with token 1, from another session", 1);
+    one.type_in(acquire);
+    one.shows("exit-0-", 2);
+    // What is done under the lease works from both.
+    two.type_in("\"$BATON\" release deploy --as claude; echo released-$?-\n");
+    two.shows("released-0-", 1);
+    two.type_in(acquire);
+    two.shows("exit-0-", 1);
+    for (screen, shell) in [one, two].iter().zip(&mut shells) {
+        screen.type_in("exit\n");
+        exit_code(shell);
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ const OTHER: u32 = 65_534;
 fn shared() -> Option<World> {
     let root = rustix::process::geteuid().is_root();
     if !root || Command::new("setpriv").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: this user cannot become another one");
+        support::skip("this user cannot become another one");
         return None;
     }
     let world = World::folder_below(Path::new("/tmp"));

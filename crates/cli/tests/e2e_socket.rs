@@ -247,7 +247,7 @@ fn a_server_has_an_address_and_a_socket() {
 fn shared() -> Option<World> {
     let root = rustix::process::geteuid().is_root();
     if !root || Command::new("setpriv").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: this user cannot become another one");
+        support::skip("this user cannot become another one");
         return None;
     }
     let world = World::folder_below(Path::new("/tmp"));

@@ -17,9 +17,7 @@ fn libfaketime() -> Option<PathBuf> {
         None => PLACES.iter().map(PathBuf::from).find(|path| path.exists()),
     };
     if found.is_none() {
-        let ci = std::env::var("CI").is_ok_and(|value| value == "true");
-        assert!(!ci, "libfaketime is missing, and CI skips nothing");
-        eprintln!("SKIPPED: no libfaketime; hint: install it (Debian: apt-get install libfaketime)");
+        super::skip("no libfaketime; hint: install it (Debian: apt-get install libfaketime)");
     }
     found
 }

@@ -251,6 +251,8 @@ async fn two_users_of_one_group_share_a_folder_whatever_their_umask() {
         return takes_part(Path::new(folder), number.parse().unwrap()).await;
     }
     if !rustix::process::geteuid().is_root() {
+        let ci = std::env::var("CI").is_ok_and(|value| value == "true");
+        assert!(!ci, "CI skips nothing: this user cannot act as two others");
         let _ = writeln!(io::stderr(), "SKIPPED: this user cannot act as two others");
         return;
     }
