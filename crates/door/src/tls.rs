@@ -135,3 +135,49 @@ fn read(certificate: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Curr
     }
     Ok(Current { acceptor: TlsAcceptor::from(Arc::new(config)), leaf, clients })
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::{ClientConfig, HandshakeKind};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_rustls::TlsConnector;
+
+    use super::*;
+
+    /// How a client that keeps sessions connects for the second time.
+    async fn second_handshake(with_client_ca: bool) -> HandshakeKind {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let tls = Tls::load(&certificate, &key, with_client_ca.then_some(&*certificate)).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let client = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = TlsConnector::from(Arc::new(client));
+        let mut kind = None;
+        for _ in 0..2 {
+            let (here, there) = tokio::io::duplex(1 << 16);
+            let name = ServerName::try_from("localhost").unwrap();
+            let (here, there) = tokio::join!(connector.connect(name, here), tls.acceptor().accept(there));
+            let (mut here, mut there) = (here.unwrap(), there.unwrap());
+            // What is read comes after the sessions that the server offers.
+            there.write_all(b"x").await.unwrap();
+            here.read_exact(&mut [0]).await.unwrap();
+            kind = here.get_ref().1.handshake_kind();
+        }
+        kind.unwrap()
+    }
+
+    #[tokio::test]
+    async fn where_clients_may_show_a_certificate_no_session_is_resumed() {
+        assert_eq!(second_handshake(false).await, HandshakeKind::Resumed);
+        assert_eq!(second_handshake(true).await, HandshakeKind::Full);
+    }
+}

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fault::Fault;
 use crate::open::is_loopback;
+use crate::untrusted::Untrusted;
 use crate::watch::jitter;
 
 /// How many servers are remembered that others named.
@@ -139,15 +140,9 @@ impl Servers {
                     return Err(fault);
                 }
                 Fault::NoAnswer(why) => asked.hears(why, Heard::MayHaveBeenDone),
-                Fault::NotSent(why) => {
-                    asked.hears(why, Heard::Nothing);
-                    asked.unreachable = true;
-                }
+                Fault::NotSent(why) => asked.misses(why),
                 Fault::NotActive(why) => asked.hears(why, Heard::NotDone),
-                Fault::Untrusted { told, before } => {
-                    asked.hears(told.why.clone(), Heard::Nothing);
-                    asked.untrusted = Some(Fault::Untrusted { told, before });
-                }
+                Fault::Untrusted { told, before } => asked.distrusts(told, before),
                 Fault::Elsewhere(to) => {
                     next = asked.follow(self.follow(&base, &to));
                     asked.hears(format!("{base} sends us to {to}"), Heard::NotDone);
@@ -158,10 +153,7 @@ impl Servers {
             }
             if next.is_none() && replies.is_empty() && asked.heard == Heard::Nothing {
                 // Nobody is there at all, as with one server.
-                return Err(match asked.untrusted {
-                    Some(untrusted) if !asked.unreachable => untrusted,
-                    Some(_) | None => Fault::NotSent(asked.word),
-                });
+                return Err(asked.nobody());
             }
             if next.is_none() && replies.is_empty() {
                 again = Instant::now() + asked.pause.mul_f64(jitter(0.5));
@@ -210,6 +202,16 @@ impl Asked {
         self.word = word;
     }
 
+    fn misses(&mut self, why: String) {
+        self.hears(why, Heard::Nothing);
+        self.unreachable = true;
+    }
+
+    fn distrusts(&mut self, told: Box<Untrusted>, before: bool) {
+        self.hears(told.why.clone(), Heard::Nothing);
+        self.untrusted = Some(Fault::Untrusted { told, before });
+    }
+
     fn begins(&mut self, base: &Arc<str>) {
         self.flying.push(Arc::clone(base));
         self.tried.push(Arc::clone(base));
@@ -239,6 +241,14 @@ impl Asked {
         })
     }
 
+    /// Nobody could be reached: an error of certificates only if no server may come back.
+    fn nobody(self) -> Fault {
+        match self.untrusted {
+            Some(untrusted) if !self.unreachable => untrusted,
+            Some(_) | None => Fault::NotSent(self.word),
+        }
+    }
+
     fn in_vain(&self, limit: Duration) -> Fault {
         let word = if self.word.is_empty() { String::new() } else { format!(" ({})", self.word) };
         let why = format!("it did not answer within {limit:?}{word}");
@@ -253,7 +263,6 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::untrusted::Untrusted;
     use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

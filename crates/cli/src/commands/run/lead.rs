@@ -163,9 +163,7 @@ impl Turn<'_, '_> {
                     Ok(News::Told(Report::ReadOnly)) if self.stopping.is_none() => {
                         return Ok(Watched::ReadOnly(office.lead.why_not_renewed()));
                     }
-                    Ok(News::Told(Report::Ended { how, why })) => {
-                        return self.ended(&how, why, office.lead.why_not_renewed()).map(Watched::Ended);
-                    }
+                    Ok(News::Told(Report::Ended { how, why })) => return self.ended(&how, why, office.lead.why_not_renewed()).map(Watched::Ended),
                     Ok(News::Told(Report::Validated { how, why, said })) => self.validated(how, why, said),
                     Ok(News::Told(Report::Unkillable { pid, name })) => self.unkillable(pid, &name)?,
                     Ok(News::Told(
