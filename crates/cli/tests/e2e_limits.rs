@@ -218,6 +218,9 @@ fn a_leader_whose_token_is_revoked_says_that_the_server_refused() {
         assert!(!said.contains("was answered in time"), "{said}");
         if on_outage == "stop" {
             assert_eq!(support::exit_code(&mut running), Some(4), "{said}");
+        } else {
+            running.kill().unwrap();
+            running.wait().unwrap();
         }
     }
 }
