@@ -194,6 +194,23 @@ fn a_folder_is_served_only_when_told_to_and_given_back() {
 }
 
 #[test]
+fn a_server_whose_file_is_gone_says_that_there_are_snapshots() {
+    let world = World::folder();
+    let store = format!("embedded:{}", world.file("s.redb").display());
+    let snapshots = world.file("s.redb.snapshots");
+    std::fs::create_dir(&snapshots).unwrap();
+    for name in ["2026-01-01T00-00-00.redb", "2026-01-02T00-00-00.redb"] {
+        std::fs::write(snapshots.join(name), "").unwrap();
+    }
+    let server = Listening::start(&world, &["serve", "--store", &store]);
+    let says = format!("baton restore {}", snapshots.join("2026-01-02T00-00-00.redb").display());
+    until("the server speaks of the newest snapshot", || {
+        std::fs::read_to_string(world.file("listening.log")).unwrap().contains(&says)
+    });
+    server.stop();
+}
+
+#[test]
 fn a_server_without_a_store_says_which_folder_it_does_not_serve() {
     let world = World::folder();
     let folder = world.file(".baton");

@@ -452,6 +452,30 @@ fn wait_for_approval(world: &World, agent: &str, limit: &str, decide: impl FnOnc
     })
 }
 
+/// The script of CMD shows the token of the file to a fence right after the approval, which gave a new one.
+#[test]
+fn under_run_the_token_file_is_current_once_the_approval_is_told() {
+    const SCRIPT: &str = r#"
+for round in 1 2 3 4 5; do
+    "$BATON" checkpoint e --summary "plan $round" --wait-approval 10m || exit 41
+    "$BATON" fence db --election e --token "$(cat "$BATON_TOKEN_FILE")" || exit 42
+done"#;
+    let world = World::new();
+    world.ok(&["init"]);
+    world.ok(&["policy", "e", "--approval", "checkpoints"]);
+    let mut run = world.command(&["run", "e", "--as", "a", "--once", "--", "sh", "-c", SCRIPT]);
+    let mut run = run.env("BATON", env!("CARGO_BIN_EXE_baton")).spawn().unwrap();
+    for round in 1..=5 {
+        let asked = || world.call(&["status", "e", "--json"]).json();
+        until("it waits for an approval", || {
+            let status = asked();
+            status["state"] == "awaiting-approval" && status["checkpoint"]["seq"] == round
+        });
+        world.ok(&["approve", "e", "--checkpoint", &world.waiting("e")]);
+    }
+    assert_eq!(support::exit_code(&mut run), Some(0));
+}
+
 #[test]
 fn who_waits_for_an_approval_learns_what_was_decided() {
     let world = World::new();

@@ -128,7 +128,7 @@ impl StoreQuorum {
         if usize::from(self.quorum) > operators.max(1) {
             return Err(Refusal::invalid(
                 format!("the store asks for {} operators and would have {operators}", self.quorum),
-                "add operators first, or lower the quorum first: baton operator quorum",
+                "add operators first (baton operator add KEY), or ask for fewer: baton operator quorum N",
             ));
         }
         Ok(())
@@ -311,7 +311,7 @@ fn check_alone(why: &str, need: usize, info: &StoreInfo) -> Result<(), Refusal> 
     if need > 1 && !info.quorum.break_glass {
         return Err(Refusal::invalid(
             format!("the store asks for {need} operators, and does not let one act alone"),
-            "let others sign the same order: baton cosign",
+            "give the order without --break-glass, and others sign it: baton cosign",
         ));
     }
     Ok(())

@@ -16,7 +16,7 @@ use baton_election::command::{Acquire, Ending, Release, Renew};
 use baton_election::lease;
 use baton_election::policy::Limits;
 use baton_election::time::Span;
-use baton_election::{AgentName, Answer, Command, Document, Epoch, Refusal};
+use baton_election::{AgentName, Answer, Command, Document, Epoch, Refusal, WallTime};
 use baton_server::{Engine, News};
 use baton_store::{Access, Clock, Decided, Key, MemoryStore, Record, Store, Undecided};
 use support::{Held, acquire, credential, election};
@@ -287,9 +287,15 @@ async fn who_opens_the_file_or_a_snapshot_of_it_waits_for_the_lease() {
     drop(direct);
 
     let to = folder.path().join("restored.redb");
-    let restored =
-        restore(&Restore { from: &copy, to: &to, above: Epoch(0), leases: None, trust_snapshot: false })
-            .unwrap();
+    let restored = restore(&Restore {
+        from: &copy,
+        to: &to,
+        above: Epoch(0),
+        leases: None,
+        at: WallTime::default(),
+        trust_snapshot: false,
+    })
+    .unwrap();
     let engine = Engine::start(Arc::new(open(&to).await)).await.unwrap();
     assert!(restored.leases >= TTL && held(&engine).await > LEAST);
     assert!(renew(&engine, 2, epoch).await.is_err(), "a restore ends whoever led");

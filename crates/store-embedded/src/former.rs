@@ -47,8 +47,8 @@ impl Former {
         Former { state, highest, leases, info: None, tokens: None, database: None }
     }
 
-    /// Looks at what is about to be replaced by a snapshot with these versions. What cannot be read is no obstacle; what is in use, or is another store, is.
-    pub(crate) fn of(place: &Place, snapshot: &Known, versions: u64) -> Result<Former, StoreError> {
+    /// Looks at what is about to be replaced by a snapshot. What cannot be read is no obstacle; what is in use, or is another store, is.
+    pub(crate) fn of(place: &Place, snapshot: &Known) -> Result<Former, StoreError> {
         if !place.path.exists() {
             return Ok(Former::none(FormerStore::Absent));
         }
@@ -68,10 +68,10 @@ impl Former {
             Err(error) => return Err(error),
         };
         if known.store().is_some() && known.store() != snapshot.store() {
-            let hint = "name the store that the snapshot is of";
+            let hint = "name the store that the snapshot is of; if this one was begun by mistake, move the file away and restore again";
             return Err(place.refused("it is another store than the snapshot's", hint));
         }
-        let whole = whole && known.info.is_some() && meta.versions >= versions;
+        let whole = whole && known.info.is_some() && known.newest >= snapshot.newest;
         Ok(Former {
             state: if whole { FormerStore::Whole } else { FormerStore::Incomplete },
             highest: known.highest.max(meta.floor),

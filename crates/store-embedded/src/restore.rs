@@ -15,7 +15,7 @@ use baton_election::policy::Limits;
 use baton_election::tokens::TokenEntry;
 use baton_election::usefulness::Verdicts;
 use baton_election::{AgentName, Document, Epoch, Span, State, StoreInfo, Tokens, WallTime};
-use baton_store::{Key, Record, StoreError, boot};
+use baton_store::{Key, Record, StoreError};
 use redb::{Error, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
 
 use crate::fault::Place;
@@ -32,6 +32,8 @@ use crate::shape::{
 const GAP: u64 = 1 << 32;
 /// The highest token that a restore takes for one that was given: half of all that there are.
 const MAX_GIVEN: Epoch = Epoch(u64::MAX / 2);
+/// How many epochs of one election may be given in a millisecond, after a restore of which no file tells any more.
+const EACH_MILLISECOND: u64 = 4;
 /// Whose a pause is that no operator ordered.
 const NOBODY: PublicKey = PublicKey([0; 32]);
 
@@ -46,6 +48,8 @@ pub struct Restore<'a> {
     pub above: Epoch,
     /// The longest lease that may be running. Without it, the longest that the snapshot knows of.
     pub leases: Option<Span>,
+    /// What time it is. It only raises the floor, where no file tells which epochs were given since the snapshot.
+    pub at: WallTime,
     /// Not to pause everything where the former store does not tell what operators ordered since the snapshot.
     pub trust_snapshot: bool,
 }
@@ -81,9 +85,13 @@ pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
     let transaction = snapshot.begin_read().map_err(|error| reading(error.into()))?;
     let known = Known::of(&from, &transaction).map_err(another)?;
     // Held open until the end: nobody else opens it meanwhile.
-    let former = Former::of(&to, &known, meta.versions)?;
+    let former = Former::of(&to, &known)?;
     let leases = former.leases.max(known.leases).max(meta.lease);
-    let highest = known.highest.max(meta.floor).max(former.highest).max(restore.above);
+    let mut highest = known.highest.max(meta.floor).max(former.highest).max(restore.above);
+    if former.state != FormerStore::Whole {
+        // Perhaps the snapshot was restored before, and epochs above it were given since.
+        highest = highest.max(Epoch(restore.at.as_unix_millis().saturating_mul(EACH_MILLISECOND)));
+    }
     if highest > MAX_GIVEN {
         return Err(to.refused(
             format_args!("token {highest} cannot have been given: it leaves no room for those to come"),
@@ -94,7 +102,7 @@ pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
     let mut plan = Plan {
         floor: Epoch(highest.0.saturating_add(GAP)),
         leases: restore.leases.unwrap_or(leases).max(leases),
-        wall: boot::wall(),
+        wall: restore.at,
         info: newer(known.info.as_ref(), former.info.as_ref(), |info| info.orders),
         tokens: tokens.map(|tokens| Tokens { last: None, waiting: Vec::new(), ..tokens }),
         version: meta.versions.saturating_add(GAP),
@@ -181,13 +189,20 @@ pub(crate) struct Known {
     elections: u64,
     /// The access tokens.
     pub(crate) tokens: Option<Tokens>,
+    /// The newest version of a record that is never deleted.
+    pub(crate) newest: u64,
 }
 
 impl Known {
     pub(crate) fn of(place: &Place, transaction: &ReadTransaction) -> Result<Known, StoreError> {
         let leases = baton_election::Policy::default().ttl;
-        let mut known = Known { info: None, highest: Epoch(0), leases, elections: 0, tokens: None };
-        each(place, transaction, |_, record, _| {
+        let mut known =
+            Known { info: None, highest: Epoch(0), leases, elections: 0, tokens: None, newest: 0 };
+        each(place, transaction, |_, record, version| {
+            if matches!(record, Record::Store(_) | Record::Election(_) | Record::Fence(_) | Record::Tokens(_))
+            {
+                known.newest = known.newest.max(version);
+            }
             match record {
                 Record::Store(info) => known.info = Some(info),
                 Record::Election(document) => {

@@ -24,7 +24,14 @@ use support::{Place, asked, document, election, failed, led, put, read, record, 
 const GAP: u64 = 1 << 32;
 
 fn from(snapshot: &Path, to: &Path) -> Result<Restored, StoreError> {
-    restore(&Restore { from: snapshot, to, above: Epoch(0), leases: None, trust_snapshot: false })
+    restore(&Restore {
+        from: snapshot,
+        to,
+        above: Epoch(0),
+        leases: None,
+        at: WallTime::default(),
+        trust_snapshot: false,
+    })
 }
 
 fn info(id: u8) -> Record {
@@ -111,13 +118,55 @@ async fn what_is_known_better_counts() {
     drop(snapshotted(&place).await);
     let (snapshot, to) = (place.file("snapshot"), place.file("elsewhere.redb"));
     let leases = Some(Span::secs(3_600));
-    let asked = Restore { from: &snapshot, to: &to, above: Epoch(1_000), leases, trust_snapshot: false };
+    let asked = Restore {
+        from: &snapshot,
+        to: &to,
+        above: Epoch(1_000),
+        leases,
+        at: WallTime::default(),
+        trust_snapshot: false,
+    };
     let restored = restore(&asked).unwrap();
     assert_eq!((restored.floor, restored.kept), (Epoch(1_000 + GAP), None));
     assert_eq!(restored.leases, Span::secs(3_600));
     let store = EmbeddedStore::open(&to, Access::Write).unwrap();
     let found = document(&read(&store, "held").await);
     assert_eq!(found.outgoing.unwrap().ttl, Span::secs(3_600));
+}
+
+/// Of what was given after the first restore no file tells.
+#[tokio::test]
+async fn a_snapshot_that_is_restored_twice_gives_no_epoch_twice() {
+    let place = Place::new();
+    drop(snapshotted(&place).await);
+    let snapshot = place.file("snapshot");
+    let at = |day: u64| WallTime::from_unix_millis(1_800_000_000_000 + day * 86_400_000);
+    let floor = |to: &str, at: WallTime| {
+        let to = place.file(to);
+        let asked =
+            Restore { from: &snapshot, to: &to, above: Epoch(0), leases: None, at, trust_snapshot: false };
+        restore(&asked).unwrap().floor
+    };
+    let (first, second) = (floor("first.redb", at(0)), floor("second.redb", at(1)));
+    // A thousand a second, for a day.
+    assert!(second.0 > first.0 + 86_400_000, "{second} after {first}");
+    // A clock that was set back takes nothing back.
+    assert!(floor("third.redb", WallTime::default()) > Epoch(GAP));
+    // Numbers in JSON are read as floats by many.
+    assert!(second.0 < 1 << 53);
+}
+
+/// The former store is older than the snapshot, although both had as much room for versions.
+#[tokio::test]
+async fn a_former_store_that_is_older_than_the_snapshot_is_noticed() {
+    let place = Place::new();
+    let store = snapshotted(&place).await;
+    let _ = put(&store, &led("since", 1), Expect::Absent).await;
+    store.snapshot(&place.file("later")).unwrap();
+    drop(store);
+    std::fs::copy(place.file("snapshot"), place.file("old.redb")).unwrap();
+    assert_eq!(from(&place.file("later"), &place.file("old.redb")).unwrap().former, FormerStore::Incomplete);
+    assert_eq!(from(&place.file("later"), &place.file("baton.redb")).unwrap().former, FormerStore::Whole);
 }
 
 /// Above it no token is left: every grant would be refused, for ever.
@@ -132,14 +181,21 @@ async fn a_token_that_cannot_have_been_given_is_refused_and_nothing_is_changed()
             to: &to,
             above: Epoch(above),
             leases: None,
+            at: WallTime::default(),
             trust_snapshot: false,
         }));
         assert!(error.to_string().contains(&format!("token {above} cannot have been given")), "{error}");
         assert!(error.hint().contains("--above"), "{}", error.hint());
         assert!(!to.exists());
     }
-    let most =
-        Restore { from: &snapshot, to: &to, above: Epoch(u64::MAX / 2), leases: None, trust_snapshot: false };
+    let most = Restore {
+        from: &snapshot,
+        to: &to,
+        above: Epoch(u64::MAX / 2),
+        leases: None,
+        at: WallTime::default(),
+        trust_snapshot: false,
+    };
     assert_eq!(restore(&most).unwrap().floor, Epoch(u64::MAX / 2 + GAP));
 }
 
@@ -421,7 +477,14 @@ async fn without_a_whole_former_store_everything_is_paused() {
 
     let trusted = place.file("trusted.redb");
     let above = Epoch(0);
-    let asked = Restore { from: &snapshot, to: &trusted, above, leases: None, trust_snapshot: true };
+    let asked = Restore {
+        from: &snapshot,
+        to: &trusted,
+        above,
+        leases: None,
+        at: WallTime::default(),
+        trust_snapshot: true,
+    };
     assert!(restore(&asked).unwrap().info.unwrap().paused.is_none());
 
     let damaged = place.file("damaged.redb");

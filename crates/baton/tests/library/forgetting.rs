@@ -138,7 +138,7 @@ async fn a_former_leader_of_what_is_forgotten_is_refused() {
     let (agents, person) = (client(&store), client(&store));
     person.enrol(&operator()).await.unwrap();
     let leader = lead(&agents, bid("a", 30_000)).await;
-    assert_eq!(forgets(&person).await.unwrap_err().code(), "invalid", "it may be at work");
+    assert_eq!(forgets(&person).await.unwrap_err().code(), "out-of-turn", "it may be at work");
     assert!(leader.ensure(std::time::Duration::ZERO));
     person
         .operate(&election(), &operator(), &Act::Depose { force: true, reason: String::new() })

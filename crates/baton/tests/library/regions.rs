@@ -98,7 +98,7 @@ async fn a_fleet_out_of_reach_leaves_the_region_alone() {
     let fleet = led(&global, "fleet", under(&eu, bid("a", 4_000))).await;
     far.partition(true);
     let why = in_time(fleet.lost()).await;
-    assert!(why.contains("in time"), "{why}");
+    assert!(why.contains("partitioned"), "{why}");
     assert!(eu.ensure(Duration::ZERO));
 }
 

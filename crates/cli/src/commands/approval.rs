@@ -2,6 +2,8 @@
 //!
 //! A lease that was acquired by hand is renewed meanwhile; under `baton run` that is run's business.
 
+use std::time::Duration;
+
 use baton::Renewal;
 use baton::election::document::{Cause, Question, State};
 use baton::election::lease::renewal_interval;
@@ -12,12 +14,25 @@ use futures_util::StreamExt;
 use serde_json::json;
 
 use super::renew::renew;
-use crate::context::{Context, Held, Who};
+use crate::context::{Context, Held, Who, current_token};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 
 /// How often to look even if nobody tells of a change.
 const LOOK_AGAIN: Span = Span::secs(5);
+
+/// How long `baton run` may take to write the token that an approval gave.
+const TOKEN_FOLLOWS: Span = Span::secs(10);
+
+/// Waits until the surrounding `baton run` has written this token where the next command of a script reads it.
+async fn follow(election: &ElectionName, token: Epoch) {
+    let give_up_at = boot::now() + TOKEN_FOLLOWS;
+    while current_token(Some(election)).is_ok_and(|shown| shown.is_some_and(|shown| shown < token))
+        && boot::now() < give_up_at
+    {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
 
 /// The checkpoint that is waited for.
 pub(super) struct Waited<'a> {
@@ -136,6 +151,8 @@ impl Waited<'_> {
                     // The commands after this one show the token that the approval gave.
                     let renewal = Renewal::new(held.epoch, held.credential);
                     token = renew(context, election, held, &renewal).await?.epoch;
+                } else {
+                    follow(election, token).await;
                 }
                 let data = json!({
                     "outcome": "approved", "election": election, "agent": held.agent, "seq": seq, "hash": hash, "token": token,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use baton::election::Epoch;
 use baton::election::time::Span;
 use baton::embedded::{self, FormerStore, Restored};
+use baton::store::boot;
 use clap::Args;
 use serde_json::json;
 
@@ -60,7 +61,14 @@ impl Restore {
         let (from, above, leases, trust_snapshot) =
             (self.snapshot.clone(), self.above, self.leases, self.trust_snapshot);
         let restored = tokio::task::spawn_blocking(move || {
-            embedded::restore(&embedded::Restore { from: &from, to: &to, above, leases, trust_snapshot })
+            embedded::restore(&embedded::Restore {
+                from: &from,
+                to: &to,
+                above,
+                leases,
+                at: boot::wall(),
+                trust_snapshot,
+            })
         });
         let restored = restored.await.map_err(std::io::Error::other)?.map_err(|error| fail(error.into()))?;
         let kept = restored.kept.as_ref().map(|kept| kept.display().to_string());
@@ -133,7 +141,9 @@ fn orders_told(restored: &Restored, place: &str) -> String {
         "before you start the server, remove those that should not be there:\n  baton operator remove KEY --store embedded:{place}\n  baton token revoke ID --store embedded:{place}"
     ));
     if info.paused.is_some() {
-        lines.push("everything is paused; an operator lets it go on: baton resume --all".to_string());
+        lines.push(format!(
+            "everything is paused; an operator lets it go on: baton resume --all --store embedded:{place}"
+        ));
     }
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
 }

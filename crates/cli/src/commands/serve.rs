@@ -178,6 +178,15 @@ impl Serve {
         if needed && !file.exists() {
             return Err(StartError::NoTokens(format!("embedded:{}", file.display())).into());
         }
+        if !file.exists()
+            && let Some(newest) = snapshots::newest(file)
+        {
+            let (file, newest) = (file.display(), newest.display());
+            output.talk(&format!(
+                "warning: there is no {file}, so a new store is made, and its tokens begin at 1. There are snapshots of a former one. To go on with that, stop the \
+                 server, remove {file} and run: baton restore {newest} --store embedded:{file}"
+            ));
+        }
         let store = EmbeddedStore::open(file, Access::Write).map_err(|error| fail(error.into()))?;
         let (location, closed) = (store.location(), Box::pin(store.closed()));
         let shared: Arc<dyn Store> = Arc::new(store.clone());

@@ -40,7 +40,7 @@ pub(super) fn interval(given: Option<Span>) -> Result<Option<Span>, Failure> {
 /// Takes them for ever: the first when the newest that is there is as old as that, at once if there is none.
 pub(super) async fn take(store: EmbeddedStore, every: Span, output: Output) {
     let every = Duration::from_millis(every.as_millis());
-    let mut wait = every.saturating_sub(age_of_newest(&folder(&store)).unwrap_or(every));
+    let mut wait = every.saturating_sub(age_of_newest(&folder(store.path())).unwrap_or(every));
     loop {
         tokio::time::sleep(wait).await;
         let store = store.clone();
@@ -53,14 +53,19 @@ pub(super) async fn take(store: EmbeddedStore, every: Span, output: Output) {
     }
 }
 
-fn folder(store: &EmbeddedStore) -> PathBuf {
-    let mut folder = store.path().as_os_str().to_owned();
+/// The newest that lies beside a file, whether or not the file is there.
+pub(super) fn newest(file: &Path) -> Option<PathBuf> {
+    all(&folder(file)).ok()?.pop()
+}
+
+fn folder(file: &Path) -> PathBuf {
+    let mut folder = file.as_os_str().to_owned();
     folder.push(".snapshots");
     PathBuf::from(folder)
 }
 
 fn take_one(store: &EmbeddedStore) -> Result<(), baton::Error> {
-    let folder = folder(store);
+    let folder = folder(store.path());
     std::fs::create_dir_all(&folder)?;
     let name = boot::wall().to_string().replace(':', "-").replace(['.', 'Z'], "-");
     store.snapshot(&folder.join(format!("{}.redb", name.trim_end_matches('-'))))?;

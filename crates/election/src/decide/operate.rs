@@ -91,7 +91,7 @@ fn together(document: &Document, signed: &SignedAct) -> Result<Gathered, Refusal
             if need > 1 && !rules.break_glass {
                 return Err(Refusal::invalid(
                     format!("the policy asks for {need} operators, and does not let one act alone"),
-                    "let others sign the same act: baton cosign",
+                    "give the order without --break-glass, and others sign it: baton cosign",
                 ));
             }
             Ok(Gathered::Enough(Vec::new()))
