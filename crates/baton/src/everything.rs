@@ -7,7 +7,8 @@
 
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::quorum::Gathering;
-use baton_election::store_order::StoreChange;
+use baton_election::store_order::{StoreChange, StoreOrder};
+use baton_election::store_quorum::Waiting;
 use baton_election::{AgentName, Answer, ElectionName, Refusal, StoreInfo};
 
 use crate::coordinator::Coordinator;
@@ -28,9 +29,13 @@ impl Coordinator {
         break_glass: Option<&str>,
     ) -> Result<Spread, Error> {
         let pause = StoreChange::Pause { reason: reason.to_string() };
-        // A call before this one was broken off, or somebody else's: elections may be left.
-        let ordered =
-            self.change_store(by, break_glass, None, |info| info.paused.is_none().then(|| Ok(pause.clone())));
+        // A call before this one was broken off, or somebody else's: elections may be left. A resumption that waits for signatures is of the pause that
+        // was there, so another pause voids it.
+        let ordered = self.change_store(by, break_glass, None, |info| {
+            let resumes = |waiting: &Waiting<StoreOrder>| matches!(waiting.order.change, StoreChange::Resume);
+            let needed = info.paused.is_none() || info.waiting.iter().any(resumes);
+            needed.then(|| Ok(pause.clone()))
+        });
         if let Some(signed) = Spread::waiting_for(ordered.await?) {
             return Ok(signed);
         }

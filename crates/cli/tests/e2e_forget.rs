@@ -37,6 +37,7 @@ fn forget(world: &World) -> (u64, u64) {
     let unknown = world.call(&["status", "job"]);
     assert!(unknown.stderr.contains("job") && !unknown.stdout.contains("all of it"), "{}", unknown.stderr);
     world.call(&["history", "job"]).expect(1);
+    world.call(&["proposal", "make", "job", "otherwise", "--id", "p", "--as", "w"]).expect(1);
     let twice = world.call(&["forget", "job"]);
     assert!(twice.stderr.contains("there is no election `job`"), "{}", twice.stderr);
     world.call(&["renew", "job", "--as", "a"]).expect(4);

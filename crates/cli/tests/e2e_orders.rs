@@ -51,6 +51,20 @@ fn one_operator_stops_everything_and_two_let_it_go_on() {
     assert!(audit.contains("resume everything"), "{audit}");
 }
 
+/// A resumption that waits is of the pause that was there: another pause voids it.
+#[test]
+fn a_second_pause_voids_the_resumption_that_waits() {
+    let world = World::folder();
+    strict(&world);
+    world.ok(&["pause", "--all", "--reason", "something is wrong"]);
+    world.call(&["resume", "--all"]).expect(6);
+    world.ok(&["pause", "--all", "--reason", "worse: do not resume"]);
+    let late = world.call_elsewhere(&["cosign", "--yes"]);
+    assert_ne!(late.code, 0, "{late:?}");
+    let refused = world.call(&["acquire", "new", "--as", "b"]).expect(6);
+    assert!(refused.stderr.contains("worse"), "{refused:?}");
+}
+
 #[test]
 fn one_operator_neither_lowers_the_quorum_nor_changes_the_operators() {
     let world = World::folder();

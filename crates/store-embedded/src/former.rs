@@ -71,7 +71,8 @@ impl Former {
             let hint = "name the store that the snapshot is of; if this one was begun by mistake, move the file away and restore again";
             return Err(place.refused("it is another store than the snapshot's", hint));
         }
-        let whole = whole && known.info.is_some() && known.newest >= snapshot.newest;
+        // A copy that was put in its place is no word of the operators.
+        let whole = whole && known.info.is_some() && known.newest >= snapshot.newest && !meta.snapshot;
         Ok(Former {
             state: if whole { FormerStore::Whole } else { FormerStore::Incomplete },
             highest: known.highest.max(meta.floor),
@@ -154,6 +155,7 @@ impl Plan {
             (None, State::Vacant | State::Held | State::AwaitingApproval) => {}
         }
         next.paused.clone_from(&former.paused);
+        next.reserved_for.clone_from(&former.reserved_for);
         next
     }
 }

@@ -78,7 +78,9 @@ pub struct Restored {
 /// The store's id stays, so that fences go on refusing what they have refused. Every epoch that is given from then on is above all
 /// in the snapshot, above [`Restore::above`], and above all that stand in the former store if it can still be read. Blocks.
 pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
-    let (from, to) = (Place::new(restore.from), Place::new(restore.to));
+    // A link stays one: what it leads to is replaced.
+    let to = restore.to.canonicalize();
+    let (from, to) = (Place::new(restore.from), Place::new(to.as_deref().unwrap_or(restore.to)));
     baton_store::refuse_network(&to.path)?;
     let Opened { database: snapshot, meta, .. } = open::peek(&from).map_err(another)?;
     let reading = |error: Error| from.reading(error);

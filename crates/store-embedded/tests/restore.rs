@@ -156,17 +156,60 @@ async fn a_snapshot_that_is_restored_twice_gives_no_epoch_twice() {
     assert!(second.0 < 1 << 53);
 }
 
-/// The former store is older than the snapshot, although both had as much room for versions.
+/// A former store that is older than the snapshot is no word of the operators, although both had as much room for versions; nor is a copy of the
+/// snapshot that somebody put in its place.
 #[tokio::test]
-async fn a_former_store_that_is_older_than_the_snapshot_is_noticed() {
+async fn a_former_store_that_is_older_or_a_copy_is_noticed() {
     let place = Place::new();
-    let store = snapshotted(&place).await;
+    drop(snapshotted(&place).await);
+    std::fs::copy(place.file("baton.redb"), place.file("old.redb")).unwrap();
+    let store = place.store();
     let _ = put(&store, &led("since", 1), Expect::Absent).await;
-    store.snapshot(&place.file("later")).unwrap();
+    let later = place.file("later");
+    store.snapshot(&later).unwrap();
     drop(store);
-    std::fs::copy(place.file("snapshot"), place.file("old.redb")).unwrap();
-    assert_eq!(from(&place.file("later"), &place.file("old.redb")).unwrap().former, FormerStore::Incomplete);
-    assert_eq!(from(&place.file("later"), &place.file("baton.redb")).unwrap().former, FormerStore::Whole);
+    std::fs::copy(&later, place.file("copy.redb")).unwrap();
+    for (former, state) in [
+        ("old.redb", FormerStore::Incomplete),
+        ("copy.redb", FormerStore::Incomplete),
+        ("baton.redb", FormerStore::Whole),
+    ] {
+        assert_eq!(from(&later, &place.file(former)).unwrap().former, state, "{former}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_stays_one_and_what_it_leads_to_is_replaced() {
+    let place = Place::new();
+    drop(snapshotted(&place).await);
+    std::os::unix::fs::symlink(place.file("baton.redb"), place.file("link.redb")).unwrap();
+    let restored = from(&place.file("snapshot"), &place.file("link.redb")).unwrap();
+    assert!(std::fs::symlink_metadata(place.file("link.redb")).unwrap().is_symlink());
+    assert!(std::fs::symlink_metadata(restored.kept.unwrap()).unwrap().is_file());
+    assert_eq!(document(&read(&place.store(), "held").await).epoch, restored.floor);
+}
+
+/// The agent whom operators appointed since is waited for, and not the one of the snapshot.
+#[tokio::test]
+async fn the_last_appointment_counts() {
+    let place = Place::new();
+    let store = place.store();
+    let _ = store.swap(&Key::Store, Expect::Absent, &info(7), Clock::Restart).await.unwrap();
+    let kept_for = |agent: &str, acts: u64| {
+        let mut document = led("e", 1);
+        (document.state, document.leader, document.acts) = (State::Vacant, None, acts);
+        let agent = baton_election::AgentName::new(agent).unwrap();
+        document.reserved_for =
+            Some(baton_election::document::Reservation { agent, lasts: None, by_operator: true });
+        document
+    };
+    let version = put(&store, &kept_for("mallory", 1), Expect::Absent).await;
+    store.snapshot(&place.file("snapshot")).unwrap();
+    let _ = put(&store, &kept_for("bob", 2), Expect::Version(version)).await;
+    drop(store);
+    from(&place.file("snapshot"), &place.file("baton.redb")).unwrap();
+    let restored = document(&read(&place.store(), "e").await);
+    assert_eq!(restored.reserved_for.unwrap().agent.as_str(), "bob");
 }
 
 /// Above it no token is left: every grant would be refused, for ever.

@@ -36,7 +36,8 @@ pub struct Sight<'a> {
 impl<'a> Sight<'a> {
     /// The document; a refusal if there is no such election.
     pub(crate) fn document(&self) -> Result<&'a Document, Refusal> {
-        self.document.ok_or_else(|| Refusal::UnknownElection { election: self.election.to_string() })
+        let document = self.document.filter(|document| !document.is_retired());
+        document.ok_or_else(|| Refusal::UnknownElection { election: self.election.to_string() })
     }
 
     /// Who leads, if anybody does.

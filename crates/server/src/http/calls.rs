@@ -186,7 +186,7 @@ impl Service {
             Ask::Heartbeat => Box::pin(self.heartbeat(&call)).await,
             Ask::News => Box::pin(self.news(&call)).await,
             Ask::EndSession => Box::pin(self.end_session(&call)).await,
-            Ask::Sessions => self.list_sessions(),
+            Ask::Sessions => Box::pin(self.list_sessions(&call)).await,
             Ask::Overview
             | Ask::Events
             | Ask::Me

@@ -1,6 +1,7 @@
 //! JSON bodies become values, in bounded time and without keeping other requests waiting.
 //!
-//! A small body is parsed where it arrived. A larger one is parsed on a thread that may block, and only a few are at the same time. The time
+//! A small body is parsed where it arrived. A larger one is parsed on a thread that may block, and only a few are at the same time; an answer that may be
+//! large is written down there too. The time
 //! for a body is linear in its length, whatever it says: no number is ever written out in digits.
 
 use std::fmt;
@@ -49,17 +50,25 @@ impl Parsers {
         body: Bytes,
         parse: fn(&[u8]) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
+        self.apart(move || parse(&body)).await
+    }
+
+    /// Does what may take long on a thread that may block.
+    pub(super) async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         let place = Arc::clone(&self.0).acquire_owned().await;
-        let parsed = tokio::task::spawn_blocking(move || {
+        let done = tokio::task::spawn_blocking(move || {
             // The place is taken until the work has ended, also if the caller is gone.
             let _place = place;
-            parse(&body)
+            work()
         });
-        parsed.await.unwrap_or_else(|error| {
+        done.await.unwrap_or_else(|error| {
             Err(Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "system",
-                format!("the body cannot be parsed: {error}"),
+                format!("the body cannot be parsed or written: {error}"),
                 "this is a fault of the server",
             ))
         })

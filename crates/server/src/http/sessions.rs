@@ -68,14 +68,21 @@ impl Service {
         answer(&self.sessions.end(&end, token(&call.who.identity)).await?)
     }
 
-    pub(super) fn list_sessions(&self) -> Result<Reply, Problem> {
-        answer(&self.sessions.shown())
+    pub(super) async fn list_sessions(&self, call: &Call<'_>) -> Result<Reply, Problem> {
+        let shown = self.sessions.shown().await;
+        self.reads.looked_at(call.who, shown.len());
+        self.parsers.apart(move || answer(&shown)).await
     }
 
     pub(super) async fn news(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let ask: AskNews = call.json().await?;
+        self.reads.may_look(call.who)?;
         tokio::select! {
-            news = self.sessions.news(&ask, token(&call.who.identity)) => answer(&news?),
+            news = self.sessions.news(&ask, token(&call.who.identity)) => {
+                let news = news?;
+                self.reads.looked_at(call.who, news.news.len());
+                answer(&news)
+            }
             () = self.stops() => Err(Trouble::NoSuchSession.into()),
         }
     }

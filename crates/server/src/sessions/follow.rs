@@ -19,8 +19,8 @@ use super::{Sessions, State, Trouble};
 /// The longest that one request waits for news.
 pub(crate) const MAX_WAIT: Span = Span::secs(60);
 
-/// How much is told at once. The rest is told when it is asked for more.
-const MAX_TOLD: usize = 8 * 1024 * 1024;
+/// How much is told at once, so that to write it down holds up no other request. The rest is told when it is asked for more.
+const MAX_TOLD: usize = 256 * 1024;
 
 /// What there is to tell a session.
 struct Due {
@@ -112,6 +112,7 @@ impl Sessions {
         let Due { elections, since, event, more: _ } = due;
         let (mut news, mut size, mut last) = (Vec::new(), 0, None);
         for (number, election) in elections {
+            tokio::task::yield_now().await;
             let view = self.engine.view(&election).await.map_err(Trouble::Store)?;
             let (document, age_ms) = (view.document.map(Box::new), view.age.as_millis());
             let standing = AsItStands { election, document, age_ms };

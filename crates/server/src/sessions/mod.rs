@@ -38,6 +38,8 @@ use suspicion::Arrivals;
 
 /// The most sessions at once.
 const MAX_SESSIONS: usize = 50_000;
+/// How many are shown before others get a turn.
+const SHOWN_AT_ONCE: usize = 64;
 /// How many that ended are remembered, for those who wait for them.
 const ENDED: usize = 1_000;
 /// How often those that were not heard of are looked for. Until then they count as gone all the same.
@@ -330,11 +332,19 @@ impl Sessions {
         }
     }
 
-    /// All of them, by name.
-    pub(crate) fn shown(&self) -> Vec<SessionView> {
-        let state = self.state();
-        let alive = state.sessions.values().filter(|session| self.is_alive(session));
-        let mut shown: Vec<SessionView> = alive.map(|session| self.show(session)).collect();
+    /// All of them, by their agents' names, the oldest of an agent first.
+    pub(crate) async fn shown(&self) -> Vec<SessionView> {
+        let known: Vec<Incarnation> = self.state().sessions.keys().copied().collect();
+        let mut shown = Vec::with_capacity(known.len());
+        // Heartbeats need the same lock, and other requests the thread.
+        for some in known.chunks(SHOWN_AT_ONCE) {
+            {
+                let state = self.state();
+                let some = some.iter().filter_map(|incarnation| state.sessions.get(incarnation));
+                shown.extend(some.filter(|session| self.is_alive(session)).map(|session| self.show(session)));
+            }
+            tokio::task::yield_now().await;
+        }
         shown.sort_by(|a, b| (&a.agent, b.age_ms).cmp(&(&b.agent, a.age_ms)));
         shown
     }

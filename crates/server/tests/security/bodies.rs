@@ -188,6 +188,48 @@ async fn no_look_holds_up_the_others() {
     eprintln!("{routes} routes; the longest poll took {:?}: {}", worst.0, worst.1);
 }
 
+/// Large records that a session follows, and many sessions.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_hold_up_nobody() {
+    const ELECTIONS: usize = 200;
+    const SESSIONS: u8 = 250;
+    let watched = Watched::start(Options { require_tokens: true, ..Options::default() }).await;
+    let (setting, at) = (&watched.setting, watched.setting.address);
+    let agent = setting.token(Role::Agent).await;
+    let names: Vec<String> = (0..ELECTIONS).map(|number| format!("e-{number}")).collect();
+    for name in &names {
+        let path = format!("/v1/elections/{name}");
+        let led = post(at, &format!("{path}/acquire"), Some(&agent), &acquire("a", 1)).await;
+        assert_eq!(led.status, 200, "{led:?}");
+        let left = json!({ "epoch": 1, "credential": credential(1), "seq": 1, "summary": "", "state": "x".repeat(40_000) });
+        let kept = post(at, &format!("{path}/checkpoint"), Some(&agent), &left).await;
+        assert_eq!(kept.status, 200, "{kept:?}");
+    }
+    for number in 1..=SESSIONS {
+        let announced = json!({ "agent": "a", "credential": credential(number), "follows": names });
+        let known = post(at, "/v1/sessions", Some(&agent), &announced).await;
+        assert_eq!(known.status, 200, "{known:?}");
+    }
+    watched.longest();
+    let (mut told, mut acknowledged) = (0, Value::Null);
+    while told < ELECTIONS {
+        let ask = json!({ "credential": credential(1), "acknowledged": acknowledged });
+        let news = post(at, "/v1/sessions/news", Some(&agent), &ask).await;
+        assert_eq!(news.status, 200, "{}", news.status);
+        let news = news.json();
+        let some = news["news"].as_array().unwrap().len();
+        assert!(some > 0, "whoever asks gets on");
+        (told, acknowledged) = (told + some, news["event"].clone());
+    }
+    let of_news = watched.longest();
+    assert!(of_news < LONGEST, "a poll took {of_news:?} for news");
+    let all = get(at, "/v1/sessions", Some(&agent)).await.json();
+    assert_eq!(all.as_array().unwrap().len(), usize::from(SESSIONS));
+    let of_list = watched.longest();
+    assert!(of_list < LONGEST, "a poll took {of_list:?} for the list of sessions");
+    eprintln!("the longest poll took {of_news:?} for news, {of_list:?} for the list of sessions");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_keep_nobody_waiting() {
     let watched = Watched::start(Options { require_tokens: true, ..Options::default() }).await;
