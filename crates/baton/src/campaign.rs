@@ -117,21 +117,18 @@ impl Coordinator {
     pub async fn campaign(&self, election: &ElectionName, campaign: Campaign) -> Result<Leadership, Error> {
         let give_up_at = campaign.wait.map(|wait| boot::now() + wait);
         loop {
-            let grant = match self.queue(election, &campaign, mint_credential()?, give_up_at, None).await {
+            match self.queue(election, &campaign, mint_credential()?, give_up_at, None).await {
                 // It was granted and lost the lease before it could know of it: begin anew.
-                Err(Error::Refused(Refusal::Stale { .. })) => continue,
-                outcome => outcome?,
-            };
-            if boot::now() < grant.deadline() {
-                return Leadership::begin(self, election, &campaign.bid, grant);
+                Err(Error::Refused(Refusal::Stale { .. })) => {}
+                outcome => return Leadership::begin(self, election, &campaign.bid, outcome?),
             }
-            // It was heard of too late to be used. Nothing was done under it; if this fails, it runs out.
-            let reason = Some("the grant was heard of too late".to_string());
-            let _ = self.hasty().release(election, grant.epoch, grant.credential, reason).await;
         }
     }
 
     /// Waits until this credential's holder is granted the lease, without renewing it from then on.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if it was granted and over before this client knew of it: another credential must ask.
     pub async fn wait_for_grant(
         &self,
         election: &ElectionName,
@@ -196,7 +193,18 @@ impl Coordinator {
         if line.enlist_at.is_some() {
             line.stand_down().await;
         }
-        outcome
+        match outcome {
+            Ok(grant) if boot::now() >= grant.deadline() => Err(self.hand_back(election, &grant).await),
+            outcome => outcome,
+        }
+    }
+
+    /// Gives back a lease that was heard of too late to be used, even by a renewal. Nothing was done under it; if this fails, it runs
+    /// out.
+    async fn hand_back(&self, election: &ElectionName, grant: &Grant) -> Error {
+        let why = "the grant was heard of too late".to_string();
+        let _ = self.hasty().release(election, grant.epoch, grant.credential, Some(why.clone())).await;
+        Refusal::Stale { shown: grant.epoch, current: grant.epoch, leader: None, why }.into()
     }
 
     /// The same, without patience: for what is only a courtesy.

@@ -312,7 +312,7 @@ impl Coordinator {
         election: &ElectionName,
         answered: Answered,
     ) -> Result<Grant, Error> {
-        let unconfirmed = match answered {
+        let unconfirmed = match answered.judged_at(boot::now()) {
             Answered::Begun(grant) => return Ok(grant),
             answered if self.store().native().is_some() => return Ok(answered.renewed_by_the_store()),
             Answered::Unconfirmed(unconfirmed) => unconfirmed,

@@ -1,8 +1,9 @@
 //! A lease that was granted, and from when on its holder may count it.
 //!
 //! Guarantees that every [`Grant`] counts from before the request that began or renewed its lease was first sent. A lease that
-//! was granted to an earlier request, or offered, is older than the request that found it: it is [`Answered::Unconfirmed`], and
-//! only a renewal sent since turns it into a [`Grant`]. No other code can set the moment: the field is private.
+//! was granted to an earlier request, or offered, is older than the request that found it; one whose answer came late is over for
+//! its holder. Each is [`Answered::Unconfirmed`], and only a renewal sent since turns it into a [`Grant`]. No other code can set
+//! the moment: the field is private.
 
 use baton_election::command::Renew;
 use baton_election::region::Proof;
@@ -36,7 +37,7 @@ pub struct Grant {
 pub(crate) enum Answered {
     /// This request began the lease.
     Begun(Grant),
-    /// An earlier request began it, or it is an offer.
+    /// An earlier request began it, or it is an offer, or the answer came after its own deadline.
     Unconfirmed(Unconfirmed),
 }
 
@@ -78,6 +79,15 @@ impl Answered {
         };
         let grant = Grant { epoch, credential, ttl, asked_at, document, repeated, region };
         if unconfirmed { Answered::Unconfirmed(Unconfirmed(grant)) } else { Answered::Begun(grant) }
+    }
+
+    /// The same at this moment: a lease that is over before its holder heard of it must be confirmed. Nobody else may have taken it
+    /// yet, and then a renewal makes it usable; a store that was slow for a moment costs no second round among all candidates.
+    pub(crate) fn judged_at(self, now: Moment) -> Answered {
+        match self {
+            Answered::Begun(grant) if now >= grant.deadline() => Answered::Unconfirmed(Unconfirmed(grant)),
+            in_time => in_time,
+        }
     }
 
     /// The same where the store's own recipe renews the lease of every request, also of a repeated one.

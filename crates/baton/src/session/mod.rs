@@ -205,18 +205,11 @@ impl Session {
             let credential = self.credential_for(election, &campaign.bid)?;
             let wait = give_up_at.map(|at| at.since(boot::now()));
             let campaign = Campaign { wait, ..campaign.clone() };
-            let grant = match self.inner.coordinator.wait_for_grant(election, &campaign, credential).await {
+            match self.inner.coordinator.wait_for_grant(election, &campaign, credential).await {
                 // It was granted and lost the lease before it could know of it: begin anew.
-                Err(Error::Refused(Refusal::Stale { .. })) => continue,
-                outcome => outcome?,
-            };
-            if boot::now() < grant.deadline() {
-                return self.ride(election, &grant);
+                Err(Error::Refused(Refusal::Stale { .. })) => {}
+                outcome => return self.ride(election, &outcome?),
             }
-            // It was heard of too late to be used. Nothing was done under it; if this fails, it runs out.
-            let reason = Some("the grant was heard of too late".to_string());
-            let coordinator = self.inner.coordinator.hasty();
-            let _ = coordinator.release(election, grant.epoch, grant.credential, reason).await;
         }
     }
 

@@ -90,6 +90,48 @@ async fn a_grant_that_is_heard_of_too_late_is_not_used() {
     assert!(leader.deadline() <= last + Margins::STANDARD.usable(Span::secs(1)));
 }
 
+/// Each of the next so many swaps is applied only when whoever sent it can use it no longer.
+async fn too_late(faulty: &Faulty, swaps: usize, ttl: Span) {
+    for _ in 0..swaps {
+        faulty.plan(is_election, &[Fault::Late]);
+        faulty.silence(false);
+        in_time(async {
+            while !faulty.is_over() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        boot::sleep(Margins::STANDARD.usable(ttl)).await.unwrap();
+    }
+    faulty.silence(false);
+}
+
+/// A store that was slow once: nobody else has taken the lease, and a renewal makes it usable. The others need not race for it again.
+#[tokio::test]
+async fn a_grant_that_is_answered_too_late_is_confirmed_by_a_renewal() {
+    let (store, faulty) = stores();
+    let coordinator = client(&faulty);
+    let leading = async { lead(&coordinator, bid("a", 5_000)).await };
+    let ((), leader) = tokio::join!(too_late(&faulty, 1, Span::secs(5)), leading);
+    assert_eq!(leader.token().0, 1, "the same grant");
+    assert_eq!(changes_of_leader(&client(&store)).await.len(), 1);
+    let (granted, confirmed) = (faulty.applied()[0], faulty.applied()[1]);
+    let asked_at = leader.grant().asked_at();
+    assert!(granted < asked_at && asked_at <= confirmed, "counted from the renewal that confirmed it");
+}
+
+/// A store that is too slow for the lease: whoever cannot use it gives it back and asks anew, and leads on nothing that is over.
+#[tokio::test]
+async fn a_grant_whose_confirmation_is_answered_too_late_is_given_back() {
+    let (store, faulty) = stores();
+    let coordinator = client(&faulty);
+    let leading = async { lead(&coordinator, bid("a", 5_000)).await };
+    let ((), leader) = tokio::join!(too_late(&faulty, 2, Span::secs(5)), leading);
+    assert_eq!(leader.token().0, 2, "another grant");
+    let changes = changes_of_leader(&client(&store)).await;
+    assert_eq!(changes.last().unwrap().1, "release to a");
+}
+
 #[tokio::test]
 async fn renewals_whose_replies_are_lost_are_made_up_for() {
     let (store, faulty) = stores();

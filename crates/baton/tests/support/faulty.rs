@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     After,
     /// The same, and from then on nothing gets through.
     Cut,
+    /// It is applied when the silence is ended, which begins with it.
+    Late,
 }
 
 /// What happens to everything, at random, in thousandths.
@@ -170,6 +172,10 @@ impl Faulty {
         if fault == Some(Fault::Cut) {
             // Before anybody can see it applied.
             self.partition(true);
+        }
+        if fault == Some(Fault::Late) {
+            self.silence(true);
+            self.answer().await;
         }
         let swapped = swap.at(&*self.inner).await;
         if swapped.is_ok() && is_election(key) {
