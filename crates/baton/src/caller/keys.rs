@@ -129,14 +129,15 @@ impl LeaseKeys {
         private::write_new(&path, &text(lease)).map_err(|error| NotKept { path, error })
     }
 
-    /// All keys of an agent for an election, that of the lease that it holds first.
+    /// All keys of an agent for an election, that of the lease that it holds first. It is read last: a request that is granted meanwhile
+    /// has its key there before it leaves its slot.
     pub(super) fn all(&self, election: &ElectionName, agent: &AgentName) -> Vec<KeptLease> {
-        let slots =
-            self.files().into_iter().filter(|file| file.election == *election && file.agent == *agent);
-        let mut paths: Vec<PathBuf> = slots.map(|file| file.path).collect();
         let held = self.path(election, agent);
-        paths.sort_by_key(|path| *path != held);
-        paths.iter().filter_map(|path| read(path)).collect()
+        let is_slot =
+            |file: &KeyFile| file.election == *election && file.agent == *agent && file.path != held;
+        let slots: Vec<KeptLease> =
+            self.files().into_iter().filter(is_slot).filter_map(|file| file.lease()).collect();
+        read(&held).into_iter().chain(slots).collect()
     }
 
     /// Every file of this folder that can hold a key.

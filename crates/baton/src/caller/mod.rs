@@ -101,24 +101,21 @@ impl Caller<'_> {
             // Looked at first: a store that cannot be asked leaves no key behind.
             let view = coordinator.view(election).await?;
             let call = Call { caller: self, coordinator, election, bid, wait: in_line(&view, wait) };
-            let Some(kept) = call.own(&view) else {
-                let key = KeptLease::reserved(mint_credential()?, self.session.clone());
-                // Kept before it is asked with, so that a crash in between loses nothing.
-                if self.keys.reserve(election, &bid.agent, &key)? {
-                    return call.ask_anew(&key).await;
-                }
-                continue;
-            };
-            match Box::pin(call.ask(&kept)).await {
-                Ok(grant) => return Ok(grant),
-                Err(NotGranted::Error(error)) if !may_be_granted(&error) => {
-                    let began = wait.is_some() && kept.epoch > Epoch(0);
-                    call.give_up_key(&kept, error, began).await?;
-                }
-                Err(other) => return Err(other),
+            match call.once(&view, wait.is_some()).await {
+                Ok(Some(grant)) => return Ok(grant),
+                Ok(None) => {}
+                // Another call of this session was granted it meanwhile, and its key is there by now.
+                Err(NotGranted::Elsewhere(elsewhere)) if self.owns(&elsewhere) => {}
+                Err(refused) => return Err(refused),
             }
         }
         Err(NotGranted::Busy)
+    }
+
+    /// Whether that lease is this caller's own.
+    fn owns(&self, elsewhere: &Elsewhere) -> bool {
+        let of = |Holder(session): &Holder| session.is_some() && *session == self.session;
+        elsewhere.holder.as_ref().is_some_and(|holder| self.repeat || of(holder))
     }
 }
 
@@ -132,6 +129,24 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Asks with one key. None if the caller shall begin anew.
+    async fn once(&self, view: &View, waits: bool) -> Result<Option<Grant>, NotGranted> {
+        let Some(kept) = self.own(view) else {
+            let key = KeptLease::reserved(mint_credential()?, self.caller.session.clone());
+            // Kept before it is asked with, so that a crash in between loses nothing.
+            let reserved = self.caller.keys.reserve(self.election, &self.bid.agent, &key)?;
+            return if reserved { self.ask_anew(&key).await.map(Some) } else { Ok(None) };
+        };
+        match Box::pin(self.ask(&kept)).await {
+            Err(NotGranted::Error(error)) if !may_be_granted(&error) => {
+                let began = waits && kept.epoch > Epoch(0);
+                self.give_up_key(&kept, error, began).await?;
+                Ok(None)
+            }
+            outcome => outcome.map(Some),
+        }
+    }
+
     /// The key that this caller asks with again: the one that leads, else the first of its own.
     fn own(&self, view: &View) -> Option<KeptLease> {
         let Caller { keys, session, repeat, tell: _ } = self.caller;

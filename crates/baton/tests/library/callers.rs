@@ -83,6 +83,24 @@ async fn a_lease_is_repeated_to_its_own_session_only() {
     .await;
 }
 
+/// Whichever of them is granted the lease, the others find its key, also if they looked for one just before.
+#[test]
+fn calls_of_one_session_at_one_time_are_of_one_caller() {
+    for _ in 0..200 {
+        let (store, (_folder, keys)) = (MemoryStore::default(), keys());
+        let one_of_four = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let granted = runtime.block_on(call(&client(&store), &keys, named("one"), false));
+            assert_eq!(granted.unwrap().epoch, Epoch(1));
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(one_of_four);
+            }
+        });
+    }
+}
+
 #[tokio::test]
 async fn calls_without_a_session_are_all_of_different_callers() {
     let (store, (_folder, keys)) = (MemoryStore::default(), keys());

@@ -31,7 +31,7 @@ async fn an_epoch_that_went_back_is_refused_and_kept() {
     lead(&coordinator, bid("a", 30_000)).await.release("").await.unwrap();
     copy(&path, &backup);
     lead(&coordinator, bid("a", 30_000)).await.release("").await.unwrap();
-    fs::remove_dir_all(&path).unwrap();
+    crate::support::wipe(&path, &folder);
     copy(&backup, &path);
     let refused =
         |error: &Error| error.code() == "corrupt" && error.to_string().contains("went back from 2 to 1");
@@ -59,7 +59,7 @@ async fn a_record_that_vanished_while_it_was_held_is_waited_for_and_epochs_go_on
     let leader = lead(&holder, bid("a", 5_000)).await;
     let deadline = leader.deadline();
     assert_eq!(coordinator.view(&election()).await.unwrap().leader().unwrap().epoch.0, 5);
-    fs::remove_dir_all(folder.path().join("e")).unwrap();
+    crate::support::wipe(&folder.path().join("e"), &tempfile::tempdir().unwrap());
     let credential = baton::mint_credential().unwrap();
     let refused = coordinator.acquire(&election(), &bid("b", 1_500), credential, None, None).await;
     match refused.unwrap_err() {

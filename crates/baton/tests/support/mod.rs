@@ -108,6 +108,11 @@ pub(crate) async fn changes_of_leader(coordinator: &Coordinator) -> Vec<(Epoch, 
     history.into_iter().map(|entry| (entry.epoch, format!("{} to {}", entry.cause, entry.to))).collect()
 }
 
+/// Takes a folder away at once, as no deletion file by file would: a store still writes after it has answered.
+pub(crate) fn wipe(folder: &std::path::Path, beside: &tempfile::TempDir) {
+    std::fs::rename(folder, beside.path().join("wiped")).unwrap();
+}
+
 /// Runs a test on every store of this machine, beside each other: most of it is waiting.
 pub(crate) async fn on_each_store<F: Future<Output = ()>>(test: impl Fn(Arc<dyn Store>) -> F) {
     let folder = tempfile::tempdir().unwrap();
