@@ -9,6 +9,7 @@
 
 pub mod arrows;
 pub mod assertions;
+pub mod book;
 pub mod crate_docs;
 pub mod decisions;
 pub mod links;

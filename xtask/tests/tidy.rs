@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use xtask::tree::Tree;
-use xtask::{Finding, arrows, assertions, crate_docs, decisions, links, packages, purity, sizes, words};
+use xtask::{Finding, arrows, assertions, book, crate_docs, decisions, links, packages, purity, sizes, words};
 
 #[test]
 fn arrows_between_crates_point_inward() {
@@ -21,6 +21,11 @@ fn files_are_short_enough_to_read() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     check(links::check(&tree()));
+}
+
+#[test]
+fn the_site_has_every_page() {
+    check(book::check(&tree()));
 }
 
 #[test]
