@@ -31,9 +31,11 @@ fn row(name: &str, strengths: &Strengths) -> String {
         Durability::Remote => "up to the server",
     };
     let deletion = match strengths.deletion {
-        Deletion::Impossible => "not possible",
+        Deletion::Impossible => "deletion impossible",
         Deletion::Survives => "keeps rising",
-        Deletion::NewStoreId => "keeps rising for clients that saw it; wiped: a new store id, which fences refuse",
+        Deletion::NewStoreId => {
+            "keeps rising for clients that saw it; wiped: a new store id, which fences refuse"
+        }
     };
     let (held, waits) = (RENEWALS_PER_HOUR * strengths.upkeep.per_renewal, strengths.upkeep.looks_per_hour);
     format!(
