@@ -72,12 +72,12 @@ impl Quiet {
         let busy = match self.busy {
             0 => String::new(),
             busy => {
-                format!(" **{busy} of those that count were above it: this run is not to be relied on.**")
+                format!(" **{busy} of the rounds that count were above it: do not rely on this run.**")
             }
         };
         format!(
-            "Other processes took {half:.0} % of the cores in the median round and {most:.0} % in the worst of {} that \
-             count; {} rounds above {:.0} % were dropped and carried out again.{busy}",
+            "Other processes took {half:.0} % of the cores in the median round and {most:.0} % in the worst of the {} \
+             that count.\n{} rounds above {:.0} % were dropped and repeated.{busy}",
             shares.len(),
             self.dropped,
             BUSY * 100.0

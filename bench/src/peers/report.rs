@@ -131,8 +131,8 @@ pub(crate) fn account(baton: &Path, quiet: &Quiet) -> std::io::Result<String> {
     let redis = version(redis::program()?.arg("--version"), "Redis server v=")?;
     let own = version(Command::new(baton).arg("--version"), "baton ")?;
     Ok(format!(
-        "Measured at {}, on {cores} cores ({model}), {:.0} GB of memory, Linux {}. Baton {own}, etcd {etcd}, Redis {redis}.\n\
-         {}\n",
+        "Measured at {}, on {cores} cores ({model}), {:.0} GB of memory,\nLinux {}. Baton {own}, etcd {etcd}, \
+         Redis {redis}.\n{}\n",
         boot::wall(),
         kilobytes.unwrap_or(0.0) / 1e6,
         kernel.trim(),

@@ -27,13 +27,15 @@ fn row(name: &str, strengths: &Strengths) -> String {
     };
     let durability = match strengths.durability {
         Durability::Process => "dies with its process",
-        Durability::Synced => "what was answered is synced",
-        Durability::Remote => "as the server keeps it",
+        Durability::Synced => "answered changes are synced",
+        Durability::Remote => "up to the server",
     };
     let deletion = match strengths.deletion {
-        Deletion::Impossible => "nobody can delete",
-        Deletion::Survives => "rises on",
-        Deletion::NewStoreId => "rises on for who saw it; wiped: a new store id, which fences refuse",
+        Deletion::Impossible => "deletion impossible",
+        Deletion::Survives => "keeps rising",
+        Deletion::NewStoreId => {
+            "keeps rising for clients that saw it; wiped: a new store id, which fences refuse"
+        }
     };
     let (held, waits) = (RENEWALS_PER_HOUR * strengths.upkeep.per_renewal, strengths.upkeep.looks_per_hour);
     format!(
@@ -66,7 +68,7 @@ async fn the_table_in_the_docs_is_what_the_code_says() {
         ("`postgres://…?clock=observed`", "postgres://u@127.0.0.1:1/d?clock=observed".to_string()),
     ];
     let mut table = String::from(
-        "| store | age of a lease | changes | durability | token after a deletion | a partition | operations/h, held | looks/h, waiting |\n\
+        "| store | age of a lease | changes | durability | token after a deletion | a partition | operations/h, held | reads/h, waiting |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
     for (name, url) in &stores {

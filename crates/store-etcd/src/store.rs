@@ -259,13 +259,13 @@ impl Store for EtcdStore {
 
     fn strengths(&self) -> Strengths {
         Strengths {
-            age: "how long this observer has itself seen the record stand still",
+            age: "how long this observer has itself seen the record unchanged",
             stamped: false,
             watch: Watching::Pushed,
             durability: Durability::Synced,
             deletion: Deletion::Survives,
             history: HistoryKept::Beside,
-            partition: "whoever reaches no majority of etcd's members can neither take nor renew a lease",
+            partition: "a client that reaches no majority of etcd's members can neither take nor renew a lease",
             // A transaction.
             upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
         }

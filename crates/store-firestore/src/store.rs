@@ -232,7 +232,7 @@ impl Store for FirestoreStore {
             durability: Durability::Remote,
             deletion: Deletion::Survives,
             history: HistoryKept::Beside,
-            partition: "who cannot reach Firestore can neither take nor renew a lease, and loses the one it has",
+            partition: "a client that cannot reach Firestore can neither take nor renew a lease, and loses its own",
             // One write: a renewal begins from what its holder wrote last, and leaves the mark alone.
             upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
         }

@@ -96,7 +96,7 @@ impl Store for GitStore {
     fn strengths(&self) -> Strengths {
         let here = self.inner.arbiter.is_here();
         Strengths {
-            age: "how long this observer has itself seen the record stand still",
+            age: "how long this observer has itself seen the record unchanged",
             stamped: false,
             watch: Watching::Polled,
             durability: if here { Durability::Synced } else { Durability::Remote },
@@ -105,7 +105,7 @@ impl Store for GitStore {
             partition: if here {
                 "cannot happen: one repository"
             } else {
-                "who cannot reach the remote can neither take nor renew a lease, and loses the one it has"
+                "a client that cannot reach the remote can neither take nor renew a lease, and loses its own"
             },
             upkeep: Upkeep { per_renewal: 1, looks_per_hour: if here { 24_000 } else { 2_400 } },
         }

@@ -189,7 +189,7 @@ impl Store for HttpStore {
             durability: Durability::Synced,
             deletion: Deletion::Impossible,
             history: HistoryKept::Native,
-            partition: "whoever does not reach the server can neither take nor renew a lease",
+            partition: "a client that cannot reach the server can neither take nor renew a lease",
             upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
         }
     }

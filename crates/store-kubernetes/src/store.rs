@@ -457,13 +457,13 @@ impl Store for KubernetesStore {
 
     fn strengths(&self) -> Strengths {
         Strengths {
-            age: "how long this observer has itself seen the Lease stand still",
+            age: "how long this observer has itself seen the Lease unchanged",
             stamped: false,
             watch: Watching::Pushed,
             durability: Durability::Remote,
             deletion: Deletion::Survives,
             history: HistoryKept::Beside,
-            partition: "who cannot reach the apiserver can neither take nor renew a lease, and loses the one it has",
+            partition: "a client that cannot reach the apiserver can neither take nor renew a lease, and loses its own",
             // One PATCH; a watch is opened anew every minute.
             upkeep: Upkeep { per_renewal: 1, looks_per_hour: 60 },
         }

@@ -239,15 +239,15 @@ impl Store for PostgresStore {
                 "the server's wall clock: a step of it, or a fail-over to a server whose clock differs, breaks \
                  exclusivity, not fencing; ?clock=observed avoids it"
             } else {
-                "how long this observer has itself seen the record stand still"
+                "how long this observer has itself seen the record unchanged"
             },
             stamped: server,
             watch: if polled { Watching::Polled } else { Watching::Pushed },
             durability: Durability::Remote,
             deletion: Deletion::Survives,
             history: HistoryKept::Beside,
-            partition: "who cannot reach the server can neither take nor renew a lease, and loses the one it has; a \
-                        fail-over to a replica that lags forgets what was answered, unless replication is synchronous",
+            partition: "a client that cannot reach the server can neither take nor renew a lease, and loses its own; a \
+                        fail-over to a lagging replica forgets answered changes, unless replication is synchronous",
             upkeep: Upkeep {
                 per_renewal: 1,
                 looks_per_hour: watch::looks_per_hour(polled, self.inner.options.poll),

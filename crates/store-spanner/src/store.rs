@@ -76,7 +76,7 @@ impl Store for SpannerStore {
             durability: Durability::Remote,
             deletion: Deletion::Survives,
             history: HistoryKept::Beside,
-            partition: "who cannot reach Spanner can neither take nor renew a lease, and loses the one it has",
+            partition: "a client that cannot reach Spanner can neither take nor renew a lease, and loses its own",
             // The statement and the commit.
             upkeep: Upkeep {
                 per_renewal: 2,

@@ -73,7 +73,7 @@ impl Store for NativeStore {
             durability: Durability::Synced,
             deletion: Deletion::Survives,
             history: HistoryKept::Beside,
-            partition: "whoever reaches no majority of etcd's members can neither stand nor keep the lead",
+            partition: "a client that reaches no majority of etcd's members can neither be a candidate nor stay leader",
             // A keep-alive and a linearizable read.
             upkeep: Upkeep { per_renewal: 2, looks_per_hour: 0 },
         }
