@@ -47,7 +47,7 @@ pub(crate) struct NoStore {
 impl NoStore {
     pub(crate) fn refuse(&self, command: &str) -> Result<(), Failure> {
         match self.store {
-            Some(_) => Err(Failure::usage(format!("{command} uses no store"), "leave --store away")),
+            Some(_) => Err(Failure::usage(format!("{command} uses no store"), "remove --store")),
             None => Ok(()),
         }
     }

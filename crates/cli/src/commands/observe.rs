@@ -29,7 +29,7 @@ pub(crate) struct Observe {
     /// Where to listen: a loopback address
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7421", value_parser = doors::address)]
     listen: SocketAddr,
-    /// Write the address that it listens at into this file, once it does
+    /// Once listening, write the address into this file
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
 }

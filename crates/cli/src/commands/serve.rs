@@ -56,7 +56,7 @@ pub(crate) struct Serve {
     place: Place,
     #[command(flatten)]
     listen: ListenAt,
-    /// Write the address that it listens at into this file, once it does; without an address the URL of its socket
+    /// Once listening, write the address into this file; without an address, the URL of the socket
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
     /// How often to write a snapshot of FILE into FILE.snapshots, where the newest 12 are kept, and the last of each of 12 hours before
@@ -255,7 +255,7 @@ fn teller(output: Output) -> Tell {
 #[derive(Args, Clone, Debug)]
 struct Place {
     /// The store: embedded:FILE, or with --take-over one that others can write, such as etcd://… [default: embedded:baton.redb]
-    #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
+    #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
 }
 

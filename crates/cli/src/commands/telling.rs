@@ -17,7 +17,7 @@ const LONGEST: Span = Span::secs(60);
 /// Whether to wait.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Telling {
-    /// After the release wait so long, at most 1m, until those who follow with a session know; needs a server
+    /// After the release, wait up to this long (at most 1m) until all followers with a session acknowledge it; needs a server
     #[arg(long, value_name = "DURATION")]
     notify_timeout: Option<Span>,
 }

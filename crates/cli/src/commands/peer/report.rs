@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// Who is told what the member believes.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Report {
-    /// Tell the Baton server at this URL whether this member leads, so that it can warn if two do
+    /// Report to the Baton server at this URL whether this member leads, so that it can warn of two leaders
     #[arg(long, value_name = "URL")]
     report: Option<String>,
 }
