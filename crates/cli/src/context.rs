@@ -53,7 +53,7 @@ impl NoStore {
     }
 }
 
-/// Who acts.
+/// The agent that acts.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Who {
     /// The agent [default: $BATON_AGENT]

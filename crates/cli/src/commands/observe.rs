@@ -23,7 +23,7 @@ Example:
   baton observe                       the page of this project's .baton, at http://127.0.0.1:7421/
   baton observe --store file:/srv/team/.baton
 
-Nothing is written, nobody loses a lease, and no operator can act here: agents and operators go on working in the store itself. The page \
+The page is read-only: it writes nothing, and nobody loses a lease. Agents and operators continue to use the store itself. The page \
 and the read-only part of the HTTP interface are those of `baton serve`. Every user of this machine can read them.")]
 pub(crate) struct Observe {
     /// Where to listen: a loopback address

@@ -85,7 +85,7 @@ impl Release {
     }
 }
 
-/// Who cannot release need do nothing more: that is what a lease is for.
+/// An agent that cannot release need do nothing more: its lease expires.
 fn not_released(error: &Error, held: &Held) -> Failure {
     let mut failure = Failure::from_error(error, Speaker::Holder);
     let lease = held.kept.as_ref().map(|kept| Span::millis(kept.ttl_ms)).filter(|ttl| *ttl > Span::ZERO);

@@ -40,12 +40,12 @@ impl Telling {
     }
 }
 
-/// Who knows, for programs.
+/// The followers that acknowledged, for programs.
 pub(crate) fn data(notified: &Notified) -> Value {
     json!({ "told": notified.told, "silent": notified.silent, "waited_ms": notified.waited_ms })
 }
 
-/// Who knows, for people.
+/// The followers that acknowledged, for people.
 pub(crate) fn text(notified: &Notified) -> String {
     let followers = |count: u64| if count == 1 { "1 follower".into() } else { format!("{count} followers") };
     if notified.silent.is_empty() {

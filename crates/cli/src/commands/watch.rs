@@ -138,7 +138,7 @@ impl Watch {
                         return Ok(Exit::Done);
                     }
                 }
-                // Who is refused will be, however long it waits: its token was revoked, its user may not read.
+                // A refusal stays one, however long this waits: the token was revoked, or the user may not read.
                 (Err(error @ Error::Store(StoreError::Refused { .. })), _) | (Err(error), None) => {
                     return Err(Failure::from_error(&error, Speaker::Guard));
                 }

@@ -19,7 +19,7 @@ use crate::output::Failure;
 /// How long a server that is away is left alone.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Who is told what the member believes.
+/// The server that gets reports of this member.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Report {
     /// Report to the Baton server at this URL whether this member leads, so that it can warn of two leaders

@@ -124,7 +124,7 @@ struct Runner<'a> {
     household: Household,
     signals: Signals,
     store: String,
-    /// Who tells how the agent is, if anybody does.
+    /// The session that reports the agent's state, if there is one.
     attending: Option<Attending>,
     /// The token of the last leadership, once there was one.
     led: Option<Epoch>,
@@ -242,9 +242,7 @@ fn no_region(election: &ElectionName, agent: &AgentName) -> Failure {
         Exit::Held,
         "not-eligible",
         format!("only who leads a region of `{election}` may lead it, and {agent} leads none here"),
-        format!(
-            "run it inside of the CMD of a region: baton run {election}/eu -- sh -c 'baton run {election} -- CMD'"
-        ),
+        format!("run it under a region: baton run {election}/eu -- sh -c 'baton run {election} -- CMD'"),
     )
 }
 

@@ -98,7 +98,7 @@ struct Pass {
     after: Option<ItemName>,
     /// All that were found.
     seen: BTreeSet<ItemName>,
-    /// The store answered every time. Who was not heard has not said that nothing is assigned.
+    /// The store answered every time. A store that did not answer has not said that nothing is assigned.
     heard: bool,
 }
 

@@ -178,7 +178,7 @@ impl Seen {
         let shown = self.names.iter().skip(at).take(room).cloned();
         let views = stream::iter(shown.map(|election| async move {
             let view = store.view(&election).await;
-            // Who waits decides nothing: an election is shown without it.
+            // Waiting agents decide nothing: an election is shown without them.
             let waiting = store.waiting(&election).await.unwrap_or_default();
             (election, view, waiting)
         }));
