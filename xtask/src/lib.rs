@@ -10,11 +10,13 @@
 pub mod arrows;
 pub mod assertions;
 pub mod book;
+pub mod code_lines;
 pub mod crate_docs;
 pub mod decisions;
 pub mod links;
 pub mod markdown;
 pub mod packages;
+pub mod prose;
 pub mod purity;
 pub mod rust_code;
 pub mod sizes;

@@ -69,7 +69,8 @@ pub fn links(text: &str) -> Vec<Link> {
     links
 }
 
-fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// The lines outside fenced code, each with its number from 1.
+pub fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fence: Option<&str> = None;
     text.lines().enumerate().filter_map(move |(number, line)| {
         let start = line.trim_start();
@@ -85,8 +86,8 @@ fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Blanks what stands between two runs of backticks of one length.
-fn without_code_spans(line: &str) -> String {
+/// Blanks code spans: what is between two runs of backticks of one length.
+pub fn without_code_spans(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
     while let Some(start) = rest.find('`') {

@@ -1,8 +1,18 @@
 //! Rust source without its comments and literals.
 
-/// Blanks every comment and the inside of every string and character literal with spaces. Lines and
+/// Blanks every comment and the content of every string and character literal with spaces. Lines and
 /// columns (in characters) stay where they are, so that a position found here is one in the file.
 pub fn code_only(text: &str) -> String {
+    blank(text, |_| true)
+}
+
+/// Blanks every comment with spaces, and leaves literals.
+pub fn without_comments(text: &str) -> String {
+    blank(text, |first| first == '/')
+}
+
+/// Blanks the comments and literals whose first character is one of those.
+fn blank(text: &str, is_blanked: impl Fn(char) -> bool) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
@@ -11,6 +21,9 @@ pub fn code_only(text: &str) -> String {
         if end == at {
             out.push(chars[at]);
             at += 1;
+        } else if !is_blanked(chars[at]) {
+            out.extend(&chars[at..end]);
+            at = end;
         } else {
             out.extend(chars[at..end].iter().map(|&c| if c == '\n' { '\n' } else { ' ' }));
             at = end;

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use xtask::tree::Tree;
-use xtask::{Finding, arrows, assertions, book, crate_docs, decisions, links, packages, purity, sizes, words};
+use xtask::{
+    Finding, arrows, assertions, book, crate_docs, decisions, links, packages, prose, purity, sizes, words,
+};
 
 #[test]
 fn arrows_between_crates_point_inward() {
@@ -31,6 +33,11 @@ fn the_site_has_every_page() {
 #[test]
 fn no_forbidden_word_is_in_the_tree() {
     check(words::check(&tree()));
+}
+
+#[test]
+fn prose_is_plain_where_it_is_covered() {
+    check(prose::check(&tree()));
 }
 
 #[test]

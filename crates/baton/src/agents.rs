@@ -65,7 +65,7 @@ impl AgentView {
         AgentView { agent, sessions: Vec::new(), leads: Vec::new(), stands_for: Vec::new() }
     }
 
-    /// How much speaks for it that it is gone; none without a session.
+    /// The suspicion level (φ); none without a session.
     pub fn suspicion(&self) -> Option<Suspicion> {
         self.sessions.iter().map(|session| session.suspicion).min()
     }

@@ -93,7 +93,8 @@ impl Region {
         Proof { election, epoch, credential: self.credential, seen: None }
     }
 
-    /// What a renewal of what is led under it shows, with what whoever commits must have seen of it: where the store decides, that is the store.
+    /// The proof of this region's lease that a renewal of the election above carries, with the region document that the committer read. A
+    /// server reads that document itself.
     ///
     /// # Errors
     /// [`Error::Store`] if the region cannot be looked at; [`Error::Refused`] where there are no regions.

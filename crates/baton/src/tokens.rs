@@ -124,7 +124,7 @@ impl Coordinator {
         Ok((entry, outcome))
     }
 
-    /// Revokes a token: it opens nothing any more.
+    /// Revokes a token: the server refuses it from then on.
     pub async fn revoke_token(&self, by: &OperatorKey, id: TokenId) -> Result<OrderOutcome, Error> {
         self.revoke_token_urgently(by, id, None).await
     }

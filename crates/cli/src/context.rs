@@ -47,13 +47,13 @@ pub(crate) struct NoStore {
 impl NoStore {
     pub(crate) fn refuse(&self, command: &str) -> Result<(), Failure> {
         match self.store {
-            Some(_) => Err(Failure::usage(format!("{command} uses no store"), "leave --store away")),
+            Some(_) => Err(Failure::usage(format!("{command} uses no store"), "remove --store")),
             None => Ok(()),
         }
     }
 }
 
-/// Who acts.
+/// The agent that acts.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Who {
     /// The agent [default: $BATON_AGENT]

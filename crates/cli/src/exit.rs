@@ -47,11 +47,11 @@ impl Exit {
 /// Whom a stale token or a wrong key concerns: it decides between the exit codes 4, 5 and 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// Who holds a lease, or believes so.
+    /// The holder of a lease, or an agent that believes to be one.
     Holder,
-    /// Who checks a token.
+    /// The caller that checks a token.
     Guard,
-    /// Who wants to lead.
+    /// An agent that wants to lead.
     Candidate,
     /// An operator.
     Operator,

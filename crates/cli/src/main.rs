@@ -5,6 +5,7 @@ mod context;
 mod covering;
 mod custody;
 mod exit;
+mod help;
 mod input;
 mod keys;
 mod leaving;
@@ -45,6 +46,10 @@ Examples:
   baton fence db/orders --election refactor-auth --token 3 -- psql …  act only with a current token
   baton demo                                                          see it all in 25 seconds
 
+More: baton help all                           every command
+      baton help COMMAND                       one command in full
+      baton help stores | tokens | exit-codes  a topic
+
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 held by another, 4 leadership lost, 5 stale token,
             6 paused or waiting for an operator, 7 store unreachable, refused or corrupt"
 )]
@@ -68,6 +73,9 @@ fn main() -> ExitCode {
             output,
             Err(Failure::usage(message, "give it by a file, or let a script of yours be CMD")),
         );
+    }
+    if let Some(text) = help::topic(&arguments) {
+        return finish(output, output.line(&text).map(|()| Exit::Done));
     }
     let requests = match input::requests(Cli::command(), arguments) {
         Ok(requests) => requests,
@@ -107,13 +115,13 @@ fn wants_json(arguments: &[String]) -> bool {
 }
 
 fn parse(mut arguments: Vec<String>) -> Result<Cli, clap::Error> {
-    // Who asks for help on help gets help.
+    // `baton help --help` is help too.
     if arguments.get(1).is_some_and(|word| word == "help") {
         arguments.retain(|word| word != "--help" && word != "-h");
     }
-    let matches = Cli::command().try_get_matches_from(arguments)?;
+    let matches = help::command().try_get_matches_from(arguments)?;
     if let Some(misplaced) = commands::misplaced(&matches) {
-        return Err(Cli::command().error(clap::error::ErrorKind::ArgumentConflict, misplaced));
+        return Err(help::command().error(clap::error::ErrorKind::ArgumentConflict, misplaced));
     }
     Cli::from_arg_matches(&matches)
 }

@@ -1,7 +1,7 @@
 //! The region under which a command leads: of the `baton run` around it, or by a lease in the state folder.
 //!
-//! A `baton run` writes beside its other files until when its lease may be used, on this machine's boot-time clock. Whoever leads the election
-//! above inside of its CMD reads that again and again, so that no deadline is later than the region's. What cannot be read leaves the last
+//! A `baton run` writes beside its other files until when its lease may be used, on this machine's boot-time clock. A process under its CMD that
+//! leads the election above reads that again and again, so that no deadline is later than the region's. What cannot be read leaves the last
 //! deadline that was read, which then passes.
 
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) const VARIABLES: [&str; 4] =
     ["BATON_REGION", "BATON_REGION_STORE", "BATON_REGION_KEY_FILE", "BATON_REGION_TOKEN_FILE"];
 
-/// How the lease of a `baton run` stands, for what runs inside of its CMD.
+/// How the lease of a `baton run` stands, for the processes under its CMD.
 #[derive(Serialize, Deserialize)]
 struct Note {
     election: ElectionName,
@@ -158,7 +158,7 @@ pub(crate) async fn named_or_around(
     election: &ElectionName,
     who: &Who,
 ) -> Result<Option<Region>, Failure> {
-    // Who acts as another than the run around it does not lead by its lease.
+    // A caller that acts as another agent than the run around it does not lead by its lease.
     let same = who.agent.is_some() && who.agent == variable("BATON_AGENT");
     let around = surrounding(election)?.filter(|_| same);
     let Some(name) = named.or(around.as_ref()) else { return Ok(None) };

@@ -126,7 +126,7 @@ impl Place {
         }
         let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(fail)?;
         match file.try_lock() {
-            // Who had it may have taken the file away with the key: then others lock another one.
+            // The former holder may have removed the file with the key: then others lock another one.
             Ok(()) if is_at(&file, &path) => Ok(Some(file)),
             Ok(()) => Ok(None),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -165,7 +165,7 @@ mod tests {
         let path = folder.path().join("1.lock");
         let opened = File::create(&path).unwrap();
         assert!(is_at(&opened, &path));
-        // Who had the lock drops its key, and another begins anew.
+        // The holder of the lock drops its key, and another process starts over.
         fs::remove_file(&path).unwrap();
         assert!(!is_at(&opened, &path));
         let other = File::create(&path).unwrap();

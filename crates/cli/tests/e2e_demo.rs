@@ -188,7 +188,7 @@ fn all_acts_are_played_and_the_verdict_is_good() {
         "has acknowledged it and goes on with step ",
         "5. An operator deposes the leader",
         "that leadership ended (depose)",
-        "Who led, and why it changed",
+        "The leaders, and why each leadership ended",
         "What the fence of main-branch accepted",
         "guarded writes, ",
         "stale writes refused, never two at once",

@@ -180,7 +180,7 @@ impl Refusal {
             }
             Refusal::NotEligible { retry_in: Some(span), .. } => format!("try again in {span}"),
             Refusal::NotEligible { why, .. } if why.starts_with(ONLY_REGIONS) => {
-                "lead a region first, and show it: run inside of its `baton run`, or acquire with --region".to_string()
+                "lead a region first: run this under the `baton run` of that region, or acquire with --region".to_string()
             }
             Refusal::NotEligible { why, .. } if why.starts_with(DEPENDENCY) => {
                 "it may lead once it no longer says so: by --failing, or in what --describe names".to_string()

@@ -137,8 +137,7 @@ impl<S: PartialEq, H: PartialEq> Post<S, H> {
         matches!(self.office, Office::Leading { .. })
     }
 
-    /// Whether it hears what that one says: who is no member, and what comes back to oneself, is not heard; nor does anybody hear who is no
-    /// member.
+    /// True if a message from `from` counts: both ends must be members, and a member ignores its own messages.
     pub(crate) fn hears(&self, from: NodeId) -> bool {
         from != self.id && self.group.member(from).is_some() && self.group.member(self.id).is_some()
     }

@@ -247,7 +247,7 @@ impl Server {
         }
     }
 
-    /// Answers requests until it is to stop; those under way are answered first, and who waits or watches is let go.
+    /// Answers requests until `until` is ready, then shuts down gracefully: finishes requests in flight, closes waits and streams.
     pub async fn serve(self, until: impl Future<Output = ()>) {
         let stop = watch::Sender::new(false);
         let (turns, alone) = match self.serves {

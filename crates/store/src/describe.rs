@@ -203,7 +203,7 @@ fn check_size(bytes: usize) -> Result<(), Refusal> {
 /// From here on an agent is suspected: once in a hundred million silences of this length it is there all the same.
 pub const SUSPECT: Suspicion = Suspicion::of_hundredths(800);
 
-/// How much speaks for it that an agent is gone: φ, the negative decimal logarithm of the chance that it is only late. It decides nothing.
+/// The suspicion level of an agent: φ, the negative decimal logarithm of the chance that it is only late. It decides nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Suspicion(u32);
 

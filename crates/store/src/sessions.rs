@@ -263,7 +263,7 @@ pub struct SessionView {
     /// How it described itself last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<Description>,
-    /// How much speaks for it that it is gone. For people: it decides nothing.
+    /// The suspicion level (φ). For people: it decides nothing.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub suspicion: Suspicion,

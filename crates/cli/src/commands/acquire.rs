@@ -33,7 +33,7 @@ Give each agent a name of its own. Within one session the same call gets the sam
 From another session it exits with 3. The session is $BATON_SESSION, else that of Claude Code,
 Codex or Gemini CLI, else the terminal; without any, use --repeat.")]
 pub(crate) struct Acquire {
-    /// What to lead
+    /// The election
     pub(crate) election: ElectionName,
     #[command(flatten)]
     who: Who,
@@ -59,10 +59,10 @@ pub(crate) struct Terms {
     /// How long the lease lasts after each renewal, 1s to 7d [default: the policy's, 30s]
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<Span>,
-    /// What will be coordinated, in words
+    /// A description of the task, for people
     #[arg(long, value_name = "TEXT")]
     pub(crate) task: Option<String>,
-    /// Where this agent is reached while it leads: a URL, for those who ask who leads
+    /// A URL at which other agents reach this one while it leads
     #[arg(long, value_name = "URL")]
     pub(crate) contact: Option<String>,
     /// For the policy `priority`: higher goes first
@@ -80,7 +80,7 @@ pub(crate) struct Terms {
     /// End after so much time as the leader
     #[arg(long, value_name = "DURATION")]
     pub(crate) budget_time: Option<Span>,
-    /// End after so many model tokens (told by baton renew --spent N)
+    /// End after so many model tokens (reported with baton renew --spent N)
     #[arg(long, value_name = "N")]
     pub(crate) budget_tokens: Option<u64>,
     /// End after so many renewals

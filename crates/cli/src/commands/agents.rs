@@ -19,13 +19,14 @@ const SHOWN: usize = 3;
 #[command(after_help = "\
 Examples:
   baton agents --store http://127.0.0.1:7420
-  baton agents agent-a                     all that is known of one
+  baton agents agent-a                     one agent in full
 
-Agents with a session at a server tell how they are: baton run --session, baton watch --acknowledge --describe FILE, or \
-Session::describe of the library. PHI says how much speaks for it that an agent is gone: under 1 it is on time, from 8 on it is \
-suspected. It decides nothing: leases alone do. In a store without a server only those are known that lead or stand.")]
+Agents with a session at a server report how they are: baton run --session, baton watch --acknowledge --describe FILE, or \
+Session::describe of the library. PHI is a suspicion level computed from heartbeat arrival times: below 1 the agent is on time, \
+from 8 on it is suspected to be gone. It is for people only; leases alone decide. Without a server, the list has leaders and \
+candidates only.")]
 pub(crate) struct Agents {
-    /// Only this one
+    /// Only this agent
     agent: Option<AgentName>,
 }
 

@@ -23,8 +23,8 @@ Example:
   baton alerts --store http://127.0.0.1:7420
 
 Exits 0 whether there are alerts or not. A server looks once a second for elections without a leader, changes of leader that are too \
-many or too slow, two who say that they lead, too many candidates, followers that do not answer, and many refused requests; see `baton serve --help` \
-for the thresholds. Webhooks are told when an alert begins and ends.")]
+many or too slow, two members that both claim to lead, too many candidates, followers that do not answer, and many refused requests; see `baton serve --help` \
+for the thresholds. Webhooks get a message when an alert begins and when it ends.")]
 pub(crate) struct Alerts {}
 
 impl Alerts {

@@ -18,7 +18,7 @@ use crate::context::{Context, Held, Who, current_token};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 
-/// How often to look even if nobody tells of a change.
+/// The time between two looks, even if nobody tells of a change.
 const LOOK_AGAIN: Span = Span::secs(5);
 
 /// How long `baton run` may take to write the token that an approval gave.

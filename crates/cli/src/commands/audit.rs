@@ -40,11 +40,11 @@ pub(crate) struct Audit {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Look at every entry, its signature and the chain
+    /// Verify every entry, its signature and the chain
     Verify {
         /// Which election [default: everything]
         election: Option<ElectionName>,
-        /// A hash that was noted down: it must be in one of the chains. May be given for each book
+        /// A hash that an earlier `verify` printed: it must be in one of the chains. Repeatable
         #[arg(long = "head", value_name = "HASH")]
         heads: Vec<ContentHash>,
     },

@@ -21,9 +21,8 @@ Examples:
   baton breaker list refactor-auth
   baton breaker reset refactor-auth
 
-After so many failed tasks in a row an agent is not told to do more that takes the same capability, for the cool-off; then as many probes are let \
-through as the policy says, and the first success closes the breaker. `*` stands for tasks that need no capability. Who has an open one may lead all the same, unless the policy says \
-otherwise (--breaker-bars).")]
+After so many failed tasks in a row an agent is assigned no more tasks of the same capability during the cool-off; then as many probes are let \
+through as the policy says, and the first success closes the breaker. `*` stands for tasks that need no capability. An agent with an open breaker may still lead, unless the policy says otherwise (--breaker-bars).")]
 pub(crate) struct Breaker {
     #[command(subcommand)]
     what: What,
@@ -31,15 +30,15 @@ pub(crate) struct Breaker {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// See them
+    /// List breakers
     List(List),
-    /// Operator: all of an election begin anew
+    /// Operator: reset all breakers of an election
     Reset(Reset),
 }
 
 #[derive(Args, Debug)]
 struct List {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
     /// Only those of this agent
     #[arg(long, value_name = "AGENT")]
@@ -48,7 +47,7 @@ struct List {
 
 #[derive(Args, Debug)]
 struct Reset {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
     #[command(flatten)]
     alone: AloneBecause,

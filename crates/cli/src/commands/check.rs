@@ -16,12 +16,12 @@ use crate::output::{Failure, Outcome};
 #[command(after_help = "\
 Examples:
   baton check refactor-auth --token 3 && deploy     exits 0 or 5
-  baton check refactor-auth                         under baton run, the token is known
-  baton check refactor-auth --serving               and its leader has taken on what was left
+  baton check refactor-auth                         under baton run: its own token
+  baton check refactor-auth --serving               also require the phase serving
 
 Between the check and the act the token can become stale: baton fence RESOURCE -- CMD closes that gap.")]
 pub(crate) struct Check {
-    /// What is led
+    /// The election
     election: ElectionName,
     /// The token [default: $BATON_TOKEN_FILE or $BATON_TOKEN]
     #[arg(long, value_name = "N")]

@@ -30,7 +30,7 @@ Examples:
 What is covered is hashed: files, folders without .git and .baton, symbolic links by their text; of the top of a working tree of git the commit, and what \
 differs from it, byte by byte. At most 20,000 paths that differ, 200,000 that a commit has, and 2 GiB. --verify exits 0 if all is as it was, else 1; anybody may ask, on the machine where it lies.")]
 pub(crate) struct Checkpoint {
-    /// What is led
+    /// The election
     election: ElectionName,
     #[command(flatten)]
     who: Who,
@@ -40,10 +40,10 @@ pub(crate) struct Checkpoint {
     /// The state as JSON, at most 64 KiB; @FILE or - to read it [default: null]
     #[arg(long, value_name = "JSON")]
     state: Option<String>,
-    /// A file that holds a larger state; its path and hash are kept
+    /// A file with a larger state; the checkpoint keeps its path and hash
     #[arg(long, value_name = "FILE")]
     reference: Option<String>,
-    /// A file or folder that it covers (again for more): the successor sees what was changed since
+    /// A file or folder to record (repeatable): the successor can see what changed since
     #[arg(long, value_name = "PATH")]
     covers: Vec<PathBuf>,
     /// Wait until an operator has approved it: exit 0 if so, 5 if it is rejected, 6 if nobody has decided in time [default DURATION: 1h]

@@ -28,7 +28,7 @@ const MAX_LINES: usize = 64;
 #[command(after_help = "\
 Examples:
   baton cosign refactor-auth               show the act that waits for signatures, ask, and sign it
-  baton cosign refactor-auth --by 4b9884   of several, the one that this operator signed
+  baton cosign refactor-auth --by 4b9884   if several wait: the one that this operator signed
   baton cosign refactor-auth --yes         do not ask: for scripts that have looked
   baton cosign                             the order on the store that waits
   baton cosign --order 3fa91c              of several orders, this one
@@ -39,13 +39,13 @@ An order on the store waits for a day.")]
 pub(crate) struct Cosign {
     /// Which election [default: the store as a whole]
     election: Option<ElectionName>,
-    /// The first digits of the key of an operator who signed it
+    /// The first digits of the key of an operator that signed it
     #[arg(long, value_name = "KEY", requires = "election")]
     by: Option<String>,
     /// The first characters of the order on the store, as --list shows it
     #[arg(long, value_name = "ID", conflicts_with = "election")]
     order: Option<String>,
-    /// Show all that waits for signatures, and sign nothing
+    /// List what waits for signatures, and sign nothing
     #[arg(long, conflicts_with_all = ["election", "order", "yes"])]
     list: bool,
     /// Sign without being asked

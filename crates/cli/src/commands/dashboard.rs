@@ -30,8 +30,7 @@ Examples:
   baton dashboard --sign-out                              end every sign-in of this operator
 
 The link works once, for five minutes. The browser gets a key of its own and can appoint, depose, pause, resume, approve and \
-reject until the sign-in ends; the operator's key stays here. Who only looks, at a server that asks for no tokens, opens the \
-address without this command.")]
+reject until the sign-in ends; the operator's key stays here. To look only, at a server that asks for no tokens, open its address without this command.")]
 pub(crate) struct Dashboard {
     /// Print the link instead of opening it
     #[arg(long)]

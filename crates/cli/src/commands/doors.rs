@@ -22,40 +22,39 @@ const OWN_DESCRIPTORS: u64 = 128;
 
 #[derive(Args, Debug)]
 pub(crate) struct Doors {
-    #[command(flatten, next_help_heading = "Who may")]
+    #[command(flatten, next_help_heading = "Access and limits")]
     certificate: Certificate,
-    /// Let clients show a certificate that these authorities signed (PEM), in place of a token; SIGHUP reads the file again
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Who may")]
+    /// Accept client certificates that these authorities (PEM) signed, instead of a token; SIGHUP reads the file again
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Access and limits")]
     client_ca: Option<PathBuf>,
-    #[command(flatten, next_help_heading = "Who may")]
+    #[command(flatten, next_help_heading = "Access and limits")]
     jwt: JwtFlags,
-    /// Let nobody in without a token at the address, not even on a loopback one; with TLS nobody is let in without one anyway. Users of the Unix
-    /// socket need none
-    #[arg(long, help_heading = "Who may")]
+    /// Require a token at the address, even on loopback; with TLS a token is always required. Users of the Unix socket need none
+    #[arg(long, help_heading = "Access and limits")]
     require_tokens: bool,
-    /// A name that the server is called by, beside localhost and those in its certificate; may be repeated
-    #[arg(long, value_name = "HOST", value_parser = host, help_heading = "Who may")]
+    /// A host name of this server, besides localhost and those in its certificate; repeatable
+    #[arg(long, value_name = "HOST", value_parser = host, help_heading = "Access and limits")]
     name: Vec<String>,
-    /// Note each request in this file as a line of JSON, `-` for standard output; SIGHUP begins the file anew
-    #[arg(long, value_name = "FILE", help_heading = "Who may")]
+    /// Log each request to this file as a line of JSON, `-` for standard output; SIGHUP reopens the file
+    #[arg(long, value_name = "FILE", help_heading = "Access and limits")]
     access_log: Option<PathBuf>,
     /// The most durable commands of one identity in a second, after as many at once; 0 for no limit
-    #[arg(long, value_name = "N", default_value_t = Limits::default().commands, help_heading = "Who may")]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().commands, help_heading = "Access and limits")]
     limit_commands: u32,
     /// The most requests without a token of one address or user in a second, after as many at once; 0 for no limit
-    #[arg(long, value_name = "N", default_value_t = Limits::default().unauthenticated, help_heading = "Who may")]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().unauthenticated, help_heading = "Access and limits")]
     limit_unauthenticated: u32,
     /// The most rows that one token looks at in a second, after as many at once; 0 for no limit
-    #[arg(long, value_name = "N", default_value_t = Limits::default().reads, help_heading = "Who may")]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().reads, help_heading = "Access and limits")]
     limit_reads: u32,
     /// The most leases that the streams of one token watch, all together
-    #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().watched), help_heading = "Who may")]
+    #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().watched), help_heading = "Access and limits")]
     limit_watched: NonZeroUsize,
     /// The most streams of one token at once
-    #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().streams), help_heading = "Who may")]
+    #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().streams), help_heading = "Access and limits")]
     limit_streams: NonZeroUsize,
     /// The most connections of one address at once; loopback addresses, and the server's own user and root at the Unix socket, have no limit
-    #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().peer_connections), help_heading = "Who may")]
+    #[arg(long, value_name = "N", default_value_t = at_least_one(Limits::default().peer_connections), help_heading = "Access and limits")]
     limit_connections: NonZeroUsize,
 }
 

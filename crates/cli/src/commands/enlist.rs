@@ -20,9 +20,9 @@ const DEFAULT_CANDIDACY: Span = Span::secs(30);
 Example:
   baton enlist refactor-auth --as agent-b --priority 5 --capability rust --load 2
 
-A candidacy lapses after --ttl unless it is repeated. baton run and baton acquire enlist by themselves.")]
+A candidacy expires after --ttl unless the agent enlists again. baton run and baton acquire enlist by themselves.")]
 pub(crate) struct Enlist {
-    /// What to stand for
+    /// The election
     election: ElectionName,
     #[command(flatten)]
     who: Who,

@@ -29,40 +29,39 @@ const IN_SILENCE: Span = Span::secs(1);
 #[command(after_help = "\
 Examples:
   baton fence db/orders --election refactor-auth --token 3     exits 0 or 5
-  baton fence db/orders --token 3 -- psql -f migrate.sql       nobody else gets in while it runs
+  baton fence db/orders --token 3 -- psql -f migrate.sql       exclusive while CMD runs
   baton fence db/orders --log                                  what was accepted
   baton fence --json --log db/orders
   baton fence db/orders --bind refactor-auth                   an operator binds it to an election
 
-A resource belongs to the election that is named at its first use, or to which an operator bound it. A token passes if it is current and not \
-below the highest that the resource has seen. Without CMD there is a gap between the check and the act.")]
+The first use of a resource binds it to the election that was named; an operator can bind it to another. A token passes if it is current and not lower than the highest that the resource has seen. Without CMD there is a gap between the check and the act.")]
 pub(crate) struct Fence {
-    /// What is touched [default with --log: all]
+    /// The resource [default with --log: all]
     resource: Option<ResourceName>,
     /// The token [default: $BATON_TOKEN_FILE or $BATON_TOKEN]
     #[arg(long, value_name = "N")]
     token: Option<Epoch>,
-    /// The election that the token is of [default: $BATON_ELECTION, else the one that the resource is bound to]
+    /// The election that gave the token [default: $BATON_ELECTION, else the election the resource is bound to]
     #[arg(long, value_name = "ELECTION", env = "BATON_ELECTION", hide_env = true)]
     election: Option<ElectionName>,
     #[command(flatten)]
     who: Who,
-    /// What for, for the log
+    /// A note for the log
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
-    /// How long to wait while another command runs on the resource
+    /// How long to wait while another command uses the resource
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     wait: Span,
-    /// See what was accepted, instead
+    /// Show the log of accepted tokens
     #[arg(long)]
     log: bool,
-    /// Operator: bind the resource to this election, whichever it was bound to before
+    /// Operator: bind the resource to this election, and undo an earlier binding
     #[arg(long, value_name = "ELECTION", conflicts_with_all = ["log", "free", "token", "command"], requires = "resource")]
     bind: Option<ElectionName>,
-    /// Operator: free the resource for the next election that is named with it
+    /// Operator: remove the binding; the next use binds it again
     #[arg(long, conflicts_with_all = ["log", "token", "command"], requires = "resource")]
     free: bool,
-    /// What to run on the resource
+    /// The command to run on the resource
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }

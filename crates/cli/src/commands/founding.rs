@@ -19,9 +19,9 @@ use crate::state::write_durably;
 const CODE: usize = 16;
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Who may")]
+#[command(next_help_heading = "Access and limits")]
 pub(super) struct Founding {
-    /// The public key of somebody who may become the first operator; may be repeated. `baton operator key` prints it
+    /// A public key that may become the first operator, as `baton operator key` prints it; repeatable
     #[arg(long, value_name = "KEY")]
     operator: Vec<PublicKey>,
     /// Make this user the first operator of a file that has none
@@ -29,7 +29,7 @@ pub(super) struct Founding {
     operator_self: bool,
 }
 
-/// Who may become the first operator, and by what.
+/// The ways to become the first operator.
 #[derive(Default)]
 pub(super) struct Founded {
     pub(super) founders: Arc<Founders>,

@@ -26,35 +26,33 @@ Example:
   curl http://127.0.0.1:8080/orders                                      reads pass
   curl -X PUT -H \"Baton-Token: $BATON_TOKEN\" http://127.0.0.1:8080/o/1   409 if it is stale
 
-GET, HEAD and OPTIONS without a body pass. All else needs the header Baton-Token with the token of whoever leads. What is under way for one \
-leader ends before anything is passed on for the next. If the store does not answer, writes of the leader that was let in last pass for up \
-to 5s more, while no other guard can be open, and are refused from then on (503).")]
+GET, HEAD and OPTIONS without a body pass. Every other request needs the header Baton-Token with the current leader's token. The guard finishes one leader's requests before it passes on any of the next leader. If the store does not answer, the last leader's writes pass for up to 5s more, while no other guard can be open; after that the guard refuses them (503).")]
 pub(crate) struct Guard {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// What to guard: http://HOST[:PORT][/PATH] or https://…
+    /// The service to guard: http://HOST[:PORT][/PATH] or https://…
     #[arg(long, value_name = "URL")]
     upstream: String,
-    /// Whose leader may write
+    /// The election whose leader may write
     #[arg(long, value_name = "ELECTION")]
     election: ElectionName,
-    /// The fence that is asked; guards of one upstream name the same [default: the election's name]
+    /// The fence to check; all guards of one upstream must name the same [default: the election's name]
     #[arg(long, value_name = "NAME")]
     resource: Option<ResourceName>,
-    /// How long a write of a new leader waits for those of the former, before it is told to try again
+    /// How long a new leader's write waits for the previous leader's writes, before the reply is to retry
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     drain: Span,
-    /// How long one request may take; longer than the upstream's own limit
+    /// The time limit of one request; choose it longer than the upstream's own
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     timeout: Span,
-    /// The certificates that an https upstream's is checked by [default: the system's]
+    /// The authorities (PEM) that verify an https upstream's certificate [default: the system's]
     #[arg(long, value_name = "FILE")]
     upstream_ca: Option<PathBuf>,
-    /// How many connections one address may have at once, of IPv6 one /64; raise it behind a proxy
+    /// The most connections of one address at once (IPv6: of one /64); raise it behind a proxy
     #[arg(long, value_name = "N", default_value = "1024")]
     limit_connections: NonZeroUsize,
-    /// Write the address that it listens at into this file, once it does
+    /// Once listening, write the address into this file
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
     #[command(flatten)]

@@ -19,19 +19,18 @@ use crate::output::{Failure, Outcome, clean};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton handover refactor-auth --as agent-b          the leader sees it and takes it on
+  baton handover refactor-auth --as agent-b          the leader reads and acknowledges it
   baton handover refactor-auth --look                anybody may look
   baton handover refactor-auth --look --compare      see what was changed since, of what it covers
   baton handover refactor-auth --unless-changed      not if something that it covers was changed since
 
-Which files a checkpoint covers is its writer's word. They are looked at only when asked for, and only below the \
-working folder or a ROOT that is named. Nothing that a repository's settings name is run.")]
+The writer of a checkpoint chooses the files it covers. Baton reads them only with --compare or --unless-changed, and only below the working folder or ROOT. It runs no hooks or filters of a repository.")]
 pub(crate) struct Handover {
-    /// What is led
+    /// The election
     election: ElectionName,
     #[command(flatten)]
     who: Who,
-    /// Only look, do not take it on
+    /// Only look, do not acknowledge it
     #[arg(long)]
     look: bool,
     /// See what was changed since, of what it covers below ROOT (again for more) [default ROOT: the working folder]

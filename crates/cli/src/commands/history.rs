@@ -17,10 +17,9 @@ Examples:
   baton history refactor-auth --limit 5
   baton history refactor-auth --phases        where the time went
 
-A hand-over is voluntary (release, pass), a failover, a takeover (budget, stall, validation, dependency, breaker, region) or human (depose, appoint, pause, approval). TOOK is from \
-the end of the former leadership until the leader worked and had taken on what was left, as far as that was measured.")]
+A hand-over is voluntary (release, pass), a failover, a takeover (budget, stall, validation, dependency, breaker, region) or human (depose, appoint, pause, approval). TOOK is the measured time from the end of one leadership until the next leader was serving.")]
 pub(crate) struct History {
-    /// Which one
+    /// The election
     election: ElectionName,
     /// How many of the newest
     #[arg(long, value_name = "N", default_value_t = 50)]

@@ -13,16 +13,16 @@ const MAX_WEBHOOKS: usize = 16;
 
 #[derive(Args, Debug)]
 pub(crate) struct Hooks {
-    /// Tell this URL of every change of leader, by a signed POST; may be given several times
+    /// Send every change of leader to this URL, in a signed POST; repeatable
     #[arg(long, value_name = "URL", requires = "webhook_secret_file")]
     webhook: Vec<String>,
-    /// The file with the secret that webhooks are signed with: one for all of them, or one for each, in their order
+    /// The file with the secret that signs webhooks: one for all, or one for each, in their order
     #[arg(long, value_name = "FILE", requires = "webhook")]
     webhook_secret_file: Vec<PathBuf>,
 }
 
 impl Hooks {
-    /// Who is told of changes of leader, and how that is signed.
+    /// The webhooks that get changes of leader, each with its signing secret.
     pub(crate) fn receivers(&self) -> Result<Option<Vec<Receiver>>, Failure> {
         if self.webhook.is_empty() {
             return Ok(None);

@@ -23,23 +23,23 @@ Examples:
   baton init                                   a store in ./.baton
   baton init --name Ada                        the same, with a name beside the operator's key
   baton init --store 'git:.?remote=origin'     a store in a git remote
-  baton init --store spanner://p/i/db --print  the tables that it needs, for whoever may make them
+  baton init --store spanner://p/i/db --print  the tables that it needs
 
-At a server that has no operator yet, the first one shows the code that the server printed at its start: --code CODE.
+A server without an operator prints a code at its start; its first operator passes it with --code CODE.
 The operator's secret key stays in this user's configuration folder (0600); the store holds the public \
-half. In a store that has an operator, only that one can add another: baton operator add. Agents that run as the same Unix user, or that can write the store, can defeat this: run them as \
+half. In a store that has operators, only they can add another: baton operator add. Agents that run as the same Unix user, or that can write the store, can defeat this: run them as \
 another user, or on another host with a server between.")]
 pub(crate) struct Init {
-    /// The code that a server without an operator printed at its start: its first operator must show it. Asked for on a terminal
+    /// The code that a server without an operator printed at its start; its first operator needs it. Baton asks for it on a terminal
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
     /// The same, in a file
     #[arg(long, value_name = "FILE", env = "BATON_OPERATOR_CODE_FILE", hide_env = true)]
     code_file: Option<PathBuf>,
-    /// What people call this operator: shown beside the key on the page, in `audit` and in `status`
+    /// The operator's name, shown beside the key on the page, in `audit` and in `status`
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Print what the store needs laid out (tables, functions), and do nothing.
+    /// Print the schema that the store needs (tables, functions), and do nothing else.
     #[arg(long)]
     print: bool,
 }

@@ -12,7 +12,7 @@ use crate::output::{Failure, Output};
 
 #[derive(Args, Debug)]
 pub(super) struct JwtFlags {
-    /// Take JWTs that these public keys verify (JWKS), in place of tokens; SIGHUP reads the file again
+    /// Accept JWTs that these public keys (JWKS) verify, instead of tokens; SIGHUP reads the file again
     #[arg(long, value_name = "FILE", requires = "jwt_issuer", requires = "jwt_audience")]
     jwt_keys: Option<PathBuf>,
     /// The issuer of the JWTs: their `iss`, to the letter

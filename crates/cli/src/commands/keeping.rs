@@ -5,7 +5,7 @@ use clap::Args;
 
 /// The most that a server keeps. 0 for no limit.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "How much it keeps (0 for no limit)")]
+#[command(next_help_heading = "Storage limits (0 for no limit)")]
 pub(crate) struct Keeping {
     /// The most elections
     #[arg(long, value_name = "N", default_value_t = Quotas::default().elections)]

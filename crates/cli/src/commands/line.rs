@@ -1,4 +1,4 @@
-//! Who stands for an election, in the order in which its policy prefers them.
+//! The candidates of an election, in the order in which its policy prefers them.
 
 use baton::Coordinator;
 use baton::election::time::Span;

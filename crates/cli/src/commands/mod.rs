@@ -92,109 +92,109 @@ pub(crate) use peer::misplaced;
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Wait for the turn, then run CMD while leading, and only then
+    /// Wait to become the leader, then run CMD for as long as the lease holds
     Run(run::Run),
-    /// Lead, without a process that renews
+    /// Become the leader without keeping a process running
     Acquire(acquire::Acquire),
-    /// Stay the leader
+    /// Renew the lease
     Renew(renew::Renew),
-    /// Stop being the leader; the work has stopped
+    /// Give up the leadership, after the work has stopped
     Release(release::Release),
-    /// Stop being the leader, in favour of a named successor
+    /// Give up the leadership to a named successor
     Pass(pass::Pass),
-    /// Leave something for the successor
+    /// Save the state of the work for the next leader
     Checkpoint(checkpoint::Checkpoint),
-    /// See what the predecessor left, and take it on
+    /// Read the previous leader's checkpoint, and acknowledge it
     Handover(handover::Handover),
-    /// Say that the leader is not useful: its leadership ends
+    /// Report a problem with the leader, which can end its leadership
     Report(report::Report),
-    /// Have a command or a webhook judge every checkpoint of whoever leads
+    /// Let a command or a webhook judge every checkpoint of the leader
     Judge(judge::Judge),
-    /// Stand for election where the policy compares candidates
+    /// Register as a candidate, where the policy compares candidates
     Enlist(enlist::Enlist),
-    /// Stand no longer
+    /// Withdraw a candidacy
     Withdraw(withdraw::Withdraw),
-    /// See who leads what
+    /// Show elections and their leaders
     Status(status::Status),
-    /// See it all in a terminal, as it changes
+    /// Show elections and agents in a terminal, live
     Top(top::Top),
-    /// See elections under each other: who leads each region, and the fleet from which
+    /// Show elections as a tree: each region's leader, and which region leads the fleet
     Tree(tree::Tree),
-    /// See every change as it happens
+    /// Print each change of an election as it happens
     Watch(watch::Watch),
-    /// See who is there, how it fares, and what it leads
+    /// List agents: their health, and what each one leads
     Agents(agents::Agents),
-    /// See who is known to be there, at a server
+    /// List the sessions that agents have open at a server
     Sessions(sessions::Sessions),
-    /// See what is wrong with elections, at a server
+    /// List a server's alerts: what is wrong with its elections
     Alerts(alerts::Alerts),
-    /// Is this token current? Exits 0 or 5
+    /// Check that a token is current: exits 0 or 5
     Check(check::Check),
-    /// See who led when, and why it changed
+    /// Show past leaders, and why each leadership ended
     History(history::History),
-    /// The leader's board: add, assign, do and see tasks
+    /// Add, assign, do and list tasks on the leader's board
     Task(Box<task::Task>),
-    /// Propose something to the leader; leader: decide
+    /// Make proposals to the leader; leader: accept or reject them
     Proposal(proposal::Proposal),
-    /// Share a budget, such as requests per minute; draw from a share
+    /// Share a budget, such as requests per minute, among agents
     Quota(quota::Quota),
-    /// See who is barred from tasks after failures; operator: reset
+    /// List circuit breakers, which bar agents after failed tasks; operator: reset them
     Breaker(breaker::Breaker),
-    /// Keep small values that the successor inherits
+    /// Keep small values that the next leader inherits
     State(state::State),
-    /// Touch a resource only with a current token
+    /// Use a resource only with a current token
     Fence(fence::Fence),
-    /// Let writes through to a service only with a current token
+    /// Proxy a service, and pass on only writes with a current token
     #[cfg(feature = "guard")]
     Guard(guard::Guard),
-    /// Elect a leader among peers, without a store, and run CMD while leading
+    /// Elect a leader among peers, without a store, and run CMD as the leader
     Peer(Box<peer::Peer>),
-    /// Make a store, and make this user its operator
+    /// Create a store, with this user as its first operator
     Init(init::Init),
-    /// Who the operators are; operator: add and remove one
+    /// List operators; operator: add and remove them
     Operator(operators::Operator),
-    /// Who may reach a server; operator: make and revoke tokens
+    /// List a server's access tokens; operator: create and revoke them
     Token(token::Token),
-    /// Operator: see and steer it all in a browser, signed in
+    /// Operator: open a server's page in a browser, signed in
     Dashboard(dashboard::Dashboard),
-    /// Operator: this agent shall lead
+    /// Operator: make an agent the next leader
     Appoint(operator::Appoint),
-    /// Operator: whoever leads, stops
+    /// Operator: end the current leadership
     Depose(operator::Depose),
-    /// Operator: whoever leads, stops, and nobody may lead
+    /// Operator: end the leadership, and let nobody lead until resumed
     Pause(operator::Pause),
-    /// Operator: the pause is over
+    /// Operator: end a pause
     Resume(operator::Resume),
-    /// Operator: the leader may go on
+    /// Operator: approve the leader's checkpoint, so that it may continue
     Approve(operator::Approve),
-    /// Operator: the leader may not go on
+    /// Operator: reject the leader's checkpoint, which ends its leadership
     Reject(operator::Reject),
     /// Operator: retire an election whose work is done
     Forget(operator::Forget),
-    /// Operator: sign what another has signed, where it takes several
+    /// Operator: add a signature to an act that needs several operators
     Cosign(cosign::Cosign),
-    /// Operator: vote for a candidate, where the policy lets operators vote
+    /// Operator: vote for a candidate, where the policy asks for votes
     Vote(note::Vote),
-    /// Operator: have something remembered
+    /// Operator: add a note to the audit log
     Note(note::Note),
-    /// See what operators did, and verify it
+    /// Show and verify the log of operators' acts
     Audit(audit::Audit),
-    /// See the rules of an election; operator: set them
+    /// Show the policy of an election; operator: change it
     Policy(policy::Policy),
-    /// Give a team one place for its elections
+    /// Run a server for a team's elections
     #[cfg(feature = "server")]
     Serve(Box<serve::Serve>),
-    /// Show a store's elections on a page, read-only, while agents work in it
+    /// Serve a read-only page of a store while agents use it
     #[cfg(feature = "server")]
     Observe(observe::Observe),
-    /// Put a snapshot of a server's store back, so that no token is given twice
+    /// Restore a server's store from a snapshot, without reusing a token
     #[cfg(feature = "server")]
     Restore(restore::Restore),
-    /// See it all: fail-over, fencing, hand-over, an operator's word
+    /// Watch fail-over, fencing, hand-over and an operator's act in 25 seconds
     Demo(demo::Demo),
-    /// Put every algorithm through the same faults, from a seed
+    /// Test the election algorithms under simulated faults
     Lab(lab::Lab),
-    /// Check the store, its file system, clocks, keys and leftovers
+    /// Check the store, its file system, clocks, keys and leftover files
     Doctor(doctor::Doctor),
     /// Print a completion script for a shell
     Completions(completions::Completions),

@@ -17,11 +17,11 @@ use crate::output::{Failure, Outcome, clean};
 Example:
   baton note refactor-auth 'agent-b was restarted by hand, see ticket 12'
 
-A note changes nothing. It is signed, and stands in the audit log: baton audit refactor-auth")]
+A note changes nothing. It is signed and kept in the audit log: baton audit refactor-auth")]
 pub(crate) struct Note {
-    /// Which election
+    /// The election
     election: ElectionName,
-    /// What is to be remembered, at most 1 KiB
+    /// The note, at most 1 KiB
     text: String,
 }
 
@@ -34,7 +34,7 @@ Examples:
 Operators vote while nobody leads; the last vote of each counts. The candidate with the most votes is chosen, of several the one with the highest \
 priority; if nobody votes, the highest priority decides.")]
 pub(crate) struct Vote {
-    /// What to lead
+    /// The election
     election: ElectionName,
     /// The candidate
     agent: AgentName,

@@ -23,13 +23,13 @@ Example:
   baton observe                       the page of this project's .baton, at http://127.0.0.1:7421/
   baton observe --store file:/srv/team/.baton
 
-Nothing is written, nobody loses a lease, and no operator can act here: agents and operators go on working in the store itself. The page \
+The page is read-only: it writes nothing, and nobody loses a lease. Agents and operators continue to use the store itself. The page \
 and the read-only part of the HTTP interface are those of `baton serve`. Every user of this machine can read them.")]
 pub(crate) struct Observe {
     /// Where to listen: a loopback address
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7421", value_parser = doors::address)]
     listen: SocketAddr,
-    /// Write the address that it listens at into this file, once it does
+    /// Once listening, write the address into this file
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
 }

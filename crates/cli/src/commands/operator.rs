@@ -22,20 +22,19 @@ Examples:
   baton appoint refactor-auth agent-b --reason 'knows the code'
   baton appoint refactor-auth agent-b --force      do not wait for the lease: behind fences only
 
-Whoever else leads loses its token at once; the successor starts when that leader has stopped or its lease \
-has ended. Where a git ref has two histories, this settles which one holds.")]
+The token of any other leader is refused at once; the successor starts when that leader has stopped or its lease has ended. If a git ref has diverged into two histories, this decides between them.")]
 pub(crate) struct Appoint {
-    /// What to lead
+    /// The election
     election: ElectionName,
-    /// Who shall lead
+    /// The agent
     agent: AgentName,
-    /// How long the election is kept for it [default: until it is taken]
+    /// How long to reserve the election for the agent [default: until it leads]
     #[arg(long = "for", value_name = "DURATION")]
     lasts: Option<Span>,
     /// Do not wait for the running lease; safe only behind fences
     #[arg(long)]
     force: bool,
-    /// Why, for the history
+    /// The reason, for the history
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -50,12 +49,12 @@ Example:
 The token is refused by every guard at once; a successor starts when the deposed leader has stopped or its \
 lease has ended.")]
 pub(crate) struct Depose {
-    /// What is led
+    /// The election
     election: ElectionName,
     /// Do not wait for the running lease; safe only behind fences
     #[arg(long)]
     force: bool,
-    /// Why, for the history
+    /// The reason, for the history
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -66,15 +65,15 @@ pub(crate) struct Depose {
 #[command(after_help = "\
 Examples:
   baton pause refactor-auth --reason 'release freeze'
-  baton pause --all --reason 'something is wrong'      every election, and those that would begin")]
+  baton pause --all --reason 'something is wrong'      every election, also new ones")]
 pub(crate) struct Pause {
-    /// What is led
+    /// The election
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     election: Option<ElectionName>,
-    /// Everything: whoever leads anything, stops, and nobody may lead anything
+    /// All elections: end every leadership, and let nobody lead
     #[arg(long)]
     all: bool,
-    /// Why, for those who ask
+    /// The reason, shown to agents and in status
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -85,12 +84,12 @@ pub(crate) struct Pause {
 #[command(after_help = "\
 Examples:
   baton resume refactor-auth
-  baton resume --all            what `pause --all` paused; what was paused by itself before stays so")]
+  baton resume --all            ends a `pause --all`; elections paused one by one stay paused")]
 pub(crate) struct Resume {
-    /// What is paused
+    /// The election
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     election: Option<ElectionName>,
-    /// Everything that was paused at once
+    /// End a `pause --all`
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -100,7 +99,7 @@ pub(crate) struct Resume {
 /// Where a policy asks for several operators.
 #[derive(Args, Debug)]
 pub(crate) struct Alone {
-    /// Do not wait for the other operators that the policy asks for: with --reason, kept for ever
+    /// Act without the other operators that the policy requires; needs --reason, and the audit log keeps it for ever
     #[arg(long)]
     break_glass: bool,
 }
@@ -115,7 +114,7 @@ impl Alone {
 /// The same, of an act that takes no reason otherwise.
 #[derive(Args, Debug)]
 pub(crate) struct AloneBecause {
-    /// Why it cannot wait for the others, with --break-glass
+    /// The reason for --break-glass
     #[arg(
         long,
         value_name = "TEXT",
@@ -138,15 +137,14 @@ impl AloneBecause {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton approve refactor-auth                        show the checkpoint that waits, ask, and approve it
-  baton approve refactor-auth --checkpoint HASH      approve the checkpoint that was looked at, and no other
+  baton approve refactor-auth                        show the waiting checkpoint, and ask
+  baton approve refactor-auth --checkpoint HASH      approve exactly this checkpoint
 
-`baton status` prints the command with the whole hash. Without a terminal --checkpoint is needed. A leader that writes \
-another checkpoint asks another question: an approval of the former one is refused.")]
+`baton status` prints the command with the full hash. Without a terminal, --checkpoint is required. If the leader has written another checkpoint meanwhile, the approval of the old one is refused.")]
 pub(crate) struct Approve {
-    /// What is led
+    /// The election
     election: ElectionName,
-    /// The whole hash of the checkpoint that was looked at [default: show the one that waits, and ask]
+    /// The full hash of the checkpoint that you have read [default: show the waiting checkpoint, and ask]
     #[arg(long, value_name = "HASH", value_parser = whole_hash)]
     checkpoint: Option<ContentHash>,
     #[command(flatten)]
@@ -164,9 +162,9 @@ fn whole_hash(text: &str) -> Result<ContentHash, String> {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  baton reject refactor-auth --reason 'the tests were deleted'")]
 pub(crate) struct Reject {
-    /// What is led
+    /// The election
     election: ElectionName,
-    /// Why, for the history
+    /// The reason, for the history
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -179,12 +177,11 @@ Example:
   baton forget refactor-auth --reason 'merged'
 
 The election leaves every list, with its policy, checkpoint and history. It is refused while a lease may run, and while the \
-election is paused. The act stays in the audit log. Tokens go on: whoever leads under this name again gets a higher one, \
-and fences keep their marks.")]
+election is paused. The act stays in the audit log. Tokens continue: the next leader under this name gets a higher one, and fences keep their marks.")]
 pub(crate) struct Forget {
-    /// Which election
+    /// The election
     election: ElectionName,
-    /// Why, for the audit log
+    /// The reason, for the audit log
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -334,8 +331,8 @@ pub(crate) async fn operate(
                 text.push_str("; no election had this name, so it was made");
             }
             if waits > Span::ZERO {
-                let whose = if ended.is_some() { "its lease" } else { "the lease of who led last" };
-                text.push_str(&format!("; {whose} may last {waits} more"));
+                let whose = if ended.is_some() { "its" } else { "the last leader's" };
+                text.push_str(&format!("; {whose} lease runs for up to {waits} more"));
             }
             context.output.say(&data, &text)?;
             Ok(Exit::Done)

@@ -19,13 +19,12 @@ use crate::output::{Failure, Outcome, Output, clean, table};
 #[command(after_help = "\
 Examples:
   baton operator key                 on the second person's machine: prints a public key
-  baton operator add 4b9884b1… --name Ben    by an operator: that key is an operator's too
+  baton operator add 4b9884b1… --name Ben    run by an operator: adds that key
   baton operator list
   baton operator remove 4b9884b1…
-  baton operator quorum 2            an order on the store takes two operators
+  baton operator quorum 2            two operators must sign an order on the store
 
-The first operator of a store is made by baton init; every other one is added by an operator. The last one \
-cannot be removed.")]
+`baton init` makes the first operator of a store; operators add all others. The last operator cannot be removed.")]
 pub(crate) struct Operator {
     #[command(subcommand)]
     what: What,
@@ -33,28 +32,28 @@ pub(crate) struct Operator {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Print this user's public key, made if there is none, for an operator to add
+    /// Print this user's public key, for an operator to add; creates the key if needed
     Key,
-    /// Operator: this key is an operator's too, in all elections
+    /// Operator: add an operator, in all elections
     Add {
         /// The public key, as `baton operator key` prints it
         key: PublicKey,
-        /// What people call this operator: shown beside the key. Given again, it is renamed
+        /// The operator's name, shown beside the key; adding the key again renames it
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
         #[command(flatten)]
         alone: AloneBecause,
     },
-    /// See whose keys are operators', and in how many elections
+    /// List the operators, and in how many elections each is one
     List,
-    /// Operator: this key is an operator's no longer, in no election
+    /// Operator: remove an operator, from all elections
     Remove {
         /// The public key, as `baton operator list` shows it
         key: PublicKey,
         #[command(flatten)]
         alone: AloneBecause,
     },
-    /// See how many operators an order on the store takes; operator: set it
+    /// Show how many operators must sign an order on the store; operator: set it
     Quorum(SetQuorum),
 }
 

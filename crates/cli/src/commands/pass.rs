@@ -15,16 +15,15 @@ use crate::output::{Failure, Outcome};
 Example:
   baton pass refactor-auth agent-b --as agent-a --reason 'out of context'
 
-The election is kept for the successor for one lease; then the policy decides. Pass only after the \
-work has stopped.")]
+Baton reserves the election for the successor for one lease; after that, the policy decides. Pass only after the work has stopped.")]
 pub(crate) struct Pass {
-    /// What is led
+    /// The election
     election: ElectionName,
     /// The successor
     to: AgentName,
     #[command(flatten)]
     who: Who,
-    /// Why, for the history
+    /// The reason, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]

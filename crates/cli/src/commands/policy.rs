@@ -21,21 +21,21 @@ use crate::output::{Failure, Outcome};
 Examples:
   baton policy refactor-auth                                        see it
   baton policy refactor-auth --select priority --nomination 2s      the highest priority leads
-  baton policy refactor-auth --select capable --need rust           only who can do rust
-  baton policy refactor-auth --approval checkpoints                 a person approves every checkpoint
-  baton policy refactor-auth --stall 10m --budget-tokens 2000000    useful or out
+  baton policy refactor-auth --select capable --need rust           only agents with the capability rust
+  baton policy refactor-auth --approval checkpoints                 an operator approves every checkpoint
+  baton policy refactor-auth --stall 10m --budget-tokens 2000000    limits that end a leadership
   baton policy refactor-auth --handover acknowledge                 no writes before the hand-over is read
   baton policy refactor-auth --performance 3/5 --watcher reviewer   three bad verdicts of the last five
-  baton policy refactor-auth --depends db                           whose db fails may not lead
-  baton policy refactor-auth --breaker 3/5m                         who fails at three tasks rests
-  baton policy refactor-auth --breaker-bars candidacy               and is granted no leadership
+  baton policy refactor-auth --depends db                           no leader while its db fails
+  baton policy refactor-auth --breaker 3/5m                         three failed tasks open the breaker
+  baton policy refactor-auth --breaker-bars candidacy               an open breaker bars from leading
   baton policy refactor-auth --select vote --nomination 1m          operators vote on the candidates
   baton policy fleet --regions yes                                  led by a region's leader only
   baton policy refactor-auth --quorum 2 --quorum-act approve        two operators must approve
 
-What is not named stays as it is; `none` takes a limit away. It may be set before anybody has led.")]
+Settings that are not named stay as they are; `none` removes a limit. A policy can be set before anybody has led.")]
 pub(crate) struct Policy {
-    /// Which election
+    /// The election
     election: ElectionName,
     /// first, priority, capable, available, round-robin, random, designated or vote
     #[arg(long, value_name = "HOW")]
@@ -55,7 +55,7 @@ pub(crate) struct Policy {
     /// A capability that --select capable needs (again for more)
     #[arg(long = "need", value_name = "C")]
     needs: Vec<String>,
-    /// When a person must approve: none, checkpoints or time
+    /// When an operator must approve: none, checkpoints or time
     #[arg(long, value_name = "WHEN")]
     approval: Option<ApprovalMode>,
     /// How long an approval is valid
@@ -80,32 +80,32 @@ pub(crate) struct Policy {
     /// [default: 10m]
     #[arg(long, value_name = "DURATION")]
     cool_off: Option<Span>,
-    /// After so many failed tasks in a row an agent is told to do no more of their kind for so long, such as 3/5m
+    /// After this many failed tasks in a row, assign the agent no task of their kind for this long, such as 3/5m
     #[arg(long, value_name = "FAILURES/DURATION|none")]
     breaker: Option<Limit<Failures>>,
-    /// How many more are tried after that [default: 1]
+    /// How many trial tasks the agent gets after that [default: 1]
     #[arg(long, value_name = "N")]
     breaker_probes: Option<u8>,
     /// What an open breaker bars from beside tasks of its kind: tasks (nothing more), candidacy (its agent is granted nothing) or
     /// leadership (and loses the lead); of what --need names, or of anything [default: tasks]
     #[arg(long, value_name = "WHAT")]
     breaker_bars: Option<Bars>,
-    /// What a leader must not have failing (again for more; `none` for nothing)
+    /// A dependency that a leader must not report as failing (repeatable; `none` for none)
     #[arg(long = "depends", value_name = "NAME")]
     depends: Vec<String>,
     /// An agent whose reports can end a leadership (again for more)
     #[arg(long = "watcher", value_name = "AGENT")]
     watchers: Vec<AgentName>,
-    /// Before a leader has acknowledged what was left: open (all goes on) or acknowledge (guards refuse its token)
+    /// Until a leader has acknowledged the hand-over: open (no restriction) or acknowledge (guards refuse its token)
     #[arg(long, value_name = "RULE")]
     handover: Option<HandoverRule>,
-    /// Whether only who leads a region, an election right below, may lead it
+    /// Whether only the leader of a region, an election directly below, may lead it
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     regions: Option<bool>,
-    /// How many operators must sign the same act
+    /// How many operators must sign an act
     #[arg(long, value_name = "N")]
     quorum: Option<u8>,
-    /// An act that takes so many (again for more) [default: all]; changes of the policy and of the operators always do
+    /// An act that needs so many (repeatable) [default: all]; changes of the policy and of the operators always do
     #[arg(long = "quorum-act", value_name = "ACT")]
     quorum_acts: Vec<ActKind>,
     /// Whether one operator may act alone with --break-glass and a reason

@@ -20,7 +20,7 @@ Examples:
   baton proposal list refactor-auth
   baton proposal accept refactor-auth p-1f0c --reason 'saves a week' --as agent-a
 
-The first decision stands, whoever leads later.")]
+The first decision is final, even if the leader changes.")]
 pub(crate) struct Proposal {
     #[command(subcommand)]
     what: What,
@@ -30,64 +30,64 @@ pub(crate) struct Proposal {
 enum What {
     /// Propose something
     Make(Make),
-    /// See the proposals
+    /// List proposals
     List(List),
-    /// See one proposal
+    /// Show one proposal
     Show(Show),
-    /// Leader: it shall be so
+    /// Leader: accept a proposal
     Accept(Rule),
-    /// Leader: it shall not be so
+    /// Leader: reject a proposal
     Reject(Rule),
 }
 
 #[derive(Args, Debug)]
 struct Make {
-    /// To whose leader
+    /// The election whose leader decides
     election: ElectionName,
-    /// What it is, in one line
+    /// A title of one line
     title: String,
     #[command(flatten)]
     who: Who,
-    /// By what it shall be known [default: at random]
+    /// Its id [default: random]
     #[arg(long)]
     id: Option<ItemName>,
-    /// What is proposed, at most 16 KiB; @FILE or - to read it
+    /// The proposal, at most 16 KiB; @FILE or - to read it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     body: String,
-    /// What it concerns: a task, a file, a value
+    /// Its subject: a task, a file, a value
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     about: String,
 }
 
 #[derive(Args, Debug)]
 struct List {
-    /// To whose leader
+    /// The election whose leader decides
     election: ElectionName,
     /// Only those of this agent
     #[arg(long, value_name = "AGENT")]
     by: Option<AgentName>,
-    /// Only those that are not decided
+    /// Only proposals without a decision
     #[arg(long)]
     open: bool,
 }
 
 #[derive(Args, Debug)]
 struct Show {
-    /// To whose leader
+    /// The election whose leader decides
     election: ElectionName,
-    /// Which proposal
+    /// The proposal's id
     proposal: ItemName,
 }
 
 #[derive(Args, Debug)]
 struct Rule {
-    /// What is led
+    /// The election
     election: ElectionName,
-    /// Which proposal
+    /// The proposal's id
     proposal: ItemName,
     #[command(flatten)]
     who: Who,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
 }

@@ -34,7 +34,7 @@ pub(crate) struct Quota {
 enum What {
     /// Leader: set a budget and its split
     Set(Set),
-    /// See the budgets
+    /// Show the budgets
     Show(Show),
     /// Draw from your share
     Draw(Draw),
@@ -42,36 +42,36 @@ enum What {
 
 #[derive(Args, Debug)]
 struct Set {
-    /// What is led
+    /// The election
     election: ElectionName,
-    /// Which budget
+    /// The name of the budget
     quota: ItemName,
     #[command(flatten)]
     who: Who,
-    /// How much there is in a window
+    /// The amount in each window
     #[arg(long, value_name = "N")]
     amount: u64,
-    /// How long a window lasts
+    /// The length of a window
     #[arg(long, value_name = "DURATION")]
     per: Span,
-    /// Who may draw how much of it; together not more than the whole
+    /// The share of each agent; the sum must not exceed the amount
     #[arg(long, value_name = "AGENT=N,…", value_delimiter = ',', value_parser = share)]
     share: Vec<(AgentName, u64)>,
 }
 
 #[derive(Args, Debug)]
 struct Show {
-    /// What is led
+    /// The election
     election: ElectionName,
-    /// Which budget [default: all]
+    /// The name of the budget [default: all]
     quota: Option<ItemName>,
 }
 
 #[derive(Args, Debug)]
 struct Draw {
-    /// What is led
+    /// The election
     election: ElectionName,
-    /// Which budget
+    /// The name of the budget
     quota: ItemName,
     /// How much
     #[arg(default_value_t = 1)]

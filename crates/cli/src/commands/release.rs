@@ -20,18 +20,18 @@ use crate::output::{Failure, Outcome};
 #[command(after_help = "\
 Examples:
   baton release refactor-auth --as agent-a --done --reason 'all tests pass'
-  baton release refactor-auth --as agent-a --notify-timeout 5s     and say who does not know
+  baton release refactor-auth --as agent-a --notify-timeout 5s     wait for the followers
 
 Release only after the work has stopped: the successor may start at once.")]
 pub(crate) struct Release {
-    /// What is led
+    /// The election
     election: ElectionName,
     #[command(flatten)]
     who: Who,
-    /// Why, for the history
+    /// The reason, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// The work is done: the election is idle, and nobody is missed
+    /// The work is done: the election becomes idle, and needs no leader
     #[arg(long)]
     done: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ impl Release {
     }
 }
 
-/// Who cannot release need do nothing more: that is what a lease is for.
+/// An agent that cannot release need do nothing more: its lease expires.
 fn not_released(error: &Error, held: &Held) -> Failure {
     let mut failure = Failure::from_error(error, Speaker::Holder);
     let lease = held.kept.as_ref().map(|kept| Span::millis(kept.ttl_ms)).filter(|ttl| *ttl > Span::ZERO);

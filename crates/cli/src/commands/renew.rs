@@ -17,22 +17,22 @@ use crate::region;
 #[command(after_help = "\
 Examples:
   baton renew refactor-auth --as agent-a                     exits 4 if the leadership is lost
-  baton renew refactor-auth --as agent-a --spent 120000      tell what was used of the budget
+  baton renew refactor-auth --as agent-a --spent 120000      report the use of the budget
   baton renew refactor-auth --as agent-a --phase draining    the work is being stopped, to hand over
 
-A leader serves only once it has taken on what its predecessor left (baton handover): until then it stays synchronising, whatever it says.")]
+A leader is serving only after it has acknowledged its predecessor's checkpoint (baton handover). Until then its phase stays synchronising.")]
 pub(crate) struct Renew {
-    /// What is led
+    /// The election
     election: ElectionName,
     #[command(flatten)]
     who: Who,
-    /// Model tokens used since the grant, all in all
+    /// The total of model tokens used since the grant
     #[arg(long, value_name = "N")]
     spent: Option<u64>,
-    /// There was no progress since the last renewal
+    /// Report that there was no progress since the last renewal
     #[arg(long)]
     no_progress: bool,
-    /// How far the leader is: synchronising, serving or draining
+    /// The leader's phase: synchronising, serving or draining
     #[arg(long, value_name = "PHASE", value_parser = phase)]
     phase: Option<Phase>,
 }

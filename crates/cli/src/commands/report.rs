@@ -12,17 +12,17 @@ use crate::output::{Failure, Outcome};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
-    /// Its output failed validation
+    /// The leader's output failed validation
     Validation,
-    /// Its output passed validation
+    /// The leader's output passed validation
     Sound,
-    /// Something failed that it depends on
+    /// A dependency of the leader failed
     Dependency,
-    /// It used up what it was given
+    /// The leader used up its budget
     Budget,
-    /// It makes no progress
+    /// The leader makes no progress
     Stall,
-    /// A circuit breaker of its is open: whoever decides looks whether it is so
+    /// One of the leader's circuit breakers is open; Baton checks the breaker's record
     Breaker,
 }
 
@@ -32,21 +32,21 @@ Example:
   baton report refactor-auth validation --as reviewer --detail 'the tests do not pass'
 
 Accepted from the leader itself, and from agents that the policy names as watchers \
-(baton policy ELECTION --watcher AGENT). The leadership ends at once; where the policy counts verdicts (--performance), by as \
-many bad ones as it says. `sound` ends nothing. `baton judge` does it for every checkpoint. `breaker` is accepted from everybody: the record is \
-believed, not who speaks of it, and it ends a leadership where the policy says so (--breaker-bars leadership).")]
+(baton policy ELECTION --watcher AGENT). A finding ends the leadership at once, or, where the policy counts verdicts \
+(--performance), after that many bad ones. `sound` ends nothing. `baton judge` reports on every checkpoint. `breaker` is accepted from everybody, because \
+Baton checks the breaker's record itself; it ends a leadership where the policy says so (--breaker-bars leadership).")]
 pub(crate) struct Report {
-    /// What is led
+    /// The election
     election: ElectionName,
-    /// What was found
+    /// The finding
     #[arg(value_enum)]
     finding: What,
     #[command(flatten)]
     who: Who,
-    /// In words, for the history
+    /// Details, for the history
     #[arg(long, value_name = "TEXT", default_value = "")]
     detail: String,
-    /// The token of the leadership that is spoken of [default: the current one]
+    /// The token of the leadership that the report is about [default: the current one]
     #[arg(long, value_name = "N")]
     token: Option<Epoch>,
 }

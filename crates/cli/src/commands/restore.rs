@@ -27,13 +27,13 @@ stays: operators, quorum, tokens, policies, pauses. If it cannot be read, those 
 pub(crate) struct Restore {
     /// The snapshot
     snapshot: PathBuf,
-    /// A token that was surely given since, if one is known: from a log, a fence, an agent
+    /// A token that was given since the snapshot, if you know one: from a log, a fence, an agent
     #[arg(long, value_name = "TOKEN", default_value_t = Epoch(0))]
     above: Epoch,
-    /// The longest lease that may be running, if it is longer than all that the snapshot and the former store know of
+    /// The longest lease that may be running, if longer than any in the snapshot and the former store
     #[arg(long, value_name = "DURATION")]
     leases: Option<Span>,
-    /// If there is no former store that can be read: do not pause everything. Operators, quorum and tokens of the snapshot are right
+    /// If no former store can be read: do not pause everything, and trust the snapshot's operators, quorum and tokens
     #[arg(long)]
     trust_snapshot: bool,
 }

@@ -56,11 +56,10 @@ pub(crate) struct Serve {
     place: Place,
     #[command(flatten)]
     listen: ListenAt,
-    /// Write the address that it listens at into this file, once it does; without an address the URL of its socket
+    /// Once listening, write the address into this file; without an address, the URL of the socket
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
-    /// How often to write a snapshot of FILE into FILE.snapshots, where the newest 12 are kept, and the last of each of 12 hours before
-    /// them; 0s for never [default: 1h]
+    /// The time between two snapshots of FILE, written into FILE.snapshots; 0s for none. Baton keeps the newest 12, and one for each of the 12 hours before them [default: 1h]
     #[arg(long, value_name = "DURATION")]
     snapshot_every: Option<Span>,
     /// The longest lease to grant; an agent that asks for a longer one is refused [default: 7d, the longest there is]
@@ -255,7 +254,7 @@ fn teller(output: Output) -> Tell {
 #[derive(Args, Clone, Debug)]
 struct Place {
     /// The store: embedded:FILE, or with --take-over one that others can write, such as etcd://… [default: embedded:baton.redb]
-    #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
+    #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
 }
 

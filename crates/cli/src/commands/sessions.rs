@@ -19,8 +19,7 @@ const NAMES: usize = 4;
 Example:
   baton sessions --store http://127.0.0.1:7420
 
-A session is an agent that a server knows to be there: its leases are renewed by one heartbeat, and `baton release \
---notify-timeout` waits until those that follow know. Sessions live in the server's memory.")]
+An agent with a session sends the server heartbeats, and each one renews all its leases. `baton release --notify-timeout` waits until the sessions that follow the election acknowledge the change. A server keeps sessions in memory only.")]
 pub(crate) struct Sessions {}
 
 impl Sessions {

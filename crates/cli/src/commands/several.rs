@@ -22,14 +22,13 @@ const SERVER_TTL: Span = Span::secs(3);
 /// How one of several servers takes part.
 #[derive(Args, Debug)]
 pub(super) struct Several {
-    /// Decide on the elections of a store that others can write: the first command that changes one takes it over, and clients of the store itself
-    /// are refused from then on
+    /// Serve a store that others can write. The first command that changes an election takes it over; from then on, clients that use the store directly are refused
     #[arg(long)]
     take_over: bool,
-    /// Give all elections that servers decide back to the clients of the store, and end; no server may be active
+    /// Return all elections to clients that use the store directly, and end; no server may be active
     #[arg(long, conflicts_with_all = ["take_over", "advertise"])]
     release: bool,
-    /// Where others reach this server, if several serve one store [default: where it listens]
+    /// The URL at which clients reach this server, if several serve one store [default: where it listens]
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
     /// The servers' own lease, if several serve one store: how long nobody is active after the active one died [default: 3s]

@@ -33,18 +33,18 @@ enum What {
     Put(Put),
     /// Print a value
     Get(Get),
-    /// See which values there are
+    /// List the values
     List {
-        /// What is led
+        /// The election
         election: ElectionName,
     },
 }
 
 #[derive(Args, Debug)]
 struct Put {
-    /// What is led
+    /// The election
     election: ElectionName,
-    /// Which value
+    /// The name of the value
     name: ItemName,
     /// The value, at most 64 KiB; @FILE or - to read it
     value: String,
@@ -57,11 +57,11 @@ struct Put {
 
 #[derive(Args, Debug)]
 struct Get {
-    /// What is led
+    /// The election
     election: ElectionName,
-    /// Which value
+    /// The name of the value
     name: ItemName,
-    /// Which version of it, of those that are kept [default: the newest]
+    /// The version to print, of those kept [default: the newest]
     #[arg(long, value_name = "N")]
     at: Option<u64>,
 }

@@ -28,10 +28,9 @@ Examples:
   baton status refactor-auth         one, in full
   baton status --json | jq -r 'select(.state == \"held\") | .leader.agent'
 
-On a store that does not stamp (git), what is left of a lease is what this user has itself seen. Where one \
-record is diverged or corrupt, the other elections are shown all the same, and the exit code is 7.")]
+A store without a clock of its own (git) cannot tell the age of a lease: the time left is as this user has observed it. If one record is diverged or corrupt, the other elections are still shown, and the exit code is 7.")]
 pub(crate) struct Status {
-    /// Which one [default: all]
+    /// The election [default: all]
     election: Option<ElectionName>,
 }
 

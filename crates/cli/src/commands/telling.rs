@@ -17,7 +17,7 @@ const LONGEST: Span = Span::secs(60);
 /// Whether to wait.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Telling {
-    /// After the release wait so long, at most 1m, until those who follow with a session know; needs a server
+    /// After the release, wait up to this long (at most 1m) until all followers with a session acknowledge it; needs a server
     #[arg(long, value_name = "DURATION")]
     notify_timeout: Option<Span>,
 }
@@ -40,12 +40,12 @@ impl Telling {
     }
 }
 
-/// Who knows, for programs.
+/// The followers that acknowledged, for programs.
 pub(crate) fn data(notified: &Notified) -> Value {
     json!({ "told": notified.told, "silent": notified.silent, "waited_ms": notified.waited_ms })
 }
 
-/// Who knows, for people.
+/// The followers that acknowledged, for people.
 pub(crate) fn text(notified: &Notified) -> String {
     let followers = |count: u64| if count == 1 { "1 follower".into() } else { format!("{count} followers") };
     if notified.silent.is_empty() {

@@ -12,7 +12,7 @@ const LONGEST: Span = Span::secs(24 * 3_600);
 
 /// What a server warns of. `off` for never.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "What it warns of (`off` for never)")]
+#[command(next_help_heading = "Alerts (`off` for never)")]
 pub(crate) struct Watching {
     /// Alert if nobody leads for so long, while somebody waits, stands or follows
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = span)]
@@ -29,10 +29,10 @@ pub(crate) struct Watching {
     /// Warn of a change of leader that took longer
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = span)]
     warn_transition: Off<Span>,
-    /// Warn if fewer hundredths of those who follow acknowledge a change of leader
+    /// Warn if a smaller percentage of followers acknowledges a change of leader
     #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = percent)]
     warn_participation: Off<u8>,
-    /// Warn of a leader whose lease runs and for whom at least this φ speaks that it is gone, 1 to 100
+    /// Warn of a leader whose lease runs but whose suspicion level φ is at least this, 1 to 100
     #[arg(long, value_name = "PHI", default_value = "8", value_parser = phi)]
     warn_suspicion: Off<Suspicion>,
     /// Warn of more requests with one access token, or without one, that were refused (401, 403, 429) than N in so long
@@ -65,7 +65,7 @@ impl Watching {
         Warnings { limits, runbooks: self.runbooks.clone() }
     }
 
-    /// Who is sent traces, with the headers of `$OTEL_EXPORTER_OTLP_HEADERS`.
+    /// The collector that gets traces, with the headers of `$OTEL_EXPORTER_OTLP_HEADERS`.
     pub(crate) fn collector(&self) -> Result<Option<Collector>, Failure> {
         let Some(url) = self.otlp.as_deref().filter(|url| !url.is_empty()) else { return Ok(None) };
         let headers = std::env::var("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();

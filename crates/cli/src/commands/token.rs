@@ -28,11 +28,10 @@ Examples:
   baton token create --role agent --subject 'repo:acme/app:*'            for JWTs
   baton token list
   baton token revoke 4b9884b1a0c2
-  baton token revoke --note 'CI of the fleet'                            all that have this note
-  baton token revoke 4b9884b1a0c2 --depose                               also end what is led by it
+  baton token revoke --note 'CI of the fleet'                            all with this note
+  baton token revoke 4b9884b1a0c2 --depose                               and depose the leaders that used it
 
-A token is printed once and expires after 90 days unless --expires says otherwise; the store keeps its hash. Whoever shows it is let in: with $BATON_HTTP_TOKEN, or $BATON_HTTP_TOKEN_FILE, \
-a file that only its owner can read. In a pattern * stands for any characters. Tokens are made and revoked with an operator's key.")]
+Baton prints a token once; the store keeps only its hash. A token expires after 90 days unless --expires says otherwise. Clients read it from $BATON_HTTP_TOKEN, or from the file $BATON_HTTP_TOKEN_FILE, which only its owner may be able to read. In a pattern, * matches any characters. Creating and revoking tokens needs an operator's key.")]
 pub(crate) struct Token {
     #[command(subcommand)]
     what: What,
@@ -40,9 +39,9 @@ pub(crate) struct Token {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Operator: make a token, and print it
+    /// Operator: create a token, and print it
     Create(Create),
-    /// See which tokens there are
+    /// List the tokens
     List,
     /// Operator: revoke a token, or all tokens with a note
     Revoke(Revoke),
@@ -50,13 +49,13 @@ enum What {
 
 #[derive(Args, Debug)]
 struct Revoke {
-    /// Its id, as `baton token list` shows it
+    /// The token's id, as `baton token list` shows it
     #[arg(required_unless_present = "note")]
     id: Option<TokenId>,
     /// Revoke all tokens with exactly this note
     #[arg(long, value_name = "TEXT", conflicts_with = "id")]
     note: Option<String>,
-    /// Also depose whoever leads by a lease that was granted through it
+    /// Also depose every leader whose lease was granted through it
     #[arg(long)]
     depose: bool,
     /// With --depose: successors do not wait for those leases; safe only behind fences
@@ -68,36 +67,36 @@ struct Revoke {
 
 #[derive(Args, Debug)]
 struct Create {
-    /// What its bearer is: observer (sees), agent (takes part), operator (also hands in what an operator's key has signed)
+    /// Its role: observer (read), agent (take part in elections), operator (also submit acts that an operator's key has signed)
     #[arg(long)]
     role: Role,
-    /// As which agents it may act [default: as any]
+    /// The agents as which it may act [default: any]
     #[arg(long, value_name = "PATTERN,…", value_delimiter = ',')]
     agent: Vec<Pattern>,
-    /// Which elections it may see and take part in [default: all]
+    /// The elections that it may see and take part in [default: all]
     #[arg(long, value_name = "PATTERN,…", value_delimiter = ',')]
     elections: Vec<Pattern>,
-    /// Which resources it may see and touch behind fences [default: the patterns of --elections]
+    /// The fenced resources that it may see and use [default: the patterns of --elections]
     #[arg(long, value_name = "PATTERN,…", value_delimiter = ',')]
     resources: Vec<Pattern>,
-    /// Let in a client certificate with this DNS name or URI, in place of a secret; a URI may end in /*; see `baton serve --client-ca`
-    #[arg(long, value_name = "NAME", help_heading = "In place of a secret")]
+    /// Accept a client certificate with this DNS name or URI, instead of a secret; a URI may end in /*; see `baton serve --client-ca`
+    #[arg(long, value_name = "NAME", help_heading = "Instead of a secret")]
     certificate: Option<CertificateName>,
-    /// Let in a JWT with this subject, in place of a secret; it may end in * after a / or a :; see `baton serve --jwt-keys`
+    /// Accept a JWT with this subject, instead of a secret; it may end in * after a / or a :; see `baton serve --jwt-keys`
     #[arg(
         long,
         value_name = "SUBJECT",
         conflicts_with = "certificate",
-        help_heading = "In place of a secret"
+        help_heading = "Instead of a secret"
     )]
     subject: Option<Subject>,
-    /// Only if the JWT has this claim too, as a text or in a list of texts; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = claim, requires = "subject", help_heading = "In place of a secret")]
+    /// Require this claim in the JWT, as a string or in a list of strings; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = claim, requires = "subject", help_heading = "Instead of a secret")]
     claim: Vec<(String, String)>,
-    /// Whose it is, in words
+    /// A note for people, such as its owner
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     note: String,
-    /// After what time it expires, by the server's wall clock, or `never`
+    /// The time until it expires, by the server's wall clock, or `never`
     #[arg(long, value_name = "DURATION", default_value = "90d")]
     expires: Expiry,
     #[command(flatten)]

@@ -22,10 +22,9 @@ Examples:
   baton tree fleet                                                       fleet and its regions
   baton tree --json | jq -r 'select(.region.led == false) | .election'   its region is lost
 
-An election below another is a region of it, if the other's policy says so: baton policy fleet --regions yes. Where one \
-record cannot be read, the others are shown all the same, and the exit code is 7.")]
+An election below another is a region of it, if the other's policy says so: baton policy fleet --regions yes. If one record cannot be read, the others are still shown, and the exit code is 7.")]
 pub(crate) struct Tree {
-    /// Only this one and what is below it [default: all]
+    /// Only this election and those below it [default: all]
     election: Option<ElectionName>,
 }
 

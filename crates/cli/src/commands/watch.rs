@@ -21,7 +21,7 @@ use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 
-/// How often to look even if nothing is told: a lease that runs out makes no sound.
+/// The time between two looks, even if nothing is told: a lease that runs out makes no sound.
 const LOOK_AGAIN: Span = Span::secs(5);
 /// A store that takes longer to answer is taken for one that does not.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,21 +31,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 Examples:
   baton watch refactor-auth                      a line for every change of leader or state
   baton watch refactor-auth --changes 1          wait for the next change, then end
-  baton watch refactor-auth --acknowledge --as agent-b   let who releases know that this knows
+  baton watch refactor-auth --acknowledge --as agent-b   acknowledge each change (release --notify-timeout)
   baton watch refactor-auth --json | while read -r change; do …; done
 
-While the store cannot be reached, what was known last stands, marked stale, and its lease runs down. That is told, but is \
-no change. A store that refuses, as a server after the token was revoked, ends it (exit 7).")]
+While the store is unreachable, watch shows the last known state, marked stale, and its lease runs down. Such a line does \
+not count as a change. If the store refuses access, such as after the token was revoked, watch ends (exit 7).")]
 pub(crate) struct Watch {
-    /// Which one
+    /// The election
     election: ElectionName,
     /// End after so many changes
     #[arg(long, value_name = "N")]
     changes: Option<u64>,
-    /// Follow with a session, so that who releases can wait until this knows; needs a server and --as
+    /// Acknowledge each change, so that `release --notify-timeout` can wait for it; needs a server and --as
     #[arg(long)]
     acknowledge: bool,
-    /// A file in which the agent describes itself as JSON, looked at every second; needs --acknowledge
+    /// A JSON file in which the agent describes itself, read every second; needs --acknowledge
     #[arg(long, value_name = "FILE", requires = "acknowledge")]
     describe: Option<PathBuf>,
     #[command(flatten)]
@@ -138,7 +138,7 @@ impl Watch {
                         return Ok(Exit::Done);
                     }
                 }
-                // Who is refused will be, however long it waits: its token was revoked, its user may not read.
+                // A refusal stays one, however long this waits: the token was revoked, or the user may not read.
                 (Err(error @ Error::Store(StoreError::Refused { .. })), _) | (Err(error), None) => {
                     return Err(Failure::from_error(&error, Speaker::Guard));
                 }

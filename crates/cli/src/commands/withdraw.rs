@@ -12,7 +12,7 @@ use crate::output::{Failure, Outcome};
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  baton withdraw refactor-auth --as agent-b")]
 pub(crate) struct Withdraw {
-    /// What it stands for
+    /// The election
     election: ElectionName,
     #[command(flatten)]
     who: Who,

@@ -209,7 +209,7 @@ pub enum TokenChange {
         #[serde(deserialize_with = "crate::wire::object")]
         token: TokenEntry,
     },
-    /// It opens nothing any more.
+    /// The token is revoked.
     Revoke {
         /// Which.
         id: TokenId,

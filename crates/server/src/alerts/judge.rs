@@ -27,7 +27,7 @@ pub struct Thresholds {
     pub transition: Option<Span>,
     /// Which part, in hundredths, of those who follow acknowledges a new leader: a warning.
     pub participation: Option<u8>,
-    /// How much speaks for it that a leader is gone whose lease runs: a warning.
+    /// The suspicion level (φ) of a leader whose lease still runs: a warning.
     pub suspicion: Option<Suspicion>,
     /// More refused requests with one access token than this: a warning.
     pub refusals: Option<Rate>,
@@ -91,7 +91,7 @@ pub(crate) struct Suspected {
     pub(crate) agent: AgentName,
     /// Under which token it leads.
     pub(crate) epoch: Epoch,
-    /// How much speaks for it that it is gone.
+    /// The suspicion level (φ).
     pub(crate) suspicion: Suspicion,
     /// How long its lease has not been renewed.
     pub(crate) silent: Span,

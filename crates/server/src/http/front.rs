@@ -156,7 +156,7 @@ impl Front {
         self.become_(Role::Active(Arc::clone(turn)));
     }
 
-    /// From here on it does not: nothing that is on its way leaves, and who waits or watches is let go.
+    /// From here on this server does not answer: it sends no reply that is under way, and closes waits and streams.
     pub(crate) fn end(&self, turn: &Turn) {
         turn.service.behind.end();
         self.become_(Role::Standby(None));
@@ -168,7 +168,7 @@ impl Front {
         self.become_(Role::Standby(contact));
     }
 
-    /// The server is to stop: who waits or watches is let go.
+    /// Begins the shutdown: closes waits and streams.
     pub(super) fn stop(&self) {
         match self.role() {
             Role::Alone(service) => drop(service.stopping.send_replace(true)),
@@ -246,12 +246,12 @@ fn is_read(method: &Method) -> bool {
     [Method::GET, Method::HEAD].contains(method)
 }
 
-/// What who asked for a change is told if this server was no longer the active one when it was made: told apart from what is said before
-/// anything is done.
+/// The reply to a write when this server stopped being active while handling it. Distinct from the reply sent before anything was
+/// attempted.
 fn overtaken() -> Reply {
     let (detail, hint) = (
-        "this server was no longer the active one when it had done so: it may have been done, or not",
-        "ask again: whatever was asked may be asked again",
+        "this server stopped being the active one while it handled this request, which may or may not have been applied",
+        "repeat the request: it is safe to repeat",
     );
     let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unknown", detail, hint);
     problem.with("active", false).again_in(1).into_reply()

@@ -184,7 +184,7 @@ impl Register {
         }
     }
 
-    /// Waits until what this one shows opens nothing any more.
+    /// Waits until this identity is revoked or expires.
     pub(super) async fn ended(&self, identity: &Identity) {
         let Identity::Bearer(bearer) = identity else { return std::future::pending().await };
         let mut changes = self.known.subscribe();

@@ -361,7 +361,7 @@ impl Service {
 
     /// Does what is asked.
     async fn carry_out(self: &Arc<Self>, route: &Route, call: Call<'_>, who: &Who) -> Result<Reply, Problem> {
-        // Who is let go of while it waits gets nothing.
+        // A request that waits is refused once its token is revoked.
         let waits = route.ask == Ask::News
             || route.ask == Ask::Board
             || route.ask == Ask::Acquire && call.query.is_some();

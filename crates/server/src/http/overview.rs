@@ -71,7 +71,7 @@ struct Holder {
     offered: bool,
     /// The region from which it leads, if it leads from one.
     region: Option<Region>,
-    /// How much speaks for it that it is gone, if it has a session. For people: its lease alone decides. Not told with changes.
+    /// The suspicion level (φ), if the agent has a session. For people: the lease alone decides. Not sent with changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>")]
     suspicion: Option<Suspicion>,

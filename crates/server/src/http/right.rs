@@ -91,9 +91,9 @@ impl Ask {
             | Ask::Events
             | Ask::Me
             | Ask::CloseSignIn => Right::Read,
-            // Who is there, and who orders what of the store, is not told to who speaks of some elections only.
+            // Sessions, metrics and the store's audit log need a token that is not limited to some elections.
             Ask::Sessions | Ask::Metrics | Ask::StoreAudit | Ask::StoreAuditPart => Right::Read,
-            // Of each election only to who may see it.
+            // A token that is limited to some elections gets the alerts of those.
             Ask::Alerts => Right::Read,
             Ask::Board
             | Ask::Tasks

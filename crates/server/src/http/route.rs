@@ -122,7 +122,7 @@ pub(crate) static ROUTES: [Route; 74] = [
         "Who stands, where a policy compares candidates",
     ),
     post("/v1/elections/{election}/candidates", Ask::Enlist, "Stand for election"),
-    post("/v1/elections/{election}/withdraw", Ask::Withdraw, "Stand no longer"),
+    post("/v1/elections/{election}/withdraw", Ask::Withdraw, "Withdraw a candidacy"),
     get("/v1/elections/{election}/candidates/{agent}", Ask::Candidate, "One candidate"),
     get("/v1/elections", Ask::Elections, "All elections"),
     get(

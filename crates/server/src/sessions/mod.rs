@@ -366,7 +366,7 @@ impl Sessions {
         }
     }
 
-    /// How much speaks for it that an agent is gone: for people only.
+    /// The suspicion level (φ) of an agent: for people only.
     fn suspicion(&self, session: &Session) -> Suspicion {
         session.arrivals.suspicion(self.engine.age(session.beat), suspects::asked(session))
     }

@@ -1,4 +1,4 @@
-//! How much speaks for it that an agent is gone: φ-accrual (Hayashibara, Défago, Yared, Katayama 2004). Pure: all time is input.
+//! The suspicion level of an agent, computed from heartbeat arrival times: φ-accrual (Hayashibara, Défago, Yared, Katayama 2004). Pure: all time is input.
 //!
 //! Assumes that silences between heartbeats are distributed normally, as the paper does, and that nobody is expected before it was asked to come. Guarantees a
 //! number that only rises while nothing is heard, from a bounded window. Is conservative: the mean is never below what the server asked for, and the

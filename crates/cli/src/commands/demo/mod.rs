@@ -70,7 +70,7 @@ impl From<baton::Error> for Stop {
 impl Demo {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         if global.store.is_some() {
-            return Err(Failure::usage("the demo has a store of its own", "leave --store away"));
+            return Err(Failure::usage("the demo has a store of its own", "remove --store"));
         }
         let output = Output { json: global.json };
         let mut interrupts = Interrupts::listen()?;

@@ -136,7 +136,7 @@ impl Scene<'_> {
         self.until("another agent leads", |scene| scene.leads().filter(|leads| leads.token > after)).await
     }
 
-    /// Who leads, as far as it is known.
+    /// The leader, as far as it is known.
     pub(super) fn leads(&self) -> Option<Leads> {
         let LeaderView { agent, token, vacant, .. } = &*self.leader;
         let agent = agent.as_ref().filter(|_| !*vacant)?;

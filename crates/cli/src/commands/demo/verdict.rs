@@ -28,7 +28,7 @@ pub(super) async fn give(scene: &mut Scene<'_>) -> Result<Exit, Stop> {
         accepted: scene.coordinator.accepted(&scene.resource).await?,
         refused: scene.refused.clone(),
     };
-    scene.stage.heading("Who led, and why it changed (baton history)")?;
+    scene.stage.heading("The leaders, and why each leadership ended (baton history)")?;
     let (data, text) = records.leaderships();
     scene.stage.table(&data, &text)?;
     scene.stage.heading(&format!("What the fence of {RESOURCE} accepted (baton fence --log, by token)"))?;

@@ -28,7 +28,7 @@ use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, clean};
 use crate::state::write_private;
 
-/// How often to look even if nothing is told.
+/// The time between two looks, even if nothing is told.
 const LOOK_AGAIN: Span = Span::secs(5);
 /// How long CMD may take, unless something else is said.
 const TIMEOUT: Span = Span::secs(600);
@@ -47,11 +47,11 @@ code 0 is a good verdict, 1 to 99 a bad one, whose reason is the last line that 
 the same, with a key, and answers {\"key\": THE SAME, \"verdict\": \"pass\" or \"fail\", \"reason\": TEXT}; any other answer is no verdict, and it \
 is asked again. Without --performance in the policy the first bad verdict ends the leadership.")]
 pub(crate) struct Judge {
-    /// What is led
+    /// The election
     election: ElectionName,
     #[command(flatten)]
     who: Who,
-    /// The longest that CMD or an answer may take; then there is no verdict [default: 10m; 30s for a webhook]
+    /// The most time for CMD or an answer; after that there is no verdict [default: 10m; 30s for a webhook]
     #[arg(long, value_name = "DURATION")]
     timeout: Option<Span>,
     /// End after so many verdicts
@@ -60,7 +60,7 @@ pub(crate) struct Judge {
     #[cfg(feature = "server")]
     #[command(flatten)]
     hook: webhook::Hook,
-    /// What judges a checkpoint
+    /// The command that judges a checkpoint
     #[arg(last = true, value_name = "CMD")]
     #[cfg_attr(feature = "server", arg(required_unless_present = "webhook"))]
     #[cfg_attr(not(feature = "server"), arg(required = true))]

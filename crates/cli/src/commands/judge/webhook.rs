@@ -24,10 +24,10 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 #[derive(Args, Debug)]
 pub(super) struct Hook {
-    /// Have this URL judge, by its answer to a signed POST, and no CMD
+    /// Send each checkpoint to this URL in a signed POST, and take the verdict from the reply, instead of CMD
     #[arg(long, value_name = "URL", requires = "webhook_secret_file", conflicts_with = "command")]
     webhook: Option<String>,
-    /// The file with the secret that the POST is signed with
+    /// The file with the secret that signs the POST
     #[arg(long, value_name = "FILE", requires = "webhook", conflicts_with = "command")]
     webhook_secret_file: Option<PathBuf>,
 }

@@ -282,7 +282,7 @@ fn leader_elsewhere(asked: &How) -> Option<String> {
 
 #[derive(Args, Debug)]
 pub(super) struct Transfer {
-    /// To whom [default: to whom the leader finds best]
+    /// The new leader [default: the leader chooses]
     #[arg(long, value_name = "ID")]
     to: Option<NodeId>,
     #[command(flatten)]
@@ -307,9 +307,9 @@ pub(super) struct Members {
 
 #[derive(Subcommand, Debug)]
 enum MembersChange {
-    /// Let a member join, or make it a witness or give it a priority
+    /// Add a member, or change whether it is a witness, or its priority
     Add(Add),
-    /// Let a member leave
+    /// Remove a member
     Remove(Remove),
 }
 

@@ -40,7 +40,7 @@ Examples:
   baton peer --algorithm raft --id 3 --members FILE --secret-file SECRET --witness
   baton peer status
 
-All members are given the same list; only --id differs. A majority of them elects: of three, one may be gone. A \
+All members get the same list; only --id differs. A majority elects the leader: of three members, one may fail. A \
 witness votes and never leads, and needs no CMD. CMD finds BATON_ELECTION (the group), BATON_AGENT (peer-ID), \
 BATON_MODE_FILE (`leading` or `read-only`), and, with raft and paxos, BATON_TOKEN and BATON_TOKEN_FILE.
 
@@ -71,21 +71,21 @@ pub(crate) fn misplaced(matches: &ArgMatches) -> Option<String> {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// See how a running member is, and whom it takes for the leader
+    /// Show the state of a running member, and the leader it knows
     Status(seen::Status),
-    /// Hand the leadership over; its work stops first
+    /// Hand the leadership over, after its work has stopped
     Transfer(ask::Transfer),
-    /// Change who is a member, one at a time
+    /// Add and remove members, one at a time
     Members(ask::Members),
 }
 
 /// What every member must be told. None where another command is given.
 #[derive(Args, Clone, Copy, Debug)]
 struct Who {
-    /// How to elect: raft and paxos have one leader at most; with bully and ring two may lead
+    /// The algorithm: raft and paxos have one leader at most; bully and ring may have two
     #[arg(long, value_name = "NAME", value_enum)]
     algorithm: Algorithm,
-    /// Which member this is, a number from 1 to 1023
+    /// This member's id, a number from 1 to 1023
     #[arg(long, value_name = "ID")]
     id: NodeId,
 }
@@ -97,10 +97,10 @@ struct Lead {
     /// A member: ID=HOST:PORT, and behind it ,witness or ,priority=N; repeat it for each
     #[arg(long = "peer", value_name = "MEMBER", conflicts_with = "members")]
     peers: Vec<Listed>,
-    /// The members in a file, one to a line, read again when it changes: the leader goes there step by step
+    /// A file with one member per line, read again when it changes; the leader applies changes one by one
     #[arg(long, value_name = "FILE")]
     members: Option<PathBuf>,
-    /// Where to listen [default: where the list says that this member is]
+    /// Where to listen [default: this member's address in the list]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
     /// The group's name
@@ -109,19 +109,19 @@ struct Lead {
     /// This member votes and never leads
     #[arg(long)]
     witness: bool,
-    /// Of several that could lead, the one with the highest priority shall [default: 0]
+    /// The priority: among members that can lead, the highest wins [default: 0]
     #[arg(long, value_name = "N")]
     priority: Option<u8>,
-    /// Where the member keeps its memory [default: below the user's state folder]
+    /// The folder for this member's data [default: below the user's state folder]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The group is new, and no member has ever run: do not ask the others first
+    /// Found a new group, of which no member has ever run: do not ask the others first
     #[arg(long)]
     found: bool,
-    /// From SIGTERM to SIGKILL, at most a third of the shortest timeout [default: min(5s, a quarter of it)]
+    /// The time from SIGTERM to SIGKILL, at most a third of the shortest timeout [default: min(5s, a quarter of it)]
     #[arg(long, value_name = "DURATION")]
     grace: Option<Span>,
-    /// Do not stand again after a loss: exit 4
+    /// Do not campaign again after a loss: exit 4
     #[arg(long)]
     once: bool,
     #[command(flatten)]
@@ -132,7 +132,7 @@ struct Lead {
     rhythm: Rhythm,
     #[command(flatten)]
     known: Known,
-    /// What to run while leading; a witness needs none
+    /// The command to run while leading; a witness needs none
     #[arg(last = true, value_name = "CMD", required_unless_present = "witness")]
     command: Vec<String>,
 }

@@ -16,7 +16,7 @@ use crate::output::Failure;
 /// The network, the same for all members.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Network {
-    /// Over which network members talk; on the Pilot network a member is ID=0:0000.0000.0002
+    /// The network between members; on the Pilot network a member is ID=0:0000.0000.0002
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Kind::Tcp, help_heading = "Network")]
     transport: Kind,
     /// The socket of the Pilot daemon beside this member

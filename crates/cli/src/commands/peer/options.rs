@@ -19,17 +19,17 @@ use crate::state::state_root;
 /// How members know each other.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Known {
-    /// A file with a secret that all members share: who knows it is one of them
-    #[arg(long, value_name = "FILE", help_heading = "Who is believed", conflicts_with = "tls_cert")]
+    /// A file with a secret that all members share and that authenticates them
+    #[arg(long, value_name = "FILE", help_heading = "Authentication", conflicts_with = "tls_cert")]
     secret_file: Option<PathBuf>,
     /// This member's certificate chain (PEM), with the DNS name peer-ID
-    #[arg(long, value_name = "FILE", help_heading = "Who is believed", requires_all = ["tls_key", "tls_ca"])]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication", requires_all = ["tls_key", "tls_ca"])]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key (PEM)
-    #[arg(long, value_name = "FILE", help_heading = "Who is believed", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// The authority of all members' certificates (PEM)
-    #[arg(long, value_name = "FILE", help_heading = "Who is believed", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication", requires = "tls_cert")]
     tls_ca: Option<PathBuf>,
 }
 
@@ -64,10 +64,10 @@ pub(super) struct Rhythm {
     /// For machines on one network: heartbeats every 50ms, timeouts of 150ms to 300ms
     #[arg(long, help_heading = "Rhythm, the same for all members")]
     lan: bool,
-    /// Between two heartbeats of the leader [default: 5s]
+    /// The time between two heartbeats of the leader [default: 5s]
     #[arg(long, value_name = "DURATION", help_heading = "Rhythm, the same for all members")]
     heartbeat: Option<Span>,
-    /// How long a leader's silence is borne, from the shortest to the longest [default: 15s..20s]
+    /// The election timeout: how long members wait for a silent leader [default: 15s..20s]
     #[arg(long, value_name = "MIN..MAX", value_parser = range, help_heading = "Rhythm, the same for all members")]
     timeout: Option<(Span, Span)>,
 }

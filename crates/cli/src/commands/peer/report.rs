@@ -19,10 +19,10 @@ use crate::output::Failure;
 /// How long a server that is away is left alone.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Who is told what the member believes.
+/// The server that gets reports of this member.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Report {
-    /// Tell the Baton server at this URL whether this member leads, so that it can warn if two do
+    /// Report to the Baton server at this URL whether this member leads, so that it can warn of two leaders
     #[arg(long, value_name = "URL")]
     report: Option<String>,
 }

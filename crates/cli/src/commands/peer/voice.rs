@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::output::{Output, clean};
 use crate::scribe::Scribe;
 
-/// Who speaks.
+/// Prints what happens to this member.
 #[derive(Clone)]
 pub(super) struct Voice {
     output: Output,

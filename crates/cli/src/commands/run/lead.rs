@@ -47,7 +47,7 @@ pub(super) struct Turn<'a, 'b> {
     pub(super) stopping: Option<Stopping>,
     /// A signal came while CMD ran.
     asked: bool,
-    /// Who waits for the validator at work.
+    /// The request that waits for the running validator.
     answer: Option<oneshot::Sender<(How, String)>>,
     hearing: Hearing,
     /// The slot that CMD runs in, until it is noted how it ended.

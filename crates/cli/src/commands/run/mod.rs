@@ -48,35 +48,35 @@ Examples:
   baton run tidy --once -- ./tidy.sh                              after a loss, exit 4
   baton run deploy --ttl 10s --stall 5m --validate 'make check' -- ./deploy.sh
 
-CMD finds BATON_ELECTION, BATON_AGENT, BATON_TOKEN, BATON_TOKEN_FILE (follows when the token rises), BATON_KEY, \
+CMD gets the environment variables BATON_ELECTION, BATON_AGENT, BATON_TOKEN, BATON_TOKEN_FILE (updated when the token rises), BATON_KEY, \
 BATON_KEY_FILE, BATON_LEASE_FILE (until when the lease may be used), BATON_MODE_FILE (`leading` or `read-only`), BATON_STORE, BATON_HANDOVER_FILE (what the \
 predecessor left), BATON_CHECKPOINT_FILE (write here what the successor must know), BATON_PROGRESS_FILE \
 (touch it to show progress) and, with --describe, BATON_DESCRIPTION_FILE.
 
-Inside of the CMD of a region, such as fleet/eu, `baton run fleet -- CMD` leads fleet as the leader of that region, and only while it leads \
-that. CMD then also finds BATON_REGION.
+Under the `baton run` of a region, such as fleet/eu, `baton run fleet -- CMD` leads fleet on behalf of that region, for as long as it also \
+leads the region. CMD then also finds BATON_REGION.
 
-At a terminal CMD has a terminal of its own: editors, shells and agents work as usual. Ctrl-C and the window's size reach CMD; a second \
-Ctrl-C within a second ends it, and so does Ctrl-Z, which also stops run until the shell continues it. With stdin or stdout elsewhere, CMD has them as they are.
+At a terminal, CMD gets a terminal of its own: editors, shells and agents work as usual. Ctrl-C and changes of the window size reach CMD. A second \
+Ctrl-C within a second ends CMD. Ctrl-Z ends CMD too, and stops run until the shell continues it. If stdin or stdout is no terminal, CMD inherits both.
 
-When the leadership is lost, CMD and everything it started gets SIGTERM, then SIGKILL, and is gone before \
-the lease ends. Not covered: run and its warden both stopped, a suspended machine. Fences protect there.
+When the leadership is lost, CMD and everything it started get SIGTERM, then SIGKILL, and are gone before \
+the lease ends. Baton cannot do this while run and its warden are both stopped, or the machine is suspended; only fences protect then.
 
-With --on-outage read-only, a lease that cannot be kept does not end CMD: before it ends, the mode file says \
-`read-only` and the files of token and key are empty; CMD must look, and stop to act as the leader within the \
-grace. When run is granted the lease again, the files get the new token and key, and then the mode is `leading`.")]
+With --on-outage read-only, CMD keeps running when the lease cannot be renewed. Before the lease ends, the mode file says \
+`read-only` and the token and key files are empty. CMD must watch the mode file and stop acting as leader within the \
+grace period. When run gets the lease again, it writes the new token and key, and then the mode `leading`.")]
 pub(crate) struct Run {
-    /// What to lead
+    /// The election
     election: ElectionName,
     /// The agent [default: $BATON_AGENT, else the host's name and this process's number]
     #[arg(long = "as", value_name = "AGENT", env = "BATON_AGENT", hide_env = true)]
     agent: Option<String>,
     #[command(flatten)]
     terms: Terms,
-    /// From SIGTERM to SIGKILL, at most a third of the lease [default: min(5s, ttl/4)]
+    /// The time from SIGTERM to SIGKILL, at most a third of the lease [default: min(5s, ttl/4)]
     #[arg(long, value_name = "DURATION")]
     grace: Option<Span>,
-    /// How long to wait for the turn [default: unlimited]
+    /// How long to wait to become the leader [default: unlimited]
     #[arg(long, value_name = "DURATION")]
     wait: Option<Span>,
     /// Do not campaign again after a loss: exit 4
@@ -84,23 +84,23 @@ pub(crate) struct Run {
     once: bool,
     #[command(flatten)]
     once_per: OncePer,
-    /// If the lease cannot be kept, since the store does not answer or run stood still: end CMD, or let it go on
-    /// without leadership
+    /// When the lease cannot be renewed, because the store does not answer or run was suspended: stop CMD, or let it
+    /// continue without leadership
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnOutage::Stop)]
     on_outage: OnOutage,
-    /// A shell command that judges every checkpoint before it is published, and the end of CMD: not 0 ends the leadership, and
-    /// the last good checkpoint stands
+    /// A shell command that checks every checkpoint before it is published, and the work when CMD ends. An exit code other than
+    /// 0 ends the leadership, and the last good checkpoint stays current
     #[arg(long, value_name = "CMD")]
     validate: Option<String>,
-    /// Be known at the server: a session follows the election, and tells how CMD fares, measured and as --describe says
+    /// Open a session at the server: follow the election and report CMD's CPU, memory and --describe file
     #[arg(long)]
     session: bool,
-    /// A file in which the agent describes itself as JSON, looked at every second; CMD finds it in BATON_DESCRIPTION_FILE
+    /// A JSON file in which the agent describes itself, read every second; CMD gets its path in BATON_DESCRIPTION_FILE
     #[arg(long, value_name = "FILE")]
     describe: Option<PathBuf>,
     #[command(flatten)]
     telling: Telling,
-    /// What to run while leading
+    /// The command to run while leading
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
@@ -124,7 +124,7 @@ struct Runner<'a> {
     household: Household,
     signals: Signals,
     store: String,
-    /// Who tells how the agent is, if anybody does.
+    /// The session that reports the agent's state, if there is one.
     attending: Option<Attending>,
     /// The token of the last leadership, once there was one.
     led: Option<Epoch>,
@@ -242,9 +242,7 @@ fn no_region(election: &ElectionName, agent: &AgentName) -> Failure {
         Exit::Held,
         "not-eligible",
         format!("only who leads a region of `{election}` may lead it, and {agent} leads none here"),
-        format!(
-            "run it inside of the CMD of a region: baton run {election}/eu -- sh -c 'baton run {election} -- CMD'"
-        ),
+        format!("run it under a region: baton run {election}/eu -- sh -c 'baton run {election} -- CMD'"),
     )
 }
 

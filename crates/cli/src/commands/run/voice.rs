@@ -19,7 +19,7 @@ const LOOK_AT_STORE: Duration = Duration::from_secs(5);
 /// When it looks first: whoever started it is still there to read what it says.
 const FIRST_LOOK: Duration = Duration::from_millis(500);
 
-/// Who speaks, of what.
+/// Prints what happens to one agent in one election.
 #[derive(Clone)]
 pub(super) struct Voice {
     output: Output,

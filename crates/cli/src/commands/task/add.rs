@@ -25,23 +25,23 @@ Examples:
   baton task add refactor-auth 'Fix issue 17' --key https://example.com/issues/17    the same key is the same task
   baton task add refactor-auth --from tasks.jsonl       one object per line: title, and id or key, body, needs, size")]
 pub(crate) struct Add {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
-    /// What it is, in one line
+    /// A title of one line
     #[arg(required_unless_present = "from", conflicts_with = "from")]
     title: Option<String>,
     #[command(flatten)]
     who: Who,
-    /// By what it shall be known [default: by the key, else at random]
+    /// Its id [default: derived from the key, else random]
     #[arg(long, conflicts_with = "key")]
     id: Option<ItemName>,
-    /// What tells it from others: to add it again changes nothing
+    /// A key that identifies the task: adding the same key again changes nothing
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
-    /// What is to be done, at most 16 KiB; @FILE or - to read it
+    /// The instructions, at most 16 KiB; @FILE or - to read it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     body: String,
-    /// What whoever does it must be able to do
+    /// The capabilities that a worker needs for it
     #[arg(long, value_name = "CAPABILITY,…", value_delimiter = ',')]
     needs: Vec<String>,
     /// How much of a worker's capacity it takes

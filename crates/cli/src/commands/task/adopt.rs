@@ -24,9 +24,9 @@ The attempt and its worker stay, and the worker's key; the instruction is from h
 no older instruction, and one that shows its epoch to a fence is refused there, until it is adopted: `baton task work` writes the new one into \
 $BATON_TASK_EPOCH_FILE. What is not adopted is taken back with `baton task retry`.")]
 pub(crate) struct Adopt {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
-    /// Which task
+    /// The task's id
     #[arg(required_unless_present_any = ["all", "look"], conflicts_with_all = ["all", "look"])]
     task: Option<ItemName>,
     #[command(flatten)]

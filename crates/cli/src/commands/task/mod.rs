@@ -25,10 +25,9 @@ Examples:
   baton task accept refactor-auth parser --as agent-b
   baton task progress refactor-auth parser 40 --left 10m --as agent-b
   baton task complete refactor-auth parser --result 'see commit 4f2c' --as agent-b
-  baton task work refactor-auth --as agent-b -- ./do-one-task            takes whatever is assigned to it
+  baton task work refactor-auth --as agent-b -- ./do-one-task            works on assigned tasks
 
-Who leads adds, assigns, retries and cancels, and shows its lease key, as `baton checkpoint` does. Who accepts a task gets a key for it, kept \
-beside the lease keys: nobody else reports on it. A successor finds the board as it was left. While nobody leads, what is assigned goes on.")]
+The leader adds, assigns, retries and cancels tasks, with its lease key. The worker that accepts a task gets a key for it, kept beside the lease keys, and only that key can report on the task. A successor inherits the board. While nobody leads, workers continue with what they accepted.")]
 pub(crate) struct Task {
     #[command(subcommand)]
     what: What,
@@ -38,27 +37,27 @@ pub(crate) struct Task {
 enum What {
     /// Leader: put a task on the board; while nobody leads, anybody
     Add(add::Add),
-    /// See the tasks
+    /// List tasks
     List(see::List),
-    /// See one task, with who attempted it
+    /// Show one task and its attempts
     Show(see::Show),
-    /// See how many tasks are in which state, and whether anybody leads
+    /// Count tasks by state, and show whether anybody leads
     Board(see::Board),
-    /// Leader: tell somebody to do a task
+    /// Leader: assign a task to a worker
     Assign(orders::Assign),
-    /// Leader: make a predecessor's instructions your own; the workers go on
+    /// Leader: adopt the tasks that a predecessor assigned; their workers continue
     Adopt(adopt::Adopt),
-    /// Leader: queue a task anew, also if somebody is at it
+    /// Leader: put a task back into the queue, even while a worker does it
     Retry(orders::Withdraw),
-    /// Leader: this task shall not be done
+    /// Leader: cancel a task
     Cancel(orders::Withdraw),
-    /// Worker: begin a task that is assigned to you
+    /// Worker: accept a task that is assigned to you
     Accept(report::Accept),
-    /// Worker: say how far a task is
+    /// Worker: report progress on a task
     Progress(report::Progress),
-    /// Worker: a task is done
+    /// Worker: complete a task
     Complete(report::Complete),
-    /// Worker: a task cannot be done, or not by you
+    /// Worker: report that a task failed
     Fail(report::Fail),
     /// Worker: run CMD for each task that is assigned to you
     Work(work::Work),

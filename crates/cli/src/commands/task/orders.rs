@@ -24,12 +24,11 @@ Examples:
   baton task assign refactor-auth parser            the same as a predecessor told, in this epoch
   baton task assign refactor-auth --inherited       all that a predecessor told and nobody has accepted yet
 
---among takes NAME[:CAPABILITY+CAPABILITY…[:CAPACITY]]; of those that can do all that the task needs and have room for its size, beside what \
-they have on this board, it chooses who has not failed at it before, then who has the most room; who is barred by a circuit breaker is left out. The capacity is 1 if it is not said.")]
+--among takes NAME[:CAPABILITY+CAPABILITY…[:CAPACITY]]; the default capacity is 1. Baton considers the workers that have every capability the task needs, and capacity left for its size on this board. It leaves out workers barred by a circuit breaker, prefers those that have not failed at the task, then the one with the most capacity left.")]
 pub(crate) struct Assign {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
-    /// Which task
+    /// The task's id
     #[arg(required_unless_present = "inherited", conflicts_with = "inherited")]
     task: Option<ItemName>,
     #[command(flatten)]
@@ -37,10 +36,10 @@ pub(crate) struct Assign {
     /// All that a predecessor told, and that was not accepted: the same agents shall do it in this epoch
     #[arg(long, conflicts_with_all = ["to", "among"])]
     inherited: bool,
-    /// Who shall do it
+    /// The worker
     #[arg(long, value_name = "AGENT", conflicts_with = "among")]
     to: Option<AgentName>,
-    /// The best of these shall do it
+    /// Assign it to the best of these workers
     #[arg(long, value_name = "WORKER,…", value_delimiter = ',', value_parser = worker)]
     among: Vec<Worker>,
 }
@@ -169,13 +168,13 @@ pub(crate) enum Doing {
 
 #[derive(Args, Debug)]
 pub(crate) struct Withdraw {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
-    /// Which task
+    /// The task's id
     task: ItemName,
     #[command(flatten)]
     who: Who,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
 }

@@ -17,9 +17,9 @@ use crate::worker_keys::Kept;
 /// Which task, and whose.
 #[derive(Args, Debug)]
 pub(crate) struct Mine {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
-    /// Which task
+    /// The task's id
     task: ItemName,
     #[command(flatten)]
     who: Who,
@@ -81,7 +81,7 @@ impl Mine {
         })
     }
 
-    /// Tells what came of a report. A key that opens nothing any more is dropped.
+    /// Prints the result of a report. A key that the store no longer accepts is dropped.
     fn told(&self, context: &Context, key: &WorkerKey, outcome: Result<Task, Error>, ends: bool) -> Outcome {
         context.remember();
         let ended = ends && outcome.is_ok();
@@ -132,10 +132,10 @@ impl Accept {
 pub(crate) struct Progress {
     #[command(flatten)]
     mine: Mine,
-    /// How far it is, 0 to 100
+    /// Progress in per cent, 0 to 100
     #[arg(value_parser = clap::value_parser!(u8).range(0..=100))]
     percent: u8,
-    /// How long it will still take
+    /// The estimated time left
     #[arg(long, value_name = "DURATION")]
     left: Option<Span>,
     /// In words
@@ -157,7 +157,7 @@ impl Progress {
 pub(crate) struct Complete {
     #[command(flatten)]
     mine: Mine,
-    /// What came of it, at most 16 KiB; @FILE or - to read it
+    /// The result, at most 16 KiB; @FILE or - to read it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     result: String,
 }
@@ -180,7 +180,7 @@ impl Complete {
 pub(crate) struct Fail {
     #[command(flatten)]
     mine: Mine,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
 }

@@ -17,12 +17,12 @@ const SHOWN: usize = 100;
 
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
     /// Only those in this state: queued, assigned, working, done, failed, cancelled
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
-    /// Only those that this agent has, or had last
+    /// Only tasks that this agent has, or had last
     #[arg(long, value_name = "AGENT")]
     agent: Option<AgentName>,
     /// How many at most
@@ -90,9 +90,9 @@ fn row(task: &Task) -> Vec<String> {
 
 #[derive(Args, Debug)]
 pub(crate) struct Show {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
-    /// Which task
+    /// The task's id
     task: ItemName,
 }
 
@@ -159,7 +159,7 @@ fn attempted(attempt: &Attempt) -> String {
 
 #[derive(Args, Debug)]
 pub(crate) struct Board {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
 }
 

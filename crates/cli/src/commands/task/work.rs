@@ -50,7 +50,7 @@ $BATON_TASK_RESULT_FILE. Exit code 0 completes the task, any other fails it. CMD
 an earlier run of this user on this machine had begun, and that was killed, is taken up again once nothing of its CMD is left: CMD then finds \
 BATON_TASK_RESUMED=1.")]
 pub(crate) struct Work {
-    /// Whose board
+    /// The election whose board it is
     election: ElectionName,
     #[command(flatten)]
     who: Who,
@@ -60,7 +60,7 @@ pub(crate) struct Work {
     /// End when nothing is assigned
     #[arg(long, conflicts_with = "once")]
     drain: bool,
-    /// What does a task
+    /// The command that does a task
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
@@ -98,7 +98,7 @@ struct Pass {
     after: Option<ItemName>,
     /// All that were found.
     seen: BTreeSet<ItemName>,
-    /// The store answered every time. Who was not heard has not said that nothing is assigned.
+    /// The store answered every time. A store that did not answer has not said that nothing is assigned.
     heard: bool,
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Shows {
     Agents,
 }
 
-/// Who is there.
+/// The agents.
 pub(super) enum Agents {
     There(Vec<SessionView>),
     /// The store has no sessions.

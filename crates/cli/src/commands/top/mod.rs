@@ -39,7 +39,7 @@ const SHORTEST: Span = Span::millis(100);
 Examples:
   baton top                     on the store of this folder
   baton top --store http://127.0.0.1:7420 --every 500ms
-  baton top --once              one frame, for scripts and for who has no terminal
+  baton top --once              one frame, for scripts
 
 Keys: q ends; arrows, page up and down, home and end move; a shows agents, e elections. At a server the same is on its \
 page, where operators can act: baton dashboard.")]
@@ -47,7 +47,7 @@ pub(crate) struct Top {
     /// Print one frame and end
     #[arg(long)]
     once: bool,
-    /// How often to look
+    /// The time between two updates
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     every: Span,
 }
@@ -178,7 +178,7 @@ impl Seen {
         let shown = self.names.iter().skip(at).take(room).cloned();
         let views = stream::iter(shown.map(|election| async move {
             let view = store.view(&election).await;
-            // Who waits decides nothing: an election is shown without it.
+            // Waiting agents decide nothing: an election is shown without them.
             let waiting = store.waiting(&election).await.unwrap_or_default();
             (election, view, waiting)
         }));

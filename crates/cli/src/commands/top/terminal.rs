@@ -46,7 +46,7 @@ impl Terminal {
         if let Some(before) = &before {
             let mut raw = before.clone();
             raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-            // Who is stopped would leave the screen as it is.
+            // A stopped process would leave the screen as it is.
             raw.special_codes[SpecialCodeIndex::VSUSP] = 0;
             tcsetattr(io::stdin(), OptionalActions::Now, &raw).map_err(io::Error::from)?;
         }
