@@ -535,7 +535,7 @@ impl Shared {
         };
         let decision = decide(document, command, &evidence)?;
         match (self.longest_lease.get(), &decision) {
-            (Some(longest), Decision { next: Some(_), answer: Answer::Granted { ttl, .. } })
+            (Some(longest), Decision { next: Some(_), answer: Answer::Granted { ttl, .. }, .. })
                 if ttl > longest =>
             {
                 Err(Refusal::invalid(

@@ -167,7 +167,7 @@ impl Shared {
             return Step::Done(Ok(Decided { answer, document: None, ttl: Some(ttl) }));
         }
         let document = known.as_ref().map(|known| known.document(election));
-        let Decision { next, answer } = match self.decide(election, document.as_ref(), command, age, trace) {
+        let Decision { next, answer, .. } = match self.decide(election, document.as_ref(), command, age, trace) {
             Ok(decision) => decision,
             Err(refusal) => return Step::Done(Err(refusal.into())),
         };
