@@ -24,7 +24,6 @@ mod pacemaker;
 mod packed;
 mod regions;
 mod reserved;
-mod soft;
 mod succession;
 mod tally;
 mod tasks;
