@@ -38,7 +38,8 @@ mod tests {
 
     #[track_caller]
     fn check_summary(summary: &str, expected: &[&str]) {
-        let tree = Tree::sample(&[(SUMMARY, summary), ("docs/a.md", ""), ("docs/guide/b.md", ""), ("c.md", "")]);
+        let tree =
+            Tree::sample(&[(SUMMARY, summary), ("docs/a.md", ""), ("docs/guide/b.md", ""), ("c.md", "")]);
         let found: Vec<String> = check(&tree).iter().map(ToString::to_string).collect();
         assert_eq!(found, expected);
     }

@@ -386,6 +386,35 @@ pub struct Decision {
     pub next: Option<Document>,
     /// The answer, valid once `next` is committed.
     pub answer: Answer,
+    /// How durable `next` must be before it is answered; [`Persistence::Volatile`] if there is none.
+    pub persistence: Persistence,
+}
+
+impl Decision {
+    /// An answer that stands without a write.
+    pub(crate) fn unchanged(answer: Answer) -> Decision {
+        Decision { next: None, answer, persistence: Persistence::Volatile }
+    }
+
+    /// A change, and how durable it must be.
+    pub(crate) fn change(next: Document, answer: Answer, persistence: Persistence) -> Decision {
+        Decision { next: Some(next), answer, persistence }
+    }
+}
+
+/// How durable a change must be before it is answered: what a crash may take back. Of two changes that are written together, the
+/// greater one holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Persistence {
+    /// A crash of the process may lose it. A server may keep it in memory: it is a renewal that nothing counts, and a restarted
+    /// server gives every lease its full length.
+    Volatile,
+    /// A crash of the process must not lose it, a power cut may. It begins or ends a leadership, or counts: a machine that starts
+    /// again ends all leases of its own store, and a lost epoch is never given twice.
+    Synced,
+    /// Not even a power cut may lose it: the first version of a record, an operator's act or signature, a checkpoint, a question
+    /// to an operator.
+    Durable,
 }
 
 /// The answer to a command that was not refused.

@@ -486,6 +486,13 @@ impl Document {
         }
     }
 
+    /// Whether a limit or an approval counts the time, the renewals or the tokens of the leader.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.policy.approval != ApprovalMode::None
+            || self.policy.limits != Limits::default()
+            || self.leader.as_ref().is_some_and(|leader| leader.limits != Limits::default())
+    }
+
     /// Whose lease may be running: the leader's, or that of one whose leadership was ended from outside.
     pub fn lease_holder(&self) -> Option<&Leader> {
         self.leader.as_ref().or(self.outgoing.as_ref())

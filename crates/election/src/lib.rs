@@ -46,7 +46,7 @@ pub mod usefulness;
 mod wire;
 
 pub use candidate::Candidate;
-pub use command::{Answer, Command, Decision, Evidence};
+pub use command::{Answer, Command, Decision, Evidence, Persistence};
 pub use decide::{checkpoint_hash, decide};
 pub use document::{Document, State};
 pub use fence::Fence;

@@ -1,13 +1,13 @@
 //! The plain renewal by itself, for who carries out very many of them.
 //!
 //! Assumes what [`decide`](crate::decide()) assumes. Guarantees that whatever it does, `decide` would have done: the same answer,
-//! and the same document, which differs from the former in nothing but what stands here. Does not guarantee to do anything: what is
+//! and the same document, which differs from the former in nothing but what stands here, and which may be
+//! [volatile](crate::Persistence::Volatile). Does not guarantee to do anything: what is
 //! not plain is left to `decide`, refusals too.
 
 use crate::command::{Answer, Renew};
 use crate::document::{Document, Leader, State};
 use crate::id::{Epoch, Incarnation, KeyHash};
-use crate::policy::{ApprovalMode, Limits};
 use crate::time::{Span, WallTime};
 
 /// What of a document a plain renewal reads and changes.
@@ -40,9 +40,7 @@ impl Running {
     /// count against a limit, claim an offer, ask for an approval, show a region.
     pub fn of(document: &Document) -> Option<Running> {
         let leader = document.leader.as_ref()?;
-        let uncounted = leader.limits == Limits::default()
-            && document.policy.limits == Limits::default()
-            && document.policy.approval == ApprovalMode::None
+        let uncounted = !document.is_counted()
             && document.approval.question.is_none()
             && document.must_acknowledge().is_none();
         let bound = leader.offered || leader.region.is_some();

@@ -14,7 +14,7 @@ fn assert_happened(tally: &Tally, things: &[&str]) {
     assert!(never.is_empty(), "in no play happened: {never:?}\nwhat happened: {tally:#?}");
 }
 
-const ALWAYS: [&str; 41] = [
+const ALWAYS: [&str; 44] = [
     "granted",
     "offered",
     "granted again",
@@ -56,6 +56,9 @@ const ALWAYS: [&str; 41] = [
     "a fence refused",
     "a fence's mark rose",
     "a hold was kept",
+    "a change was Volatile",
+    "a change was Synced",
+    "a change was Durable",
 ];
 
 #[test]

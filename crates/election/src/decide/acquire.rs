@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use super::moves;
-use crate::command::{Acquire, Answer, Decision, Evidence, MAX_CAPABILITIES, check_contact};
+use crate::command::{Acquire, Answer, Decision, Evidence, MAX_CAPABILITIES, Persistence, check_contact};
 use crate::document::{Cause, Document, Leader, State};
 use crate::policy::{Policy, Select, check_capability, check_ttl};
 use crate::refusal::{DEPENDENCY, Refusal};
@@ -22,7 +22,7 @@ pub(super) fn decide(
     if let Some(retired) = document.filter(|document| document.is_retired()) {
         let fresh = Document { created_by: acquire.through, ..retired.emptied(evidence.operator_keys) };
         let region = region_of(&fresh, acquire)?;
-        return Ok(granted(fresh, acquire, region, evidence));
+        return Ok(granted(document, fresh, acquire, region, evidence));
     }
     let Some(document) = document else {
         if evidence.vanished_lease > Span::ZERO {
@@ -37,7 +37,7 @@ pub(super) fn decide(
             Document::new(evidence.election.clone(), evidence.store, evidence.floor, evidence.operator_keys);
         let fresh = Document { created_by: acquire.through, ..new };
         let region = region_of(&fresh, acquire)?;
-        return Ok(granted(fresh, acquire, region, evidence));
+        return Ok(granted(None, fresh, acquire, region, evidence));
     };
     match (document.state, &document.leader) {
         (State::Paused, _) => {
@@ -58,7 +58,7 @@ pub(super) fn decide(
             wait_for_lease(document, evidence)?;
             eligible(document, acquire, evidence)?;
             let region = region_of(document, acquire)?;
-            Ok(granted(document.clone(), acquire, region, evidence))
+            Ok(granted(Some(document), document.clone(), acquire, region, evidence))
         }
     }
 }
@@ -110,16 +110,13 @@ fn repeated(
         });
     }
     let cause = document.last_transition.as_ref().map_or(Cause::First, |last| last.cause);
-    Ok(Decision {
-        next: None,
-        answer: Answer::Granted {
-            epoch: leader.epoch,
-            ttl: leader.ttl,
-            cause,
-            offer: leader.offered,
-            repeated: true,
-        },
-    })
+    Ok(Decision::unchanged(Answer::Granted {
+        epoch: leader.epoch,
+        ttl: leader.ttl,
+        cause,
+        offer: leader.offered,
+        repeated: true,
+    }))
 }
 
 /// Refuses an incarnation that has led: a request of its, delivered late, must not make it lead unawares.
@@ -229,7 +226,9 @@ fn region_of(document: &Document, acquire: &Acquire) -> Result<Option<Region>, R
     }
 }
 
+/// Grants the lease on the ground of `document`. That is `old`, or a fresh one if there is none or if it was retired.
 fn granted(
+    old: Option<&Document>,
     mut document: Document,
     acquire: &Acquire,
     region: Option<Region>,
@@ -243,5 +242,6 @@ fn granted(
     }
     let ttl = document.leader.as_ref().map_or(Span::ZERO, |leader| leader.ttl);
     let answer = Answer::Granted { epoch: document.epoch, ttl, cause, offer, repeated: false };
-    Decision { next: Some(document), answer }
+    let persistence = old.map_or(Persistence::Durable, |old| moves::persistence(old, &document));
+    Decision::change(document, answer, persistence)
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Role, moves, role};
 use crate::command::{
     Acknowledge, Answer, Decision, Ending, Evidence, MAX_CHECKPOINT_BYTES, MAX_CHECKPOINT_DEPTH, Pass,
-    Release, Renew, WriteCheckpoint,
+    Persistence, Release, Renew, WriteCheckpoint,
 };
 use crate::covers::Covers;
 use crate::document::{
@@ -41,7 +41,7 @@ pub(super) fn renew(
                 Under::Lost(why) => {
                     let (cause, reason) = (Cause::Region, format!("it lost its region: {why}"));
                     let _ = moves::end(&mut next, cause, &reason, false, evidence);
-                    return Ok(Decision { next: Some(next), answer: Answer::Ended { cause, reason } });
+                    return Ok(ended_by(document, next, cause, reason));
                 }
             };
             count(&mut next, evidence, renew.progress, renew.spent_tokens);
@@ -50,15 +50,38 @@ pub(super) fn renew(
             }
             if let Some((cause, reason)) = exhausted(&next) {
                 let _ = moves::end(&mut next, cause, &reason, false, evidence);
-                return Ok(Decision { next: Some(next), answer: Answer::Ended { cause, reason } });
+                return Ok(ended_by(document, next, cause, reason));
             }
             enter(&mut next, renew.phase);
             if let (Some(promotion), Some(last)) = (renew.promotion, grants_entry(&mut next)) {
                 last.phases.promotion = Some(promotion.whole_millis());
             }
-            Ok(Decision { answer: renewed(&next), next: Some(next) })
+            let persistence = match moves::persistence(document, &next) {
+                Persistence::Synced if !document.is_counted() && !tells(document, &next) => {
+                    Persistence::Volatile
+                }
+                persistence => persistence,
+            };
+            let answer = renewed(&next);
+            Ok(Decision::change(next, answer, persistence))
         }
     }
+}
+
+/// The answer to a holder whose leadership this ends.
+fn ended_by(before: &Document, next: Document, cause: Cause, reason: String) -> Decision {
+    let persistence = moves::persistence(before, &next);
+    Decision::change(next, Answer::Ended { cause, reason }, persistence)
+}
+
+/// Whether a renewal tells anything beside that its holder lives: another state of its region, more tokens, another phase, how
+/// long its promotion took.
+fn tells(before: &Document, next: &Document) -> bool {
+    fn told(document: &Document) -> Option<(Option<&Region>, u64, Phase)> {
+        let leader = document.leader.as_ref()?;
+        Some((leader.region.as_deref(), leader.spent_tokens, leader.phase))
+    }
+    told(before) != told(next) || before.last_transition != next.last_transition
 }
 
 /// The entry of the change of leader by which this one began: an approval begins a new epoch, and has an entry of its own.
@@ -235,14 +258,14 @@ fn leave(
             .as_ref()
             .is_some_and(|departure| departure.incarnation == credential.incarnation);
     if gone {
-        return Ok(Decision { next: None, answer: done(document) });
+        return Ok(Decision::unchanged(done(document)));
     }
     let role = role(document, credential, epoch)?;
     let mut next = document.clone();
     match role {
         // The vacancy began when the lease ended; a late word of it must not begin it again.
         Role::Outgoing(leader) if evidence.age >= leader.lease() => {
-            return Ok(Decision { next: None, answer: done(document) });
+            return Ok(Decision::unchanged(done(document)));
         }
         Role::Outgoing(_) => next.outgoing = None,
         Role::Leader(leader) => {
@@ -269,7 +292,8 @@ fn leave(
         }
     }
     moves::beat(&mut next);
-    Ok(Decision { answer: done(&next), next: Some(next) })
+    let answer = done(&next);
+    Ok(Decision::change(next, answer, Persistence::Synced))
 }
 
 pub(super) fn checkpoint(
@@ -294,10 +318,7 @@ pub(super) fn checkpoint(
     let last = document.checkpoint.as_ref();
     if let Some(last) = last.filter(|last| last.seq == write.seq && last.hash == hash) {
         let awaiting_approval = document.state == State::AwaitingApproval;
-        return Ok(Decision {
-            next: None,
-            answer: Answer::Checkpointed { seq: last.seq, hash, awaiting_approval },
-        });
+        return Ok(Decision::unchanged(Answer::Checkpointed { seq: last.seq, hash, awaiting_approval }));
     }
     let due = last.map_or(1, |last| last.seq + 1);
     if write.seq > due {
@@ -342,10 +363,8 @@ pub(super) fn checkpoint(
         }
     }
     let awaiting_approval = next.state == State::AwaitingApproval;
-    Ok(Decision {
-        next: Some(next),
-        answer: Answer::Checkpointed { seq: write.seq, hash, awaiting_approval },
-    })
+    let answer = Answer::Checkpointed { seq: write.seq, hash, awaiting_approval };
+    Ok(Decision::change(next, answer, Persistence::Durable))
 }
 
 /// Refuses what cannot be kept. Returns the state in the form in which it is written and read, so that its hash stays true.
@@ -419,7 +438,7 @@ pub(super) fn acknowledge(
     };
     let answer = Answer::Acknowledged { seq: checkpoint.seq };
     if checkpoint.acknowledged_by.is_some() {
-        return Ok(Decision { next: None, answer });
+        return Ok(Decision::unchanged(answer));
     }
     let mut next = document.clone();
     wrote(&mut next, evidence);
@@ -439,5 +458,6 @@ pub(super) fn acknowledge(
     if let Some((cause, reason)) = exhausted(&next) {
         let _ = moves::end(&mut next, cause, &reason, false, evidence);
     }
-    Ok(Decision { next: Some(next), answer })
+    let persistence = moves::persistence(document, &next);
+    Ok(Decision::change(next, answer, persistence))
 }

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
-use crate::command::{Acquire, Evidence, MAX_TEXT_BYTES};
+use crate::command::{Acquire, Evidence, MAX_TEXT_BYTES, Persistence};
 use crate::covers::Covers;
 use crate::document::{
     Approval, Cause, Departure, Document, Leader, Phase, PhaseTimes, Reference, State, Transition,
@@ -20,6 +20,13 @@ use crate::usefulness::Verdicts;
 /// Restarts the document's clock: a grant, a renewal, the beginning of a vacancy.
 pub(super) fn beat(document: &mut Document) {
     document.beat += 1;
+}
+
+/// How durable a change must be that no operator ordered and that leaves no checkpoint. A power cut must not bring back
+/// operators' signatures that it dropped, nor take back a question that stops the leader.
+pub(super) fn persistence(before: &Document, next: &Document) -> Persistence {
+    let asks = before.state != next.state && next.state == State::AwaitingApproval;
+    if asks || before.gathering != next.gathering { Persistence::Durable } else { Persistence::Synced }
 }
 
 /// Restarts the clock of a vacancy, so that reservations count from here, unless a lease may still be running.

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::moves;
-use crate::command::{Answer, Decision, Evidence};
+use crate::command::{Answer, Decision, Evidence, Persistence};
 use crate::document::{
     Approval, Cause, Document, Pause, PhaseTimes, Question, Reservation, State, Transition,
 };
@@ -46,7 +46,7 @@ pub(super) fn decide(
         }
     };
     if signed.is_repeated(document) {
-        return Ok(Decision { next: None, answer: answer(document, evidence) });
+        return Ok(Decision::unchanged(answer(document, evidence)));
     }
     signed.verify(document)?;
     let mut next = document.clone();
@@ -74,7 +74,8 @@ pub(super) fn decide(
     next.acts += 1;
     next.gathering = quorum::after(next.gathering.take(), signed, &with);
     next.last_act = Some(Arc::new(signed.remembered(document, outcome, with, evidence.wall)));
-    Ok(Decision { answer: answer(&next, evidence), next: Some(next) })
+    let answer = answer(&next, evidence);
+    Ok(Decision::change(next, answer, Persistence::Durable))
 }
 
 /// Whether enough operators have signed, with this one; or one of them, for a reason that is kept.
@@ -109,9 +110,14 @@ fn waits(
     have: usize,
 ) -> Decision {
     let need = document.policy.operators.needed(&signed.order.act);
-    let next =
-        gathering.map(|gathering| Document { gathering: Some(Arc::new(gathering)), ..document.clone() });
-    Decision { next, answer: Answer::Signed { epoch: document.epoch, have: have as u64, need: need as u64 } }
+    let answer = Answer::Signed { epoch: document.epoch, have: have as u64, need: need as u64 };
+    match gathering {
+        None => Decision::unchanged(answer),
+        Some(gathering) => {
+            let next = Document { gathering: Some(Arc::new(gathering)), ..document.clone() };
+            Decision::change(next, answer, Persistence::Durable)
+        }
+    }
 }
 
 /// Whoever reads the history learns that one operator did this alone.

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::ToString;
 
 use super::{Role, moves, role};
-use crate::command::{Answer, Decision, Evidence, Finding, Report};
+use crate::command::{Answer, Decision, Evidence, Finding, Persistence, Report};
 use crate::document::{Cause, Document, Leader, State};
 use crate::name::AgentName;
 use crate::refusal::Refusal;
@@ -53,9 +53,9 @@ pub(super) fn decide(
         return verdict(document, leader, (judge, bad), report, evidence);
     }
     match report.finding.cause() {
-        Some(cause) => Ok(end(document.clone(), cause, report, evidence)),
+        Some(cause) => Ok(end(document, document.clone(), cause, report, evidence)),
         // Who has nothing against the leader changes nothing.
-        None => Ok(Decision { next: None, answer: nothing_ended(document) }),
+        None => Ok(Decision::unchanged(nothing_ended(document))),
     }
 }
 
@@ -79,8 +79,8 @@ fn breaker(
         ));
     };
     match usefulness::broken(document, leader, evidence.age, open) {
-        Some(open) => Ok(end_for(document.clone(), Cause::Breaker, &open.to_string(), evidence)),
-        None => Ok(Decision { next: None, answer: nothing_ended(document) }),
+        Some(open) => Ok(end_for(document, document.clone(), Cause::Breaker, &open.to_string(), evidence)),
+        None => Ok(Decision::unchanged(nothing_ended(document))),
     }
 }
 
@@ -100,14 +100,14 @@ fn verdict(
             ));
         }
         if leader.verdicts.is_judged(judge, seq) {
-            return Ok(Decision { next: None, answer: nothing_ended(document) });
+            return Ok(Decision::unchanged(nothing_ended(document)));
         }
     }
     let given = leader.verdicts.given_by(judge);
     let due = given.saturating_add(1);
     match report.number {
         Some(number) if number == given && given > 0 => {
-            return Ok(Decision { next: None, answer: nothing_ended(document) });
+            return Ok(Decision::unchanged(nothing_ended(document)));
         }
         Some(number) if number != due => {
             return Err(Refusal::invalid(
@@ -129,25 +129,38 @@ fn verdict(
     }
     let judged = next.leader.as_ref().is_some_and(|leader| usefulness::judged(&next, leader, evidence.age));
     if bad && judged {
-        return Ok(end(next, Cause::Validation, report, evidence));
+        return Ok(end(document, next, Cause::Validation, report, evidence));
     }
     let answer = nothing_ended(&next);
-    Ok(Decision { next: Some(next), answer })
+    Ok(Decision::change(next, answer, Persistence::Synced))
 }
 
-fn end(next: Document, cause: Cause, report: &Report, evidence: &Evidence<'_>) -> Decision {
+fn end(
+    before: &Document,
+    next: Document,
+    cause: Cause,
+    report: &Report,
+    evidence: &Evidence<'_>,
+) -> Decision {
     let reason = match report.detail.as_str() {
         "" => format!("{} reports it", report.by),
         detail => format!("{} reports: {detail}", report.by),
     };
-    end_for(next, cause, &reason, evidence)
+    end_for(before, next, cause, &reason, evidence)
 }
 
-fn end_for(mut next: Document, cause: Cause, reason: &str, evidence: &Evidence<'_>) -> Decision {
+fn end_for(
+    before: &Document,
+    mut next: Document,
+    cause: Cause,
+    reason: &str,
+    evidence: &Evidence<'_>,
+) -> Decision {
     let ended = next.leader.as_ref().map(|leader| leader.agent.clone());
     let waits = moves::end(&mut next, cause, reason, false, evidence);
     let answer = Answer::Done { epoch: next.epoch, ended, waits };
-    Decision { next: Some(next), answer }
+    let persistence = moves::persistence(before, &next);
+    Decision::change(next, answer, persistence)
 }
 
 fn nothing_ended(document: &Document) -> Answer {

@@ -1,5 +1,7 @@
 //! The cast of every test: one election of one store, agents whose lives and keys follow from their names, and operators.
 
+pub(crate) mod persistence;
+
 use baton_election::operator::OperatorKey;
 use baton_election::{
     AgentName, ContentHash, Credential, Document, ElectionName, Epoch, Incarnation, LeaseKey, StoreId,

@@ -1,6 +1,7 @@
 //! What reading the traces against the design brought to light: one test per finding, each showing the right behaviour.
 
 mod paper;
+mod persistence;
 
 use crate::interpreter::World;
 use crate::interpreter::states::Coverage;

@@ -111,6 +111,7 @@ impl World {
         let trace = match decision {
             Err(refusal) => format!("{}\n", print::refusal(&refusal)),
             Ok(decision) => {
+                cast::persistence::check(self.document.as_ref(), &decision).expect("a fitting persistence");
                 self.hear(&command, &decision.answer);
                 let answer = print::answer(&decision.answer);
                 match decision.next {

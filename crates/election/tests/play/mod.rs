@@ -191,8 +191,10 @@ impl Play {
                 }
             }
             Ok(decision) => {
-                let Decision { next, answer } = decision;
+                cast::persistence::check(before.as_ref(), &decision)?;
+                let Decision { next, answer, persistence } = decision;
                 if let Some(next) = next {
+                    self.count(format!("a change was {persistence:?}"));
                     rules::check_once_lost(before.as_ref(), &sent.command, evidence.age)?;
                     self.commit(before.as_ref(), next, sent, &answer)?;
                 }

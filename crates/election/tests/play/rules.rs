@@ -4,8 +4,8 @@ use baton_election::command::{Ending, Renew};
 use baton_election::document::{Cause, Phase};
 use baton_election::operator::Act;
 use baton_election::{
-    Answer, Command, Credential, Decision, Document, Epoch, Evidence, Incarnation, LeaseKey, Refusal,
-    Running, Span, Standing, WallTime, decide, fence,
+    Answer, Command, Credential, Decision, Document, Epoch, Evidence, Incarnation, LeaseKey, Persistence,
+    Refusal, Running, Span, Standing, WallTime, decide, fence,
 };
 
 use super::commands::credential;
@@ -76,9 +76,13 @@ impl Play {
         for odd in variants(renew) {
             if let Some((next, answer)) = running.renewed(&odd, evidence.age, evidence.wall) {
                 next.put_into(&mut same);
-                let plain = Ok(Decision { next: Some(same.clone()), answer });
+                let plain =
+                    Ok(Decision { next: Some(same.clone()), answer, persistence: Persistence::Volatile });
                 let decided = decide(before, &Command::Renew(odd), evidence);
                 must(plain == decided, || format!("decided otherwise: {plain:?} and {decided:?}"))?;
+                if let Ok(decision) = &decided {
+                    cast::persistence::check(before, decision)?;
+                }
                 let again = decided.ok().and_then(|decision| Running::of(decision.next.as_ref()?));
                 must(again == Some(next), || "after a plain renewal the next is not".to_string())?;
             }

@@ -134,6 +134,7 @@ impl World {
         };
         let old = self.places.get(of).map(|(document, _)| document);
         let decision = decide(old, command, &evidence)?;
+        cast::persistence::check(old, &decision).unwrap();
         if let Some(next) = decision.next {
             let restarts = old.is_none_or(|old| old.beat != next.beat);
             let stamp = if restarts { self.now_ms } else { self.places[of].1 };

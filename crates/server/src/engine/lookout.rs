@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use baton_election::document::Leader;
 use baton_election::time::{Moment, Span};
 use baton_election::{Document, ElectionName};
 use baton_store::{Key, Prefix, boot};
 use futures_util::StreamExt;
 
 use super::packed::Packed;
-use super::soft::only_renews;
 use super::{Engine, Shared, is_reserved};
 
 /// The most elections that are followed at once.
@@ -163,4 +163,20 @@ async fn follow(shared: Weak<Shared>, election: ElectionName) {
             None => tokio::time::sleep(AFTER_A_FAILURE).await,
         }
     }
+}
+
+/// Whether `next` is `old` after renewals, and nothing else.
+fn only_renews(old: &Document, next: &Document) -> bool {
+    let (Some(before), Some(after)) = (&old.leader, &next.leader) else { return old == next };
+    let renewed = Leader {
+        renewals: after.renewals,
+        expires: after.expires,
+        held: after.held,
+        idle: after.idle,
+        offered: false,
+        ..before.clone()
+    };
+    let expected =
+        Document { beat: next.beat, approval: next.approval.clone(), leader: Some(renewed), ..old.clone() };
+    expected.approval.question == old.approval.question && expected == *next
 }

@@ -24,7 +24,6 @@ mod pacemaker;
 mod packed;
 mod regions;
 mod reserved;
-mod soft;
 mod succession;
 mod tally;
 mod tasks;
@@ -535,7 +534,7 @@ impl Shared {
         };
         let decision = decide(document, command, &evidence)?;
         match (self.longest_lease.get(), &decision) {
-            (Some(longest), Decision { next: Some(_), answer: Answer::Granted { ttl, .. } })
+            (Some(longest), Decision { next: Some(_), answer: Answer::Granted { ttl, .. }, .. })
                 if ttl > longest =>
             {
                 Err(Refusal::invalid(

@@ -151,7 +151,7 @@ impl Shared {
         let mut later = std::collections::VecDeque::new();
         for asked in busy.queue {
             match self.decide(election, Some(document), &asked.command, age, None) {
-                Ok(Decision { next: None, answer }) => {
+                Ok(Decision { next: None, answer, .. }) => {
                     let show = !is_renewal(&asked.command);
                     asked.tell(Ok(decided(answer, Some(document), show)));
                 }

@@ -130,12 +130,12 @@ impl Shared {
         while let Some(waiter) = line.first() {
             let acquire = Acquire { offer: true, noticed: Some(Span::ZERO), ..waiter.acquire.clone() };
             match self.decide(election, Some(document), &Command::Acquire(acquire), age, None) {
-                Ok(Decision { next: Some(next), answer }) => {
+                Ok(Decision { next: Some(next), answer, .. }) => {
                     let outcome = decided(answer, Some(&next), true);
                     granted = Some((next, waiter, outcome));
                     break;
                 }
-                Ok(Decision { next: None, answer }) => {
+                Ok(Decision { next: None, answer, .. }) => {
                     waiter.tell(Ok(decided(answer, Some(document), true)));
                 }
                 // It is looked whether it may lead; meanwhile, for a moment, it is nobody's turn.

@@ -8,7 +8,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use baton_election::time::{Moment, Span};
-use baton_election::{Command, Decision, Document, ElectionName};
+use baton_election::{Command, Decision, Document, ElectionName, Persistence};
 use baton_store::{Clock, Decided, Expect, Key, Record, StoreError, Trace, Undecided, Version, boot};
 use tokio::sync::oneshot;
 
@@ -21,7 +21,6 @@ use super::offers;
 use super::office::{self, Fetched, PushedOut};
 use super::others::Verdict;
 use super::reserved::is_reserved;
-use super::soft::is_soft;
 use super::{AFTER_A_FAILURE, Outcome, Shard, Shared, TRIES, decided, is_renewal};
 use crate::metrics::Noted;
 
@@ -167,14 +166,15 @@ impl Shared {
             return Step::Done(Ok(Decided { answer, document: None, ttl: Some(ttl) }));
         }
         let document = known.as_ref().map(|known| known.document(election));
-        let Decision { next, answer } = match self.decide(election, document.as_ref(), command, age, trace) {
-            Ok(decision) => decision,
-            Err(refusal) => return Step::Done(Err(refusal.into())),
-        };
+        let Decision { next, answer, persistence } =
+            match self.decide(election, document.as_ref(), command, age, trace) {
+                Ok(decision) => decision,
+                Err(refusal) => return Step::Done(Err(refusal.into())),
+            };
         let show = !is_renewal(command);
         let Some(next) = next else { return Step::Done(Ok(decided(answer, document.as_ref(), show))) };
         match (known, document) {
-            (Some(known), Some(document)) if is_soft(&document, &next) => {
+            (Some(known), Some(document)) if persistence == Persistence::Volatile => {
                 let claims = offers::claims(&document, &next);
                 let outcome = decided(answer, Some(&next), show || claims);
                 known.put(next, &self.terms, now.moment);
