@@ -1,4 +1,4 @@
-//! Everything that travels over HTTP between a Baton server and its clients.
+//! Types that travel over HTTP between a Baton server and its clients.
 //!
 //! A server and a client share each of these types, so that a field has one name and one meaning.
 //! Assumes nothing of the transport. Guarantees that a value is read as it was written. Does not
