@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use baton_api::describe::{SUSPECT, Suspicion};
+use baton_api::sessions::SessionView;
 use baton_election::{AgentName, ElectionName};
 use baton_store::StoreError;
-use baton_store::describe::{SUSPECT, Suspicion};
-use baton_store::sessions::SessionView;
 use futures_util::{StreamExt, stream};
 
 use crate::coordinator::Coordinator;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use baton_api::alerts::Alerts;
+use baton_api::uses::TokenUse;
 use baton_election::TokenId;
-use baton_store::alerts::Alerts;
-use baton_store::uses::TokenUse;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use baton_api::sessions::Notified;
 use baton_election::command::{Ending, Release};
 use baton_election::document::{Checkpoint, Document, Phase};
 use baton_election::time::Moment;
 use baton_election::{AgentName, Answer, Credential, ElectionName, Epoch};
 use baton_store::boot;
-use baton_store::sessions::Notified;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

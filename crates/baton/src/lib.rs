@@ -58,6 +58,7 @@ mod waiting;
 
 pub use agents::{AgentView, Presence};
 pub use backoff::Patience;
+pub use baton_api as api;
 pub use baton_election as election;
 pub use baton_election::command::Renew as Renewal;
 pub use baton_store as store;

@@ -1,8 +1,9 @@
 //! Many elections at once: where the store is a server, in one message.
 
+use baton_api::command::Decided;
 use baton_election::command::Renew;
 use baton_election::{Command, ElectionName, Epoch};
-use baton_store::{Decided, Decider, StoreError, Undecided, boot};
+use baton_store::{Decider, StoreError, Undecided, boot};
 
 use crate::coordinator::{Coordinator, Renewed};
 use crate::error::Error;

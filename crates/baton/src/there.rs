@@ -1,9 +1,10 @@
 //! Commands that the store decides by itself: they are sent, and sent again until there is an answer.
 
+use baton_api::command::Decided;
 use baton_election::command::Acquire;
 use baton_election::time::{Moment, Span};
 use baton_election::{Answer, Command, Document, ElectionName, Epoch, StoreId};
-use baton_store::{Decided, Decider, Decision, StoreError, Undecided, boot};
+use baton_store::{Decider, Decision, StoreError, Undecided, boot};
 
 use crate::backoff::Patience;
 use crate::error::Error;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use baton_api::waiting::{MOST_SHOWN, Waiting};
 use baton_election::time::{Moment, WallTime};
 use baton_election::{AgentName, Credential, ElectionName, Incarnation};
 use baton_store::boot;
-use baton_store::waiting::{MOST_SHOWN, NOTE_EVERY, Waiting};
+use baton_store::waiting::NOTE_EVERY;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 

@@ -90,14 +90,14 @@ async fn open_breaker(store: &MemoryStore, of: &str) {
     store.swap(&key, Expect::Absent, &record, Clock::Restart).await.unwrap();
 }
 
-fn token(outcome: Result<baton_store::Decided, Undecided>) -> (Epoch, bool) {
+fn token(outcome: Result<baton_api::command::Decided, Undecided>) -> (Epoch, bool) {
     match outcome.unwrap().answer {
         Answer::Granted { epoch, offer, .. } => (epoch, offer),
         other => panic!("{other:?}"),
     }
 }
 
-fn is_barred(outcome: Result<baton_store::Decided, Undecided>) {
+fn is_barred(outcome: Result<baton_api::command::Decided, Undecided>) {
     match outcome {
         Err(Undecided::Refused(Refusal::NotEligible { why, retry_in: Some(left) })) => {
             assert!(why.contains("no compiler"), "{why}");

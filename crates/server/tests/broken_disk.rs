@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use baton_api::command::Decided;
 use baton_election::command::Renew;
 use baton_election::time::Span;
 use baton_election::{Answer, Command, ElectionName, Epoch};
 use baton_server::Engine;
 use baton_store::conformance::{Swap, Wrapped};
-use baton_store::{BoxFuture, Decided, Key, MemoryStore, Reading, Store, StoreError, Swapped, Undecided};
+use baton_store::{BoxFuture, Key, MemoryStore, Reading, Store, StoreError, Swapped, Undecided};
 use support::credential;
 
 const WELL: u8 = 0;

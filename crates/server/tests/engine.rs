@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton::{Coordinator, Memory};
+use baton_api::command::Decided;
 use baton_election::command::{Release, Renew};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, Epoch, Refusal};
 use baton_server::{Engine, Options, Server, StartError};
 use baton_store::conformance::{Swap, Wrapped};
-use baton_store::{BoxFuture, Decided, Key, MemoryStore, Store, StoreError, Swapped, Undecided, boot};
+use baton_store::{BoxFuture, Key, MemoryStore, Store, StoreError, Swapped, Undecided, boot};
 use support::{acquire, credential, election};
 
 /// A memory store whose swaps of elections are counted, delayed and broken.

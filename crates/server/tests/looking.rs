@@ -9,11 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use baton::{Bid, Coordinator, Grant, Memory, mint_credential};
+use baton_api::command::Decided;
 use baton_election::command::Renew;
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Epoch, Refusal};
 use baton_server::{Engine, GiveBackError, News, give_back};
-use baton_store::{Decided, Key, MemoryStore, Record, Store, Undecided};
+use baton_store::{Key, MemoryStore, Record, Store, Undecided};
 use support::{Held, acquire, credential, election};
 
 /// A bound on a hang.

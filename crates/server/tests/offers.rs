@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use baton::embedded::{EmbeddedStore, Restore, restore};
 use baton::{Bid, Coordinator, Memory, mint_credential};
+use baton_api::command::Decided;
 use baton_election::command::{Acquire, Ending, Release, Renew};
 use baton_election::lease;
 use baton_election::policy::Limits;
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Document, Epoch, Refusal, WallTime};
 use baton_server::{Engine, News};
-use baton_store::{Access, Clock, Decided, Key, MemoryStore, Record, Store, Undecided};
+use baton_store::{Access, Clock, Key, MemoryStore, Record, Store, Undecided};
 use support::{Held, acquire, credential, election};
 use tokio::task::JoinHandle;
 

@@ -45,7 +45,7 @@ async fn granted(engine: &Engine, of: &str, acquire: Acquire) -> Epoch {
     if let Answer::Granted { epoch, .. } = answer { epoch } else { panic!("{answer:?}") }
 }
 
-fn refusal(outcome: Result<baton_store::Decided, Undecided>) -> Refusal {
+fn refusal(outcome: Result<baton_api::command::Decided, Undecided>) -> Refusal {
     match outcome {
         Err(Undecided::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),

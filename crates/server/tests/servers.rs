@@ -9,11 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use baton::{Bid, Coordinator, Memory, mint_credential};
+use baton_api::command::Decided;
 use baton_election::command::{Ending, Release, Renew};
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Epoch, Refusal};
 use baton_server::Engine;
-use baton_store::{Decided, Key, MemoryStore, Record, Store, Undecided, boot};
+use baton_store::{Key, MemoryStore, Record, Store, Undecided, boot};
 use support::{Held, acquire, credential, election};
 
 async fn engine(store: &Held, term: u64) -> Engine {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton::{Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Riding, Session, Status};
+use baton_api::describe::{Description, Fares, SUSPECT};
+use baton_api::sessions::{Announce, AskNews, Beat, EndSession, Heartbeat, Ride, Which};
 use baton_election::command::{Ending, Release};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
@@ -15,8 +17,7 @@ use baton_election::{
     policy::Limits,
 };
 use baton_server::{Founders, Options, Server};
-use baton_store::describe::{Description, Fares, SUSPECT};
-use baton_store::sessions::{Announce, AskNews, Beat, EndSession, Heartbeat, Ride, Sessions, Which};
+use baton_store::Sessions;
 use baton_store::{Decider, MemoryStore, Undecided, boot};
 use serde_json::json;
 

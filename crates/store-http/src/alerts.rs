@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use baton_api::alerts::Alerts;
+use baton_api::uses::TokenUse;
 use baton_election::TokenId;
 use baton_store::Decision;
-use baton_store::alerts::{Alerts, Warns};
-use baton_store::uses::{TokenUse, Uses};
+use baton_store::Uses;
+use baton_store::Warns;
 use serde::Deserialize;
 
 use crate::store::HttpStore;

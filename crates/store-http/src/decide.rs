@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use baton_api::command::Decided;
+use baton_api::sessions::Notified;
 use baton_election::audit::TokensAudit;
 use baton_election::bindings::SignedFenceOrder;
 use baton_election::command::Acquire;
@@ -13,11 +15,11 @@ use baton_election::tokens::SignedTokenOrder;
 use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, ResourceName,
 };
-use baton_store::alerts::Warns;
-use baton_store::sessions::{Notified, Sessions};
-use baton_store::tools::Tools;
-use baton_store::uses::Uses;
-use baton_store::{BoxFuture, Decided, Decider, Decision, Page, Undecided};
+use baton_store::Sessions;
+use baton_store::Tools;
+use baton_store::Uses;
+use baton_store::Warns;
+use baton_store::{BoxFuture, Decider, Decision, Page, Undecided};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

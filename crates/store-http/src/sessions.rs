@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use baton_api::command::Decided;
+use baton_api::sessions::{
+    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, Notified, SessionView,
+};
 use baton_election::time::Span;
 use baton_election::{Command, ElectionName};
-use baton_store::sessions::{
-    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, Notified, SessionView, Sessions,
-};
-use baton_store::{Decided, Decision, Undecided};
+use baton_store::Sessions;
+use baton_store::{Decision, Undecided};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,10 +1,11 @@
 //! The toolbox, as it is asked for.
 
+use baton_api::toolbox::MAX_PAGE;
 use baton_election::{ElectionName, ItemName};
+use baton_store::Tools;
 use baton_store::toolbox::{
     Added, Answer, Breaker, Command, Counts, Drawn, Item, Kind, Page, Proposal, Query, Quota, Task, Value,
 };
-use baton_store::tools::{MAX_PAGE, Tools};
 use baton_store::{Decision, Key, StoreError, Undecided};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,8 @@
 //! Who waits in a server's lines. The server knows: nobody need tell it.
 
+use baton_api::waiting::Waiting;
 use baton_election::{AgentName, ElectionName, Incarnation};
-use baton_store::waiting::{Waiters, Waiting};
+use baton_store::waiting::Waiters;
 use baton_store::{BoxFuture, StoreError};
 
 use crate::client::segment;

@@ -1,35 +1,29 @@
 //! Stores that decide by themselves: they are sent commands, and documents are only read from them.
 
+use std::collections::BTreeMap;
+
+use baton_api::alerts::Alerts;
+use baton_api::command::Decided;
+use baton_api::sessions::{
+    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, Notified, SessionView,
+};
+use baton_api::uses::TokenUse;
 use baton_election::audit::TokensAudit;
 use baton_election::bindings::SignedFenceOrder;
 use baton_election::command::Acquire;
+use baton_election::delegation::SignedDelegation;
 use baton_election::fence::{Entry, Fence};
 use baton_election::store_order::StoreRequest;
 use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
+    AgentName, Candidate, Command, Credential, ElectionName, Epoch, Refusal, ResourceName, TokenId,
 };
+use baton_toolbox as toolbox;
 
-use crate::alerts::Warns;
 use crate::error::StoreError;
-use crate::page::Page;
-use crate::sessions::Sessions;
 use crate::store::BoxFuture;
-use crate::tools::Tools;
-use crate::uses::Uses;
-
-/// A command that was carried out.
-#[derive(Clone, Debug)]
-pub struct Decided {
-    /// What is answered.
-    pub answer: Answer,
-    /// The document after it; none after a plain renewal, which changes nothing that anybody wants to see.
-    pub document: Option<Box<Document>>,
-    /// How long the leader's lease lasts after it, if there is one.
-    pub ttl: Option<Span>,
-}
 
 /// Why a command was not carried out.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -134,4 +128,75 @@ pub trait Decider: Send + Sync {
     fn uses(&self) -> Option<&dyn Uses> {
         None
     }
+}
+
+/// What a store that has sessions is asked. Everything may be repeated after any error.
+pub trait Sessions: Send + Sync {
+    /// Announces a session, or announces it anew.
+    fn announce<'a>(&'a self, announce: &'a Announce) -> Decision<'a, Beat>;
+
+    /// Shows that a session is alive; none if there is no such session: announce it anew.
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Decision<'a, Option<Beat>>;
+
+    /// Asks for news; none if there is no such session.
+    fn news<'a>(&'a self, ask: &'a AskNews) -> Decision<'a, Option<NewsOf>>;
+
+    /// Ends a session; none if there is no such session.
+    fn end<'a>(&'a self, end: &'a EndSession) -> Decision<'a, Option<EndedSession>>;
+
+    /// All sessions.
+    fn sessions(&self) -> Decision<'_, Vec<SessionView>>;
+
+    /// Carries out a release or a pass, and then waits until its followers know, for at most so long. A successor does not wait.
+    fn leave<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        command: &'a Command,
+        notify: Span,
+    ) -> Decision<'a, (Decided, Notified)>;
+}
+
+/// What a store that keeps toolboxes is asked. Everything may be repeated after any error.
+pub trait Tools: Send + Sync {
+    /// Carries out a command.
+    fn carry_out<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        command: &'a toolbox::Command,
+    ) -> Decision<'a, toolbox::Answer>;
+
+    /// A part of the items of a kind.
+    fn page<'a>(
+        &'a self,
+        election: &'a ElectionName,
+        kind: toolbox::Kind,
+        query: &'a toolbox::Query,
+    ) -> Decision<'a, toolbox::Page>;
+
+    /// How the board stands.
+    fn counts<'a>(&'a self, election: &'a ElectionName) -> Decision<'a, toolbox::Counts>;
+}
+
+/// What a server with a page is asked. Everything may be repeated after any error.
+pub trait Page: Send + Sync {
+    /// Where the page is.
+    fn address(&self) -> String;
+
+    /// What tells this run of the server from others: a delegation is signed for it.
+    fn run(&self) -> Decision<'_, String>;
+
+    /// Lets a browser sign in.
+    fn begin_sign_in<'a>(&'a self, given: &'a SignedDelegation) -> Decision<'a, ()>;
+}
+
+/// A store that warns.
+pub trait Warns: Send + Sync {
+    /// What is wrong.
+    fn alerts(&self) -> Decision<'_, Alerts>;
+}
+
+/// A store that knows when its access tokens were used.
+pub trait Uses: Send + Sync {
+    /// The last use of each token that was used.
+    fn uses(&self) -> Decision<'_, BTreeMap<TokenId, TokenUse>>;
 }

@@ -4,11 +4,9 @@
 //! implementation must do, and every one passes it whole. [`MemoryStore`] and [`FileStore`] are here; the others are
 //! crates of their own with the same files.
 
-pub mod alerts;
 pub mod boot;
 pub mod conformance;
 mod decider;
-pub mod describe;
 pub mod disk;
 mod error;
 mod file;
@@ -19,19 +17,15 @@ mod key;
 mod memory;
 mod native;
 mod network;
-mod page;
 mod polled;
 mod record;
-pub mod sessions;
 mod store;
-pub mod tools;
 mod url;
-pub mod uses;
 pub mod waiting;
 
 pub use baton_toolbox as toolbox;
 pub use baton_toolbox::Kind as ItemKind;
-pub use decider::{Decided, Decider, Decision, Undecided};
+pub use decider::{Decider, Decision, Page, Sessions, Tools, Undecided, Uses, Warns};
 pub use error::{Claim, StoreError};
 pub use file::{Access, FileStore, Machine, refuse_network};
 
@@ -39,7 +33,6 @@ pub use key::{Key, Prefix};
 pub use memory::MemoryStore;
 pub use native::{Kept, NativeElections, NativeLeader, Standing};
 pub use network::network_failure;
-pub use page::Page;
 pub use polled::{jittered, polled};
 pub use record::{NotARecord, Record};
 pub use store::{

@@ -1,7 +1,7 @@
 //! What an agent leads by its own word.
 
+use baton_api::sessions::{Avowal, MAX_AVOWALS};
 use baton_election::Refusal;
-use baton_store::sessions::{Avowal, MAX_AVOWALS};
 
 use super::Session;
 use crate::error::Error;

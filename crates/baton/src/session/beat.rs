@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use baton_api::describe::Description;
+use baton_api::sessions::{Announce, Beat, Heartbeat, MAX_AT_ONCE, NotRenewed, Ride, Which};
 use baton_election::time::{Moment, Span};
 use baton_election::{ElectionName, Epoch, Refusal};
-use baton_store::describe::Description;
-use baton_store::sessions::{Announce, Beat, Heartbeat, MAX_AT_ONCE, NotRenewed, Ride, Which};
 use baton_store::{Undecided, boot};
 use serde_json::Value;
 

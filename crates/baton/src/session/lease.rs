@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_api::sessions::{Notified, Ride, Which};
 use baton_election::command::{Ending, Release};
 use baton_election::document::Document;
 use baton_election::lease::renewal_interval;
 use baton_election::time::Moment;
 use baton_election::{Credential, ElectionName, Epoch, Incarnation, Standing, Tenure};
 use baton_store::boot;
-use baton_store::sessions::{Notified, Ride, Which};
 use tokio::sync::watch;
 
 use super::Inner;

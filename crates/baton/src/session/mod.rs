@@ -15,15 +15,16 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use baton_api::describe::Description;
+use baton_api::sessions::{
+    Announce, Avowal, EndSession, EndedSession, MAX_FOLLOWS, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride,
+    SessionView, Which,
+};
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, ElectionName, Incarnation, LeaseKey, Refusal};
+use baton_store::Sessions;
 use baton_store::boot;
-use baton_store::describe::Description;
-use baton_store::sessions::{
-    Announce, Avowal, EndSession, EndedSession, MAX_FOLLOWS, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride,
-    SessionView, Sessions, Which,
-};
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_api::sessions::{AsItStands, AskNews};
 use baton_election::ElectionName;
 use baton_election::time::{Moment, Span};
 use baton_store::boot;
-use baton_store::sessions::{AsItStands, AskNews};
 use tokio::sync::watch;
 
 use super::{Inner, State, Topic};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use baton_api::sessions::Notified;
 use baton_election::command::{Pass, Release};
 use baton_election::document::Document;
 use baton_election::time::Span;
 use baton_election::{AgentName, Command, Credential, ElectionName, Epoch};
 use baton_store::boot;
-use baton_store::sessions::Notified;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;

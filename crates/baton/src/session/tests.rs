@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_api::sessions::{Beat, Changed, NotRenewed};
 use baton_election::time::Span;
 use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, LeaseKey, StoreId};
-use baton_store::sessions::{Beat, Changed, NotRenewed};
 use baton_store::{MemoryStore, boot};
 use tokio::sync::{Notify, watch};
 

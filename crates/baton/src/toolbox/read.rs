@@ -1,8 +1,8 @@
 //! What is on the board, and what else there is.
 
+use baton_api::toolbox::MAX_PAGE;
 use baton_election::ItemName;
 use baton_store::toolbox::{Counts, Item, Kind, Page, Proposal, Query, Quota, State, Task, Value};
-use baton_store::tools::MAX_PAGE;
 use baton_store::{Decider, Key, Prefix, Record};
 use futures_util::{StreamExt, TryStreamExt, stream};
 

@@ -1,9 +1,9 @@
 //! `baton agents`: see who is there, how it fares, and what it leads.
 
+use baton::api::describe::{Description, Fares};
 use baton::election::time::Span;
 use baton::election::{AgentName, ElectionName};
 use baton::store::Access;
-use baton::store::describe::{Description, Fares};
 use baton::{AgentView, Error};
 use clap::Args;
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ fn described(agent: &AgentView) -> String {
 }
 
 fn tasks(description: &Description) -> Vec<String> {
-    let task = |task: &baton::store::describe::CurrentTask| {
+    let task = |task: &baton::api::describe::CurrentTask| {
         let percent = task.percent.map_or(String::new(), |percent| format!(" {percent} %"));
         let left = task.estimate_ms.map(|ms| Span::secs(ms.div_ceil(1_000)));
         let left = left.map_or(String::new(), |left| format!(", {left} to go"));

@@ -1,9 +1,9 @@
 //! `baton alerts`: see what is wrong with elections, as a server sees it.
 
 use baton::Error;
+use baton::api::alerts::Alert;
 use baton::election::time::Span;
 use baton::store::Access;
-use baton::store::alerts::Alert;
 use clap::Args;
 use serde_json::json;
 

@@ -8,8 +8,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use baton::api::describe::{Description, MAX_DESCRIPTION_BYTES};
 use baton::election::{AgentName, ElectionName};
-use baton::store::describe::{Description, MAX_DESCRIPTION_BYTES};
 use baton::{Coordinator, Session};
 use baton_warden::Usage;
 use serde_json::json;

@@ -1,10 +1,10 @@
 //! The candidates of an election, in the order in which its policy prefers them.
 
 use baton::Coordinator;
+use baton::api::waiting::Waiting;
 use baton::election::time::Span;
 use baton::election::{Candidate, Document, select};
 use baton::store::NativeLeader;
-use baton::store::waiting::Waiting;
 use serde_json::{Value, json};
 
 /// The most candidates that a person is shown.

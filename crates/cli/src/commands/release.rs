@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use baton::Error;
+use baton::api::sessions::Notified;
 use baton::election::command::{self, Ending};
 use baton::election::time::Span;
 use baton::election::{Document, ElectionName};
 use baton::store::Access;
-use baton::store::sessions::Notified;
 use clap::Args;
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! `baton sessions`: see who is known to be there.
 
 use baton::Error;
+use baton::api::sessions::SessionView;
 use baton::election::time::Span;
 use baton::store::Access;
-use baton::store::sessions::SessionView;
 use clap::Args;
 use serde_json::json;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use baton::api::waiting::Waiting;
 use baton::election::document::{Pause, State};
 use baton::election::time::WallTime;
 use baton::election::{ElectionName, Refusal, StoreInfo};
-use baton::store::waiting::Waiting;
 use baton::store::{Access, NativeLeader};
 use baton::toolbox::{Counts, SlotRun};
 use baton::{Error, View};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use baton::api::sessions::Notified;
 use baton::election::time::Span;
-use baton::store::sessions::Notified;
 use baton::{Coordinator, Error};
 use clap::Args;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! From where on a server warns, and whom it sends traces.
 
+use baton::api::describe::Suspicion;
 use baton::election::time::Span;
-use baton::store::describe::Suspicion;
 use baton_server::{Collector, Rate, Thresholds, Warnings};
 use clap::Args;
 

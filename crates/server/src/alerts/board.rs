@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use baton_api::alerts::{Alert, AlertKind, Severity};
 use baton_election::time::{Moment, Span, WallTime};
 use baton_election::{ElectionName, TokenId};
-use baton_store::alerts::{Alert, AlertKind, Severity};
 
 use super::judge::Finding;
 

@@ -4,10 +4,10 @@
 //! each said that it leads both before and after the other did: the last word of a leader that has just handed over proves
 //! nothing. Does not prove the contrary: who tells nothing is not seen.
 
+use baton_api::alerts::AlertKind;
+use baton_api::describe::{SUSPECT, Suspicion};
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, ElectionName, Epoch, TokenId};
-use baton_store::alerts::AlertKind;
-use baton_store::describe::{SUSPECT, Suspicion};
 
 use super::board::Subject;
 use crate::census::Share;

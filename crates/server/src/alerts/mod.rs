@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
+use baton_api::alerts::{AlertKind, Alerts as Shown};
 use baton_election::ElectionName;
 use baton_election::time::{Moment, Span};
-use baton_store::alerts::{AlertKind, Alerts as Shown};
 use baton_store::boot;
 use tokio::task::AbortHandle;
 

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use baton_api::waiting::Waiting;
 use baton_election::command::Acquire;
 use baton_election::time::{Moment, Span};
 use baton_election::{ElectionName, Incarnation, WallTime};
 use baton_store::boot;
-use baton_store::waiting::Waiting;
 use tokio::sync::oneshot;
 
 use super::{Engine, Outcome, Shared};

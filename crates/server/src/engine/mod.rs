@@ -37,6 +37,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use baton::{Coordinator, Memory};
+use baton_api::command::Decided;
 use baton_election::command::{Acquire, Renew};
 use baton_election::region::Region;
 use baton_election::time::{Moment, Span};
@@ -44,9 +45,7 @@ use baton_election::{
     AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
     decide, fence,
 };
-use baton_store::{
-    Clock, Decided, Expect, HistoryKept, Key, Record, Store, StoreError, Trace, Undecided, boot,
-};
+use baton_store::{Clock, Expect, HistoryKept, Key, Record, Store, StoreError, Trace, Undecided, boot};
 
 use changes::Changes;
 pub(crate) use changes::Herald;

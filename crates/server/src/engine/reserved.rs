@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use baton::{Coordinator, Error, Memory, Patience};
+use baton_api::command::Decided;
 use baton_election::operator::Act;
 use baton_election::time::Span;
 use baton_election::{Command, ElectionName, Refusal};
-use baton_store::{Decided, Key, Reading, Record, StoreError};
+use baton_store::{Key, Reading, Record, StoreError};
 
 use super::{Outcome, Shared, View};
 

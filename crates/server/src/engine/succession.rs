@@ -3,10 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
+use baton_api::command::Decided;
 use baton_election::command::Acquire;
 use baton_election::time::{Moment, Span};
 use baton_election::{Command, Decision, Document, ElectionName, Refusal};
-use baton_store::{Decided, Trace};
+use baton_store::Trace;
 
 use super::line::{self, Place, Waiter};
 use super::offers::to_be_claimed;

@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
+use baton_api::command::Decided;
 use baton_election::time::{Moment, Span};
 use baton_election::{Command, Decision, Document, ElectionName, Persistence};
-use baton_store::{Clock, Decided, Expect, Key, Record, StoreError, Trace, Undecided, Version, boot};
+use baton_store::{Clock, Expect, Key, Record, StoreError, Trace, Undecided, Version, boot};
 use tokio::sync::oneshot;
 
 use super::at_work::AtWork;

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use baton_api::command::Decided;
+use baton_api::sessions::Notified;
+use baton_api::uses::TokenUse;
+use baton_api::waiting::MOST_SHOWN;
 use baton_election::audit::Book;
 use baton_election::command::Acquire;
 use baton_election::region::{Proof, Region};
@@ -13,11 +17,8 @@ use baton_election::{
     AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
     TokenId,
 };
-use baton_store::sessions::Notified;
 use baton_store::toolbox::Kind;
-use baton_store::uses::TokenUse;
-use baton_store::waiting::MOST_SHOWN;
-use baton_store::{Decided, Key, Prefix, Reading, Record, Store, StoreError};
+use baton_store::{Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
 use http::StatusCode;
 use schemars::JsonSchema;

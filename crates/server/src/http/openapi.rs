@@ -6,6 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use baton_api::alerts::Alerts;
+use baton_api::sessions::{
+    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, SessionView,
+};
+use baton_api::waiting::Waiting;
 use baton_door::ProblemShown;
 use baton_election::audit::{Entry, TokensAudit};
 use baton_election::bindings::SignedFenceOrder;
@@ -17,15 +22,10 @@ use baton_election::store_order::StoreRequest;
 use baton_election::store_quorum::OrderOutcome;
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{AgentName, Candidate, ElectionName, Fence, ItemName, ResourceName};
-use baton_store::alerts::Alerts;
-use baton_store::sessions::{
-    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, SessionView,
-};
 use baton_store::toolbox::{
     AddTasks, Added, Breaker, Counts, Draw, Drawn, Order, Proposal, Propose, Put, Quota, Ruling, SetQuota,
     State, Task,
 };
-use baton_store::waiting::Waiting;
 use bytes::Bytes;
 use http::Method;
 use schemars::generate::SchemaSettings;

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
+use baton_api::describe::{SUSPECT, Suspicion};
+use baton_api::waiting::{MOST_SHOWN, Waiting};
 use baton_election::document::{Cause, Document, Leader, Pause, Phase, Question, State, Transition};
 use baton_election::operator::PublicKey;
 use baton_election::region::Region;
 use baton_election::time::{Span, WallTime};
 use baton_election::{AgentName, ElectionName, Epoch};
-use baton_store::describe::{SUSPECT, Suspicion};
-use baton_store::waiting::{MOST_SHOWN, Waiting};
 use baton_store::{Key, Prefix, Store};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -86,7 +86,7 @@ impl Service {
         let shown = self.alerts.shown(|election| identity.sees(election.as_str()), identity.sees_all());
         // An observer's store is its clients' business.
         let no_operator = self.engine.info().operator_keys.is_empty() && !self.engine.observes();
-        answer(&baton_store::alerts::Alerts { no_operator, ..shown })
+        answer(&baton_api::alerts::Alerts { no_operator, ..shown })
     }
 
     pub(super) async fn metrics(&self) -> Result<Reply, Problem> {

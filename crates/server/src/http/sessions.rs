@@ -1,8 +1,8 @@
 //! What agents with a session ask, and releases that wait until followers know.
 
+use baton_api::sessions::{Announce, AskNews, EndSession, Heartbeat};
 use baton_election::time::Span;
 use baton_election::{Command, LeaseKey, TokenId};
-use baton_store::sessions::{Announce, AskNews, EndSession, Heartbeat};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
 

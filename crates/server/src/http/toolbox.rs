@@ -2,13 +2,13 @@
 
 use std::str::FromStr;
 
+use baton_api::toolbox::MAX_PAGE;
 use baton_election::time::Span;
 use baton_election::{AgentName, Credential, Incarnation, InvalidName, ItemName, LeaseKey};
 use baton_store::Key;
 use baton_store::toolbox::{
     AddTasks, Answer, Command, Draw, Item, Kind, Mandate, Order, Propose, Put, Query, Ruling, SetQuota,
 };
-use baton_store::tools::MAX_PAGE;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use baton_api::uses::TokenUse;
 use baton_election::TokenId;
 use baton_election::time::{Moment, Span};
 use baton_election::tokens::{MAX_TOKENS, Role};
 use baton_store::boot;
-use baton_store::uses::TokenUse;
 use http::StatusCode;
 use http_body::Body as _;
 

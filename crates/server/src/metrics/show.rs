@@ -1,8 +1,8 @@
 //! The page of metrics, as it is scraped. `docs/reference/metrics.md` lists what stands here, and a test compares both.
 
+use baton_api::alerts::AlertKind;
 use baton_election::ElectionName;
 use baton_election::time::{Span, WallTime};
-use baton_store::alerts::AlertKind;
 use baton_store::toolbox::State;
 
 use super::elections::{Notes, OTHERS};

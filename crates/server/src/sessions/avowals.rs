@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use baton_api::sessions::{Avowal, MAX_AVOWALS};
 use baton_election::time::Moment;
 use baton_election::{ElectionName, Refusal};
 use baton_store::boot;
-use baton_store::sessions::{Avowal, MAX_AVOWALS};
 
 use super::{Session, Sessions};
 use crate::alerts::Avowed;

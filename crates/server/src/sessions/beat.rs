@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
+use baton_api::command::Decided;
+use baton_api::describe::Description;
+use baton_api::sessions::{
+    Beat, Changed, EndedSession, Heartbeat, MAX_AT_ONCE, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride, Which,
+};
 use baton_election::command::{Ending, Finding, Release, Renew, Report};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, Credential, ElectionName, LeaseKey, Refusal, TokenId};
-use baton_store::describe::Description;
-use baton_store::sessions::{
-    Beat, Changed, EndedSession, Heartbeat, MAX_AT_ONCE, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride, Which,
-};
-use baton_store::{Decided, Undecided};
+use baton_store::Undecided;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 

@@ -7,10 +7,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::time::Duration;
 
+use baton_api::sessions::{AsItStands, AskNews, NewsOf, Notified};
 use baton_election::time::Span;
 use baton_election::{AgentName, ElectionName, Incarnation, LeaseKey, TokenId};
 use baton_store::boot;
-use baton_store::sessions::{AsItStands, AskNews, NewsOf, Notified};
 use serde::Serialize;
 use tokio::sync::watch;
 

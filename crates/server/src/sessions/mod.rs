@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use baton_api::describe::{Description, SUSPECT, Suspicion};
+use baton_api::sessions::{
+    Announce, Beat, EndSession, EndedSession, MAX_FOLLOWS, MAX_UNKNOWN_FOLLOWS, SessionView,
+};
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, TokenId};
 use baton_store::StoreError;
-use baton_store::describe::{Description, SUSPECT, Suspicion};
-use baton_store::sessions::{
-    Announce, Beat, EndSession, EndedSession, MAX_FOLLOWS, MAX_UNKNOWN_FOLLOWS, SessionView,
-};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;

@@ -5,9 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use baton_api::describe::Suspicion;
 use baton_election::time::Span;
 use baton_election::{AgentName, ElectionName};
-use baton_store::describe::Suspicion;
 
 use super::suspicion::Arrivals;
 use super::{Session, Sessions, load};

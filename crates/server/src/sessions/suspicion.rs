@@ -4,8 +4,8 @@
 //! number that only rises while nothing is heard, from a bounded window. Is conservative: the mean is never below what the server asked for, and the
 //! deviation never below a quarter of the mean. Decides nothing: leases alone do.
 
+use baton_api::describe::Suspicion;
 use baton_election::time::Span;
-use baton_store::describe::Suspicion;
 
 /// How many of the last silences count.
 const WINDOW: usize = 32;
@@ -65,7 +65,7 @@ fn phi(silent: f64, mean: f64, deviation: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use baton_store::describe::SUSPECT;
+    use baton_api::describe::SUSPECT;
     use proptest::prelude::*;
 
     use super::*;

@@ -210,8 +210,8 @@ impl Courier {
 
 #[cfg(test)]
 mod tests {
+    use baton_api::alerts::{Alert, AlertKind};
     use baton_election::{ElectionName, WallTime};
-    use baton_store::alerts::{Alert, AlertKind};
 
     use super::*;
 

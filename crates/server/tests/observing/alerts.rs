@@ -1,11 +1,11 @@
 //! Each alert, caused for real, told by `/v1/alerts`, by a metric and by a webhook.
 
 use baton::{Bid, Campaign, Region};
+use baton_api::describe::Suspicion;
+use baton_api::sessions::{Announce, Avowal, MAX_AVOWALS};
 use baton_election::time::Span;
 use baton_server::{Rate, Thresholds};
 use baton_store::Decider;
-use baton_store::describe::Suspicion;
-use baton_store::sessions::{Announce, Avowal, MAX_AVOWALS};
 use serde_json::Value;
 
 use super::place::{Place, QUIET, Taker, agent, election, warning_of};

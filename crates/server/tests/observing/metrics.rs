@@ -3,10 +3,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use baton::{Bid, Campaign, CheckpointContent, Renewal};
+use baton_api::sessions::{Announce, AskNews, Heartbeat};
 use baton_election::fence::Entry;
 use baton_election::{Epoch, Incarnation};
 use baton_server::{Options, Thresholds};
-use baton_store::sessions::{Announce, AskNews, Heartbeat};
 use baton_store::{Decider, boot};
 use serde_json::json;
 

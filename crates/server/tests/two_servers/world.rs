@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use baton_api::command::Decided;
 use baton_election::command::{Ending, Release, Renew};
 use baton_election::time::{Moment, Span};
 use baton_election::{Answer, Command, Epoch, Refusal};
 use baton_server::Engine;
-use baton_store::{Decided, MemoryStore, Undecided, boot};
+use baton_store::{MemoryStore, Undecided, boot};
 use tokio::sync::mpsc;
 
 use crate::support::{Held, acquire, credential, election};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use baton_api::waiting::{MOST_SHOWN, Waiting};
 use baton_election::time::Moment;
 use baton_election::{AgentName, ElectionName, Incarnation};
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use crate::boot;
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::store::BoxFuture;
-use crate::waiting::{MOST_SHOWN, NOTE_LASTS, Waiters, Waiting};
+use crate::waiting::{NOTE_LASTS, Waiters};
 
 /// The most notes that are looked at in one folder: whoever waits sweeps what has lapsed.
 const MOST_READ: usize = 10 * MOST_SHOWN;

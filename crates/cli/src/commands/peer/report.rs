@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use baton::api::sessions::Avowal;
 use baton::election::{AgentName, ElectionName};
-use baton::store::sessions::Avowal;
 use baton::{Coordinator, Session};
 use baton_node::Desk;
 use baton_peer::NodeId;

@@ -15,11 +15,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton::api::describe::Description;
 use baton::election::lease;
 use baton::election::time::Span;
 use baton::election::{AgentName, Credential, ElectionName, Epoch};
 use baton::store::Access;
-use baton::store::describe::Description;
 use baton::toolbox::SlotRun;
 use baton::{Bid, Campaign, Grant, Origin};
 use baton_warden::{Household, Ward};

@@ -1,12 +1,12 @@
 //! What stands on the screen: lines of text, no wider than it is. Nothing here knows of a terminal.
 
 use baton::View;
+use baton::api::describe::{Description, Fares};
+use baton::api::sessions::SessionView;
+use baton::api::waiting::Waiting;
 use baton::election::ElectionName;
 use baton::election::document::State;
 use baton::election::time::Span;
-use baton::store::describe::{Description, Fares};
-use baton::store::sessions::SessionView;
-use baton::store::waiting::Waiting;
 use serde_json::Value;
 
 use super::super::{agents, show};

@@ -6,10 +6,10 @@ mod terminal;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use baton::api::waiting::Waiting;
 use baton::election::ElectionName;
 use baton::election::time::Span;
 use baton::store::Access;
-use baton::store::waiting::Waiting;
 use baton::{Coordinator, Error, View};
 use clap::Args;
 use futures_util::{StreamExt, stream};

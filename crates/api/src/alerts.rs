@@ -6,8 +6,6 @@ use baton_election::ElectionName;
 use baton_election::time::WallTime;
 use serde::{Deserialize, Serialize};
 
-use crate::decider::Decision;
-
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -145,10 +143,4 @@ pub struct Alerts {
     /// Nobody is the operator of the store: nobody can appoint, pause or approve.
     #[serde(default)]
     pub no_operator: bool,
-}
-
-/// A store that warns.
-pub trait Warns: Send + Sync {
-    /// What is wrong.
-    fn alerts(&self) -> Decision<'_, Alerts>;
 }

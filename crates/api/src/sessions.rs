@@ -5,13 +5,10 @@
 //! named in every answer until the client drops it, so that a lost answer hides nothing. A session itself promises nothing: it lives in
 //! memory, and who finds it gone announces it anew.
 
-use baton_election::{
-    AgentName, Command, Credential, Document, ElectionName, Epoch, Incarnation, time::Span,
-};
+use baton_election::{AgentName, Credential, Document, ElectionName, Epoch, Incarnation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::decider::{Decided, Decision};
 use crate::describe::{Description, Suspicion};
 
 /// The most leases that one request adds, drops or announces.
@@ -282,30 +279,4 @@ pub struct Notified {
     pub silent: Vec<AgentName>,
     /// How long that took.
     pub waited_ms: u64,
-}
-
-/// What a store that has sessions is asked. Everything may be repeated after any error.
-pub trait Sessions: Send + Sync {
-    /// Announces a session, or announces it anew.
-    fn announce<'a>(&'a self, announce: &'a Announce) -> Decision<'a, Beat>;
-
-    /// Shows that a session is alive; none if there is no such session: announce it anew.
-    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Decision<'a, Option<Beat>>;
-
-    /// Asks for news; none if there is no such session.
-    fn news<'a>(&'a self, ask: &'a AskNews) -> Decision<'a, Option<NewsOf>>;
-
-    /// Ends a session; none if there is no such session.
-    fn end<'a>(&'a self, end: &'a EndSession) -> Decision<'a, Option<EndedSession>>;
-
-    /// All sessions.
-    fn sessions(&self) -> Decision<'_, Vec<SessionView>>;
-
-    /// Carries out a release or a pass, and then waits until its followers know, for at most so long. A successor does not wait.
-    fn leave<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        command: &'a Command,
-        notify: Span,
-    ) -> Decision<'a, (Decided, Notified)>;
 }
