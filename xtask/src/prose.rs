@@ -12,7 +12,19 @@ use crate::rust_code::code_only;
 use crate::tree::{File, Tree};
 
 /// Where every finding fails the build: files, or folders that end in `/`.
-pub const COVERED: &[&str] = &["crates/cli/src/", "crates/cli/tests/screens/", "xtask/"];
+pub const COVERED: &[&str] = &[
+    "crates/cli/src/",
+    "crates/cli/tests/screens/",
+    "crates/door/",
+    "crates/model/",
+    "crates/pubsub/",
+    "crates/store-embedded/",
+    "crates/store-etcd/",
+    "crates/store-git/",
+    "crates/store-postgres/",
+    "crates/warden/",
+    "xtask/",
+];
 
 /// The longest line of prose in Markdown.
 pub const LONGEST_LINE: usize = 100;
@@ -59,7 +71,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn check_covered(tree: &Tree, covered: &[&str]) -> Vec<Finding> {
-    everything(tree).into_iter().filter(|finding| covers(covered, &finding.path)).collect()
+    findings(tree, |path| covers(covered, path))
 }
 
 /// How many findings are left where the check is not enforced, by crate or folder.
@@ -76,8 +88,12 @@ pub fn left(tree: &Tree) -> BTreeMap<String, usize> {
 
 /// Every finding, enforced or not.
 pub fn everything(tree: &Tree) -> Vec<Finding> {
+    findings(tree, |_| true)
+}
+
+fn findings(tree: &Tree, wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in tree.files() {
+    for file in tree.files().filter(|file| wanted(&file.path)) {
         if file.path.ends_with(".rs") {
             phrases(&file.path, &rust_words(&file.text), &mut findings);
         } else if file.path.ends_with(".md") {
@@ -174,7 +190,7 @@ fn begins(pieces: &[Piece], words: &[&str]) -> bool {
         let text = if last { text.trim_end_matches(is_mark) } else { text };
         match *wanted {
             "*" => text.chars().next().is_some_and(|c| c.is_ascii_lowercase()),
-            wanted => text.to_lowercase() == wanted,
+            wanted => text.eq_ignore_ascii_case(wanted),
         }
     })
 }

@@ -59,7 +59,7 @@ pub struct HandshakeError(String);
 pub trait Listener {
     /// A connection.
     type Stream;
-    /// Who is at the other end: an address, or the uid that the kernel gives.
+    /// The other end: an address, or the uid that the kernel gives.
     type Peer;
 
     /// Takes the next connection.

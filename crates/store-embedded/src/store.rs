@@ -49,7 +49,7 @@ pub struct EmbeddedStore {
 
 struct Inner {
     shared: Arc<Shared>,
-    /// The way to the thread that writes; none for who only looks.
+    /// The way to the thread that writes; none for a reader.
     queue: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
     readers: Semaphore,

@@ -1,4 +1,4 @@
-//! Who waits for a change of which record.
+//! The watchers of each record.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +25,7 @@ impl Watchers {
         }))
     }
 
-    /// Tells those who wait for these records. Who has gone is forgotten.
+    /// Notifies the watchers of these records, and drops watchers that are gone.
     pub(crate) fn changed<'a>(&self, keys: impl Iterator<Item = &'a Key>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys {

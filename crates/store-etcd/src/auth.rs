@@ -1,4 +1,4 @@
-//! Who asks: a name and a password are exchanged for a token, which every request carries until it has run out.
+//! Authentication: a name and a password are exchanged for a token, which every request carries until it has run out.
 
 use tokio::sync::Mutex;
 use tonic::Request;

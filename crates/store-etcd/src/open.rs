@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     pub(crate) native: bool,
 }
 
-/// Who asks. Has no `Debug`: it holds a secret.
+/// The credentials of this client. Has no `Debug`: it holds a secret.
 #[derive(Clone)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -105,7 +105,7 @@ fn host(text: &str) -> Result<String, UrlError> {
     if name.is_empty() || text.contains(odd) {
         return Err(UrlError::new(format!("`{}` is no host", text.escape_debug()), SHAPE));
     }
-    // Colons inside of brackets belong to an address of IPv6.
+    // Colons in brackets belong to an address of IPv6.
     let after = text.rsplit_once(']').map_or(text, |(_, after)| after);
     match after.rsplit_once(':') {
         Some((_, port)) if port.parse::<u16>().is_ok_and(|port| port > 0) => Ok(text.to_string()),

@@ -1,4 +1,4 @@
-//! Who decides between two writers: a remote, or the repository itself.
+//! The arbiter between two writers: a remote, or the repository itself.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::blame;
 use crate::git::{Fault, Git};
 use crate::refs::{NAMESPACE, Oid};
 
-/// Who decides, and how it is asked.
+/// The arbiter, and how to reach it.
 #[derive(Clone, Debug)]
 pub(crate) struct Arbiter {
     /// How git is run.

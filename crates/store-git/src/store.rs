@@ -25,7 +25,7 @@ pub struct GitStore {
 
 /// What the clones of a store share.
 pub(crate) struct Inner {
-    /// Who decides.
+    /// Decides between two writers.
     pub(crate) arbiter: Arbiter,
     /// The objects of the clone.
     pub(crate) objects: Objects,

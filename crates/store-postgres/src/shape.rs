@@ -12,7 +12,7 @@ pub(crate) struct Columns {
     pub(crate) kind: String,
     /// The election that it belongs to.
     pub(crate) election: Option<String>,
-    /// Who leads.
+    /// The leader.
     pub(crate) leader: Option<String>,
     /// The token: an election's epoch, the highest that a fence has seen.
     pub(crate) token: Option<i64>,

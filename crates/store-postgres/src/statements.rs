@@ -13,7 +13,7 @@ SELECT pg_is_in_recovery(), t.record::text, t.version::text,
 FROM (SELECT $1::text AS key) AS asked
     LEFT JOIN @table@ AS t ON t.key = asked.key LEFT JOIN @marks@ AS m ON m.key = asked.key";
 
-/// The moment of a swap. Who has to wait for a lock gives up before its client does, so that no swap is applied long
+/// The moment of a swap. A statement that waits for a lock gives up before its client does, so that no swap is applied long
 /// after its client turned away; and a server that may lose what it answered is told not to, for this transaction.
 const BOUNDS: &str = "\
 WITH bounds AS MATERIALIZED (

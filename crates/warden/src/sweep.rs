@@ -63,7 +63,7 @@ pub(crate) enum Reach {
 pub(crate) struct Pass {
     /// No descendant within reach exists.
     pub(crate) clear: bool,
-    /// Who was there when the pass began. Empty does not mean clear.
+    /// The processes that existed when the pass began. Empty does not mean clear.
     pub(crate) survivors: Vec<Survivor>,
     /// Children that were reaped, with their status.
     pub(crate) reaped: Vec<(Pid, WaitStatus)>,

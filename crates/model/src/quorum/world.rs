@@ -107,7 +107,7 @@ pub struct World<M: Machine> {
     pub(super) nodes: Vec<Node<M>>,
     /// In a fixed order, so that worlds that differ in nothing else are one.
     pub(super) wire: Vec<Letter<M::Message>>,
-    /// Who was told to lead, in which term, in the order in which it happened.
+    /// Each term and the member elected in it, in the order in which it happened.
     pub(super) leads: Vec<(Term, usize)>,
     /// Somebody's kept term went back.
     pub(super) went_back: bool,

@@ -1,4 +1,4 @@
-//! Who watches is told.
+//! A watcher gets every change.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Who stands, in all elections of a prefix or in the line of one. For people: nothing is decided by it.
+//! The candidates in all elections of a prefix, or in the line of one. For people: nothing is decided by it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Who is not let in, and where nobody answers.
+//! Refused log-ins, and servers that do not answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
