@@ -1,4 +1,4 @@
-//! Who is there: agents with a session, agents that lead, agents that stand.
+//! The agents that are there: those with a session, those that lead, those that stand.
 //!
 //! Guarantees nothing that a lease does not: an agent that is shown as gone may be there, and the other way around. In a store without sessions
 //! only those are known that lead or stand.
@@ -117,7 +117,7 @@ impl Coordinator {
         Ok(all.into_values().collect())
     }
 
-    /// Who leads an election, and who stands for it.
+    /// The leader of an election, and the candidates that stand for it.
     async fn look_at(&self, election: &ElectionName) -> Result<(Option<AgentName>, Vec<AgentName>), Error> {
         let view = self.view(election).await?;
         let leader = view.leader().map(|leader| leader.agent.clone());

@@ -22,7 +22,7 @@ const STEP_DOWN_THE_LINE: Span = Span::millis(500);
 const LOOK_AGAIN: Span = Span::secs(10);
 /// By when a leader has surely entered its leadership into the history, if it is well.
 const ENTRY_IS_WRITTEN: Span = Span::millis(150);
-/// Who is refused within this was not made to wait.
+/// A candidate that is refused within this span was not made to wait.
 const ASKED_AT_ONCE: Span = Span::millis(200);
 /// How long a candidate's record counts after its last beat.
 const CANDIDACY: Span = Span::secs(15);
@@ -456,8 +456,9 @@ impl Line<'_> {
         let remaining = document.lease_remaining(seen.age);
         if document.lease_holder().is_some() && remaining > Span::ZERO {
             self.noticed_at = None;
-            // The leader enters its leadership into the history a moment after it began, which nobody is told of. Who has seen the
-            // entry need not look for it in the moment of succession.
+            // The leader enters its leadership into the history a moment after it began, and nobody is told
+            // of the entry. A candidate that has seen the entry need not look for it in the moment of
+            // succession.
             let recorded = match &document.last_transition {
                 Some(last) => self.coordinator.local.learn_recorded(self.election, last).await,
                 None => true,

@@ -43,7 +43,7 @@ pub fn embedded_file(url: &str) -> Result<Option<PathBuf>, Error> {
     Ok(Some(expand(&url)?))
 }
 
-/// Opens the store that a URL names, for who is no client of it.
+/// Opens the store that a URL names, for a caller that is no client of it.
 pub async fn open_store(url: &str, access: Access) -> Result<Arc<dyn Store>, Error> {
     open(&url.parse()?, access).await
 }

@@ -43,13 +43,13 @@ pub struct View {
     /// The store itself told that age. Otherwise it is what this client has watched, and what is left of a lease is the most
     /// that can be left: at the first look, all of it.
     pub exact: bool,
-    /// It is one of the store's own elections. Who leads, its token and its lease are what the store shows; all else in the
-    /// document is made up, since the store knows nothing of it.
+    /// It is one of the store's own elections. The store shows the leader, its token and its lease. All else
+    /// in the document is made up, since the store knows nothing of it.
     pub native: bool,
 }
 
 impl View {
-    /// Who leads and whose lease runs, as far as this client can tell.
+    /// The leader whose lease runs, as far as this client can tell.
     pub fn leader(&self) -> Option<&baton_election::document::Leader> {
         self.document.as_ref()?.current_leader(self.age)
     }
@@ -210,8 +210,9 @@ impl Coordinator {
         self.store().native().is_some() || self.store().strengths().stamped
     }
 
-    /// Who stands in the store's own line for an election, the leader first, each with what is left of its lease: one whose process
-    /// has died stands until then. At most `limit`; nobody where the store has no elections of its own.
+    /// The candidates in the store's own line for an election, the leader first, each with what is left of
+    /// its lease: a candidate whose process has died stands until its lease expires. At most `limit`; nobody
+    /// where the store has no elections of its own.
     pub async fn line(&self, election: &ElectionName, limit: usize) -> Result<Vec<NativeLeader>, Error> {
         match self.store().native() {
             Some(elections) => Ok(elections.line(election, limit).await?),
@@ -246,7 +247,8 @@ impl Coordinator {
         let line = First::Line(credential);
         let asked = self.acquire_from(line, election, bid, credential, reason, noticed_at).await;
         if matches!(asked, Err(Error::Refused(Refusal::Held { .. }))) {
-            // Who asks once does not wait in line. If this fails, its place runs out, and who leads is the answer all the same.
+            // A candidate that asks once does not wait in line. If this fails, its place expires, and the
+            // answer still names the leader.
             let _ = self.hasty().release(election, Epoch(0), credential, None).await;
         }
         asked
@@ -449,7 +451,7 @@ impl Coordinator {
         let number = match finding.verdict() {
             Some(_) => {
                 let leader = self.leader_in(election, epoch).await?;
-                // Who shows that it leads judges itself, by whatever name.
+                // A caller that shows that it leads judges itself, by whatever name.
                 let judge =
                     leader.as_ref().filter(|_| credential.is_some()).map_or(by, |leader| &leader.agent);
                 leader.as_ref().map(|leader| leader.verdicts.given_by(judge).saturating_add(1))

@@ -1,4 +1,4 @@
-//! Who leads, for those who do not: cached, pushed, and still there while there is nobody.
+//! The leader, for agents that do not lead: cached, pushed, and still known while nobody leads.
 //!
 //! Assumes nothing of the store. Guarantees that what was known last is served at any time without IO, and that it is
 //! marked stale within ten seconds if the store fails or does not answer. Does not guarantee that whoever is served
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The leader as a follower knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderView {
-    /// Who leads, or led last.
+    /// The leader, or the last one.
     pub agent: Option<AgentName>,
     /// Its token.
     pub token: Epoch,
@@ -169,7 +169,7 @@ pub(crate) fn lease_end(view: &View) -> Span {
     }
 }
 
-/// What is known after a look. Who led last stays known while nobody does.
+/// What is known after a look. The last leader stays known while nobody leads.
 pub(crate) fn refreshed(known: &LeaderView, view: Option<View>) -> LeaderView {
     let Some(view) = view else { return LeaderView { stale: true, ..known.clone() } };
     let Some(document) = &view.document else {

@@ -1,4 +1,4 @@
-//! Who waits to lead, for people to see.
+//! The candidates that wait to lead, for people to see.
 
 use std::sync::Arc;
 

@@ -101,7 +101,7 @@ fn a_client_certificate_opens_the_entry_for_its_name() {
     }
     let why = logged(&setting.log).into_iter().filter_map(|line| line["why"].as_str().map(str::to_string));
     assert!(why.into_iter().any(|why| why.contains("`spiffe://acme/operators/a`")), "the log has the name");
-    // Who shows a token beside it is bound by the token.
+    // A client that shows a token beside the certificate is bound by the token.
     with_token(world, &setting.operator, &["token", "list", "--store", &builder]).expect(0);
     // The same name twice is refused, and a revoked entry opens nothing.
     let twice = ["token", "create", "--role", "operator", "--certificate", "spiffe://acme/agents/*"];

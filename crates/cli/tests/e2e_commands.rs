@@ -258,7 +258,7 @@ fn a_checkpoint_is_handed_over_and_acknowledged() {
     assert_eq!(granted["checkpoint"], 2);
     let seen = world.json(&["handover", "e", "--look"]);
     assert_eq!(seen["acknowledged"], false);
-    // Who does not lead may look but not take it on.
+    // An agent that does not lead may look but not take it on.
     world.call(&["handover", "e", "--as", "a"]).expect(4);
     let taken = world.json(&["handover", "e", "--as", "b"]);
     assert_eq!((&taken["outcome"], &taken["acknowledged"]), (&json!("acknowledged"), &json!(true)));

@@ -59,7 +59,7 @@ fn play(parameters: &str) {
     // With one of three dead, to cut off another leaves no majority: nobody may lead for long.
     let cut = (1..=3).find(|number| *number != leader).unwrap();
     cluster.cut(cut, true);
-    // Who was granted it just before may lead for a lease; from then on nobody does.
+    // An agent that was granted it just before may lead for a lease; from then on nobody leads.
     let mut led_at = Instant::now();
     let nobody = support::happens(SOON, || {
         if watcher.findings().leader().is_some() {

@@ -110,7 +110,7 @@ fn nobody_else_gets_in_while_a_command_runs_on_the_resource() {
     world.ok(&["fence", "db", "--token", "1"]);
 }
 
-/// Who waits for a resource says so, and who has waited long enough says for what.
+/// A command that waits for a resource says so, and a command that has waited long enough says for what.
 #[test]
 fn who_waits_for_a_resource_is_told_why() {
     let world = guarded();

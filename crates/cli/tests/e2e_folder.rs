@@ -86,7 +86,7 @@ fn a_store_of_another_user_that_is_found_upwards_is_not_taken() {
     assert!(found.stderr.contains(&format!("uses the store {store}")), "{}", found.stderr);
 }
 
-/// Who waits for its turn, and may not write, is told before the wait.
+/// A standby that may not write is told so before it waits for its turn.
 #[test]
 fn a_standby_that_may_not_write_does_not_wait_for_its_turn() {
     let Some(world) = shared() else { return };

@@ -163,7 +163,7 @@ fn a_run_that_was_killed_or_failed_is_run_again_where_that_is_asked_for() {
     assert_eq!(ran(&world), ["one", "two", "three"]);
 }
 
-/// Who waits behind a long run does not wait for its end.
+/// A candidate that waits behind a long run does not wait for its end.
 #[test]
 fn a_candidate_that_waits_goes_when_the_slot_is_run_by_another() {
     let world = World::folder();

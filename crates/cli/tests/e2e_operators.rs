@@ -114,7 +114,7 @@ fn an_operators_name_stands_beside_its_key() {
     let listed = world.ok(&["operator", "list", "--json"]).jsons();
     let names: Vec<_> = listed.iter().map(|one| &one["name"]).collect();
     assert_eq!(names, [&json!("Ada"), &json!("Benjamin")]);
-    // Who was removed is still known by its name in what it did.
+    // An operator that was removed is still known by its name in what it did.
     world.ok(&["operator", "remove", &ben]);
     assert!(world.ok(&["audit", "e"]).stdout.contains("Benjamin ("));
 }

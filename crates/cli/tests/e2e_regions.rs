@@ -13,7 +13,8 @@ use support::{World, exit_code, processes, until};
 /// What a leader of the fleet does: it gives an order, which the worker takes only with its token, and stays.
 const COORDINATE: &str = r#"echo "$BATON_TOKEN $BATON_AGENT ${BATON_REGION:-nowhere}" >> led; sleep 600"#;
 
-/// A `baton run` of `inner` inside of the CMD of another. All leases here outlast a machine that stands still for seconds.
+/// A `baton run` of `inner` within the CMD of another. All leases here outlast a machine that stands still
+/// for seconds.
 fn nested(world: &World, who: &str, region: &str, inner: &str) -> Command {
     let mut command = world.command(&["run", region, "--as", who, "--ttl", "12s", "--", "sh", "-c", inner]);
     command

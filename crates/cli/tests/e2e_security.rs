@@ -57,7 +57,7 @@ fn a_fleet_over_tls_with_tokens() {
     let mut server = Server::start_with(&file, &certificate.arguments());
     let url = certificate.checked(&server.url());
     assert!(url.starts_with("https://"), "{url}");
-    // Who shows nothing, or does not know whom it speaks to, gets nothing.
+    // A client that shows no token, or does not know the server's certificate, gets nothing.
     let refused = world.call(&["status", "--store", &url]).expect(7);
     assert!(refused.stderr.contains("BATON_HTTP_TOKEN"), "{}", refused.stderr);
     let unknown = with_token(&world, &operator, &["status", "--store", &server.url()]).expect(7);

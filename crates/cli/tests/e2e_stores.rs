@@ -98,7 +98,7 @@ fn play(place: Option<Place>) {
         }
         let deleted = place.delete.as_ref().filter(|_| kill == DELETED_AFTER);
         if let Some(delete) = deleted {
-            // The promise is to who saw the lease.
+            // The promise holds for a candidate that saw the lease.
             let all_look = || candidates.iter().all(Candidate::has_looked);
             assert!(support::happens(SOON, all_look), "somebody does not look: {}", logs(&world));
             delete(ELECTION);

@@ -94,7 +94,7 @@ touch told; sleep 600"#;
         "what the first worker had begun was begun anew"
     );
     assert_eq!(lines(world, "done"), ["one", "two"], "nothing is done twice");
-    // Who is dead says nothing any more, and who leads no longer assigns nothing.
+    // A dead worker reports nothing any more, and a former leader assigns nothing.
     world.call(&["task", "complete", "e", "one", "--as", "w"]).expect(1);
     world.call(&["task", "add", "e", "third", "--as", "a"]).expect(1);
 }

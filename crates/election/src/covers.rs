@@ -2,7 +2,7 @@
 //!
 //! Assumes that whoever made a manifest, and whoever looks again, looked at the same places. Guarantees that the same manifests never differ, and that of
 //! two that differ every path is told, as changed, added, removed or not comparable. Does not guarantee that a place stood still between two
-//! looks at parts of it, and proves nothing to who does not trust the writer of the checkpoint.
+//! looks at parts of it, and proves nothing to a reader that does not trust the writer of the checkpoint.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;

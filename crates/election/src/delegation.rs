@@ -112,7 +112,7 @@ impl SignedDelegation {
     }
 }
 
-/// Whose signature it is: that of who signed, or of the operator who let a browser do so.
+/// The key whose signature counts: that of the signer or, if an operator let a browser sign, the operator's.
 pub(crate) fn operator(by: PublicKey, via: &Via) -> PublicKey {
     via.as_ref().map_or(by, |via| via.by)
 }

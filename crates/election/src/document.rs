@@ -423,7 +423,7 @@ pub struct Document {
 /// What a lease's clock is told by: as long as it stands still, so does the lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pulse {
-    /// Who holds the lease, if anybody.
+    /// The holder of the lease, if there is one.
     pub holder: Option<Incarnation>,
     /// The epoch of that holder, or the document's.
     pub epoch: Epoch,

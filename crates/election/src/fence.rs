@@ -208,14 +208,14 @@ impl Fence {
     }
 }
 
-/// Who wants to touch a resource.
+/// A request to touch a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The resource.
     pub resource: &'a ResourceName,
     /// The token shown.
     pub token: Epoch,
-    /// Who shows it.
+    /// The agent that shows the token.
     pub agent: Option<&'a AgentName>,
     /// What for.
     pub note: &'a str,

@@ -171,7 +171,8 @@ name_type!(
     check_path
 );
 name_type!(
-    /// Who may lead. One segment; what tells a restarted agent from its former self is the incarnation.
+    /// The name of an agent, which may lead. One segment; the incarnation tells a restarted agent from its
+    /// former self.
     AgentName,
     check_single
 );

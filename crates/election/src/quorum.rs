@@ -136,7 +136,7 @@ impl Quorum {
     /// What fulfils both: as many operators as either asks for, for all acts for which either does; and one alone only where both let it.
     #[must_use]
     pub fn and(&self, other: &Quorum) -> Quorum {
-        // Who asks for one operator asks for nothing.
+        // A quorum of one operator asks for nothing.
         if other.quorum <= 1 {
             return self.clone();
         }

@@ -133,7 +133,7 @@ impl Refusal {
         Refusal::OutOfTurn { why: why.to_string(), hint: hint.to_string() }
     }
 
-    /// Whether who commits the decision must look at the circuit breakers of who asks first.
+    /// Whether the committer of the decision must first look at the candidate's circuit breakers.
     pub fn asks_for_breakers(&self) -> bool {
         matches!(self, Refusal::NotEligible { why, .. } if why == NOT_LOOKED_AT)
     }

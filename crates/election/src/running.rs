@@ -1,4 +1,4 @@
-//! The plain renewal by itself, for who carries out very many of them.
+//! The plain renewal by itself, for a caller that carries out very many of them.
 //!
 //! Assumes what [`decide`](crate::decide()) assumes. Guarantees that whatever it does, `decide` would have done: the same answer,
 //! and the same document, which differs from the former in nothing but what stands here, and which may be

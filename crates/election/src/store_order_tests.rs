@@ -297,7 +297,7 @@ fn operators_have_names_that_can_be_told_apart() {
     }
     assert!(is_invalid(&after(named(&[(&one, "Ada"), (&two, "ADA")]))), "the same name");
     assert!(is_invalid(&after(named(&[(&other, "Ada")]))), "of nobody");
-    // Who was removed keeps its name in the logs; a name can be taken away.
+    // An operator that was removed keeps its name in the logs; a name can be taken away.
     let left = done(&one.sign_store(&both, operators(&[&one]), AT), &both).unwrap();
     let names: Vec<&str> = left.operator_names.values().map(String::as_str).collect();
     assert_eq!(names, ["Ben Ö."]);

@@ -141,7 +141,7 @@ impl fmt::Display for OpenBreaker {
 }
 
 impl Policy {
-    /// Whether the circuit breakers of who wants to lead are looked at.
+    /// Whether the policy looks at a candidate's circuit breakers.
     pub fn looks_at_breakers(&self) -> bool {
         self.breakers.as_ref().is_some_and(|breakers| !breakers.bars.is_usual())
     }

@@ -84,7 +84,7 @@ pub(crate) async fn write(
     head.await.unwrap_or_else(|_| Err(gone()))
 }
 
-/// Who waits for the answer, and for what of it.
+/// The receiver of the answer, and the part of it that the receiver waits for.
 enum Audience {
     Head(oneshot::Sender<Result<Response<Body>, Problem>>),
     Body(Sender<Bytes, Broken>),

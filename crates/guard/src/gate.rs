@@ -1,4 +1,4 @@
-//! Who may write, with which token.
+//! Decides which writes pass, and with which token.
 //!
 //! Assumes that every write reaches the upstream through guards of one resource, and that clocks drift by less than 1 %. Guarantees:
 //!
@@ -37,7 +37,7 @@ pub(crate) const HOLD: Span = Span::secs(5);
 /// How often the fence is asked again while another has a hold on it.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Who may write.
+/// Decides which writes pass.
 pub(crate) struct Gate {
     pub(crate) coordinator: Coordinator,
     pub(crate) election: ElectionName,

@@ -11,7 +11,8 @@ use crate::problem::Problem;
 /// What a look has shown.
 type Seen<V> = Result<Arc<V>, Problem>;
 
-/// One look at a time. Who asks gets what a look shows that began after it had asked, and so waits for two at most.
+/// One look at a time. A caller gets what a look shows that began after the call, and so waits for two looks
+/// at most.
 #[derive(Debug)]
 pub(crate) struct Looks<V = View> {
     /// How many have begun.
@@ -45,7 +46,7 @@ impl<V> Looks<V> {
 mod tests {
     use super::*;
 
-    /// Asks, and looks at a number when it is let go.
+    /// Asks, and sees a number once `go` has a permit for it.
     fn ask(
         looks: &Arc<Looks<u64>>,
         shown: u64,

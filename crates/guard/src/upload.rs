@@ -1,7 +1,7 @@
 //! The body of a write on its way to the upstream, and the tap that ends it.
 //!
 //! Guarantees that nothing of a body is given out after its tap was shut. What had been given out by then may be on its way to the upstream
-//! until the body is let go of.
+//! until the body is dropped.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -33,7 +33,7 @@ struct Flow {
     /// All of the body has been given out.
     arrived: bool,
     shut: bool,
-    /// Who waits for more of the body.
+    /// The task that waits for more of the body.
     waiting: Option<Waker>,
 }
 

@@ -11,7 +11,7 @@ use crate::network::{Links, Network};
 pub enum Whom {
     /// That place, counted from zero.
     Place(u8),
-    /// Who leads; if nobody does, the place with that number.
+    /// The leader; if nobody leads, the place with that number.
     Leader(u8),
     /// The first place from this one on that does not lead.
     Follower(u8),

@@ -1,4 +1,5 @@
-//! Who acts at which true instant, what the guarded resource took, and what all of that says about the promises.
+//! Records which place acts at which true instant and what the guarded resource accepted, and what all of
+//! that says about the promises.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub(crate) struct Ledger {
     vacant_since: Option<u64>,
     struck: Option<Strike>,
     healed_at: Option<u64>,
-    /// Who led in which term: a bit for each place.
+    /// The places that led in each term: one bit for each place.
     terms: BTreeMap<u64, u128>,
     invariants: Invariants,
     pub(crate) statistics: Statistics,
@@ -56,7 +57,7 @@ impl Ledger {
         }
     }
 
-    /// Notes an event for who replays the run; what it says is made up only then.
+    /// Notes an event for a replay of the run. The text of the event is made only then.
     pub(crate) fn note(&mut self, place: Option<u8>, what: impl FnOnce() -> What) {
         if let Some(timeline) = &mut self.timeline {
             timeline.push(self.now, place, what());

@@ -77,7 +77,7 @@ fn booted(random: &mut Random) -> u64 {
     random.between(1, longest * 1_000_000_000)
 }
 
-/// Who wants to be woken next, and when. The first of several.
+/// When the next alarm rings, and at which place. The first place of several.
 pub(crate) fn next_alarm<'p>(places: impl Iterator<Item = &'p Place>) -> (u64, usize) {
     let mut first = (u64::MAX, 0);
     for (at, place) in places.enumerate() {

@@ -96,7 +96,7 @@ pub struct Setup {
     pub members: u8,
     /// How many of them, the last ones, only vote.
     pub witnesses: u8,
-    /// The priority of each place. Who is not named has none.
+    /// The priority of each place. A place without an entry has none.
     pub priorities: Vec<u8>,
     /// How many places there are besides, whose members may join later.
     pub spares: u8,
@@ -108,8 +108,8 @@ pub struct Setup {
     pub network: Network,
     /// How they travel from the healing on.
     pub calm: Network,
-    /// How much faster than true time each place's clock runs, in millionths; the last one is the store's. Who is not named has a true
-    /// clock.
+    /// How much faster than true time each place's clock runs, in millionths; the last one is the store's. A
+    /// place without an entry has a true clock.
     pub drift_ppm: Vec<i32>,
     /// The longest that something takes to be kept on a disk that is well.
     pub disk: Span,

@@ -35,7 +35,8 @@ pub struct Statistics {
     pub healed_in: Vec<Span>,
     /// Messages sent; on a store requests, answers, and what it tells those who watch.
     pub messages: u64,
-    /// Those of elections: without the heartbeats of who leads, renewals, looks at a lease that runs, and the answers to them.
+    /// Messages of elections: without the leader's heartbeats, renewals, looks at a lease that runs, and the
+    /// answers to them.
     pub elective: u64,
     /// The same by kind.
     pub kinds: BTreeMap<&'static str, u64>,

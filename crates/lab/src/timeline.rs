@@ -1,4 +1,4 @@
-//! What happened in a run, event by event: kept only for who replays it.
+//! What happened in a run, event by event. Kept only for a replay.
 
 use std::fmt;
 

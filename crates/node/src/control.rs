@@ -100,7 +100,7 @@ pub struct Status {
     pub role: Standing,
     /// The highest term that it has seen.
     pub term: Term,
-    /// Who leads, as far as it knows.
+    /// The leader, as far as this member knows.
     pub leader: Option<NodeId>,
     /// Whether it leads, and its work may go on.
     pub leads: bool,

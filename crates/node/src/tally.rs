@@ -67,7 +67,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// A stranger at that address. Who has one address of IPv6 has 2^64 of them.
+    /// A stranger at that address. A stranger with one IPv6 address has 2^64 of them.
     pub(crate) fn at(address: IpAddr) -> Source {
         Source::Stranger(match address.to_canonical() {
             IpAddr::V4(address) => address.to_string(),

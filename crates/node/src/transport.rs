@@ -59,7 +59,8 @@ pub trait Transport: Send {
     /// nothing will come any more.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Option<Received>>;
 
-    /// These are the others, and where they are. Who is not among them is reached only if it has told its address itself.
+    /// These are the others, and where they are. A member that is not among them is reached only if it has
+    /// told its address itself.
     fn reach(&mut self, peers: &[Peer]);
 
     /// This member leads from here on, in that term, or does not any more: for networks that tell listeners. What they are told decides
@@ -73,7 +74,7 @@ pub trait Transport: Send {
     /// What has happened so far.
     fn counters(&self) -> Counters;
 
-    /// Who can be sent to at this moment, in the order of the ids.
+    /// The members that can be sent to at this moment, in the order of the ids.
     fn connected(&self) -> Vec<NodeId>;
 
     /// Where the others are, as far as this is known here, in the order of the ids.

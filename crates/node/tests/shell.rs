@@ -74,7 +74,7 @@ async fn three_members_elect_one_and_it_hands_over_when_it_leaves() {
     assert!(matches!(ended, Some((serial, Why::HandedOver)) if serial == office.serial), "{ended:?}");
 }
 
-/// Who leads above this term.
+/// The member that leads above this term.
 async fn leader(members: &[Running], above: u64) -> (usize, Office) {
     let found = tokio::time::timeout(HANG, async {
         loop {
@@ -134,7 +134,7 @@ async fn a_transfer_waits_for_the_work_to_stop() {
     members[first].hand.stopped(office.serial).await;
     let (next, _) = leader(&members, office.term.0).await;
     assert_ne!(first, next);
-    // Who does not lead cannot hand over.
+    // A member that does not lead cannot hand over.
     let answer = ask_folder(&folder, &Ask::Transfer { to: None }).await.unwrap();
     assert!(matches!(&answer, Answer::Refused(why) if why.contains("does not lead")), "{answer:?}");
 }
@@ -261,7 +261,7 @@ async fn a_change_that_is_refused_moves_nobody() {
         let known = status.members.iter().find(|member| member.id == number(other)).unwrap();
         assert_eq!(known.address, Some(format!("127.0.0.1:{}", other + 1)));
     }
-    // Who was never heard is not taken in at once.
+    // A member that was never heard is not taken in at once.
     let change = Change::Add { member: Member::plain(id(9)), address: Some("127.0.0.1:9".to_string()) };
     let answer = ask(leader, Ask::Members { change }).await;
     assert!(matches!(&answer, Answer::Refused(why) if why.contains("not been heard")), "{answer:?}");

@@ -1,4 +1,5 @@
-//! Who wants to join: how a leader takes in a member that has forgotten everything, so that it may vote at once.
+//! Members that want to join: how a leader takes in a member that has forgotten everything, so that it may
+//! vote at once.
 //!
 //! A member that has forgotten may have voted under its id before, and waits until [`needed`](crate::rollcall::needed) others have told it their terms
 //! ([`rollcall`](crate::rollcall)). Of a group of three, one of whom is dead, a fourth is then told too little: two remember, and three are needed. But whoever is not in the

@@ -131,7 +131,7 @@ pub struct View {
     pub role: Role,
     /// The highest term it has seen.
     pub term: Term,
-    /// Who leads, as far as it knows; itself only while it may act.
+    /// The leader, as far as this member knows; itself only while it may act.
     pub leader: Option<NodeId>,
     /// If it leads: when its work must have stopped. `None` for a leader without a lease.
     pub until: Option<Moment>,

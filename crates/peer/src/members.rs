@@ -73,7 +73,8 @@ pub fn changed(
 }
 
 /// Whether the leader still has a majority with a list of which it heard these members lately. If not, the change would end its leadership, and perhaps
-/// leave the group without anybody who can be elected: the dead are taken out first. Who is alone knows nobody to hear, and may add the second.
+/// leave the group without anybody who can be elected: the dead are taken out first. A leader that is alone
+/// knows nobody to hear, and may add the second member.
 pub fn keeps_majority(group: &Group, next: &Group, is_heard: impl Fn(NodeId) -> bool) -> bool {
     let heard = next.members().iter().filter(|member| is_heard(member.id)).count();
     heard >= next.majority() || (group.size() == 1 && heard == 1)

@@ -192,12 +192,13 @@ impl RollCall {
         self.life
     }
 
-    /// Who was heard to remember, of those that it asks. Some of them may have forgotten, or gone, since.
+    /// The members that were heard to remember, of those that it asks. Some of them may have forgotten, or
+    /// gone, since.
     pub fn remembering(&self) -> impl Iterator<Item = NodeId> {
         self.kept.iter().map(|(id, _)| *id)
     }
 
-    /// Who was heard to have forgotten too, in this round or the last complete one.
+    /// The members that were heard to have forgotten too, in this round or the last complete one.
     pub fn forgetful(&self) -> impl Iterator<Item = NodeId> {
         let earlier = self.before.iter().filter(|(id, _)| self.forgotten.iter().all(|(now, _)| now != id));
         self.forgotten.iter().chain(earlier).map(|(id, _)| *id)
@@ -228,8 +229,9 @@ impl RollCall {
         is_behind.then(|| list(group))
     }
 
-    /// Who is alone in its group needs to ask nobody, as long as nobody has led it. A list of one that was told by others is a group's that has lost
-    /// its memory: whatever its only member did in it is known to nobody, and it waits for ever.
+    /// A member that is alone in its group needs to ask nobody, as long as nobody has led it. If others told
+    /// it a list of one, the group has lost its memory: nobody knows what its only member did in it, and the
+    /// member waits for ever.
     pub fn alone(&self, me: NodeId, group: &Group) -> Option<Founding> {
         let is_new = group.stamp() == GroupStamp::default() && self.kept.is_empty();
         let is_alone = group.size() == 1 && group.member(me).is_some();

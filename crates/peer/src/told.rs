@@ -104,7 +104,7 @@ impl<S: PartialEq, H: PartialEq> Post<S, H> {
         self.be_patient(now);
     }
 
-    /// Waits for a leader, or for who shall be one.
+    /// Waits for a leader, or for the member that shall be one.
     pub(crate) fn be_patient(&mut self, now: Moment) {
         self.due = now + self.timing.patience(&mut self.random);
     }

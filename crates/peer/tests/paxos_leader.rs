@@ -317,7 +317,8 @@ fn a_leader_that_finds_another_one_while_it_raises_its_ballot_has_lost() {
     assert_eq!(out.notify[0], Notice::Lost { term: token, why: Why::HigherTerm(higher) });
 }
 
-/// A refusal by who has promised the very ballot that the leader is raising to is no reason to raise it again.
+/// A refusal by a member that has promised the very ballot that the leader is raising to is no reason to
+/// raise it again.
 #[test]
 fn a_leader_does_not_outbid_itself() {
     let mut world = three();

@@ -70,7 +70,7 @@ fn a_change_that_would_cost_the_majority_is_refused() {
     assert_eq!(world.leader(), Some((leader, token)));
 }
 
-/// Who is removed learns it when it asks, and deposes nobody.
+/// A member that was removed learns it when it asks, and deposes nobody.
 #[test]
 fn who_is_removed_stands_no_more() {
     let mut world = World::founded(plain(&[1, 2, 3]));

@@ -26,7 +26,7 @@ use crate::trace;
 pub(crate) const LARGEST: usize = 64 << 20;
 /// After so long without an answer another server is asked too.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// The same for who asked to wait.
+/// The same for a caller that asked to wait.
 const PATIENCE_IN_LINE: Duration = Duration::from_secs(2);
 
 /// A way to the server. Clones share its connections.

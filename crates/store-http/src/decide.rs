@@ -33,7 +33,7 @@ pub(crate) struct Told {
     answer: Answer,
     ttl_ms: Option<u64>,
     document: Option<Box<Document>>,
-    /// Who was told of a release, if that was asked for.
+    /// How many followers acknowledged a release, and which did not, if the caller asked for that.
     pub(crate) notified: Option<Notified>,
 }
 

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 use crate::store::{AT_ONCE, HttpStore};
 
-/// What a server says of itself to who would sign in.
+/// What a server says of itself to an operator that wants to sign in.
 #[derive(Deserialize)]
 struct Me {
     server: String,

@@ -67,7 +67,7 @@ impl Servers {
         }
     }
 
-    /// The next one that is none of these, beginning after the one that is preferred.
+    /// The next server that is not in `these`, beginning after the preferred one.
     fn other_than(&self, these: &[Arc<str>]) -> Option<Arc<str>> {
         let known = self.known();
         let (before, after) = known.all.split_at(known.preferred.min(known.all.len()));
@@ -173,11 +173,11 @@ enum Heard {
     MayHaveBeenDone,
 }
 
-/// Who was asked in one request.
+/// The servers that were asked in one request.
 struct Asked {
-    /// Who has not answered yet.
+    /// Servers that have not answered yet.
     flying: Vec<Arc<str>>,
-    /// Who was asked since everybody had been.
+    /// Servers that were asked in this round, which began when every server had been asked.
     tried: Vec<Arc<str>>,
     heard: Heard,
     /// Why the last one did not decide.
@@ -222,7 +222,8 @@ impl Asked {
     }
 
     fn follow(&mut self, to: Option<Arc<str>>) -> Option<Arc<str>> {
-        // Who was asked in this round has not decided, whatever others say: the next round finds out.
+        // A server that was asked in this round has not decided, whatever others say: the next round finds
+        // out.
         let anew = |to: &Arc<str>| !self.tried.contains(to) && !self.flying.contains(to);
         let to = to.filter(|to| self.hops < MAX_HOPS && anew(to))?;
         self.hops += 1;

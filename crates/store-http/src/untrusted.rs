@@ -73,7 +73,7 @@ impl Untrusted {
     }
 }
 
-/// The error of TLS inside of a failure. One failure of the system may hold another.
+/// The TLS error within a failure. One failure of the system may hold another.
 fn tls_error<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(error) = cause.downcast_ref() {
         return Some(error);

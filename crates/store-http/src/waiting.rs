@@ -1,4 +1,4 @@
-//! Who waits in a server's lines. The server knows: nobody need tell it.
+//! The candidates that wait in a server's lines. The server knows them: nobody need tell it.
 
 use baton_api::waiting::Waiting;
 use baton_election::{AgentName, ElectionName, Incarnation};

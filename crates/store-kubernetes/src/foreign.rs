@@ -24,7 +24,7 @@ const USUAL_SECONDS: i32 = 15;
 /// What a holder is called of whom nothing is known any more.
 const NAMELESS: &str = "foreign";
 
-/// Who holds a Lease; empty if nobody does.
+/// The holder of a Lease; empty if nobody holds it.
 pub(crate) fn holder(spec: &LeaseSpec) -> &str {
     spec.holder_identity.as_deref().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Who holds a Lease by a document, and for how long others must keep away.
+//! Which holder of a Lease a document names, and for how long others must keep away.
 
 use baton_election::Span;
 use baton_election::document::{Document, Leader, State};
@@ -20,7 +20,7 @@ const RELEASED: i32 = 1;
 /// candidates may count from up to a second before the last renewal.
 const UNNOTICED: Span = Span::secs(1);
 
-/// Who holds a Lease.
+/// The holder of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     /// The holder's identity; empty if anybody may take it.

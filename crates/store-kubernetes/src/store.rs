@@ -129,10 +129,10 @@ impl Inner {
         }
     }
 
-    /// Refuses a namespace that is not there, which looks empty to whoever may read in all of them.
+    /// Refuses a namespace that is not there, which looks empty to a client that may read in all of them.
     ///
-    /// Asked once, by who has found nothing. Whoever has a Role in this namespace alone need not be allowed to ask: the Role
-    /// is not there either, and is missed before this.
+    /// Asked once, by a client that has found nothing. A client with a Role in this namespace alone need not
+    /// be allowed to ask: the Role is not there either, and the client misses it before this.
     async fn found_nothing(&self) -> Result<(), StoreError> {
         if self.there.load(Ordering::Relaxed) {
             return Ok(());

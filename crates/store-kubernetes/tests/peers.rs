@@ -125,7 +125,8 @@ async fn a_crash_on_either_side_is_waited_out() {
 /// client-go sees renewals in whole seconds only: one in the second of its forerunner is none to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_renews_often_is_not_taken_over_from() {
-    // Who renews late, since the machine stood still, may be taken over from: that is seen another time.
+    // A leader that renews late, since the machine stood still, may be taken over from: another try is needed
+    // then.
     for _ in 0..5 {
         let Some(cluster) = Cluster::get().await else { return };
         let Some(renewed_in_time) = renews_often(&cluster).await else { return };

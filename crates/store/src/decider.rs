@@ -57,8 +57,8 @@ pub trait Decider: Send + Sync {
         tokens: &'a [(ElectionName, Epoch)],
     ) -> BoxFuture<'a, Vec<Result<(), Undecided>>>;
 
-    /// Asks for the lease, and waits in line for it for at most so long. Who has waited is made an offer, which it claims with a
-    /// renewal. Where a policy compares candidates there is no line.
+    /// Asks for the lease, and waits in line for it for at most so long. A candidate that has waited gets an
+    /// offer, which it claims with a renewal. Where a policy compares candidates there is no line.
     fn acquire<'a>(
         &'a self,
         election: &'a ElectionName,

@@ -76,7 +76,7 @@ pub enum StoreError {
 pub struct Claim {
     /// Its epoch.
     pub epoch: Epoch,
-    /// Who leads by it.
+    /// The agent that leads by it.
     pub leader: Option<AgentName>,
     /// Where it stands.
     pub at: String,

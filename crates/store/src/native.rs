@@ -6,7 +6,7 @@ use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation};
 use crate::error::StoreError;
 use crate::store::BoxFuture;
 
-/// Who leads an election of the store's own.
+/// The leader of one of the store's own elections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeLeader {
     /// What it says of itself.
@@ -34,7 +34,7 @@ pub struct Standing {
     pub stood: bool,
     /// Its token, if it leads or once it does.
     pub epoch: Epoch,
-    /// Who leads.
+    /// The leader.
     pub leader: NativeLeader,
     /// The length of its own lease, as the store granted it.
     pub ttl: Span,
@@ -79,13 +79,13 @@ pub trait NativeElections: Send + Sync {
         credential: &'a Credential,
     ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Who leads, if anybody does.
+    /// The leader, if there is one.
     fn leader<'a>(
         &'a self,
         election: &'a ElectionName,
     ) -> BoxFuture<'a, Result<Option<NativeLeader>, StoreError>>;
 
-    /// Who stands for an election in the order in which they lead, at most `limit` of them.
+    /// The candidates for an election in the order in which they lead, at most `limit` of them.
     fn line<'a>(
         &'a self,
         election: &'a ElectionName,

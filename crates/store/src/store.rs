@@ -272,7 +272,8 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Who decides, if the store does so by itself: documents are not swapped then, but commands are sent.
+    /// The decider, if the store decides by itself: the client then sends commands and does not swap
+    /// documents.
     fn decider(&self) -> Option<&dyn Decider> {
         None
     }

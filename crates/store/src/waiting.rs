@@ -1,4 +1,4 @@
-//! Who waits to lead, for people to see.
+//! The candidates that wait to lead, for people to see.
 //!
 //! Guarantees nothing and decides nothing: a candidate leads whether or not it is shown here, and one that was killed is shown until its note lapses.
 

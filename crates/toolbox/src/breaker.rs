@@ -148,7 +148,7 @@ impl Breaker {
 }
 
 impl Breaker {
-    /// That it is open, for who wants to lead or does; none if it is closed or being tried.
+    /// The open breaker, for a candidate or a leader; none if it is closed or being tried.
     pub fn open(&self, rules: &Breakers, age: Span) -> Option<OpenBreaker> {
         let left = rules.cool_off.minus(age);
         let open = self.circuit == Circuit::Open && self.generation == rules.generation && left > Span::ZERO;

@@ -40,7 +40,7 @@ impl<'a> Sight<'a> {
         document.ok_or_else(|| Refusal::UnknownElection { election: self.election.to_string() })
     }
 
-    /// Who leads, if anybody does.
+    /// The leader, if there is one.
     pub(crate) fn leader(&self) -> Option<&'a Leader> {
         self.document.and_then(|document| document.current_leader(self.document_age))
     }

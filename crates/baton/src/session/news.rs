@@ -152,7 +152,7 @@ impl Inner {
         let AsItStands { election, document, age_ms } = standing;
         let (document, age) = (document.map(|document| *document), Span::millis(age_ms));
         let accepted = self.coordinator.local.accept(document.as_ref(), age, asked_at, None);
-        // Who has seen a higher epoch does not believe a lower one.
+        // A client that has seen a higher epoch does not believe a lower one.
         let view = accepted.ok().map(|()| View { document, age, exact: true, native: false });
         self.know(&election, view);
     }

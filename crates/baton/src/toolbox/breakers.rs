@@ -46,7 +46,7 @@ impl Toolbox {
         Ok(found)
     }
 
-    /// Who is not to be told to do a task, since its breaker for what the task takes is open.
+    /// The agents that are not to be told to do a task, since their breaker for what the task takes is open.
     pub async fn barred(&self, task: &Task) -> Result<BTreeSet<AgentName>, Error> {
         let takes = capabilities(task);
         let open = |view: &BreakerView| {
@@ -83,7 +83,7 @@ impl Toolbox {
     }
 
     /// What speaks against the leader after a command was carried out: that it is the worker who failed, and the policy ends its leadership for an open
-    /// breaker. For who decides on the election itself.
+    /// breaker. For the process that decides on the election itself.
     pub async fn against_leader(&self, command: &Command, answer: &Answer) -> Result<Option<Report>, Error> {
         let (Command::Order(_, Order::Fail(_)), Answer::Item(Item::Task(task))) = (command, answer) else {
             return Ok(None);
@@ -247,7 +247,8 @@ fn capabilities(task: &Task) -> Vec<&str> {
 }
 
 impl Coordinator {
-    /// The open breakers of who wants to lead, or of the leader if nobody is named, as far as the policy looks at them.
+    /// The open breakers of a candidate, or of the leader if no agent is named, as far as the policy looks at
+    /// them.
     pub(crate) async fn look_at_breakers(
         &self,
         election: &ElectionName,

@@ -19,7 +19,8 @@
 //! Against any other store the election's document is read first and the item is swapped then. **Between the two lies a gap.** A leader that is deposed, or whose lease
 //! ends, within it may still write an item that its successor has not written yet. What bounds it: an item that a leader of a
 //! later epoch has written is never written by one of an earlier epoch, and a worker that has heard of a later epoch refuses an
-//! instruction of an earlier one. What happened in the gap is seen by the successor when it next looks, with the epoch of who did it.
+//! instruction of an earlier one. The successor sees what happened in the gap when it next looks, with the
+//! epoch of the writer.
 //!
 //! Without a leader workers go on: they accept what was assigned, report and complete it. New tasks are taken up to a bound, and wait.
 

@@ -31,12 +31,13 @@ impl Toolbox {
             return insist(coordinator.patience, || tools.carry_out(&self.election, command)).await;
         }
         let answer = self.carry_out_here(command).await?;
-        // Who repeats the command after an error makes up for it.
+        // A caller that repeats the command after an error makes up for it.
         self.end_lead(command, &answer).await?;
         Ok(answer)
     }
 
-    /// The same for who decides on the election itself: a leadership that it should end goes on, see [`Toolbox::against_leader`].
+    /// The same for the process that decides on the election itself: a leadership that it should end goes on,
+    /// see [`Toolbox::against_leader`].
     pub async fn carry_out_here(&self, command: &Command) -> Result<Answer, Error> {
         match command {
             Command::Add(add) => self.add_here(add).await.map(Answer::Added),
@@ -124,7 +125,7 @@ impl Toolbox {
         self.add_decided(add, unled).await
     }
 
-    /// Adds tasks where it is known that there is room for them: for who has counted.
+    /// Adds tasks where there is room for them, for a caller that has counted.
     pub async fn add_decided(&self, add: &AddTasks, unled: u64) -> Result<Vec<Added>, Error> {
         use futures_util::{StreamExt, stream};
         let one = async |new: &NewTask| -> Result<Added, Error> {
@@ -214,7 +215,7 @@ impl Toolbox {
     }
 }
 
-/// Who is at it by name.
+/// One method for each act.
 impl Toolbox {
     /// Puts tasks on the board, however many there are. Without a mandate they are taken while nobody leads.
     pub async fn add(

@@ -186,7 +186,7 @@ async fn a_caller_of_another_session_waits_for_the_end_of_the_lease() {
 /// What the callers of a play were told.
 #[derive(Default)]
 struct Told {
-    /// Who was told that it leads with a token; a call without a session is a caller of its own.
+    /// The callers that were told that they lead, by token; a call without a session is a caller of its own.
     leads: BTreeMap<Epoch, Vec<String>>,
     repeated: u64,
     elsewhere: u64,

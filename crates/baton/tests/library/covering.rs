@@ -88,7 +88,7 @@ fn what_cannot_be_read_is_listed_as_such_and_what_is_too_much_is_refused() {
     let readable = fs::read(&secret).is_ok();
     let covers = cover(&[place.path()]);
     let print = &covers.manifest.as_ref().unwrap().roots[0].entries["secret"];
-    // Who is root reads everything.
+    // Root reads everything.
     assert_eq!(*print == Print::Unreadable, !readable, "{print:?}");
     let since = compare(&covers).unwrap();
     assert_eq!(since.unknown.is_empty(), readable);

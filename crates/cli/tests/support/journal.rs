@@ -1,4 +1,5 @@
-//! Who led from when to when, as leaders of different kinds wrote it down: `start WHO NS` and `stop WHO NS`, on the boot-time clock.
+//! Which leader led from when to when, as leaders of different kinds wrote it down: `start WHO NS` and `stop
+//! WHO NS`, on the boot-time clock.
 
 use std::path::Path;
 

@@ -27,13 +27,14 @@ wait
 /// A rhythm that a busy machine can keep, and that a test can wait for.
 pub(crate) const RHYTHM: [&str; 4] = ["--heartbeat", "150ms", "--timeout", "900ms..1800ms"];
 
-/// One in which a machine that stands still for seconds costs nobody its lease: for who must lead from one step of a test to the next.
+/// One in which a machine that stands still for seconds costs nobody its lease: for a member that must lead
+/// from one step of a test to the next.
 pub(crate) const STEADY: [&str; 4] = ["--heartbeat", "150ms", "--timeout", "4s..6s"];
 
 /// How a member is started.
 #[derive(Clone)]
 pub(crate) struct Member {
-    /// Where the others find it, as each of them is told: by the id of who dials, else by 0.
+    /// Where the others find it, as each of them is told: by the id of the member that dials, else by 0.
     pub(crate) addresses: BTreeMap<u16, String>,
     pub(crate) listen: String,
     pub(crate) extra: Vec<String>,

@@ -93,7 +93,8 @@ impl Server {
                 Ok(text) if text.ends_with('\n') => break text.trim().to_string(),
                 Ok(_) | Err(_) => assert!(begun.elapsed() < HANG, "the server does not start"),
             }
-            // Who comes back to its port may find it lent out, to somebody's connection, for a moment.
+            // A server that comes back to its port may find that a connection has borrowed the port for a
+            // moment.
             if !address.ends_with(":0") && child.try_wait().unwrap().is_some() {
                 child = command.spawn().unwrap();
             }

@@ -40,7 +40,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Who leads with a CMD that runs.
+    /// The tree of the leader whose CMD runs.
     pub(crate) fn leader(&self) -> Option<&Tree> {
         self.alive.iter().next_back()
     }

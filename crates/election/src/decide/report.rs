@@ -54,7 +54,7 @@ pub(super) fn decide(
     }
     match report.finding.cause() {
         Some(cause) => Ok(end(document, document.clone(), cause, report, evidence)),
-        // Who has nothing against the leader changes nothing.
+        // A report that finds nothing against the leader changes nothing.
         None => Ok(Decision::unchanged(nothing_ended(document))),
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! An entry of the list says what it allows, and which proof opens it: a secret, a name in a client certificate, or claims of a JWT.
 //! A secret is random and shown once; kept is its hash. Entries are created and revoked by orders that an operator signs for their number, so that none is moved to another store or played again. Assumes that secrets are
-//! random. Guarantees that what is kept opens nothing. Does not guarantee when a token expires better than the wall clock of who
-//! judges it: expiry is a convenience, and revocation is the act that ends a token.
+//! random. Guarantees that what is kept opens nothing. Does not guarantee when a token expires better than
+//! the wall clock of the process that checks it: expiry is a convenience, and revocation is the act that
+//! ends a token.
 
 mod pattern;
 mod proof;

@@ -21,7 +21,7 @@ pub fn looks_like_jwt(text: &str) -> bool {
     text.split('.').count() == 3 && text.split('.').all(is_part)
 }
 
-/// A token itself: `baton_ID_SECRET`. It is never shown but once, to who made it.
+/// A token itself: `baton_ID_SECRET`. It is shown only once, to the operator that made it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenSecret(String);
 

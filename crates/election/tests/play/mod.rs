@@ -73,7 +73,7 @@ pub(crate) struct Play {
     given: BTreeMap<Epoch, Incarnation>,
     /// Tokens of leaderships that are over.
     over: BTreeSet<Epoch>,
-    /// Who led last, and why that ended if it has.
+    /// The last leader, and why its leadership ended if it has.
     last_leader: Option<Incarnation>,
     ended_by: Option<Cause>,
     fence: Option<Fence>,

@@ -5,7 +5,7 @@ use std::fmt;
 use baton_election::command::Ending;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 
-/// Who acts for an agent.
+/// The life of an agent that acts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
     /// Whoever the document names as its leader.

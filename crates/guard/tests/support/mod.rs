@@ -40,7 +40,8 @@ pub(crate) struct Seen {
     pub(crate) body: Option<Bytes>,
 }
 
-/// An upstream that notes what it sees. A path that begins with `/slow` is answered once it is let go.
+/// An upstream that notes what it sees. It holds the reply to a path that begins with `/slow` until a test
+/// releases it.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
@@ -256,7 +257,7 @@ impl Running {
     /// Sends what is sent, and reads until the other end hangs up.
     pub(crate) async fn raw(&self, text: &str) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        // Who is refused may be hung up on before it has said all.
+        // The guard may hang up on a client that it refuses before the client has sent all.
         let _ = stream.write_all(text.as_bytes()).await;
         let mut bytes = Vec::new();
         let _ = tokio::time::timeout(HANG, stream.read_to_end(&mut bytes)).await.expect("no answer");

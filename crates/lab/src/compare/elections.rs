@@ -33,7 +33,7 @@ pub(super) fn costs(plan: &Plan) -> Vec<Cost> {
     plan.algorithms.iter().flat_map(|&algorithm| SIZES.map(|nodes| cost(algorithm, nodes))).collect()
 }
 
-/// The difference between two runs that are the same but for who dies: the leader, or a follower.
+/// The difference between two runs. In one the leader dies, in the other a follower; all else is the same.
 fn of_one(algorithm: Algorithm, nodes: u8, seed: u64) -> f64 {
     // Patience from a wide range and quick messages: one member notices the death first and is done before the next one
     // does, as the textbooks count. Where several notice at once, each of their elections costs.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Fact, Invariant};
 
-/// Who led in which term. A run has no more terms than it has time for elections.
+/// The leader of each term. A run has no more terms than it has time for elections.
 #[derive(Debug, Default)]
 pub(crate) struct OneLeaderPerTerm {
     leaders: BTreeMap<u64, u8>,

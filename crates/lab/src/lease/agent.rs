@@ -100,7 +100,7 @@ pub(super) struct Agent {
     pub(super) failures: u32,
     pub(super) own: Option<Own>,
     pub(super) waiting: VecDeque<(u64, Reply)>,
-    /// Who leads, as far as it has seen.
+    /// The leader, as far as the agent has seen.
     pub(super) believed: Option<u8>,
 }
 

@@ -391,7 +391,7 @@ impl LeaseWorld<'_> {
     }
 }
 
-/// Who leads, by that document.
+/// The place of the leader that the document names.
 fn leader_of(document: Option<&Document>) -> Option<u8> {
     document.and_then(|document| document.leader.as_ref()).and_then(|leader| place_of(leader.incarnation))
 }

@@ -63,7 +63,7 @@ impl LeaseWorld<'_> {
         self.set_links(links);
     }
 
-    /// Who leads in a process that is up.
+    /// The place that leads, if its process is up.
     fn leader(&self) -> Option<u8> {
         let works = |place: usize, number| {
             let lead = self.agents.get(place).and_then(|agent| agent.lead.as_ref());

@@ -73,7 +73,7 @@ impl Elections {
         Ok(Elections { elections, holds, ttl, key: LeaseKey([7; 16]), lives: 0 })
     }
 
-    /// Who leads, as its holder sees it.
+    /// The leader's hold, as the holder itself sees it.
     pub(super) fn holder(&mut self, scope: u32, now: u64) -> Option<&Hold> {
         let hold = self.own(scope).as_mut()?;
         (hold.tenure.standing(moment(now)) != Standing::Lost).then_some(&*hold)

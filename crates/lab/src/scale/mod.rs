@@ -25,7 +25,7 @@ pub const LEASE: Span = Span::secs(30);
 /// The most agents that can be simulated.
 pub const MAX_AGENTS: u32 = 2_000_000;
 
-/// Who leads whom.
+/// Which leader leads which agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// One leader for all.
@@ -52,7 +52,7 @@ impl Shape {
 pub struct Setup {
     /// How many agents.
     pub agents: u32,
-    /// Who leads whom.
+    /// Which leader leads which agents.
     pub shape: Shape,
     /// How many operations a second the store does.
     pub store_capacity: u32,

@@ -62,7 +62,7 @@ impl<M: Machine> World<'_, M> {
         self.set_links(links);
     }
 
-    /// Who leads in a process that is up.
+    /// The place that leads, if its process is up.
     fn leader(&self) -> Option<u8> {
         let works = |place: usize, number| {
             let work = self.members.get(place).and_then(|member| member.work);
@@ -135,7 +135,8 @@ impl<M: Machine> World<'_, M> {
         self.queue.put(self.now + down.as_nanos(), back);
     }
 
-    /// Who has forgotten needs enough others that have not. More losses at once than that leave a group without a leader for good.
+    /// A member that has forgotten needs enough others that have not. If too many members lose their
+    /// disks at once, the group never has a leader again.
     fn may_lose_disk(&self, place: usize) -> bool {
         if self.group().member(node(place)).is_none() {
             return self.setup.outsiders_may_forget;

@@ -25,7 +25,7 @@ pub(super) struct Letter<Message> {
 #[derive(Debug)]
 pub(super) struct Pending<M: Machine> {
     pub(super) effects: Effects<M::Saved, M::Message>,
-    /// Whether what they answer is no heartbeat of who leads.
+    /// Whether the input that they answer is not a leader's heartbeat.
     pub(super) elective: bool,
     /// The disk is done; only a pause holds them up.
     pub(super) done: bool,

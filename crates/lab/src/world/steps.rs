@@ -34,8 +34,9 @@ impl<M: Machine> World<'_, M> {
         self.set_alarm(place);
     }
 
-    /// The list of members that stands on a process's command line: that of the founding; for who joins later, whoever is there then, and
-    /// itself; for who lost its disk, what it had then. Who was given an outdated list then could think that it is alone.
+    /// The list of members on a process's command line. A founder gets the list of the founding. A member
+    /// that joins later gets the members of that moment and itself. A member that lost its disk gets the list
+    /// that it had then: with an outdated list it could think that it is alone.
     fn written_list(&self, place: usize) -> Group {
         let member = &self.members[place];
         let founder = place < usize::from(self.setup.members);
@@ -100,7 +101,7 @@ impl<M: Machine> World<'_, M> {
         self.step_after(place, input, true);
     }
 
-    /// The same; what it answers may be a heartbeat of who leads, which is not elective.
+    /// The same. The input may be a leader's heartbeat; the answer to that is not elective.
     fn step_after(&mut self, place: usize, input: Input<M::Message>, elective: bool) {
         let member = &mut self.members[place];
         let now = member.place.clock.at(self.now);

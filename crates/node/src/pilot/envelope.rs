@@ -31,7 +31,8 @@ pub(super) enum Type {
     Ping,
 }
 
-/// What the sender of a message claims by sending it. Who speaks as a leader may still be waiting for its first answers.
+/// What the sender of a message claims by sending it. A sender that speaks as a leader may still be waiting
+/// for its first answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     Candidate,

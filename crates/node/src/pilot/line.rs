@@ -318,7 +318,8 @@ impl Shared {
         }
     }
 
-    /// Whether a sealed message is heard for the first time. Who is not known yet is answered, so that it can show that it is there.
+    /// Whether a sealed message is heard for the first time. A sender that is not known yet gets an answer,
+    /// so that it can show that it is there.
     fn is_fresh(&self, stamp: &Stamp, id: NodeId, from: PilotAddress) -> bool {
         let age = lock(&self.fresh).hear(Instant::now(), id, stamp);
         let at = *lock(&self.own);

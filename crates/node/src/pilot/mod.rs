@@ -10,7 +10,8 @@
 //! passed on only if it comes from the address that the list has for its sender, or that a sender which the list does not have has told under
 //! the secret's seal; and if its sender runs the same algorithm in the same rhythm; that a
 //! daemon that goes and comes back is found again; and a bound on everything that is kept. **Does not** guarantee that anything arrives:
-//! Pilot is a network here, never the arbiter. Who leads is decided by the machine, its majority and its kept terms.
+//! Pilot is a network here, never the arbiter. The machine, its majority and its kept terms decide which
+//! member leads.
 
 mod address;
 mod envelope;
@@ -297,7 +298,7 @@ impl Transport for Pilot {
         self.shared.tally.counters()
     }
 
-    /// Who was heard not long ago: a datagram is sent into the blue.
+    /// The members that were heard not long ago: the sender of a datagram does not learn whether it arrives.
     fn connected(&self) -> Vec<NodeId> {
         let since = |at: &Instant| at.elapsed() < 3 * PING;
         lock(&self.shared.heard).iter().filter(|(_, at)| since(at)).map(|(id, _)| *id).collect()

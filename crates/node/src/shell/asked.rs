@@ -94,7 +94,8 @@ where
             return Ok(());
         }
         self.step(Input::Reconfigure { members }).await?;
-        // Who is gone may have to make room before another can come: with both in the list, too few would be heard.
+        // A member that is gone may have to leave the list before another can join: with both in the list,
+        // the leader would hear too few.
         if self.refused.is_some()
             && let Some(members) = self.members_without_one()
         {

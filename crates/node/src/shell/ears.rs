@@ -13,7 +13,7 @@ pub(super) struct Ears {
     heard: Vec<(NodeId, Moment)>,
     /// When each was last heard to ask what it had forgotten.
     calls: Vec<(NodeId, Moment)>,
-    /// Who is known to lead, and since when that is so.
+    /// The known leader, and since when it is known.
     pub(super) leader: Option<(Option<NodeId>, Moment)>,
     /// When to look again for trouble.
     pub(super) look_at: Option<Moment>,

@@ -1,4 +1,4 @@
-//! Who wants to join, as the shell sees it: whether a member that is to be taken in was heard.
+//! Nodes that want to join, as the shell sees them: whether it heard a member that is to be taken in.
 //!
 //! A member that has forgotten everything can vote at once if the leader heard it ask before it was taken in
 //! ([`baton_peer::lobby`]); else it must hear from enough others, and if one of those dies meanwhile the group may be without a leader until that one is back. So whoever is to join is
@@ -10,11 +10,11 @@ use baton_peer::{NodeId, Timing};
 /// Those who are remembered; of more, whoever was silent longest is forgotten.
 const GUESTS_MAX: usize = 64;
 
-/// Who is no member and was heard, and who is waited for.
+/// The nodes that are no members and were heard, and the node that the shell waits for.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     heard: Vec<(NodeId, Moment)>,
-    /// Who is to be taken in, and since when.
+    /// The node that is to be taken in, and since when.
     wanted: Option<(NodeId, Moment)>,
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Shell<M: Machine> {
     wanted: Option<Vec<Listed>>,
     /// When the next step towards it may be tried.
     try_at: Moment,
-    /// Who is no member and was heard.
+    /// The nodes that are no members and were heard.
     arrivals: Arrivals,
     /// How often in a row the machine has refused to go towards the wanted list.
     refusals: u32,
@@ -182,8 +182,9 @@ where
         wake.max(now + BREATHER)
     }
 
-    /// Lets the machine do what is due. Who does not lead hears first what waits: if this process stood still, or waited for its disk, the leader may
-    /// have spoken meanwhile, and its silence is only on this side.
+    /// Lets the machine do what is due. A member that does not lead first reads the messages that wait. If
+    /// this process stood still, or waited for its disk, the leader may have spoken meanwhile, and its
+    /// silence is only on this side.
     async fn tick_if_due(&mut self) -> Result<(), NodeError> {
         if boot::now() < self.machine.deadline() {
             return Ok(());

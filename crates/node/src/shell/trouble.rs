@@ -24,9 +24,9 @@ struct Around<'a> {
     /// It was told that the group is new.
     founded: bool,
     roll: Option<&'a RollCall>,
-    /// Who does not answer, or cannot be sent to.
+    /// Members that do not answer, or cannot be sent to.
     missing: Vec<NodeId>,
-    /// Who asks what it has forgotten.
+    /// Members that ask for what they have forgotten.
     forgetful: Vec<NodeId>,
 }
 

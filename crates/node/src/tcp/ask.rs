@@ -17,7 +17,7 @@ use crate::control::{Answer, Ask};
 
 /// For a whole exchange.
 const EXCHANGE_MAX: Duration = Duration::from_secs(10);
-/// The same for who only asks how things are.
+/// The same for a caller that only asks for the status.
 const STATUS_MAX: Duration = Duration::from_secs(5);
 
 /// A member elsewhere, to be asked.

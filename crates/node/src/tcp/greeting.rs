@@ -74,7 +74,7 @@ impl std::fmt::Display for Terms {
     }
 }
 
-/// Who speaks.
+/// The kind of caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Caller {
     /// A member, which will send messages.
@@ -330,7 +330,7 @@ fn halves(
         Side::Dials => Side::Accepts,
         Side::Accepts => Side::Dials,
     };
-    // Who has a secret never goes on without seals.
+    // A side that has a secret never goes on without seals.
     let sealer =
         |side: Side| secret.map(|secret| secret.sealer(side, said).ok_or(GreetError::Nonsense)).transpose();
     let (theirs, ours) = (sealer(theirs)?, sealer(ours)?);

@@ -172,7 +172,8 @@ impl Patience {
 }
 
 impl Tcp {
-    /// Listens, and dials whoever is told by [`Transport::reach`]. Who only wants to ask is led to the `door`.
+    /// Listens, and dials the peers that [`Transport::reach`] names. Passes a caller that only wants to ask
+    /// to the `door`.
     pub async fn open(options: TcpOptions, door: Door) -> Result<Tcp, TcpError> {
         match &options.trust {
             Trust::Loopback if !options.listen.ip().is_loopback() => {

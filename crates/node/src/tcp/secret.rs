@@ -68,12 +68,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Who of the two on a connection.
+/// One of the two sides of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Who made it.
+    /// The side that opened the connection.
     Dials,
-    /// Who was called.
+    /// The side that accepted it.
     Accepts,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! H. Garcia-Molina, *Elections in a Distributed Computing System*, IEEE Transactions on Computers C-31(1), 1982, in the
 //! form that the textbooks give it (Tanenbaum & van Steen, *Distributed Systems*, "The bully algorithm"; Coulouris et al.,
-//! §15.3). Who does not hear the leader asks all of a higher rank (ELECTION). If one answers (OK), it sees to the rest. If none
-//! answers in time, the asker leads and tells all of a lower rank (COORDINATOR). Whoever comes back with a higher rank holds
-//! an election and takes over.
+//! §15.3). A member that does not hear the leader asks all of a higher rank (ELECTION). If one answers (OK),
+//! it sees to the rest. If none answers in time, the asker leads and tells all of a lower rank (COORDINATOR).
+//! A member that comes back with a higher rank holds an election and takes over.
 //!
 //! **Assumes** that a message and its answer take less than [`heartbeat`](crate::Timing::heartbeat) together, always: a member that
 //! answers later counts as dead. Assumes that all members have the same list.

@@ -28,8 +28,9 @@ impl Bully {
         out.notify.push(Notice::Stop { term: self.post.term });
     }
 
-    /// The work has stopped: only then may somebody else be asked to lead. Who is there is not known, so all that may lead are asked: the
-    /// highest of those that are there wins, as in any election.
+    /// The work has stopped: only then may the leader ask another to lead. The leader does not know which
+    /// members are there, so it asks all that may lead: the highest of those that are there wins, as in any
+    /// election.
     pub(super) fn stopped(&mut self, now: Moment, out: &mut Out) {
         let Office::Leading { hand_over: Some(HandOver { to }) } = self.post.office else { return };
         let message = Message::Resign { term: self.post.term };

@@ -173,7 +173,8 @@ impl Paxos {
             self.refuse(from, ballot, Some(self.saved.group.clone()), out);
             return true;
         }
-        // Who has a newer list stands only if it may lead by that, and counts only the promises of its members.
+        // A candidate with a newer list stands only if it may lead by that list, and counts only the promises
+        // of its members.
         !is_outdated(self.saved.group.stamp(), stamp) && !self.saved.group.may_lead(from)
     }
 

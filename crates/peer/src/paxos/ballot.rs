@@ -33,7 +33,8 @@ pub fn above(ballot: Term, owner: NodeId) -> Option<Term> {
     round(ballot).checked_add(1).and_then(|next| of(next, owner))
 }
 
-/// Whether it can be believed by who knows of `known`: it names a member, and is not too far ahead.
+/// Whether a member that knows of `known` can believe the ballot: it names a member, and is not too far
+/// ahead.
 pub fn is_believable(ballot: Term, known: Term) -> bool {
     owner(ballot).is_some() && round(ballot) <= round(known).saturating_add(LONGEST_JUMP)
 }

@@ -26,10 +26,10 @@ pub(super) struct Leadership {
     is_granted: bool,
     pub(super) accepted: Tally,
     refused: Tally,
-    /// Who had accepted the instance before.
+    /// The members that had accepted the previous proposal.
     before: Tally,
     pub(super) spread: Spread,
-    /// Who asks and is no member.
+    /// The nodes that ask and are no members.
     pub(super) lobby: Lobby,
     /// An instance was chosen since the list of members was written, so that it may be changed.
     pub(super) is_settled: bool,

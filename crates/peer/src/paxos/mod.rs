@@ -77,7 +77,7 @@ pub struct Paxos {
     patience: Option<Patience>,
     /// When it stands, if it hears nobody until then.
     stands_at: Moment,
-    /// Who leads, and its token.
+    /// The leader, and its token.
     follows: Option<(NodeId, Term)>,
     phase: Phase,
     /// How many duels it lost one after the other.

@@ -24,7 +24,7 @@ pub(super) struct Leadership {
     spread: Spread,
     /// When the latest round was sent that a majority has answered.
     confirmed: Option<Moment>,
-    /// Who asks and is no member.
+    /// The nodes that ask and are no members.
     pub(super) lobby: Lobby,
     /// One for each member, in the order of the list.
     pub(super) peers: Vec<Peer>,

@@ -68,7 +68,8 @@ pub struct Raft {
     forgotten: Option<Forgotten>,
     /// Whom it will not let down.
     promise: Option<Promise>,
-    /// Who was seen to lead the present term. There is only one; another that claims it is not believed.
+    /// The member that was seen to lead the present term. There is only one; another that claims it is not
+    /// believed.
     led_by: Option<NodeId>,
     /// Whether that one was heard within this member's patience.
     hears_leader: bool,
@@ -307,7 +308,8 @@ impl Raft {
             (None, Message::Ready { term }) => self.ready(from, term, out),
             (None, Message::TimeoutNow { term }) => self.timeout_now(now, from, term, out),
             (None, Message::Answer(answer)) => self.be_put_right(from, answer, out),
-            // Who has forgotten must neither vote nor follow: it might have voted in a later term already.
+            // A member that has forgotten must neither vote nor follow: it might have voted in a later term
+            // already.
             (
                 Some(_),
                 Message::AppendEntries { .. }

@@ -23,9 +23,9 @@ pub enum Message {
     Coordinator {
         /// The term of that leader.
         term: Term,
-        /// Who sent it off.
+        /// The member that sent it off.
         origin: NodeId,
-        /// Who leads.
+        /// The leader.
         leader: NodeId,
         /// Whom it came to, in order, the origin first. At most as many as there are members.
         told: Vec<NodeId>,

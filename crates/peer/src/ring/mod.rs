@@ -2,9 +2,10 @@
 //!
 //! G. LeLann, *Distributed Systems: Towards a Formal Approach*, 1977, and E. Chang, R. Roberts, *An Improved Algorithm for
 //! Decentralized Extrema-Finding in Circular Configurations of Processes*, CACM 22(5), 1979, in the form of Tanenbaum & van
-//! Steen, *Distributed Systems*, "A ring algorithm". The ring is the order of the ids. Who does not hear the leader sends an ELECTION with its id
-//! to its successor, and to the next one if that is dead. Everybody adds its id and passes it on. When it is back, the
-//! highest rank of the list leads, and a COORDINATOR goes round once to tell. n living members: n + n messages.
+//! Steen, *Distributed Systems*, "A ring algorithm". The ring is the order of the ids. A member that does not
+//! hear the leader sends an ELECTION with its id to its successor, and to the next one if that is dead.
+//! Everybody adds its id and passes it on. When it is back, the highest rank of the list leads, and a
+//! COORDINATOR goes round once to tell. n living members: n + n messages.
 //!
 //! **Assumes** that a message and its answer take less than [`heartbeat`](crate::Timing::heartbeat) together, always: a successor that
 //! answers later is skipped. Assumes that all members have the same list.

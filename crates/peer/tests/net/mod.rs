@@ -161,7 +161,7 @@ impl<M: Machine> Net<M> {
         self.nodes[&id(number)].saved.as_ref()
     }
 
-    /// Who leads, paused or not.
+    /// The members that lead, paused or not.
     pub(crate) fn leaders(&self) -> Vec<u16> {
         let leads = |(id, node): (&NodeId, &Node<M>)| {
             node.machine

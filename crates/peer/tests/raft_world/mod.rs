@@ -87,7 +87,7 @@ pub(crate) struct Net {
     cut: BTreeSet<(NodeId, NodeId)>,
     packets: Vec<Packet>,
     order: u64,
-    /// Who led in each term.
+    /// The leader of each term.
     pub(crate) leaders: BTreeMap<Term, NodeId>,
     /// Messages by kind.
     pub(crate) sent: BTreeMap<&'static str, u64>,

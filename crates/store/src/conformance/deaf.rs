@@ -89,7 +89,8 @@ pub async fn bounded(open: OpenAt<'_>, limit: Duration) {
             Err(error) => panic!("there is no server that does not answer: {error}"),
         };
         let mut took = Vec::new();
-        // Who waits for longer does so every time; a machine that stands still makes it so some times.
+        // A store that waits too long does so every time; a machine that stands still causes it only
+        // sometimes.
         while took.last().is_none_or(|took| *took > limit) {
             assert!(took.len() < TRIES, "a server that does not answer was waited for: {took:?}");
             took.push(fails(open, &server).await);

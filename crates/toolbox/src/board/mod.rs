@@ -211,7 +211,7 @@ impl Task {
         self.attempts.last().filter(|attempt| attempt.outcome.is_none())
     }
 
-    /// Who has it, or had it last.
+    /// The agent that has the task, or had it last.
     pub fn worker(&self) -> Option<&AgentName> {
         self.attempts.last().map(|attempt| &attempt.agent)
     }

@@ -72,7 +72,7 @@ struct Answer {
 /// What a member knows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Knowledge {
-    /// Who leads its election.
+    /// The leader of its election.
     leader: Member,
     /// Under which token.
     token: u32,
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// Who leads an election when it begins.
+    /// The leader of an election when the election begins.
     fn first_of(&self, scope: u32) -> Member {
         match self.setup.shape {
             Shape::Flat => 0,
