@@ -1,8 +1,10 @@
 //! Candidates, where a policy compares them. They live in memory only: they enlist anew within seconds of a restart.
 //!
-//! Who has withdrawn or lapsed is not shown, and is forgotten before as many stand there as are remembered: so the memory that they take is
-//! bounded by those who stand, of whom there are so many at most. One access token has at most a quarter of the places, so that no token
-//! keeps the others out. Candidates without a token cannot be told apart, and share what there is.
+//! A candidate that has withdrawn or lapsed is not shown. Such candidates are forgotten once there are twice
+//! as many candidates as stood when some were last forgotten: so the memory that candidates take is bounded
+//! by those who stand, of whom there are so many at most. One access token has at most a quarter of the
+//! places, so that no token keeps the others out. Candidates without a token cannot be told apart, and share
+//! what there is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;

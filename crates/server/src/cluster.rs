@@ -52,7 +52,7 @@ pub(crate) struct Door {
     pub(crate) options: Options,
 }
 
-/// Who is told of changes of leader, and how.
+/// The receivers that are told of changes of leader, and how.
 pub(crate) struct Heralds {
     pub(crate) receivers: Vec<Receiver>,
     pub(crate) tell: Tell,
@@ -66,7 +66,7 @@ pub(crate) struct Cluster {
     bid: Bid,
     contact: Arc<str>,
     door: Door,
-    /// Who is told of changes of leader, while it is the active one.
+    /// The receivers that are told of changes of leader, while this server is the active one.
     pub(crate) heralds: Option<Heralds>,
     tell: Box<dyn Fn(Turned) + Send + Sync>,
 }
@@ -173,7 +173,8 @@ impl Cluster {
         }
     }
 
-    /// What a turn begins with. Who was revoked while another server was active is not let in by this one.
+    /// Begins a turn. The list of tokens is read anew: this server refuses a token that was revoked while
+    /// another server was active.
     async fn take_over(&self, epoch: Epoch) -> Result<Engine, StoreError> {
         let engine = Engine::take_over(Arc::clone(&self.store), epoch).await?;
         tokens::refresh(&*self.store, &self.door.register).await?;

@@ -1,9 +1,10 @@
-//! Who may become the first operator of a store through a server.
+//! Decides whether a key may become the first operator's key of a store, through a server.
 //!
-//! Whoever can write a folder could add an operator anyway; whoever can only reach a server could not. So a server believes nobody on its own
-//! word: the first operator has a key that was named when the server was started, or shows a code that only the person who started it can
-//! read. Guarantees that a code is used once. Wrong codes void nothing, so that nobody keeps the right person out by guessing: a code has 128
-//! random bits, and at a server's route commands are counted, so that guessing is hopeless.
+//! A person who can write the store's folder could add an operator anyway; a client that can only reach a
+//! server could not. So a server believes nobody on its own word: the first operator has a key that was named
+//! when the server was started, or shows a code that only the person who started it can read. Guarantees that
+//! a code is used once. Wrong codes void nothing, so that nobody keeps the right person out by guessing: a
+//! code has 128 random bits, and at a server's route commands are counted, so that guessing is hopeless.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use baton_election::ContentHash;
 use baton_election::operator::PublicKey;
 
-/// Who may found the operators of a store: by default nobody.
+/// The keys and the code that make a first operator of a store: by default none.
 #[derive(Default)]
 pub struct Founders {
     keys: Vec<PublicKey>,
@@ -27,12 +28,13 @@ impl fmt::Debug for Founders {
 }
 
 impl Founders {
-    /// Those who have one of these keys.
+    /// Admits the holders of these keys.
     pub fn with_keys(keys: Vec<PublicKey>) -> Founders {
         Founders { keys, ..Founders::default() }
     }
 
-    /// Also whoever shows this code first; it must be too long to be guessed. `founded` is called once there is an operator.
+    /// Also admits the first operator that shows this code; it must be too long to be guessed. `founded` is
+    /// called once there is an operator.
     pub fn or_by_code(self, code: &str, founded: impl Fn() + Send + Sync + 'static) -> Founders {
         let hash = ContentHash::of(code.as_bytes());
         Founders { code: Mutex::new(Some(hash)), founded: Some(Box::new(founded)), ..self }

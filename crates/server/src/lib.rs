@@ -183,8 +183,9 @@ impl Server {
         Ok(Server { listening, front, serves: Serves::Alone(service) })
     }
 
-    /// Serves elections in a store that other servers serve too: one is active at a time, and the others say which. `tell` is told of its
-    /// turns. Who must show a token is as for one that is alone.
+    /// Serves elections in a store that other servers serve too: one is active at a time, and the others say
+    /// which. `tell` is told of its turns. The rules on which clients must show a token are those of a server
+    /// that is alone.
     ///
     /// The first command that changes an election takes it over: from then on servers decide on it, and clients of the store are refused. What is
     /// only looked at is left as it is. [`give_back`] is the way back.
@@ -270,7 +271,8 @@ fn place(listening: &Listening, options: &Options) -> String {
     listening.places(options.tls.is_some()).join(" and ")
 }
 
-/// Who is let in. Where everybody must show a token at the address, there must be one.
+/// The register of the tokens that are let in. Where everybody must show a token at the address, there must
+/// be one.
 async fn register(
     store: &dyn Store,
     listening: &Listening,

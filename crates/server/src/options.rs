@@ -24,13 +24,13 @@ pub struct Options {
     pub jwt: Option<Arc<Jwt>>,
     /// By what names it is called, beside loopback ones and those in the certificate.
     pub names: Vec<String>,
-    /// Who may become the first operator of a store that has none: by default nobody.
+    /// The keys and the code that make a first operator of a store that has none: by default none.
     pub founders: Arc<Founders>,
     /// How much one may have.
     pub limits: Limits,
     /// What it warns of.
     pub warnings: Warnings,
-    /// Who is sent traces.
+    /// The collector that traces are sent to.
     pub collector: Option<Collector>,
     /// Where each request is noted.
     pub access_log: Option<Arc<AccessLog>>,
@@ -43,7 +43,7 @@ impl Options {
     }
 }
 
-/// How much of a server one may have. Who asks for more is told so, and when to come again.
+/// How much of a server one caller may have. A caller that asks for more is told so, and when to come again.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Durable commands of one identity in a second, after as many at once.

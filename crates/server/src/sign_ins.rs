@@ -1,8 +1,9 @@
-//! Who is signed in at the page: browsers that act for an operator, each with a key of its own.
+//! Sign-ins at the page: browsers that act for an operator, each with a key of its own.
 //!
-//! Assumes that a delegation was checked before it comes here. Guarantees that a code opens one sign-in, once, within five minutes; that a
-//! sign-in is alive from then on until its time is over, it was closed, or its operator ended it, by the boot-time clock; and that one that ended is
-//! not begun again by the same order. Does not survive a restart: whoever was signed in signs in anew.
+//! Assumes that a delegation was checked before it comes here. Guarantees that a code opens one sign-in,
+//! once, within five minutes; that a sign-in is alive from then on until its time is over, it was closed, or
+//! its operator ended it, by the boot-time clock; and that one that ended is not begun again by the same
+//! order. Does not survive a restart: each browser must sign in anew.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,7 +65,7 @@ pub(crate) enum NotSignedIn {
 /// Sign-ins by the keys of their browsers.
 type Known<W> = HashMap<PublicKey, (Arc<SignIn<W>>, Stage)>;
 
-/// All of them. `W` is what is known of who began one.
+/// All sign-ins. `W` is the identity of the caller that began one.
 pub(crate) struct SignIns<W> {
     known: Mutex<Known<W>>,
     /// The keys of those that are over for longer than any lasts: an order is good for one sign-in, however old.

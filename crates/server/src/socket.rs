@@ -142,7 +142,8 @@ impl Lock {
         for _ in 0..TRIES {
             let file = open_lock(&path)?;
             match file.try_lock() {
-                // Who had it removed the file when it was done: then this is not the file that others lock.
+                // The holder before may have removed the file when it was done. Then this is not the file
+                // that other servers lock.
                 Ok(()) if is_at(&file, &path) => return Ok(Lock { file, path }),
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(PAUSE).await,

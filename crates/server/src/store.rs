@@ -145,7 +145,8 @@ impl Behind {
         let asked_at = boot::now();
         let View { document, age } = self.engine.view(election).await?;
         let found = document.map(|mut document| {
-            // Who reads here is told how old a lease is, as nobody is who reads the store behind it.
+            // A client of this server is told how old the lease is. A client that reads the store behind it
+            // is not.
             document.server = None;
             let version = Version::new(&format!("{}.{}", document.epoch, document.beat));
             (Record::Election(Box::new(document)), version)

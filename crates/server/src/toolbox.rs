@@ -43,7 +43,7 @@ const AT_ONCE: usize = 64;
 /// All boards.
 pub(crate) struct Boards {
     coordinator: Coordinator,
-    /// Who decides on the elections; none where nobody does.
+    /// The engine that decides on the elections; none where nobody does.
     engine: Option<Engine>,
     boards: Mutex<HashMap<ElectionName, Arc<Board>>>,
     /// How much the commands weigh that wait for their turns.
@@ -186,13 +186,13 @@ impl Boards {
         };
         let full = sum(|size| &size.items) >= MAX_ITEMS || sum(|size| &size.weight) >= MAX_WEIGHTS;
         if boards.len() >= MAX_BOARDS || full {
-            // Who is at one, or waits for it, keeps it.
+            // A board stays while a caller works on it, or waits for it.
             boards.retain(|_, board| Arc::strong_count(board) > 1);
         }
         let board = Arc::new(Board {
             toolbox: self.coordinator.toolbox(election),
             index: tokio::sync::Mutex::default(),
-            // Not from zero: who has a count of another run of the server sees that it is another.
+            // Not from zero: a client that has a count of another run of the server sees that it is another.
             changes: watch::Sender::new(boot::wall().as_unix_millis()),
             size: Size::default(),
             waiting: AtomicUsize::new(0),

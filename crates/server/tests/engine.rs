@@ -224,7 +224,7 @@ async fn a_wait_ends_with_who_leads() {
     grant(&engine, 1, Span::secs(30)).await;
     let remaining = held(wait_in_line(&engine, 2, Span::millis(50)).await.unwrap());
     assert!(remaining > Span::secs(15), "{remaining}");
-    // Who has left the line is not granted anything later.
+    // An agent that has left the line is not granted anything later.
     release(&engine, 1, Epoch(1)).await.unwrap();
     assert!(engine.view(&election()).await.unwrap().document.unwrap().leader.is_none());
 }
@@ -315,7 +315,7 @@ async fn what_is_no_renewal_does_not_lengthen_a_lease() {
     assert!(age <= boot::now().since(before), "a renewal does: {age}");
 }
 
-/// Who can reach a server cannot write its store, and is not believed on its own word.
+/// A client that can reach a server cannot write its store, and is not believed on its own word.
 #[tokio::test]
 async fn nobody_makes_itself_the_first_operator_of_an_election() {
     let (engine, _) = engine().await;

@@ -101,7 +101,7 @@ async fn a_command_that_is_refused_takes_nothing_over_and_one_that_changes_it_do
     let waited = engine.acquire(&election(), acquire(2, Span::secs(5)), Span::millis(700)).await.unwrap_err();
     assert!(matches!(waited, Undecided::Refused(Refusal::Held { .. })), "{waited}");
     assert_eq!(store.swapped.load(Ordering::SeqCst), before);
-    // Who waits in line at the server gets it when the leader in the store lets go.
+    // An agent that waits in line at the server gets the lease when the leader in the store releases it.
     let waits = tokio::spawn({
         let engine = engine.clone();
         async move { engine.acquire(&election(), acquire(2, Span::secs(60)), Span::secs(60)).await }

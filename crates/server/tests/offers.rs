@@ -245,7 +245,7 @@ async fn who_waited_claims_also_what_was_granted_by_a_write_whose_answer_was_los
     let epoch = grant(&engine, 1).await;
     let waiting = in_line(&engine, 2).await;
     store.lose_answer.store(true, Ordering::SeqCst);
-    // Who releases is told that another leads already: its first answer was lost.
+    // The agent that releases is told that another leads already: its first answer was lost.
     let released = Release { epoch, credential: credential(1), reason: None, ending: Ending::Stopped };
     let told = engine.execute(&election(), &Command::Release(released)).await;
     assert!(matches!(told, Err(Undecided::Refused(Refusal::Stale { .. }))), "{told:?}");
@@ -305,7 +305,7 @@ async fn who_opens_the_file_or_a_snapshot_of_it_waits_for_the_lease() {
 /// What is surely true, from the answers alone.
 #[derive(Default)]
 struct Truth {
-    /// Who was granted it last, and whether it was told that it leads.
+    /// The agent that was granted the lease last, and whether it was told that it leads.
     holder: Option<(u8, Epoch, bool)>,
     highest: Epoch,
     line: Vec<(u8, JoinHandle<Result<Decided, Undecided>>)>,
@@ -372,7 +372,7 @@ async fn no_play_takes_a_lease_from_who_was_told_that_it_leads() {
                     truth.succeeded().await;
                 }
                 (4, _) => {
-                    // Who stood in line there is let go, and may stand in line anew as another.
+                    // The agents in line lose their places, and may stand in line anew as other agents.
                     for (_, place) in truth.line.drain(..) {
                         place.abort();
                         let _ = place.await;

@@ -78,7 +78,7 @@ async fn a_renewal_by_a_lost_region_ends_the_leadership_and_another_region_takes
     let shown = renew(Some(proof("fleet/eu", 1, 1)));
     let renewed = engine.execute(&name("fleet"), &shown).await.unwrap();
     assert!(matches!(renewed.answer, Answer::Renewed { .. }));
-    // Who leads from a region does not wait in the server's line, whatever it says.
+    // A leader of a region does not wait in the server's line, whatever it says.
     let fleet = name("fleet");
     let waits = engine.acquire(&fleet, bid("b", 4, Some(proof("fleet/us", 1, 2))), Span::secs(60));
     let held = refusal(tokio::time::timeout(Duration::from_secs(30), waits).await.unwrap());

@@ -102,7 +102,7 @@ async fn an_election_is_taken_over_before_anything_is_decided_on_it() {
     assert_eq!(server_in(&inner).await, Some(Epoch(2)), "a look takes nothing over");
     renew(&third, 1, epoch).await.unwrap();
     assert_eq!(server_in(&inner).await, Some(Epoch(3)));
-    // Who comes late finds out.
+    // The second server is late, and finds out that it was deposed.
     assert!(release(&second, 1, epoch).await.is_err());
     assert!(second.is_deposed());
     release(&third, 1, epoch).await.unwrap();
@@ -155,7 +155,7 @@ async fn whoever_led_without_servers_keeps_its_lease_and_goes_around_them_no_mor
     let campaign = baton::Campaign { bid, wait: Some(Span::secs(5)) };
     assert_eq!(direct.campaign(&election(), campaign).await.err().unwrap().code(), "refused");
     tokio::time::sleep(Duration::from_millis(6_200)).await;
-    // Who reads the store does not know whether it was renewed.
+    // A client that reads the store does not know whether the lease was renewed.
     let view = direct.view(&election()).await.unwrap();
     assert!(view.leader().is_some() && !view.exact);
     assert!(grant_at_last(&engine, 2, Span::secs(1)).await > lease.epoch);

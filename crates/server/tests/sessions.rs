@@ -45,7 +45,7 @@ impl Place {
     }
 
     async fn serve(store: &MemoryStore, address: SocketAddr) -> (SocketAddr, tokio::task::JoinHandle<()>) {
-        // Who comes back to its port may find it lent out, to somebody's connection, for a moment.
+        // A server that comes back to its port may find it lent out, to somebody's connection, for a moment.
         let listener = in_time(async {
             loop {
                 match Server::listen(address, &Options::default()).await {

@@ -1,4 +1,4 @@
-//! Who is told of changes of leader, by receivers of the test's own that fail, hang and come back.
+//! Deliveries of changes of leader, to receivers of the test's own that fail, hang and come back.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
 use std::convert::Infallible;

@@ -62,7 +62,8 @@ impl Board {
         let mut turned = Vec::new();
         let mut before = std::mem::take(&mut self.active);
         self.more = 0;
-        // Who was there before keeps its place, and no number of warnings takes an alert's.
+        // A finding that was on the board before keeps its place, and no number of warnings takes the place
+        // of an alert.
         let mut taken: BTreeMap<Severity, usize> = BTreeMap::new();
         before.keys().for_each(|(severity, ..)| *taken.entry(*severity).or_default() += 1);
         for (subject, finding) in found {

@@ -62,13 +62,13 @@ impl Default for Thresholds {
 pub(super) struct Observed {
     /// For how long nobody has led it. None if somebody leads, if nobody ever did, or if an operator stopped it.
     pub(super) leaderless: Option<Span>,
-    /// Who waits in line.
+    /// How many agents wait in line.
     pub(super) waiting: u64,
-    /// Who stands, where a policy compares candidates.
+    /// How many agents stand, where a policy compares candidates.
     pub(super) candidates: u64,
-    /// Who follows.
+    /// How many sessions follow.
     pub(super) followers: u64,
-    /// Who asked in the last minute, and may not lead by the rules.
+    /// How many requests were refused in the last minute because the rules bar the agent from leading.
     pub(super) barred: u64,
     /// Changes of leader in the window of flapping, and unplanned ones in that of elections.
     pub(super) changes: u64,

@@ -124,7 +124,7 @@ impl Alerts {
     pub(crate) fn shown(&self, sees: impl Fn(&ElectionName) -> bool, sees_all: bool) -> Shown {
         let state = self.state();
         let mut alerts = state.board.shown(boot::now(), &self.warnings.runbooks);
-        // Who asks with which token is for those who see everything.
+        // Alerts without an election, such as those on tokens, are for callers that see everything.
         alerts.retain(|alert| alert.election.as_ref().map_or(sees_all, &sees));
         Shown { alerts, more: if sees_all { state.board.more() } else { 0 }, no_operator: false }
     }
@@ -141,7 +141,8 @@ impl Alerts {
         self.state().leaderless.clone()
     }
 
-    /// Whose leaders are silent. Who was is remembered until it is heard of, also if its session is forgotten first.
+    /// The elections whose leaders are silent. Such a leader is remembered until it is heard of or its lease
+    /// ends, also if its session is forgotten first.
     fn suspect(&self, all: &mut HashMap<ElectionName, Observed>, sessions: &Sessions) {
         let Some(least) = self.warnings.limits.suspicion else { return };
         let before = std::mem::take(&mut self.state().suspected);
@@ -191,7 +192,8 @@ impl Alerts {
     }
 }
 
-/// Who waits, stands, follows and says that it leads.
+/// Gathers, by election: how many agents wait in line, stand as candidates, follow, and know of the last
+/// change of leader, and which of them say that they lead.
 fn gather(sessions: &Sessions, behind: &Behind) -> HashMap<ElectionName, Observed> {
     let mut all: HashMap<ElectionName, Observed> = HashMap::new();
     let attendance = sessions.attendance();

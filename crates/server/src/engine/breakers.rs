@@ -25,7 +25,7 @@ impl Engine {
         }
     }
 
-    /// Asks for the lease with what is seen of the breakers of who asks.
+    /// Asks for the lease, with the state of the breakers that concern the agent that asks.
     pub(super) async fn look_and_acquire(&self, election: &ElectionName, acquire: Acquire) -> Outcome {
         let open = Some(self.open_breakers(election, Some(&acquire.agent)).await?);
         self.shared.execute(election, &Command::Acquire(Acquire { open, ..acquire })).await

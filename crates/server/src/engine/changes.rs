@@ -1,4 +1,4 @@
-//! Who is told of changes, with numbers by which one who was cut off can go on where it was.
+//! Tells listeners of changes, with numbers by which a listener that was cut off can go on where it was.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -77,7 +77,8 @@ struct State {
     kept_bytes: usize,
     /// Whether anybody wants to know of every election.
     followed: bool,
-    /// Who is told of one election: of a change, or that a look shows more than any change did.
+    /// The listeners of one election. They are told of a change, or that a look shows more than any change
+    /// did.
     listeners: HashMap<ElectionName, broadcast::Sender<Option<Arc<Event>>>>,
 }
 

@@ -98,7 +98,7 @@ impl Line {
 }
 
 impl Engine {
-    /// Who waits in line to lead an election, in its order; at most so many.
+    /// The agents that wait in line to lead an election, in their order; at most so many.
     pub fn waiting(&self, election: &ElectionName, limit: usize) -> Vec<Waiting> {
         let shard = self.shared.shard(election);
         shard.lines.get(election).map_or(Vec::new(), |line| line.waiting(limit))

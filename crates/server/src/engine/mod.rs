@@ -86,7 +86,7 @@ pub struct View {
     pub age: Span,
 }
 
-/// Who leads an election.
+/// The leader of an election, with its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leads {
     /// The leader.
@@ -144,7 +144,7 @@ struct Shard {
     doubtful: HashMap<ElectionName, u64>,
     /// Counts the changes of which nobody knows.
     doubts: u64,
-    /// Who waits in line for an election.
+    /// The agents that wait in line, by election.
     lines: HashMap<ElectionName, line::Line>,
     /// Counts the plain renewals.
     renewed: u64,
@@ -279,7 +279,7 @@ impl Engine {
         }
     }
 
-    /// Who leads an election.
+    /// The leader of an election.
     pub async fn leader(&self, election: &ElectionName) -> Result<Option<Leads>, StoreError> {
         let seen = self.shared.seen(election, |known, age| {
             let (agent, contact, running) =
@@ -378,12 +378,13 @@ impl Engine {
 
     /// Asks for the lease, and waits in line for it for at most so long.
     ///
-    /// Who is granted it after having waited has an offer, which it must claim with a renewal. Who shows a region does not wait here: how the
-    /// region stands when its turn comes is not known when it asks.
+    /// An agent that is granted the lease after having waited has an offer, which it must claim with a
+    /// renewal. An agent that shows a region does not wait here: how the region stands when its turn comes is
+    /// not known when it asks.
     pub async fn acquire(&self, election: &ElectionName, acquire: Acquire, wait: Span) -> Outcome {
         self.shared.may_decide()?;
         let until = self.shared.clock.now() + wait;
-        // Whoever waits already goes first.
+        // Agents that wait already go first.
         self.shared.look_after(election);
         if acquire.region.is_some() {
             return Box::pin(self.execute(election, &Command::Acquire(acquire))).await;

@@ -127,7 +127,8 @@ impl Shared {
         }
     }
 
-    /// The same, for who may be about to make it: with what the store knows of itself at this moment.
+    /// The same, for a command that may be about to create the election: with what the store knows of itself
+    /// at this moment.
     pub(super) async fn fetch_for_command(
         &self,
         election: &ElectionName,

@@ -19,7 +19,7 @@ use std::time::Duration;
 use baton_election::time::{Moment, Span};
 use baton_store::boot;
 
-/// Who does not look at the clock for longer than this has stood still.
+/// A server that does not look at the clock for longer than this has stood still.
 const STALL: Span = Span::secs(1);
 /// How often the clock is looked at if nothing else happens.
 const TICK: Duration = Duration::from_millis(200);

@@ -171,7 +171,7 @@ impl Packed {
         Packed { running, terms, rare: rare.boxed(), rest: bytes.done() }
     }
 
-    /// The document as it stands. Who asks has its name at hand.
+    /// The document as it stands. The caller has the name of the election at hand.
     pub(super) fn document(&self, election: &ElectionName) -> Document {
         let Terms { store, policy, operator_keys, server, created_by } = &*self.terms;
         let Rare {
@@ -226,7 +226,7 @@ impl Packed {
         }
     }
 
-    /// Who leads, if its lease lies open.
+    /// The leader, if its lease lies open.
     pub(super) fn leader(&self) -> Option<(&str, Option<&str>, &Running)> {
         let running = self.running.as_ref()?;
         let mut bytes = self.after_name();

@@ -1,4 +1,4 @@
-//! Who comes next: the first in line, as soon as the election is free.
+//! The succession: the first in line gets the election as soon as it is free.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -73,7 +73,7 @@ impl Shared {
         }
     }
 
-    /// Who waits for what it was granted by a write whose answer was lost is told so.
+    /// A write whose answer was lost may have granted the lease to an agent in line. This tells the agent.
     fn recognise(&self, shard: &mut Shard, election: &ElectionName, document: &Document, age: Span) {
         let Some(leader) = &document.leader else { return };
         let line = shard.lines.get_mut(election);

@@ -39,7 +39,7 @@ pub(crate) struct Lease {
 }
 
 impl Engine {
-    /// The lease of who leads an election, as far as that is in memory.
+    /// The lease of the leader of an election, as far as that is in memory.
     pub(crate) fn lease(&self, election: &ElectionName) -> Option<Lease> {
         let seen = self.shared.seen(election, |known, age| {
             let (agent, _, running) = known.packed.leader().filter(|(.., running)| age < running.ttl)?;
@@ -77,7 +77,7 @@ impl Engine {
         tally
     }
 
-    /// Who waits in line for which elections, up to a bound.
+    /// How many agents wait in line, by election; up to a bound of elections.
     pub fn in_line(&self) -> Vec<(ElectionName, u64)> {
         let mut lines = Vec::new();
         for shard in &self.shared.shards {

@@ -393,7 +393,7 @@ impl Shared {
         shard.doubtful.insert(election.clone(), shard.doubts);
     }
 
-    /// Begins to read an election that is not known, for who asks and for who is queued.
+    /// Begins to read an election that is not known, for this caller and for those in the queue.
     pub(super) fn look(
         self: &Arc<Self>,
         mut shard: MutexGuard<'_, Shard>,

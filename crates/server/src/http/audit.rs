@@ -55,7 +55,7 @@ impl Service {
         Ok(verdict)
     }
 
-    /// A part of a log, for who verifies it. The number of the part is the name in this place.
+    /// A part of a log, for a client that verifies it. The number of the part is the name in this place.
     pub(super) async fn audit_part(
         &self,
         call: &Call<'_>,

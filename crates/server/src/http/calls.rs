@@ -223,7 +223,7 @@ impl Service {
             Ask::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
         }
     }
-    /// A renewal, if it takes nothing but memory. Who asks may act on the election.
+    /// A renewal, if it takes nothing but memory. The caller was checked before: it may act on the election.
     pub(super) fn renew_at_once(&self, call: &Call<'_>) -> Option<Result<Reply, Problem>> {
         let renew = parsing::object(&call.body).ok()?;
         let (renewed, ttl) = self.engine.renew_at_once(call.name(0), &renew, self.engine.now())?;
@@ -355,7 +355,7 @@ impl Service {
         answer(&outcome)
     }
 
-    /// From memory: leases can be renewed by who begins while the disk fails.
+    /// From memory: a client that begins while the disk fails can still renew leases.
     fn info(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let mut info = (*self.engine.info()).clone();
         if !call.who.identity.sees_all() {
@@ -391,7 +391,8 @@ impl Service {
         let limit = call.limit(MAX_LIST)?;
         let after = call.parameter("after").map(|after| prefix.key(&after)).transpose();
         let mut after = after.map_err(baton::Error::from)?;
-        // Who sees some only may see few of many, and each part may cost the store a look at all.
+        // A caller that sees some elections only may see few of many, and each part may cost the store a look
+        // at all.
         let of_one_part = if call.who.identity.sees_all() { limit } else { MAX_LIST };
         let (mut names, pace) = (Vec::new(), Pace::default());
         loop {
@@ -411,14 +412,14 @@ impl Service {
         }
     }
 
-    /// Whether who asks may know of it.
+    /// Whether the caller may know of it.
     async fn sees(&self, call: &Call<'_>, key: &Key) -> Result<bool, Problem> {
         match key {
             Key::Election(election) | Key::Audit(Book::Election(election), _) => {
                 Ok(call.who.identity.sees(election.as_str()))
             }
             Key::Fence(resource) => self.sees_fence(call, resource).await,
-            // Who may not know of its election has been refused.
+            // A caller that may not know of its election has been refused.
             Key::Candidate(..) => Ok(true),
             Key::Store
             | Key::Tokens
@@ -454,7 +455,7 @@ impl Service {
             )
             .into());
         }
-        // Who stands for longer says so again. It is told how long it stands.
+        // A candidate that wants to stand for longer enlists again. The reply says how long it stands.
         candidate.ttl = candidate.ttl.min(candidates::LONGEST);
         candidate.through = call.who.token();
         self.behind.has_room_for(&candidate).map_err(limits::too_many_candidates)?;

@@ -285,7 +285,8 @@ impl Feed {
         changed
     }
 
-    /// Who knows of leaders and who waits otherwise than was told, and which leaders are suspected to be gone.
+    /// The elections of which something changed since the last report: how many agents know of the leader,
+    /// how many wait in line, or whether the leader is suspected to be gone.
     async fn attended(&mut self) -> Vec<Attended> {
         let mut documents = Vec::new();
         for watched in &mut self.watched {

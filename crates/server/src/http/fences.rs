@@ -160,7 +160,8 @@ impl Service {
         }
     }
 
-    /// A fence, refused to who does not speak of its election. Who speaks of all is asked nothing.
+    /// Reads a fence, and refuses it to a caller whose token is not for the fence's election. For a caller
+    /// that sees all elections, it reads nothing.
     async fn visible_fence(
         &self,
         call: &Call<'_>,

@@ -1,4 +1,4 @@
-//! Who is not let in, whatever it asks for: browsers that speak for another site.
+//! Keeps out browsers that speak for another site, whatever they ask for.
 
 use std::net::IpAddr;
 use std::sync::Arc;

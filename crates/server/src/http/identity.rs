@@ -1,9 +1,11 @@
-//! Who asks, by the proof that it shows or by the connection that it comes over, and whether it may.
+//! The identity of the caller, by the proof that it shows or by the connection that it comes over, and
+//! whether it may do what it asks for.
 //!
-//! Whether a proof is needed is decided when the server is started, never by what stands in the store: the first token that is created
-//! locks nobody out, and the last one that is revoked lets nobody in. Who shows a token is bound by it wherever it asks. A token is
-//! known by one SHA-256 and a look into a table; nothing is asked of the store. Whatever the proof, it opens an entry of the store's list,
-//! and that entry alone says what its bearer may do ([`proofs`](super::proofs)).
+//! Whether a proof is needed is decided when the server is started, never by what stands in the store: the
+//! first token that is created locks nobody out, and the last one that is revoked lets nobody in. A caller
+//! that shows a token is bound by it wherever it asks. A token is known by one SHA-256 and a look into a
+//! table; nothing is asked of the store. Whatever the proof, it opens an entry of the store's list, and that
+//! entry alone says what its bearer may do ([`proofs`](super::proofs)).
 //!
 //! A user of the Unix socket needs no token. It has the role of an agent, for all elections and as any agent. It may also hand in what an operator's
 //! key has signed, since the signature is what counts there. Access tokens and sign-ins take an operator's token at the socket too.
@@ -31,7 +33,7 @@ use crate::jwt::Jwt;
 /// How often a token that will expire is looked at: wall clocks are set.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Who {
     pub(crate) identity: Identity,
@@ -59,12 +61,12 @@ impl Who {
     }
 }
 
-/// What is known of who asks.
+/// What is known of the caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Identity {
-    /// Somebody who showed no token, where none is needed.
+    /// A caller that showed no token, where none is needed.
     Anybody,
-    /// Who opened this entry.
+    /// The caller that opened this entry.
     Bearer(Bearer),
     /// The server's own user or root, over the Unix socket, without a token.
     User(u32),
@@ -125,8 +127,9 @@ impl Register {
         self.known.borrow().is_empty()
     }
 
-    /// Who asks: by the headers of the request, else by the connection, or the certificate of the client. `charge` is asked before a
-    /// signature is verified: strangers have so much of that and no more.
+    /// The identity of the caller: by the headers of the request, else by the connection, or the certificate
+    /// of the client. `charge` is asked before a signature is verified: strangers have so much of that and no
+    /// more.
     pub(super) fn identify(
         &self,
         peer: &Peer,
@@ -299,7 +302,7 @@ impl Identity {
         }
     }
 
-    /// Refuses what concerns the whole store to who speaks of some elections only.
+    /// Refuses what concerns the whole store to a caller whose token is for some elections only.
     pub(super) fn check_store(&self) -> Result<(), Problem> {
         match self {
             Identity::Bearer(entry) if !entry.elections.is_empty() => Err(forbidden(

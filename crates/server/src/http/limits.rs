@@ -31,7 +31,7 @@ const FIRST_TIDYING: usize = 1_024;
 /// How long who has too many streams is told to wait.
 const LATER: Duration = Duration::from_secs(1);
 
-/// What a command says of who sends it.
+/// What a command says of its sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Says<'a> {
     Agent(&'a AgentName),

@@ -1,8 +1,10 @@
 //! The doors: HTTP/1.1 with JSON.
 //!
-//! Who shows no token is an agent on a plain loopback address and at the Unix socket, and nobody elsewhere. A browser is not fooled into speaking for somebody
-//! else: the name in `Host` must be the server's, a page of another origin is refused, and what changes anything is JSON and says so.
-//! What a request needs stands in `right.rs`, who asks in `identity.rs`, how much one may have in `limits.rs`.
+//! A caller that shows no token is an agent on a plain loopback address and at the Unix socket, and nobody
+//! elsewhere. A browser is not fooled into speaking for somebody else: the name in `Host` must be the
+//! server's, a page of another origin is refused, and what changes anything is JSON and says so. `right.rs`
+//! says what a request needs, `identity.rs` identifies the caller, and `limits.rs` bounds how much a caller
+//! may have.
 
 mod audit;
 mod batch;
@@ -99,9 +101,9 @@ pub(crate) struct Service {
     pub(crate) engine: Engine,
     pub(crate) behind: Arc<Behind>,
     sessions: Arc<Sessions>,
-    /// Who is signed in at the page.
+    /// The sign-ins at the page.
     sign_ins: Arc<SignIns<Identity>>,
-    /// Who may become the first operator.
+    /// The keys and the code that make a first operator.
     founders: Arc<Founders>,
     alerts: Arc<Alerts>,
     requests: Requests,
@@ -120,7 +122,7 @@ pub(crate) struct Service {
     run: String,
     /// Where it listens, for people.
     place: String,
-    /// Who is let in.
+    /// The tokens and other proofs that are let in.
     register: Arc<Register>,
     /// Keeps the register as the store has it.
     follower: AbortHandle,
@@ -385,7 +387,7 @@ impl Service {
         if is_stranger { self.strangers.take_for_peer(peer) } else { Ok(()) }
     }
 
-    /// Who asks, and by which sign-in.
+    /// The identity of the caller, and the sign-in by which it was identified, if it was.
     fn identify(
         &self,
         peer: &Peer,
@@ -396,7 +398,7 @@ impl Service {
         if route.ask.right() == Right::Public {
             return Ok((Identity::Anybody, None));
         }
-        // Who shows a token is bound by it, signed in or not.
+        // A caller that shows a token is bound by it, signed in or not.
         let sign_in = if headers.contains_key(AUTHORIZATION) { None } else { self.signed_in(headers) };
         let sign_in = sign_in.filter(|sign_in| self.register.knows(&sign_in.who));
         let identity = match &sign_in {

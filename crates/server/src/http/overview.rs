@@ -77,7 +77,8 @@ struct Holder {
     suspicion: Option<Suspicion>,
 }
 
-/// Who knows of the leader of an election, and whether that one is suspected to be gone: what changes without a change of the election.
+/// How many agents know of the leader of an election, how many wait in line, and whether the leader is
+/// suspected to be gone: what changes without a change of the election.
 #[derive(Clone, PartialEq, Serialize)]
 pub(super) struct Attended {
     election: ElectionName,
@@ -197,7 +198,8 @@ impl Service {
         Some(Participation { acknowledged, expected })
     }
 
-    /// Who knows of the leader of an election and who waits, given how much speaks against agents.
+    /// How many agents know of the leader of an election and how many wait, given how much speaks against
+    /// agents.
     pub(super) async fn attended(
         &self,
         document: &Document,

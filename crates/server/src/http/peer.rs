@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, as far as the connection itself tells.
+//! The peer at the other end of a connection, as far as the connection itself tells.
 //!
 //! This is decided once for each connection, before any request is read. `identity.rs` turns it, together with the headers of a request,
 //! into what the request may do.

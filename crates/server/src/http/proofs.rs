@@ -63,7 +63,7 @@ fn closest(known: &Known, fits: impl Fn(&Proof) -> Option<Closeness>) -> Result<
     best.map_or(Err(NotOpened::None), |(_, entry)| entry)
 }
 
-/// Who shows a certificate is bound by the one entry that its names open.
+/// A caller that shows a certificate is bound by the one entry that its names open.
 pub(super) fn certified(known: &Known, client: &Arc<ClientCertificate>) -> Result<Bearer, Problem> {
     if !client.is_valid() {
         return Err(refused("the client certificate has expired, or its authority is no longer believed"));
@@ -118,7 +118,7 @@ pub(super) fn claims(
     })
 }
 
-/// Who shows a JWT is bound by the entry that its subject and claims open.
+/// A caller that shows a JWT is bound by the entry that its subject and claims open.
 pub(super) fn claimed(known: &Known, jwt: &Arc<Jwt>, claims: Arc<Claims>) -> Result<Bearer, Problem> {
     let found =
         closest(known, |proof| proof.fits_jwt(&claims.subject, |name, value| claims.has(name, value)));
@@ -158,7 +158,7 @@ fn refused(why: &str) -> Problem {
     )
 }
 
-/// Who shows the secret of an entry.
+/// A caller that shows the secret of an entry.
 #[cfg(test)]
 pub(super) fn bearer_of_secret(entry: TokenEntry) -> super::identity::Identity {
     super::identity::Identity::Bearer(Bearer { entry: Arc::new(entry), shown: Shown::Secret })

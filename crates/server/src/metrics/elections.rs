@@ -19,9 +19,10 @@ pub(crate) const SHOWN: usize = 1_000;
 pub(crate) const REMEMBERED: usize = 10_000;
 /// The name under which all others are summed.
 pub(crate) const OTHERS: &str = "(others)";
-/// Who was quiet for so long makes room. What is told of the last change of leader is of that time too.
+/// An election that was quiet for so long makes room for others. The last change of leader is told of for the
+/// same time.
 pub(crate) const QUIET: Span = Span::secs(3_600);
-/// Who was barred asks again sooner than this, as long as it wants to lead.
+/// An agent that was barred asks again sooner than this, as long as it wants to lead.
 const BARRED: Span = Span::secs(60);
 
 /// What is remembered of one election.

@@ -71,7 +71,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Who leads, and how that changed.
+    /// Changes of leader, time without a leader, and active alerts.
     fn leading(&self, page: &mut Page) {
         let meters = self.meters;
         let mut samples = page.metric(

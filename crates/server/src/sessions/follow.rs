@@ -1,7 +1,8 @@
-//! Who follows what, and who knows of it.
+//! Which sessions follow which elections, and which of them know of a change.
 //!
-//! What happened is not kept for anybody: of each election that is followed only the number of its last event is. Whoever asks is told how
-//! those stand that changed since what it acknowledged, however often they did.
+//! What happened is not kept for anybody: of each election that is followed only the number of its last event
+//! is. A session that asks is told how those elections stand that changed since what it acknowledged, however
+//! often they did.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
@@ -167,8 +168,8 @@ impl Sessions {
         Known::parse(id.strip_prefix(&self.id_of(since, ""))?)
     }
 
-    /// Waits until those who follow an election know of the change to this beat, for at most so long. Who follows it with the same
-    /// key is who made the change.
+    /// Waits until the followers of an election know of the change to this beat, for at most so long. A
+    /// follower with the key `own` is the agent that made the change: it is not waited for.
     pub(crate) async fn told_of(
         &self,
         election: &ElectionName,
@@ -213,7 +214,8 @@ impl Sessions {
             .collect()
     }
 
-    /// Takes out who knows of an event, and says how many. Who has ended its session is not waited for; who fell silent stays.
+    /// Takes out the followers that know of an event, and says how many. A follower that has ended its
+    /// session is taken out too, but not counted; one that fell silent stays.
     fn take_out(&self, followers: &mut HashMap<Incarnation, AgentName>, number: u64) -> u64 {
         let state = self.state();
         let mut told = 0;

@@ -152,7 +152,7 @@ struct Followed {
     /// Something happened to it, so there is one.
     exists: bool,
     by: HashSet<Incarnation>,
-    /// Who knows of its last change of leader.
+    /// How many sessions know of its last change of leader, and how many should.
     round: Option<rounds::Round>,
 }
 
@@ -212,7 +212,8 @@ impl Sessions {
         self.state().sessions.contains_key(&incarnation)
     }
 
-    /// An agent says that it is there, and what rides on its session. Who is known is never too many.
+    /// An agent says that it is there, and what rides on its session. The bounds on the number of sessions
+    /// never refuse a session that is known.
     pub(crate) async fn announce(&self, announce: Announce, by: Option<TokenId>) -> Result<Beat, Trouble> {
         let Announce { agent, credential, number, follows, leases } = announce;
         let follows = checked_follows(follows)?;

@@ -1,9 +1,10 @@
-//! Who knows of a change of leader: those who follow the election are expected to acknowledge it, and how many do is counted, not
-//! assumed.
+//! How many sessions know of a change of leader. The followers of the election are expected to acknowledge
+//! it, and how many do is counted, not assumed.
 //!
-//! Assumes that a session which follows asks for news. Guarantees that each change of leader of an election that is followed is counted once:
-//! when all have acknowledged it, after a minute, or at the next change, whichever comes first. Who ends its session in order, or says that it follows
-//! no more, is excused; who falls silent is not.
+//! Assumes that a session which follows asks for news. Guarantees that each change of leader of an election
+//! that is followed is counted once: when all have acknowledged it, after a minute, or at the next change,
+//! whichever comes first. A session that ends in order, or says that it no longer follows, is excused; one
+//! that falls silent is not.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -32,7 +33,7 @@ pub(super) struct Round {
     opened: Moment,
     expected: u64,
     told: u64,
-    /// Who has not acknowledged it yet.
+    /// The sessions that have not acknowledged it yet.
     waiting: HashSet<Incarnation>,
     counted: bool,
 }
@@ -47,7 +48,7 @@ pub(crate) struct RoundShown {
     pub(crate) age: Span,
 }
 
-/// Who is there, and who follows.
+/// How many sessions are alive, and what they follow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attendance {
     /// Sessions that are alive.
@@ -122,7 +123,7 @@ impl Sessions {
         }
     }
 
-    /// Who follows these no more by its own word need not know any more.
+    /// A session that says that it no longer follows these elections is no longer expected to know.
     pub(super) fn excuse<'a>(
         &self,
         state: &mut State,
@@ -156,7 +157,8 @@ impl Sessions {
         Some((round.told, round.expected))
     }
 
-    /// Who is there, who follows what, and who knows of it.
+    /// How many sessions are alive, how many follow each election, and how many know of its last change of
+    /// leader.
     pub(crate) fn attendance(&self) -> Attendance {
         let state = self.state();
         let now = boot::now();
@@ -177,7 +179,8 @@ impl Sessions {
 }
 
 impl State {
-    /// Who did not answer is missed for so long, whoever else follows; what nobody follows is then forgotten.
+    /// A session that did not answer is missed for so long, even if others follow; an election that nobody
+    /// follows is then forgotten.
     fn forget_unanswered(&mut self, now: Moment) {
         self.followed.retain(|_, followed| {
             let old = |round: &mut Round| !round.is_answered() && now.since(round.opened) >= REMEMBERED;

@@ -26,8 +26,8 @@ struct Silent {
 }
 
 impl Sessions {
-    /// Leaders for whom at least so much speaks that they are gone, while their leases run. Who was among them before stays until it is heard of or its
-    /// lease ends, also if its session is forgotten.
+    /// Leaders for whom at least so much speaks that they are gone, while their leases run. A leader that was
+    /// among them before stays until it is heard of or its lease ends, also if its session is forgotten.
     pub(crate) fn suspected_leaders(
         &self,
         least: Suspicion,

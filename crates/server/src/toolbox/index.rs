@@ -1,8 +1,10 @@
-//! What there is of one election's toolbox, in memory: found by name, and tasks also by their state and by who has them.
+//! What there is of one election's toolbox, in memory: found by name, and tasks also by their state and by
+//! the agent that has them.
 //!
-//! Guarantees that a page of a list takes as many steps as it has items, times the number of states, however long the board is; only a list of one agent's
-//! proposals looks at all of those. Counts what there is, and how much it weighs, so that neither grows without a bound. Does not know what is in the store: who
-//! changes that tells it.
+//! Guarantees that a page of a list takes as many steps as it has items, times the number of states, however
+//! long the board is; only a list of one agent's proposals looks at all of those. Counts what there is, and
+//! how much it weighs, so that neither grows without a bound. Does not know what is in the store: the caller
+//! that changes the store also tells the index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -20,7 +22,7 @@ const SHORT: u64 = 512;
 #[derive(Default)]
 pub(super) struct Index {
     kinds: [BTreeMap<ItemName, Arc<Item>>; Kind::ALL.len()],
-    /// Tasks by who has them, or had them last, and all of them under nobody.
+    /// Tasks by the agent that has them, or had them last. Under no agent: all tasks.
     tasks: BTreeMap<(Option<AgentName>, State), BTreeSet<ItemName>>,
     counts: Counts,
     weight: u64,

@@ -1,4 +1,4 @@
-//! Who is told or asked, and one try to do it.
+//! A receiver that is told or asked, and one try to do it.
 
 use std::fmt;
 use std::time::Duration;

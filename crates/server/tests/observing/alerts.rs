@@ -109,7 +109,7 @@ async fn high_contention_is_told_of() {
     is_told(&hook, "high-contention", "firing", "e").await;
 }
 
-/// Who leads a region and waits for the fleet looks, and asks when the fleet is free.
+/// The leader of a region that waits for the fleet only looks, and asks when the fleet is free.
 #[tokio::test]
 async fn regions_that_wait_for_their_fleet_are_no_contention() {
     let place = Place::open(warning_of(QUIET)).await;

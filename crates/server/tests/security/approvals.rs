@@ -1,4 +1,5 @@
-//! Approvals that nobody gave: forged, replayed, moved, signed by who is no operator. None is accepted by a real server.
+//! Approvals that nobody gave: forged, replayed, moved, or signed by somebody who is no operator. A real
+//! server accepts none of them.
 
 use baton_election::command::WriteCheckpoint;
 use baton_election::document::Question;
@@ -182,7 +183,7 @@ async fn of_ten_thousand_forged_or_replayed_approvals_none_is_accepted() {
     assert_eq!(refused.len(), 3, "each in its own way: {refused:?}");
     let after = setting.store.view(&election("mine")).await.unwrap().document.unwrap();
     assert_eq!((after.acts, after.epoch, after.state), (document.acts, document.epoch, document.state));
-    // The one that is none of them is accepted, once.
+    // The approval that was not forged is accepted, once.
     let approve = post(at, "/v1/elections/mine/operate", None, &json!(valid)).await;
     assert_eq!(approve.status, 200, "{approve:?}");
     let epoch = approve.json()["answer"]["epoch"].clone();

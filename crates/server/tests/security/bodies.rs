@@ -51,7 +51,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // A runtime cannot be waited for inside of another one.
+        // One runtime cannot be waited for in another.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -1,4 +1,5 @@
-//! Who may what, over HTTP: every route by every role, tokens that expired, were forged, revoked or replayed, limits, odd requests.
+//! Rights over HTTP: every route by every role, tokens that expired, were forged, revoked or replayed,
+//! limits, odd requests.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::client::{Answer, get, post, request, send, send_locally};
 use super::setting::{Setting, acquire, credential, election, token};
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Asker {
     None,
@@ -155,7 +155,7 @@ fn expected(asker: Asker, right: &str, path: &str) -> Result<(), &'static str> {
         | (Asker::User, "administer") => Err("forbidden"),
         (_, other) => panic!("`{other}` is not a right"),
     };
-    // Who is there, and what was ordered of the store, is told to who speaks of all elections.
+    // The sessions, and what was ordered of the store, are only for callers that see all elections.
     let of_the_store = matches!(path, "/v1/sessions" | "/metrics" | "/v1/audit" | "/v1/audit/{part}");
     if of_the_store && right == "read" && matches!(asker, Asker::Agent | Asker::OtherAgent) {
         return Err("forbidden");
@@ -329,7 +329,7 @@ async fn without_tokens_a_loopback_address_is_open_and_operators_sign() {
     assert_eq!((refused.status, refused.code().as_str()), (403, "wrong-key"), "{refused:?}");
     let signed = json!(setting.operator.sign(&document, Act::Pause { reason: String::new() }));
     assert_eq!(post(at, "/v1/elections/mine/operate", None, &signed).await.status, 200);
-    // Who shows a token is bound by it all the same.
+    // A caller that shows a token is bound by it all the same.
     let observer = setting.token(Role::Observer).await;
     assert_eq!(post(at, "/v1/elections/x/acquire", Some(&observer), &acquire("a", 2)).await.status, 403);
     assert_eq!(
@@ -362,7 +362,7 @@ async fn a_session_is_spoken_for_with_the_token_that_announced_it() {
     assert_eq!(post(at, "/v1/sessions", Some(&second), &announce(json!([]), 3)).await.status, 200);
     let gone = post(at, "/v1/sessions/heartbeat", Some(&first), &beat).await;
     assert_eq!((gone.status, gone.code().as_str()), (404, "no-such-session"), "{gone:?}");
-    // Who waits for news is let go of with its token.
+    // When a token is revoked, a client that waits for news with it is refused at once.
     let follow = json!({ "agent": "bob", "credential": credential(6), "number": 1, "follows": ["mine"] });
     assert_eq!(post(at, "/v1/sessions", Some(&first), &follow).await.status, 200);
     let news = json!({ "credential": credential(6), "wait_ms": 0 });

@@ -260,7 +260,7 @@ async fn everything_that_changes_is_told_and_nothing_that_one_may_not_see() {
     assert_eq!(other["rows"][0]["election"], "other", "what may not be seen is not told");
     let (_, leases) = all.next("leases").await;
     assert_eq!((&leases["leases"][0][0], &leases["leases"][0][1]), (&json!("mine"), &json!(1)));
-    // Who was cut off goes on where it was; who was told of another run is told of a gap.
+    // A client that was cut off goes on where it was; one that was told of another run is told of a gap.
     let mut again =
         Stream::open(&setting, &format!("/v1/events?after={}", first.unwrap()), Some(&operator)).await;
     assert_eq!(again.next("hello").await.1["fresh"], false);
@@ -274,7 +274,7 @@ async fn everything_that_changes_is_told_and_nothing_that_one_may_not_see() {
     lost.next("gap").await;
 }
 
-/// Whoever looked at a long lease is told of the short one after it.
+/// A client that looked at a long lease is told of the short one after it.
 #[tokio::test]
 async fn a_lease_is_told_of_though_the_one_before_would_have_lasted_longer() {
     let setting = Setting::new(Options::default()).await;

@@ -143,7 +143,7 @@ pub(crate) struct World {
     /// The place of the active one.
     active: Arc<AtomicUsize>,
     agents: [Agent; AGENTS],
-    /// Who was given which token.
+    /// The agent that was given each token.
     given: BTreeMap<Epoch, u8>,
     requests: u64,
     lose_next_answer: bool,
