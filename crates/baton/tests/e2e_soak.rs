@@ -1,8 +1,7 @@
 //! Eight agents on one store that fails all the time: never two leaders, and tokens that never go back.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
+use crate::support;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,8 +12,8 @@ use baton::election::{Moment, ResourceName, Span};
 use baton::store::{Access, FileStore, Store, boot};
 use baton::{Coordinator, Error, Leadership, Memory};
 
-use support::faulty::{Chaos, Faulty};
-use support::{bid, election, lead};
+use crate::support::faulty::{Chaos, Faulty};
+use crate::support::{bid, election, lead};
 
 const AGENTS: usize = 8;
 

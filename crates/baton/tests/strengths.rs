@@ -9,7 +9,7 @@ use baton::Coordinator;
 use baton::store::{Deletion, Durability, Strengths, Watching};
 
 const BEGIN: &str =
-    "<!-- generated from the code: UPDATE_EXPECT=1 cargo test -p baton --all-features --test strengths -->\n";
+    "<!-- generated from the code: UPDATE_EXPECT=1 cargo test -p baton --all-features --test it strengths -->\n";
 const END: &str = "<!-- end of what is generated -->\n";
 /// A lease of 30 s is renewed every 10 s.
 const RENEWALS_PER_HOUR: u32 = 360;

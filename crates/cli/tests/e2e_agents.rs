@@ -4,8 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run")]
 
-mod support;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,9 +12,11 @@ use baton::election::command::Ending;
 use baton::election::{AgentName, ElectionName, Moment, Span};
 use baton::store::boot;
 use baton::{Bid, Coordinator, Follower, Riding, Session, Status};
-use support::World;
-use support::server::Server;
 use tokio::task::JoinSet;
+
+use crate::support;
+use crate::support::World;
+use crate::support::server::Server;
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]

@@ -1,15 +1,14 @@
 //! `baton alerts`, `baton serve` with thresholds, and `baton peer --report`: what is wrong is told of, with real processes.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use support::nets::Proxy;
-use support::peers::Peers;
-use support::server::Server;
-use support::{World, until};
+
+use crate::support::nets::Proxy;
+use crate::support::peers::Peers;
+use crate::support::server::Server;
+use crate::support::{World, until};
 
 /// The alerts of a server.
 fn alerts(world: &World) -> Vec<Value> {

@@ -2,13 +2,13 @@
 //! at once; with real processes, on a folder and at a real server.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use support::server::Server;
-use support::{World, until};
+
+use crate::support;
+use crate::support::server::Server;
+use crate::support::{World, until};
 
 /// A world on a folder, whatever else worlds are on.
 fn folder() -> World {

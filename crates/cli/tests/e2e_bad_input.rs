@@ -2,15 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "that something could not be tried here")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use support::{World, finish, tree};
+
+use crate::support;
+use crate::support::{World, finish, tree};
 
 /// The failure of a call: it says what and gives a hint.
 fn failure(world: &World, arguments: &[&str], code: i32) -> Value {

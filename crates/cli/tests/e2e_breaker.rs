@@ -2,15 +2,14 @@
 //! policy says so, it does not lead either.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::processes::signal;
-use support::server::Server;
-use support::{World, exit_code, until};
+
+use crate::support::processes::signal;
+use crate::support::server::Server;
+use crate::support::{World, exit_code, until};
 
 /// Leads, tells itself to do two tasks, and fails at both once it is told to; the next time it only leads.
 const FAILS: &str = r#"set -e

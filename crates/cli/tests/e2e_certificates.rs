@@ -1,17 +1,16 @@
 //! Client certificates in the place of tokens, over TLS.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use support::issuers::{Authority, logged, now, secret_file};
-use support::secure::{Certificate, create, text, with_token};
-use support::server::{Server, said};
-use support::{World, until};
+use crate::support;
+use crate::support::issuers::{Authority, logged, now, secret_file};
+use crate::support::secure::{Certificate, create, text, with_token};
+use crate::support::server::{Server, said};
+use crate::support::{World, until};
 
 /// A server that takes client certificates.
 struct Setting {

@@ -3,15 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run, and that it did not run")]
 
-mod support;
-
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use support::fleet::{ELECTION, Fleet, check_history, check_log};
-use support::random::Random;
-use support::watcher::Watcher;
-use support::{World, clocks};
+use crate::support;
+use crate::support::fleet::{ELECTION, Fleet, check_history, check_log};
+use crate::support::random::Random;
+use crate::support::watcher::Watcher;
+use crate::support::{World, clocks};
 
 const AGENTS: usize = 8;
 

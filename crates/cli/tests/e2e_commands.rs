@@ -1,12 +1,11 @@
 //! The commands of agents that are not processes: what they print, what they exit with, what they keep.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
-use support::{World, finish, tree, until};
+
+use crate::support::{World, finish, tree, until};
 
 /// A world in which `a` leads `e` with token 1.
 fn led() -> World {

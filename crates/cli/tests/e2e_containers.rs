@@ -3,14 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "what was skipped is said")]
 
-mod support;
-
 use std::fs;
 use std::process::Command;
 
-use support::peers::Peers;
-use support::places::tool;
-use support::{World, finish, processes, until};
+use crate::support::peers::Peers;
+use crate::support::places::tool;
+use crate::support::{World, finish, processes, until};
 
 /// The session stays that of the test, which is outside.
 const ENTER: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];

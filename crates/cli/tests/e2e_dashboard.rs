@@ -1,16 +1,15 @@
 //! `baton dashboard` and `baton top` from outside: a link that works once, and a screen.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use support::server::Server;
-use support::{World, finish, until};
+
+use crate::support::server::Server;
+use crate::support::{World, finish, until};
 
 /// A server, a world that uses it and whose user is its operator, and the one that its file is in.
 fn served() -> (Server, World, World) {

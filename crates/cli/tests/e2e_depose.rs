@@ -1,15 +1,15 @@
 //! A deposed leader's token is refused at once; its successor starts only once it has stopped or its lease has ended.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::process::Stdio;
 use std::time::Duration;
 
 use baton::election::{Moment, Span};
 use baton::store::boot;
-use support::watcher::Watcher;
-use support::{World, until};
+
+use crate::support;
+use crate::support::watcher::Watcher;
+use crate::support::{World, until};
 
 /// Longer than all takes that is asked for while it runs, on a busy machine.
 const TTL: Span = Span::secs(12);

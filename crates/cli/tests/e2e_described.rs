@@ -1,15 +1,14 @@
 //! Agents that tell how they are, between real processes: who is shown as what, and who is out because something fails.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::processes::signal;
-use support::server::Server;
-use support::{World, exit_code, until};
+
+use crate::support::processes::signal;
+use crate::support::server::Server;
+use crate::support::{World, exit_code, until};
 
 fn describe(world: &World, file: &str, text: &str) {
     // In one piece: whoever looks finds the old or the new.

@@ -1,14 +1,13 @@
 //! Two callers with one agent name, as real processes: only calls of one session share a lease.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use support::screen::Screen;
-use support::{Done, World, exit_code, finish, until};
+
+use crate::support::screen::Screen;
+use crate::support::{Done, World, exit_code, finish, until};
 
 /// What names a session, beside `BATON_SESSION`.
 const HARNESSES: [&str; 3] = ["CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_SESSION_ID"];

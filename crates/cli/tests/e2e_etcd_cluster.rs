@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run")]
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::cluster::Cluster;
-use support::watcher::Watcher;
-use support::{World, clocks, processes};
+
+use crate::support;
+use crate::support::cluster::Cluster;
+use crate::support::watcher::Watcher;
+use crate::support::{World, clocks, processes};
 
 const CANDIDATES: usize = 6;
 const LEASE: Duration = Duration::from_secs(3);

@@ -1,13 +1,12 @@
 //! `baton fence`: a resource is touched only with a current token.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::json;
-use support::{World, exit_code, processes, until};
+
+use crate::support::{World, exit_code, processes, until};
 
 /// `a` leads `e` with token 1, and the resource `db` belongs to it.
 fn guarded() -> World {

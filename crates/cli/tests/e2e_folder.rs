@@ -2,14 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "what was skipped is said")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
-use support::{Done, World, finish, tree};
+use crate::support;
+use crate::support::{Done, World, finish, tree};
 
 /// Whom the other calls are made as.
 const OTHER: u32 = 65_534;

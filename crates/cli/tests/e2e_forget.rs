@@ -1,10 +1,8 @@
 //! `baton forget` retires an election: it is in no list, and its tokens go on where they were.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
-use support::server::Server;
-use support::{World, until};
+use crate::support::server::Server;
+use crate::support::{World, until};
 
 /// What it prints.
 fn shown(world: &World, arguments: &[&str]) -> String {

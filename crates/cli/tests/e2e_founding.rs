@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use support::server::Server;
-use support::{World, finish};
+use crate::support;
+use crate::support::server::Server;
+use crate::support::{World, finish};
 
 fn init(url: &str, more: &[&str]) -> support::Done {
     // Each has a key of its own, and none was told where the code is.

@@ -1,14 +1,13 @@
 //! Elections over a git remote, by the command.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::{Done, World, exit_code, finish, until};
+use crate::support;
+use crate::support::{Done, World, exit_code, finish, until};
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"];

@@ -3,15 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use support::{Done, World, finish};
+use crate::support::{Done, World, finish};
 
 const CLONES: usize = 16;
 const ROUNDS: u64 = 50;

@@ -1,8 +1,6 @@
 //! `baton guard`: leaders of `baton run` write to a slow upstream, one of them stopped past its lease.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -10,9 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use support::secure::{Certificate, create, text, with_token};
-use support::server::Server;
-use support::{HANG, World, exit_code, processes, until};
+
+use crate::support;
+use crate::support::secure::{Certificate, create, text, with_token};
+use crate::support::server::Server;
+use crate::support::{HANG, World, exit_code, processes, until};
 
 /// A line of what the upstream did: which token's request began or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! Hand-over between real processes: told apart, timed, acknowledged before it serves, and what was changed in between is seen.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::server::Server;
-use support::{World, until};
+
+use crate::support;
+use crate::support::server::Server;
+use crate::support::{World, until};
 
 fn history(world: &World) -> Vec<Value> {
     world.ok(&["history", "e", "--json"]).jsons()

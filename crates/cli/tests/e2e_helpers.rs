@@ -2,8 +2,6 @@
 //! takes CMD from its warden leaves the `git` alone that moves a ref.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,11 +9,12 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
-use support::evil::{Evil, tree_of};
-use support::places::{self, tool};
-use support::server::Server;
-use support::suffering::{FAULTS, suffer_each};
-use support::{World, exit_code, processes, until};
+
+use crate::support::evil::{Evil, tree_of};
+use crate::support::places::{self, tool};
+use crate::support::server::Server;
+use crate::support::suffering::{FAULTS, suffer_each};
+use crate::support::{World, exit_code, processes, until};
 
 /// Longer than a busy machine stands still, and short enough to wait for its end.
 const LEASE: [&str; 3] = ["--ttl", "12s", "--once"];

@@ -1,14 +1,13 @@
 //! What a stranger is told who errs, or who does not know what goes on: what is wrong, with what, and what to do.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use support::server::Server;
-use support::{World, exit_code, finish, processes, until};
+
+use crate::support::server::Server;
+use crate::support::{World, exit_code, finish, processes, until};
 
 /// The failure of a call: its message and its hint.
 fn failure(world: &World, arguments: &[&str], code: i32) -> (String, String) {

@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run")]
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use baton::store::boot;
 use rustix::process::Signal;
-use support::World;
-use support::places::{self, at};
-use support::{journal, processes};
+
+use crate::support::World;
+use crate::support::places::{self, at};
+use crate::support::{journal, processes};
 
 /// A bound on a hang.
 const HANG: Duration = Duration::from_secs(400);

@@ -1,8 +1,6 @@
 //! `baton judge --webhook`: a service elsewhere judges what the leader leaves, over real HTTP.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::File;
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
@@ -11,8 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
 use serde_json::json;
-use support::receiver::{Posted, answer, receive_at, receiver, secret_file};
-use support::{HANG, World, exit_code, until};
+
+use crate::support;
+use crate::support::receiver::{Posted, answer, receive_at, receiver, secret_file};
+use crate::support::{HANG, World, exit_code, until};
 
 const SECRET: &str = "a secret of the judge and the service";
 

@@ -1,17 +1,17 @@
 //! JWTs in the place of tokens.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use support::issuers::{ISSUER, JwtIssuer, logged, now, secret_file};
-use support::secure::{Certificate, create, text, with_token};
-use support::server::{Server, said};
-use support::{World, until};
+
+use crate::support;
+use crate::support::issuers::{ISSUER, JwtIssuer, logged, now, secret_file};
+use crate::support::secure::{Certificate, create, text, with_token};
+use crate::support::server::{Server, said};
+use crate::support::{World, until};
 
 /// A server over TLS that takes JWTs of one issuer.
 struct Setting {

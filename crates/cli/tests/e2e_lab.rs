@@ -1,9 +1,7 @@
 //! `baton lab compare`, `tune` and `scale` as a person calls them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
-use support::World;
+use crate::support::World;
 
 fn json(line: &str) -> serde_json::Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))

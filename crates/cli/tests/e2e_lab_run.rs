@@ -1,9 +1,7 @@
 //! `baton lab run` and `baton lab replay`, as a person and as a program see them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
-use support::World;
+use crate::support::World;
 
 #[test]
 fn many_seeds_are_played_and_told_in_numbers() {

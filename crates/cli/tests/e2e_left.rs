@@ -1,12 +1,10 @@
 //! What CMD wrote for its successor just before everything went wrong: it is published, or kept aside and said, and never published in part.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
 
-use support::{World, exit_code, until};
+use crate::support::{World, exit_code, until};
 
 /// Applies the migrations that are not done yet, and writes each down. After the one that is named in `stop-after` it stands still.
 const MIGRATE: &str = r#"

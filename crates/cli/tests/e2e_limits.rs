@@ -1,13 +1,12 @@
 //! How much of a server one may have, and for how long.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::process::Stdio;
 
-use support::World;
-use support::secure::{create, text, with_token};
-use support::server::Server;
+use crate::support;
+use crate::support::World;
+use crate::support::secure::{create, text, with_token};
+use crate::support::server::Server;
 
 #[test]
 fn a_lease_that_is_longer_than_the_server_grants_is_refused_with_a_hint() {

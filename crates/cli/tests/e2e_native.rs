@@ -2,11 +2,10 @@
 #![cfg(feature = "all-stores")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use serde_json::{Value, json};
-use support::World;
-use support::places::{at, tool, unique};
+
+use crate::support::World;
+use crate::support::places::{at, tool, unique};
 
 /// A prefix of its own, and how etcdctl reaches it.
 struct Native {

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{World, exit_code, tree, until};
+
+use crate::support::{World, exit_code, tree, until};
 
 /// A bound on a hang.
 const HANG: Duration = Duration::from_secs(180);

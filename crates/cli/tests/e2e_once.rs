@@ -1,13 +1,11 @@
 //! `baton run --once-per`: a short job that a timer starts on three machines runs once.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::process::{Child, Command, Stdio};
 
-use support::places;
-use support::server::Server;
-use support::{Done, World, exit_code, finish, processes, until};
+use crate::support::places;
+use crate::support::server::Server;
+use crate::support::{Done, World, exit_code, finish, processes, until};
 
 /// No test runs beyond the end of such a slot.
 const SLOT: &str = "36500d";

@@ -1,13 +1,13 @@
 //! The operator's commands.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
-use support::{World, exit_code, tree, until};
+
+use crate::support;
+use crate::support::{World, exit_code, tree, until};
 
 const ACTS: [&[&str]; 7] = [
     &["appoint", "e", "b"],

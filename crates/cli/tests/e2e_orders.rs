@@ -1,13 +1,13 @@
 //! Orders on the store as a whole that take several operators: with real processes, on a folder and at a real server.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use support::server::Server;
-use support::{World, until};
+
+use crate::support;
+use crate::support::server::Server;
+use crate::support::{World, until};
 
 /// Two operators, and a quorum of both for the store's orders.
 fn strict(world: &World) {

@@ -2,8 +2,6 @@
 //! that it does not lead.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -16,7 +14,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{World, exit_code, finish, processes, until};
+
+use crate::support::{World, exit_code, finish, processes, until};
 
 /// Notes where its files are, and goes on until it is told to end.
 const CMD: &str = r#"

@@ -1,11 +1,11 @@
 //! Groups of `baton peer` processes: kills, stops, restarts, hand-over, witnesses.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use rustix::process::Signal;
-use support::peers::Peers;
-use support::{World, processes, until};
+
+use crate::support;
+use crate::support::peers::Peers;
+use crate::support::{World, processes, until};
 
 /// Five members; whoever leads is killed, stopped, or asked to go. CMD ignores SIGTERM, and never runs twice at a time.
 fn five(algorithm: &str) {

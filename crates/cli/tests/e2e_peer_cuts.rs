@@ -1,16 +1,15 @@
 //! Groups of `baton peer` processes on networks that are cut: wholly, and in one direction.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
-use support::nets::{Net, Proxy};
-use support::peers::Peers;
-use support::{World, until};
+
+use crate::support::nets::{Net, Proxy};
+use crate::support::peers::Peers;
+use crate::support::{World, until};
 
 const ALL: [u16; 5] = [1, 2, 3, 4, 5];
 

@@ -1,12 +1,10 @@
 //! Members of a group come and go while it works.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 
-use support::peers::{Peers, net};
-use support::{World, until};
+use crate::support::peers::{Peers, net};
+use crate::support::{World, until};
 
 fn ids(status: &serde_json::Value) -> Vec<u64> {
     status["members"].as_array().unwrap().iter().map(|member| member["id"].as_u64().unwrap()).collect()

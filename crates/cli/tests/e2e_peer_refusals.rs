@@ -1,15 +1,13 @@
 //! What `baton peer` does not do: bad input, damaged memory, a full disk, strangers.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use support::peers::{Peers, STEADY, net};
-use support::{Done, World, finish, until};
+use crate::support::peers::{Peers, STEADY, net};
+use crate::support::{Done, World, finish, until};
 
 fn refused(world: &World, arguments: &[&str]) -> Done {
     let done = world.call(&[&["peer", "--algorithm", "raft"], arguments, &["--", "true"]].concat()).expect(2);

@@ -1,14 +1,13 @@
 //! What `baton peer` says when something is not as it should be: nobody can be elected, somebody does not answer, a hand-over is in vain.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::peers::{Peers, net};
-use support::{World, until};
+
+use crate::support::peers::{Peers, net};
+use crate::support::{World, until};
 
 /// The members' folders are where they are by default, so that all are found.
 fn by_default(world: &World, peers: &Peers<'_>, ids: &[u16]) {

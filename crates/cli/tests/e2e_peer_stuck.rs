@@ -1,14 +1,13 @@
 //! What `baton peer` does when somebody or something beside it stands still or fails: whoever reads what it says, and its disk.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use support::peers::{Peers, STEADY};
-use support::{World, until};
+use crate::support;
+use crate::support::peers::{Peers, STEADY};
+use crate::support::{World, until};
 
 /// A pipe into which not a byte fits, and its other end, which nobody reads.
 fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {

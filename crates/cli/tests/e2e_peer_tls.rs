@@ -1,14 +1,13 @@
 //! A group of `baton peer` processes that know each other by certificates.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use support::peers::{Peers, STEADY};
-use support::{World, finish, until};
+
+use crate::support::peers::{Peers, STEADY};
+use crate::support::{World, finish, until};
 
 fn authority(world: &World, name: &str) -> Issuer<'static, KeyPair> {
     let key = KeyPair::generate().unwrap();

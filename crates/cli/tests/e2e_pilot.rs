@@ -1,16 +1,15 @@
 //! `baton peer` over a real Pilot network: three daemons on this machine, elections among their members.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use baton::store::conformance::free_port;
 use serde_json::Value;
-use support::places::at;
-use support::{Done, MARK, World, finish, until};
+
+use crate::support::places::at;
+use crate::support::{Done, MARK, World, finish, until};
 
 const MEMBERS: [u16; 3] = [1, 2, 3];
 const GROUP: &str = "fleet";

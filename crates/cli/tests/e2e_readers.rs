@@ -1,12 +1,10 @@
 //! Readers never write and never create; output is for whoever reads it.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::{World, baton, exit_code, finish, tree, until};
+use crate::support::{World, baton, exit_code, finish, tree, until};
 
 const READERS: [&[&str]; 11] = [
     &["status"],

@@ -1,14 +1,13 @@
 //! Regions between real processes: only their leaders lead the fleet, and who loses its region loses the fleet.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::server::Server;
-use support::{World, exit_code, processes, until};
+
+use crate::support::server::Server;
+use crate::support::{World, exit_code, processes, until};
 
 /// What a leader of the fleet does: it gives an order, which the worker takes only with its token, and stays.
 const COORDINATE: &str = r#"echo "$BATON_TOKEN $BATON_AGENT ${BATON_REGION:-nowhere}" >> led; sleep 600"#;

@@ -1,14 +1,13 @@
 //! `baton run`: CMD runs while leading, and only then.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::File;
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{World, exit_code, finish, processes, until};
+
+use crate::support::{World, exit_code, finish, processes, until};
 
 /// Starts a run in the background; its talk goes to a file.
 fn start(world: &World, agent: &str, options: &[&str], script: &str) -> Child {

@@ -1,15 +1,14 @@
 //! A server that others may reach: its tokens, its certificate, what it does not start without, and what nobody gets to see.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use support::secure::{Certificate, create, text, with_token};
-use support::server::{Server, said};
-use support::several::Several;
-use support::{World, until};
+use crate::support;
+use crate::support::secure::{Certificate, create, text, with_token};
+use crate::support::server::{Server, said};
+use crate::support::several::Several;
+use crate::support::{World, until};
 
 #[test]
 fn an_address_that_others_reach_takes_a_certificate_and_a_token() {

@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,12 +9,14 @@ use std::time::Duration;
 use baton::election::{AgentName, ElectionName, Margins, Span};
 use baton::store::boot;
 use baton::{Bid, Campaign, Coordinator};
-use support::World;
-use support::book::Book;
-use support::fleet::{ELECTION, Fleet, check_history};
-use support::random::Random;
-use support::server::Server;
-use support::watcher::Watcher;
+
+use crate::support;
+use crate::support::World;
+use crate::support::book::Book;
+use crate::support::fleet::{ELECTION, Fleet, check_history};
+use crate::support::random::Random;
+use crate::support::server::Server;
+use crate::support::watcher::Watcher;
 
 /// Elections that programs campaign for, beside the one of `baton run`.
 const ELECTIONS: usize = 8;

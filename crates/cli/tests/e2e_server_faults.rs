@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run, and that it did not run")]
 
-mod support;
-
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -12,8 +10,9 @@ use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
-use support::server::Server;
-use support::{World, baton, clocks, finish, until};
+
+use crate::support::server::Server;
+use crate::support::{World, baton, clocks, finish, until};
 
 /// Where the journal begins in the file, and the database behind it.
 const JOURNAL_AT: usize = 4_096;

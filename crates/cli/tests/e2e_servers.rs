@@ -4,8 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,11 +14,13 @@ use baton::election::{AgentName, ElectionName, Margins, Moment, ResourceName, Sp
 use baton::store::boot;
 use baton::{Bid, Campaign, Coordinator};
 use rustix::process::Signal;
-use support::World;
-use support::book::Book;
-use support::places;
-use support::random::Random;
-use support::several::Several;
+
+use crate::support;
+use crate::support::World;
+use crate::support::book::Book;
+use crate::support::places;
+use crate::support::random::Random;
+use crate::support::several::Several;
 
 const SERVERS: usize = 3;
 /// Of the servers' own: so long that a machine which stands still for seconds does not cost a leadership beside a fail-over.

@@ -1,8 +1,6 @@
 //! Sessions from outside: a server that is killed, a client that is stopped, followers that answer or do not.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -11,9 +9,10 @@ use baton::election::{AgentName, ElectionName, Margins, Span};
 use baton::store::boot;
 use baton::{Bid, Campaign, Coordinator, Riding};
 use rustix::process::Signal;
-use support::processes::signal;
-use support::server::Server;
-use support::{MARK, World, exit_code, until};
+
+use crate::support::processes::signal;
+use crate::support::server::Server;
+use crate::support::{MARK, World, exit_code, until};
 
 /// The election of the client that is stopped.
 const STOPPED: &str = "stopped";
@@ -167,7 +166,10 @@ fn a_client_that_was_stopped_knows_that_it_has_lost_before_another_leads() {
     let (_server, world, _place) = served();
     let file = world.file("believed");
     let mut client = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_client_that_was_stopped_knows_that_it_has_lost_before_another_leads"])
+        .args([
+            "--exact",
+            "e2e_sessions::a_client_that_was_stopped_knows_that_it_has_lost_before_another_leads",
+        ])
         .env(CLIENT, format!("{} {}", world.url(), file.display()))
         .env(MARK, world.mark())
         .stdout(Stdio::null())

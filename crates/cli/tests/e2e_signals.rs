@@ -1,16 +1,15 @@
 //! SIGTERM as a fault: in every state of `baton run` and `baton peer` it ends the process, and CMD never starts after it.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use support::peers::{Peers, STEADY};
-use support::server::Server;
-use support::{World, exit_code, processes, until};
+
+use crate::support::peers::{Peers, STEADY};
+use crate::support::server::Server;
+use crate::support::{World, exit_code, processes, until};
 
 /// Notes each start, and each request to end, which it does not follow.
 const CMD: &str = r#"

@@ -2,8 +2,6 @@
 #![cfg(feature = "all-stores")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use baton::store::boot;
 use serde_json::{Value, json};
-use support::World;
+
+use crate::support;
+use crate::support::World;
 
 /// One request may take ten seconds; the commands must not sum up many of them. A bound on a hang, on a busy machine.
 const ENOUGH: Duration = Duration::from_secs(30);

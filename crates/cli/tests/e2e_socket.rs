@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "what was skipped is said")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
@@ -12,9 +10,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use support::processes::signal;
-use support::server::Server;
-use support::{Done, World, baton, exit_code, finish, until};
+
+use crate::support;
+use crate::support::processes::signal;
+use crate::support::server::Server;
+use crate::support::{Done, World, baton, exit_code, finish, until};
 
 /// A user that is neither root nor whoever runs the tests.
 const OTHER: u32 = 61_234;

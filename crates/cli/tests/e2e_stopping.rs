@@ -1,14 +1,13 @@
 //! A CMD that ignores SIGTERM, forks and double-forks is gone before the successor starts, whatever happened.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::time::Duration;
 
 use rustix::process::Signal;
-use support::evil::{ELECTION, Evil, VALIDATOR, tree_of};
-use support::watcher::Watcher;
-use support::{World, exit_code, happens, processes, until};
+
+use crate::support::evil::{ELECTION, Evil, VALIDATOR, tree_of};
+use crate::support::watcher::Watcher;
+use crate::support::{World, exit_code, happens, processes, until};
 
 /// Two runs: the first leads with everything it starts, the second waits.
 struct Scene {

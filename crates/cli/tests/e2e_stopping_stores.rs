@@ -4,11 +4,9 @@
 #![cfg(feature = "all-stores")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
-use support::World;
-use support::places::{self, Place};
-use support::suffering::{FAULTS, suffer_each};
+use crate::support::World;
+use crate::support::places::{self, Place};
+use crate::support::suffering::{FAULTS, suffer_each};
 
 fn suffer(place: impl Fn() -> Option<Place> + Sync) {
     // Whether there is such a server is found out once, and said once.

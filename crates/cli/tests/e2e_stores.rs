@@ -4,17 +4,17 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "the figures of the run")]
 
-mod support;
-
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::places::{self, Place};
-use support::watcher::Watcher;
-use support::{World, clocks, processes};
+
+use crate::support;
+use crate::support::places::{self, Place};
+use crate::support::watcher::Watcher;
+use crate::support::{World, clocks, processes};
 
 const ELECTION: &str = "fleet";
 const CANDIDATES: usize = 16;

@@ -1,16 +1,15 @@
 //! `baton run` and `baton peer` at a terminal: CMD has a terminal of its own, and the person's is as it was afterwards.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use support::peers::{Peers, STEADY};
-use support::screen::Screen;
-use support::{World, exit_code, processes, until};
+
+use crate::support::peers::{Peers, STEADY};
+use crate::support::screen::Screen;
+use crate::support::{World, exit_code, processes, until};
 
 const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";

@@ -1,13 +1,11 @@
 //! The leader's toolbox between real processes: a board that outlives its leader, and work that is done once.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use support::server::Server;
-use support::{World, exit_code, processes, until};
+use crate::support::server::Server;
+use crate::support::{World, exit_code, processes, until};
 
 /// A CMD for a task: says that it has begun, then that it is half done, and ends when it may.
 const HALF_THEN_DONE: &str = r#"echo "$BATON_TASK_ID" >> begun; echo '50 half' > "$BATON_TASK_PROGRESS_FILE"

@@ -2,14 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stderr, reason = "a test that cannot be played says so")]
 
-mod support;
-
 use std::fs;
 use std::process::{Command, Stdio};
 
-use support::evil::{ELECTION, Evil, tree_of};
-use support::watcher::Watcher;
-use support::{Done, World, exit_code, finish, until};
+use crate::support::evil::{ELECTION, Evil, tree_of};
+use crate::support::watcher::Watcher;
+use crate::support::{Done, World, exit_code, finish, until};
 
 const LEASE: [&str; 3] = ["--ttl", "30s", "--once"];
 /// Makes the file its boot id, and becomes the command.

@@ -2,12 +2,11 @@
 #![cfg(feature = "all-stores")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::File;
 
 use serde_json::Value;
-use support::{World, exit_code, finish, places, until};
+
+use crate::support::{World, exit_code, finish, places, until};
 
 /// What the doctor found of being told, with this store.
 fn watching(world: &World, url: &str, pubsub: &str) -> Value {

@@ -2,13 +2,12 @@
 //! had begun.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
-use support::server::Server;
-use support::{World, exit_code, until};
+
+use crate::support::server::Server;
+use crate::support::{World, exit_code, until};
 
 /// Does a task. The one that is called `half` is never finished by the agent `a`.
 const STEP: &str = r#"echo "$BATON_TASK_ID $BATON_AGENT" >> begun

@@ -1,15 +1,14 @@
 //! Whoever stands by says whom it waits for, and is shown.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
-use support::server::Server;
-use support::{World, exit_code, processes, until};
+
+use crate::support::server::Server;
+use crate::support::{World, exit_code, processes, until};
 
 const WORK: &str = "while :; do sleep 0.05; done";
 

@@ -1,13 +1,11 @@
 //! `baton serve --webhook`: another program is told of every change of leader.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::sync::mpsc::Receiver;
 
-use support::receiver::{Posted, TAKEN, receiver, secret_file};
-use support::server::Server;
-use support::{HANG, World};
+use crate::support::receiver::{Posted, TAKEN, receiver, secret_file};
+use crate::support::server::Server;
+use crate::support::{HANG, World};
 
 const SECRET: &str = "a secret that only the two of them know";
 

@@ -1,12 +1,11 @@
-//! Every screen as it is, but for times and ids. `UPDATE_EXPECT=1 cargo test -p baton-cli --test screens` rewrites them.
+//! Every screen as it is, but for times and ids. `UPDATE_EXPECT=1 cargo test -p baton-cli --test it screens` rewrites them.
 #![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
 
 use std::fmt::Write;
 
 use expect_test::expect_file;
-use support::{Done, World};
+
+use crate::support::{Done, World};
 
 const COMMANDS: [&str; 92] = [
     "run",
@@ -169,12 +168,7 @@ impl Session {
         let Session { world, transcript } = self;
         writeln!(transcript, "$ baton {shown}").unwrap();
         for text in [&done.stdout, &done.stderr] {
-            // A page of help has nothing that changes.
-            transcript.push_str(&if shown.ends_with("--help") || shown.starts_with("help ") {
-                text.clone()
-            } else {
-                steady(world, text)
-            });
+            transcript.push_str(&steady(world, text));
         }
         writeln!(transcript, "[{}]\n", done.code).unwrap();
     }
@@ -207,17 +201,46 @@ impl Session {
     }
 }
 
+/// `docs/reference/cli.md`: every page of help, under a heading each.
+struct Reference {
+    world: World,
+    page: String,
+}
+
+impl Reference {
+    fn new() -> Reference {
+        Reference { world: World::new(), page: REFERENCE.to_string() }
+    }
+
+    fn add(&mut self, heading: &str, arguments: &[&str]) -> String {
+        let help = self.world.ok(arguments).stdout;
+        write!(self.page, "\n{heading}\n\n```text\n{help}```\n").unwrap();
+        help
+    }
+}
+
+const REFERENCE: &str = "\
+# The command line
+
+<!-- generated from the code: UPDATE_EXPECT=1 cargo test -p baton-cli --all-features --test it screens::help -->
+
+What `baton help` prints, for every command and topic. [What scripts can rely on](scripts.md) has
+the exit codes, the JSON and the environment of CMD.
+";
+
 #[test]
 fn help() {
-    let mut session = Session::new();
-    session.type_in("--help");
-    for topic in ["all", "stores", "tokens", "exit-codes"] {
-        session.type_in(&format!("help {topic}"));
+    let mut reference = Reference::new();
+    reference.add("## baton", &["--help"]);
+    let listed = reference.add("## All commands", &["help", "all"]);
+    for topic in ["stores", "tokens", "exit-codes"] {
+        reference.add(&format!("## Topic: {topic}"), &["help", topic]);
     }
     for command in COMMANDS {
-        session.type_in(&format!("{command} --help"));
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let level = "#".repeat(words.len());
+        reference.add(&format!("{level} baton {command}"), &words);
     }
-    let listed = session.world.ok(&["help", "all"]).stdout;
     let named: Vec<&str> = listed
         .lines()
         .take_while(|line| *line != "Topics:")
@@ -227,7 +250,7 @@ fn help() {
     assert!(named.len() > 40, "{listed}");
     let missing: Vec<&&str> = named.iter().filter(|name| !COMMANDS.contains(name)).collect();
     assert!(missing.is_empty(), "no screen of {missing:?}");
-    expect_file!["screens/help.txt"].assert_eq(&session.transcript);
+    expect_file!["../../../docs/reference/cli.md"].assert_eq(&reference.page);
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! Requests that arrive late, and epochs at the end of their range: data, never a lease unawares and never a panic.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[allow(dead_code, reason = "a part of the cast")]
-mod cast;
-
 use baton_election::command::{Acquire, Release, Renew};
 use baton_election::lease;
 use baton_election::operator::Act;
 use baton_election::time::{Span, WallTime};
 use baton_election::{Answer, Command, Document, Epoch, Evidence, Refusal, decide};
-use cast::{STORE, agent, credential, election, operator};
+
+use crate::cast::{STORE, agent, credential, election, operator};
 
 /// The longest that a lease may last.
 const TTL: Span = Span::secs(7 * 24 * 3_600);

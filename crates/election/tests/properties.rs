@@ -2,11 +2,9 @@
 //!
 //! A failure prints the shrunk play and one line to paste. `BATON_CAMPAIGN=1` runs a hundred times as many plays.
 
-mod cast;
-mod play;
-
 use baton_election::{Margins, Moment, Span, Tenure};
-use play::{Mode, Tally, run};
+
+use crate::play::{Mode, Tally, run};
 
 /// Every property has something that it could have failed on.
 fn assert_happened(tally: &Tally, things: &[&str]) {

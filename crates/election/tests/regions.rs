@@ -1,9 +1,6 @@
 //! Regions: only who leads one leads the fleet, and nobody leads the fleet for longer than its region.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[allow(dead_code, reason = "a part of the cast")]
-mod cast;
-#[path = "regions/world.rs"]
 mod world;
 
 use std::cell::RefCell;
@@ -14,10 +11,11 @@ use baton_election::document::Cause;
 use baton_election::region::{MAX_DEPTH, Proof};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, ElectionName, Epoch, Policy, Refusal};
-use cast::{agent, credential};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use world::{Step, World, steps};
+
+use crate::cast::{agent, credential};
 
 fn name(text: &str) -> ElectionName {
     ElectionName::new(text).unwrap()

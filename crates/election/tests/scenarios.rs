@@ -3,17 +3,14 @@
 //! Each file in `scenarios/` holds commands, a line `----`, and the trace that they leave. `UPDATE_EXPECT=1` rewrites
 //! the traces; read the difference before you commit it, since the trace is the specification.
 
-mod cast;
-mod findings;
-mod interpreter;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
-use interpreter::World;
-use interpreter::file::{Part, parse, render};
-use interpreter::states::{COMMANDS, Coverage, STATES};
+
+use crate::interpreter::World;
+use crate::interpreter::file::{Part, parse, render};
+use crate::interpreter::states::{COMMANDS, Coverage, STATES};
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");

@@ -1,14 +1,13 @@
 //! What of a request reaches the upstream, and what of the answer the client.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
-mod support;
-
+use crate::support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Fickle, Running, Upstream, lead, settings};
 use baton::election::Span;
 use baton_guard::Settings;
-use support::{Fickle, Running, Upstream, lead, settings};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 

@@ -1,14 +1,15 @@
 //! Which writes a guard lets through, and in which order.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
-mod support;
-
+use crate::support;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::support::{
+    Answer, Fickle, HANG, Running, Upstream, coordinator, lead, release, settings, succeed,
+};
 use baton::election::{ResourceName, Span};
 use baton_guard::{Guard, Settings, StartError};
-use support::{Answer, Fickle, HANG, Running, Upstream, coordinator, lead, release, settings, succeed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

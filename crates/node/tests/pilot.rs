@@ -1,15 +1,13 @@
 //! The Pilot transport, against daemons of our own that do what a test says.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod daemon;
-
 use std::time::Duration;
 
+use crate::daemon::{Daemon, Network};
 use baton_node::{
     Outgoing, Peer, Pilot, PilotError, PilotOptions, Received, Secret, Terms, Transport, flush, receive,
 };
 use baton_peer::{NodeId, Term, Timing};
-use daemon::{Daemon, Network};
 use tempfile::TempDir;
 use tokio::time::timeout;
 

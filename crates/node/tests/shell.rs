@@ -1,19 +1,18 @@
 //! The shell of a machine: order of effects, disk, leaving, resigning, the file of members.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
+use crate::support;
 use std::fs;
 use std::time::Duration;
 
+use crate::support::toy::{self, Toy};
+use crate::support::wires::Wires;
+use crate::support::{HANG, id, options, run};
 use baton_node::{
     Answer, Ask, Change, Desk, Event, NodeError, NodeOptions, Office, Peer, Running, StateError, ask_folder,
 };
 use baton_peer::raft::Raft;
 use baton_peer::{Group, Member, Why};
-use support::toy::{self, Toy};
-use support::wires::Wires;
-use support::{HANG, id, options, run};
 use tempfile::TempDir;
 use tokio::sync::watch;
 

@@ -1,14 +1,12 @@
 //! A group that cannot elect, or a hand-over that comes to nothing: the members say so.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
+use crate::support::wires::Wires;
+use crate::support::{HANG, id, options, run, told};
 use baton_node::{Answer, Ask, Change, Event, NodeOptions, Running, Status, ask_folder};
 use baton_peer::paxos::Paxos;
 use baton_peer::raft::Raft;
 use baton_peer::{Group, Member, Timing};
-use support::wires::Wires;
-use support::{HANG, id, options, run, told};
 use tempfile::TempDir;
 
 /// Waits until it says that nobody can be elected, with these words.

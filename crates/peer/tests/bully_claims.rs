@@ -4,14 +4,14 @@
 //! Kindberg, Blair, *Distributed Systems*, 5th edition, §15.3.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod net;
-
 use std::collections::BTreeSet;
 
 use baton_election::Span;
 use baton_peer::bully::{Bully, Message, Saved};
 use baton_peer::{Input, Machine, Member, Notice, Role, Term, Why};
-use net::{IMPATIENT, Net, PATIENT, id, plain};
+
+use crate::net;
+use crate::net::{IMPATIENT, Net, PATIENT, id, plain};
 
 fn term_of(message: &Message) -> Term {
     match *message {

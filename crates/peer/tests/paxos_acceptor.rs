@@ -1,12 +1,11 @@
 //! Claims of the papers about acceptors, one test each. PMS is *Paxos Made Simple*, PTP *The Part-Time Parliament*, PL *PaxosLease*.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod paxos_world;
-
 use baton_election::Moment;
 use baton_peer::paxos::{Message, Paxos, Saved, Vote, ballot};
 use baton_peer::{Config, Effects, Group, GroupStamp, Input, Machine, Start, Term, Timing};
-use paxos_world::{MS, id, plain, witness};
+
+use crate::paxos_world::{MS, id, plain, witness};
 
 type Out = Effects<Saved, Message>;
 

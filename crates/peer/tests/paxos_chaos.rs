@@ -4,10 +4,9 @@
 //! world whether two leases overlap. A failure names its seed.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod paxos_world;
-
 use baton_peer::{Input, Member, Random};
-use paxos_world::{MS, World, plain, witness};
+
+use crate::paxos_world::{MS, World, plain, witness};
 
 /// What one run was like, so that no property is kept by idleness.
 #[derive(Debug, Default)]

@@ -4,10 +4,9 @@
 //! must stay, whoever else stands; and where a majority can all hear each other, a leader must appear.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod paxos_world;
-
 use baton_peer::{Input, Random};
-use paxos_world::{MS, World, id, plain};
+
+use crate::paxos_world::{MS, World, id, plain};
 
 const SIZE: u16 = 5;
 

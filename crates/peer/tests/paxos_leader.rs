@@ -2,12 +2,11 @@
 //! PMS is *Paxos Made Simple*, PTP *The Part-Time Parliament*, PL *PaxosLease*.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod paxos_world;
-
 use baton_election::Moment;
 use baton_peer::paxos::{Message, Vote, ballot};
 use baton_peer::{Input, Member, NodeId, Notice, Random, Role, Start, Term, Timing, Why};
-use paxos_world::{MS, Sent, World, id, plain, witness};
+
+use crate::paxos_world::{MS, Sent, World, id, plain, witness};
 
 fn three() -> World {
     World::founded(plain(&[1, 2, 3]))

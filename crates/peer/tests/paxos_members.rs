@@ -1,11 +1,10 @@
 //! Changing members (PTP §3.3.6, and the shared rules), and members that have forgotten.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod paxos_world;
-
 use baton_peer::paxos::Message;
 use baton_peer::{Input, Member, Notice, Random, Role, Start, Why};
-use paxos_world::{MS, World, id, plain, witness};
+
+use crate::paxos_world::{MS, World, id, plain, witness};
 
 fn change(world: &mut World, leader: u16, members: Vec<Member>) -> bool {
     let out = world.watch_step(leader, Input::Reconfigure { members });

@@ -5,8 +5,6 @@
 //! round and owner: `3.2` is the third round's ballot of member 2.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod paxos_world;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +14,8 @@ use baton_election::Span;
 use baton_peer::paxos::ballot;
 use baton_peer::{Input, Member, NodeId, Notice, Start, Term};
 use expect_test::expect_file;
-use paxos_world::{MS, World, id};
+
+use crate::paxos_world::{MS, World, id};
 
 fn member(word: &str) -> Member {
     let (word, priority) = word.split_once(':').unwrap_or((word, "0"));

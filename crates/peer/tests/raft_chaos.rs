@@ -1,18 +1,17 @@
 //! Random schedules: loss, delay, doubling, cuts, crashes, lost disks, pauses, drifting clocks, transfers and changes of members. At every event the
 //! network checks that a term has one leader and that no two leases run; after everything is healed somebody must lead.
 //!
-//! A failure names its seed: `BATON_SEED=17 cargo test -p baton-peer --test raft_chaos`. `BATON_CAMPAIGN=1` plays a hundred times as many.
+//! A failure names its seed: `BATON_SEED=17 cargo test -p baton-peer --test it raft_chaos`. `BATON_CAMPAIGN=1` plays a hundred times as many.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::print_stderr, reason = "a failure names its seed")]
-
-mod raft_world;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use baton_election::Span;
 use baton_peer::{Group, Input, Member, NodeId, Notice, Role, rollcall};
-use raft_world::{Net, Weather, id, plain};
+
+use crate::raft_world::{Net, Weather, id, plain};
 
 type Happened = BTreeMap<&'static str, u64>;
 
@@ -160,7 +159,7 @@ fn one_leader_a_term_and_leases_never_overlap() {
     let is_one = seeds.end - seeds.start == 1;
     for seed in seeds {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| play(seed, &mut happened))) {
-            eprintln!("BATON_SEED={seed} cargo test -p baton-peer --test raft_chaos");
+            eprintln!("BATON_SEED={seed} cargo test -p baton-peer --test it raft_chaos");
             resume_unwind(panic);
         }
     }

@@ -2,12 +2,12 @@
 //! (*Consensus: Bridging Theory and Practice*, 2014), each named with its section.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod raft_solo;
-
 use baton_election::Span;
 use baton_peer::raft::{Message, Vote};
 use baton_peer::{GroupStamp, Input, Machine, Notice, Role, Start, Term, Timing, Why};
-use raft_solo::{NEW, Solo, granted, granted_pre, has_pre_vote, has_vote, id, kinds, plain};
+
+use crate::raft_solo;
+use crate::raft_solo::{NEW, Solo, granted, granted_pre, has_pre_vote, has_vote, id, kinds, plain};
 
 const LAN: Timing = Timing::LAN;
 

@@ -3,10 +3,9 @@
 //! `BATON_CAMPAIGN=1` plays all 48,040; otherwise a spread of them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod raft_world;
-
 use baton_election::Span;
-use raft_world::{Net, plain};
+
+use crate::raft_world::{Net, plain};
 
 const SIZE: usize = 5;
 

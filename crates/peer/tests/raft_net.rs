@@ -1,11 +1,10 @@
 //! Raft in a small network: it elects, survives what it must, and stays with a leader that it has.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod raft_world;
-
 use baton_election::Span;
 use baton_peer::{Input, Member, Notice, Role, Start, Why};
-use raft_world::{Net, group, id, plain, witness};
+
+use crate::raft_world::{Net, group, id, plain, witness};
 
 const LONG: Span = Span::secs(5);
 

@@ -1,14 +1,13 @@
 //! What the papers do not say: witnesses, members that have forgotten, the hand-over, and nonsense from the network.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod raft_solo;
-
 use baton_election::Span;
 use baton_peer::lobby::Admitted;
 use baton_peer::raft::{MAX_JUMP, MAX_TERM, Message, Saved, Vote};
 use baton_peer::rollcall::{Answer, Ask, Founding, Life, Memory};
 use baton_peer::{Group, GroupStamp, Input, Machine, Member, Notice, Random, Role, Start, Term, Timing};
-use raft_solo::{Done, NEW, Solo, granted, granted_pre, has_pre_vote, id, kinds, plain};
+
+use crate::raft_solo::{Done, NEW, Solo, granted, granted_pre, has_pre_vote, id, kinds, plain};
 
 const LAN: Timing = Timing::LAN;
 

@@ -6,7 +6,6 @@
 
 #[path = "../../election/tests/interpreter/file.rs"]
 mod file;
-mod raft_world;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,8 @@ use baton_election::Span;
 use baton_peer::{Input, Member, Start};
 use expect_test::expect_file;
 use file::{Part, parse, render};
-use raft_world::{Net, group, id};
+
+use crate::raft_world::{Net, group, id};
 
 /// `3`, `3w` for a witness, `2p9` for priority 9.
 fn member(word: &str) -> Member {

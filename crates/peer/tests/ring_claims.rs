@@ -3,14 +3,13 @@
 //! TvS: Tanenbaum & van Steen, *Distributed Systems*, "A ring algorithm". CR: Chang & Roberts 1979.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod net;
-
 use std::collections::BTreeSet;
 
 use baton_election::Span;
 use baton_peer::ring::{Message, Ring, Saved};
 use baton_peer::{Input, Machine, Member, Notice, Role, Term, Why};
-use net::{DELAY, IMPATIENT, Net, PATIENT, id, plain};
+
+use crate::net::{DELAY, IMPATIENT, Net, PATIENT, id, plain};
 
 fn term_of(message: &Message) -> Term {
     match *message {

@@ -1,15 +1,14 @@
 //! A roll call ends also where the only members that remember are witnesses with lists of different age: nobody else would tell them the newer one.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod net;
-
 use baton_election::{Moment, Span};
 use baton_peer::lobby::Admitted;
 use baton_peer::rollcall::{Answer, Founding, Memory};
 use baton_peer::{
     Config, Envelope, Group, GroupStamp, Input, Machine, Member, Start, Term, Timing, paxos, raft,
 };
-use net::id;
+
+use crate::net::id;
 
 /// One that may lead, and two witnesses.
 fn members() -> Vec<Member> {

@@ -1,13 +1,12 @@
 //! A leader is led on by answers that come late, however many heartbeats it has sent meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod net;
-
 use baton_election::Span;
 use baton_peer::paxos::Paxos;
 use baton_peer::raft::Raft;
 use baton_peer::{Machine, Notice, Term, Timing};
-use net::{Net, plain};
+
+use crate::net::{Net, plain};
 
 /// 50 ms from one heartbeat to the next, and 10 s of silence are borne.
 const MANY_BEATS: Timing = Timing { timeout_min: Span::secs(10), timeout_max: Span::secs(15), ..Timing::LAN };

@@ -1,14 +1,13 @@
 //! An election of each kind, message by message. `UPDATE_EXPECT=1` rewrites the files; read the difference.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod net;
-
 use baton_election::Span;
 use baton_peer::bully::Bully;
 use baton_peer::ring::Ring;
 use baton_peer::{Machine, Term};
 use expect_test::expect_file;
-use net::{Net, plain};
+
+use crate::net::{Net, plain};
 
 /// Five members found a group, the leader dies, and comes back.
 fn story<M: Machine>() -> String {

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::Place;
 use baton_store::{BoxFuture, Store, conformance};
-use support::Place;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_suite() {

@@ -1,8 +1,6 @@
 //! A disk whose sync fails: the engine stops granting and says so, keeps what it had answered, and goes on when the disk is well.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,7 +12,9 @@ use baton_election::{Answer, Command, ElectionName, Epoch};
 use baton_server::Engine;
 use baton_store::conformance::{Swap, Wrapped};
 use baton_store::{BoxFuture, Key, MemoryStore, Reading, Store, StoreError, Swapped, Undecided};
-use support::credential;
+
+use crate::support;
+use crate::support::credential;
 
 const WELL: u8 = 0;
 /// The next write may have been applied, and was; after it nothing can be read or written.

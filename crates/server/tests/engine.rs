@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,7 +15,8 @@ use baton_election::{Answer, Command, Epoch, Refusal};
 use baton_server::{Engine, Options, Server, StartError};
 use baton_store::conformance::{Swap, Wrapped};
 use baton_store::{BoxFuture, Key, MemoryStore, Store, StoreError, Swapped, Undecided, boot};
-use support::{acquire, credential, election};
+
+use crate::support::{acquire, credential, election};
 
 /// A memory store whose swaps of elections are counted, delayed and broken.
 #[derive(Clone, Default)]

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +13,9 @@ use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Epoch, Refusal};
 use baton_server::{Engine, GiveBackError, News, give_back};
 use baton_store::{Key, MemoryStore, Record, Store, Undecided};
-use support::{Held, acquire, credential, election};
+
+use crate::support;
+use crate::support::{Held, acquire, credential, election};
 
 /// A bound on a hang.
 const HANG: Duration = Duration::from_secs(180);

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,9 +14,11 @@ use baton_server::{Engine, Options, Server};
 use baton_store::conformance::{Swap, Wrapped};
 use baton_store::{BoxFuture, MemoryStore, Store, StoreError, Swapped, Undecided};
 use serde_json::{Value, json};
-use support::credential;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::support;
+use crate::support::credential;
 
 /// A memory store that is slow if it is told to be, counts who writes at the same time, and fails by a fault of its own.
 #[derive(Clone, Default)]

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,8 +18,9 @@ use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Document, Epoch, Refusal, WallTime};
 use baton_server::{Engine, News};
 use baton_store::{Access, Clock, Key, MemoryStore, Record, Store, Undecided};
-use support::{Held, acquire, credential, election};
 use tokio::task::JoinHandle;
+
+use crate::support::{Held, acquire, credential, election};
 
 const TTL: Span = Span::secs(40);
 /// More than an offer of it stands, and less than the lease.

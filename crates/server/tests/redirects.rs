@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
-mod support;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,11 +15,13 @@ use baton_election::{ElectionName, Refusal};
 use baton_server::{Founders, Limits, Membership, Options, Quotas, Server};
 use baton_store::{MemoryStore, Store};
 use serde_json::{Value, json};
-use support::{Held, acquire, credential};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use crate::support;
+use crate::support::{Held, acquire, credential};
 
 /// The servers' own lease: longer than a busy machine stands still.
 const TTL: Span = Span::secs(5);

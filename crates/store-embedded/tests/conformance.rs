@@ -1,12 +1,11 @@
 //! The suite. Clients of one process share the store: nobody else can open it.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::sync::Arc;
 
 use baton_store::{Store, conformance};
-use support::Place;
+
+use crate::support::Place;
 
 #[tokio::test]
 async fn the_whole_suite() {

@@ -1,8 +1,6 @@
 //! The file: who may open it, and what is done with one that is damaged.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -10,7 +8,8 @@ use baton_election::Span;
 use baton_store::{Access, Clock, Expect, Prefix, Record, Store, StoreError, boot};
 use baton_store_embedded::EmbeddedStore;
 use redb::TableDefinition;
-use support::{DATABASE_AT, Place, document, failed, key, led, put, read, record, taken_over};
+
+use crate::support::{DATABASE_AT, Place, document, failed, key, led, put, read, record, taken_over};
 
 fn open(path: &Path, access: Access) -> Result<EmbeddedStore, StoreError> {
     EmbeddedStore::open(path, access)

@@ -1,14 +1,14 @@
 //! Many swaps, one commit.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::collections::BTreeSet;
 
 use baton_store::{Clock, Expect, Key, Prefix, Record, Store, StoreError};
 use baton_store_embedded::Write;
 use redb::{ReadableDatabase, ReadableTableMetadata};
-use support::{Place, document, election, failed, key, led, number, put, read, record, taken_over};
+
+use crate::support;
+use crate::support::{Place, document, election, failed, key, led, number, put, read, record, taken_over};
 
 const TASKS: u8 = 64;
 

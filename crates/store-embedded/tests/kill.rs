@@ -1,8 +1,6 @@
 //! A process that is killed while it writes: what was answered is there.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
@@ -11,7 +9,8 @@ use std::time::Duration;
 
 use baton_store::{Access, Clock, Prefix, Record, Store, StoreError};
 use baton_store_embedded::EmbeddedStore;
-use support::{Place, document, key, led, number, record, taken_over};
+
+use crate::support::{Place, document, key, led, number, record, taken_over};
 
 const ROUNDS: u64 = 50;
 const WRITERS: u8 = 8;
@@ -53,7 +52,7 @@ fn a_killed_writer_loses_nothing_that_it_answered() {
 /// Starts this test anew as a process that writes, kills it, and returns what it said was answered.
 fn killed_after(path: &Path, after: Duration) -> Vec<(String, u64, u64)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_killed_writer_loses_nothing_that_it_answered", "--nocapture"])
+        .args(["--exact", "kill::a_killed_writer_loses_nothing_that_it_answered", "--nocapture"])
         .env(CHILD, path)
         .stdout(Stdio::piped())
         .spawn()

@@ -1,8 +1,6 @@
 //! Snapshots, and putting them back.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +17,9 @@ use baton_election::{
 };
 use baton_store::{Access, Clock, Expect, Key, Record, Store, StoreError, boot};
 use baton_store_embedded::{EmbeddedStore, FormerStore, Restore, Restored, Write, restore};
-use support::{Place, asked, document, election, failed, led, put, read, record, taken_over};
+
+use crate::support;
+use crate::support::{Place, asked, document, election, failed, led, put, read, record, taken_over};
 
 const GAP: u64 = 1 << 32;
 

@@ -1,13 +1,12 @@
 //! The suite: against one member, against three, and with TLS and a password.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton_store::{BoxFuture, Key, Store, conformance};
-use support::{etcdctl, fresh, need, open};
+
+use crate::support::{etcdctl, fresh, need, open};
 
 /// Opens the store again, as another process would.
 fn again(url: &str) -> BoxFuture<'_, Arc<dyn Store>> {

@@ -1,8 +1,6 @@
 //! Members that are killed, stopped, cut off, or do not let us in.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,8 +8,9 @@ use std::time::{Duration, Instant};
 use baton_election::Epoch;
 use baton_store::{Change, Expect, Store, StoreError};
 use futures_util::StreamExt;
-use support::server::{Server, free_address};
-use support::{document, etcdctl, fresh, hasty, key, led, need, open, put, soon, until};
+
+use crate::support::server::{Server, free_address};
+use crate::support::{document, etcdctl, fresh, hasty, key, led, need, open, put, soon, until};
 
 /// Adds to the beat of an election, however often it takes; returns how often the outcome was not known.
 ///

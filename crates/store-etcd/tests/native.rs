@@ -1,20 +1,20 @@
 //! A place in etcd's own elections, beside `etcdctl elect`.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::time::Duration;
 
 use baton_election::{Credential, Epoch, Span};
 use baton_store::{BoxStream, Change, Clock, Expect, Key, NativeElections, Prefix, Standing, StoreError};
 use baton_store_etcd::EtcdElections;
 use futures_util::StreamExt;
-use support::server::Server;
-use support::{
-    agent, credential, elections, etcdctl, fresh, inspect, led, name, need, open, put, soon, until,
-};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+
+use crate::support;
+use crate::support::server::Server;
+use crate::support::{
+    agent, credential, elections, etcdctl, fresh, inspect, led, name, need, open, put, soon, until,
+};
 
 const TTL: Span = Span::secs(30);
 

@@ -1,11 +1,11 @@
 //! What etcd's own tool sees, and what is found where Baton did not write it.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use baton_election::Epoch;
 use baton_store::{Expect, NativeElections, Prefix, StoreError, Version};
-use support::{agent, document, elections, etcdctl, fresh, inspect, key, led, need, open, put};
+
+use crate::support;
+use crate::support::{agent, document, elections, etcdctl, fresh, inspect, key, led, need, open, put};
 
 #[tokio::test]
 async fn etcdctl_shows_leader_and_token() {

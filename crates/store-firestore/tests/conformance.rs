@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::Place;
 use baton_pubsub::Notified;
 use baton_pubsub::google::Route;
 use baton_store::conformance::{Required, required};
 use baton_store::{BoxFuture, Key, Store, conformance};
-use support::Place;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_suite() {

@@ -1,12 +1,10 @@
 //! The suite, with the repository itself as the arbiter and with a remote.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::Place;
 use baton_store::{Store, conformance};
-use support::Place;
 
 #[tokio::test]
 async fn without_a_remote() {

@@ -1,12 +1,11 @@
 //! The suite against a real apiserver, as its administrator and with the least that `deploy/kubernetes` grants.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use baton_store::conformance::{self, Required, required};
 use baton_store::{BoxFuture, Key};
 use kube::api::DeleteParams;
-use support::Cluster;
+
+use crate::support::Cluster;
 
 const ROLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/role.yaml");
 

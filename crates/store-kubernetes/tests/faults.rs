@@ -1,8 +1,6 @@
 //! What goes wrong, told apart.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +12,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
-use support::{Cluster, Line, Player, Proxy, document, key, open, put, read};
+
+use crate::support::{Cluster, Line, Player, Proxy, document, key, open, put, read};
 
 const TTL: Span = Span::secs(30);
 

@@ -1,12 +1,11 @@
 //! What stands in `deploy/kubernetes`, as the apiserver takes it.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use baton_election::{Span, StoreId, StoreInfo, WallTime};
 use baton_store::conformance::{Required, required};
 use baton_store::{Clock, Expect, Key, Prefix, Record, Store, StoreError};
-use support::{Cluster, Player, key};
+
+use crate::support::{Cluster, Player, key};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes");
 

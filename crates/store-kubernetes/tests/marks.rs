@@ -1,15 +1,14 @@
 //! A fence whose ConfigMap is deleted, or replaced by an older one: its mark stands in another.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use baton_election::fence::{Accepted, Fence, Hold};
 use baton_election::id::{Incarnation, KeyHash, StoreId};
 use baton_election::{ElectionName, Epoch, ResourceName, Span, WallTime};
 use baton_store::{Clock, Expect, Key, Prefix, Record, Store, StoreError, Version};
 use baton_store_kubernetes::KubernetesStore;
 use kube::api::{DeleteParams, PostParams};
-use support::{Cluster, read};
+
+use crate::support::{Cluster, read};
 
 const MAP: &str = "baton--fences.orders";
 const MARK: &str = "baton-mark--fences.orders";

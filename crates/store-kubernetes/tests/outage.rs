@@ -1,15 +1,14 @@
 //! An apiserver, or its etcd, that stops, is killed and comes back.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::time::Duration;
 
 use baton_election::{Document, Span};
 use baton_store::{Change, Expect, Store, StoreError, Version, boot};
 use baton_store_kubernetes::KubernetesStore;
 use futures_util::StreamExt;
-use support::{Cluster, Player, Private, document, key, put};
+
+use crate::support::{Cluster, Player, Private, document, key, put};
 
 /// Enough for a busy machine, and to be waited for.
 const LIMIT: Duration = Duration::from_secs(8);

@@ -1,8 +1,6 @@
 //! Baton and client-go's own leaderelection on one Lease: they respect each other.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -13,7 +11,8 @@ use baton_election::time::Moment;
 use baton_election::{Epoch, Span};
 use baton_store::boot;
 use baton_store::conformance::{Required, required};
-use support::{Cluster, Player};
+
+use crate::support::{Cluster, Player};
 
 const TTL: Span = Span::secs(1);
 /// What is given back needs no short lease: it outlasts a machine that stands still.

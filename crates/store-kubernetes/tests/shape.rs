@@ -1,8 +1,6 @@
 //! What others see and do: kubectl, labels and annotations of others, clients of the same Lease that are not Baton.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use baton_election::document::State;
 use baton_election::operator::Act;
 use baton_election::{Refusal, Span};
@@ -15,7 +13,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
-use support::{Cluster, Player, document, key, open};
+
+use crate::support::{Cluster, Player, document, key, open};
 
 const TTL: Span = Span::secs(1);
 

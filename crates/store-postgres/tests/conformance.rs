@@ -1,12 +1,10 @@
 //! The suite against the real server: by its clock, by the observers' clocks, and behind a pooler.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::Place;
 use baton_store::{Key, Store, Watching, conformance};
-use support::Place;
 
 async fn run(place: &Place, more: &str) {
     let checks = conformance::run(&|| {

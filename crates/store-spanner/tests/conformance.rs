@@ -1,10 +1,8 @@
 //! The suite, against a real emulator.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
+use crate::support::Server;
 use baton_store::{BoxFuture, Key, conformance};
-use support::Server;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_suite() {

@@ -1,11 +1,9 @@
 //! What somebody sees who looks with Spanner's own tools, and what it costs.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-mod support;
-
+use crate::support::proxy::Proxy;
+use crate::support::{ByHand, Database, Server, document, election, led, released, renewed};
 use baton_store::{Clock, Expect, Record, Store, Version};
-use support::proxy::Proxy;
-use support::{ByHand, Database, Server, document, election, led, released, renewed};
 
 /// The one row of an election, as a person asks for it.
 const ROW: &str = "SELECT leader_id, fencing_token, TIMESTAMP_DIFF(lease_expiration, beat, MILLISECOND), \

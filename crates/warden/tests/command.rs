@@ -1,12 +1,10 @@
 //! CMD as its user sees it: arguments, streams, environment and exit code are those of a plain call.
 
-mod support;
-
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use support::{EVIL, Scene, children, is_alive, until};
+use crate::support::{EVIL, Scene, children, is_alive, until};
 
 #[test]
 fn the_exit_code_passes_through() {

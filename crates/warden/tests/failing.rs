@@ -1,11 +1,10 @@
 //! One of the two processes is killed or stopped: the other ends CMD's tree before the deadline, and only
 //! then is the lease released.
 
-mod support;
-
 use rustix::process::Signal;
 use std::time::Duration;
-use support::{Scene, is_alive, signal, state, until, until_time};
+
+use crate::support::{Scene, is_alive, signal, state, until, until_time};
 
 fn run_pid(scene: &Scene) -> i32 {
     i32::try_from(scene.run.id()).expect("a pid")

@@ -1,14 +1,13 @@
 //! A command that outlives its lease: it is told in time that it does not lead, and that it leads again only while the
 //! warden has another deadline. Whatever else happens ends it like any other.
 
-mod support;
-
 use std::fs;
 use std::time::Duration;
 
 use baton_warden::BootTime;
 use rustix::process::Signal;
-use support::{Scene, is_alive, signal, state, until, until_time};
+
+use crate::support::{Scene, is_alive, signal, state, until, until_time};
 
 const FOR_EVER: [&str; 2] = ["sleep", "600"];
 

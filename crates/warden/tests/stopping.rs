@@ -1,10 +1,9 @@
 //! Both processes are well: CMD's tree ends by order or by the deadline, never later.
 
-mod support;
-
 use rustix::process::Signal;
 use std::time::Duration;
-use support::{Scene, is_alive, signal, until_time};
+
+use crate::support::{Scene, is_alive, signal, until_time};
 
 #[test]
 fn a_stop_ends_a_tree_that_ignores_it() {

@@ -4,14 +4,13 @@
 //! Only root can set this up, by running the scene as an ordinary user with a set-user-id program at hand;
 //! without root there is nothing to see.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
 use rustix::process::{Signal, geteuid};
-use support::{Scene, is_alive, leash, private_dir, signal, until};
+
+use crate::support::{Scene, is_alive, leash, private_dir, signal, until};
 
 const NOBODY: u32 = 65_534;
 

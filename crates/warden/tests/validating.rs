@@ -1,10 +1,9 @@
 //! A validator under the warden: it ends with everything that it started, and the lease is released only when nothing of it is left.
 
-mod support;
-
 use baton_warden::BootTime;
 use rustix::process::Signal;
-use support::{Scene, is_alive, parent, signal, until};
+
+use crate::support::{Scene, is_alive, parent, signal, until};
 
 const FOR_EVER: [&str; 2] = ["sleep", "600"];
 

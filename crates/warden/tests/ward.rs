@@ -1,7 +1,5 @@
 //! Run's side, in this process: what is refused, and what does not block.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,7 +8,8 @@ use std::time::Duration;
 
 use baton_warden::{BootTime, Household, News, Report, Start, Ticket, Ward, WardError};
 use rustix::process::Signal;
-use support::{is_alive, leash, private_dir, signal, state, until};
+
+use crate::support::{is_alive, leash, private_dir, signal, state, until};
 
 fn start(command: &[&str]) -> Start {
     Start {

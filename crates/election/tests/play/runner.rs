@@ -48,7 +48,7 @@ fn run_seed(test: &str, mode: Mode, seed: u64, tally: &RefCell<Tally>) {
         Ok(())
     });
     if let Err(error) = result {
-        let again = format!("BATON_SEED={seed} cargo test -p baton-election --test properties {test}");
+        let again = format!("BATON_SEED={seed} cargo test -p baton-election --test it {test}");
         match error {
             TestError::Fail(why, steps) => {
                 let steps: Vec<String> =

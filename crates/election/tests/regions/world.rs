@@ -15,7 +15,7 @@ use baton_election::{
 };
 use proptest::prelude::*;
 
-use super::cast::{self, agent, credential, operator};
+use crate::cast::{self, agent, credential, operator};
 
 const TTL: Span = Span::secs(10);
 const AGENTS: [&str; 4] = ["a", "b", "c", "d"];

@@ -9,7 +9,7 @@ use baton_store::{Change, Store, StoreError};
 use futures_util::StreamExt;
 use serde_json::Value;
 
-use crate::push::next;
+use crate::pubsub::push::next;
 use crate::support::proxy::Proxy;
 use crate::support::{Place, Silent, change, http, key};
 

@@ -392,6 +392,9 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
 }
 
 #[cfg(test)]
+mod reference;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

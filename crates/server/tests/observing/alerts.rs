@@ -172,7 +172,7 @@ async fn heard(place: &Place, by: &str, term: Option<u64>) {
             }
         }
     };
-    tokio::time::timeout(super::client::HANG, heard).await.expect("it is not heard");
+    tokio::time::timeout(crate::security::client::HANG, heard).await.expect("it is not heard");
 }
 
 #[tokio::test]

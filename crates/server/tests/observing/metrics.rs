@@ -10,8 +10,8 @@ use baton_server::{Options, Thresholds};
 use baton_store::{Decider, boot};
 use serde_json::json;
 
-use super::client::{get, post};
 use super::place::{Page, Place, QUIET, agent, election, warning_of};
+use crate::security::client::{get, post};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::client::{HANG, get};
+use crate::security::client::{HANG, get};
 
 /// A server that runs until it is dropped.
 pub(crate) struct Place {

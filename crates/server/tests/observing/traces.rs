@@ -1,8 +1,8 @@
 use baton_server::{Collector, Options};
 use serde_json::{Value, json};
 
-use super::client::{request, send};
 use super::place::{Page, Place, QUIET, Taker, warning_of};
+use crate::security::client::{request, send};
 
 fn traced(endpoint: &str) -> Options {
     let collector = Some(Collector::new(endpoint, "").unwrap());

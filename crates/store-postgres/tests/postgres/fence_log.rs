@@ -5,7 +5,7 @@ use baton_election::{Credential, Document, Epoch, Incarnation, LeaseKey, Resourc
 use baton_store::conformance::documents::{election, key, take};
 use baton_store::{Clock, Expect, Key, Record, Store};
 
-use crate::fence::show;
+use crate::postgres::fence::show;
 use crate::support::Place;
 
 fn resource() -> ResourceName {

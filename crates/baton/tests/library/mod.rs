@@ -1,9 +1,6 @@
 //! The library as a program uses it, on stores that work and on stores that fail.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod approval;
 mod audit;
 mod breakers;

@@ -5,7 +5,7 @@
 
 mod approvals;
 mod bodies;
-mod client;
+pub(crate) mod client;
 mod fences;
 mod jwt;
 mod limits;

@@ -1,6 +1,6 @@
 //! Bugs planted one at a time in what ships: the laboratory finds each of them.
 //!
-//! `BATON_CAMPAIGN=1 cargo test -p baton-lab --test mutants -- --nocapture` plants and hunts them all, which takes many minutes, and tells how
+//! `BATON_CAMPAIGN=1 cargo test -p baton-lab --test it mutants -- --nocapture` plants and hunts them all, which takes many minutes, and tells how
 //! many seeds each took; `BATON_MUTANT=WORDS` beside it hunts only those whose name has these words. Otherwise it is only
 //! checked that every bug can still be planted.
 #![allow(clippy::unwrap_used, reason = "a test")]

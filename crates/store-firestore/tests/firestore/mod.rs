@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod deletion;
 mod faults;
 mod pace;

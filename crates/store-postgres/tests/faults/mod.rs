@@ -1,9 +1,6 @@
 //! Bad input and faults, each told apart, against the real server.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod layout;
 mod login;
 mod outage;

@@ -1,9 +1,6 @@
 //! The store against the real server, where it is more than compare-and-swap.
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod fence;
 mod fence_log;
 mod push;

@@ -5,8 +5,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[path = "../support/mod.rs"]
-mod support;
 mod world;
 
 use world::{Act, Broken, Fault, Sights, World};

@@ -1,0 +1,11 @@
+//! The tests of this crate, in one program: it is linked once.
+
+mod cast;
+mod findings;
+mod interpreter;
+mod late;
+mod orders;
+mod play;
+mod properties;
+mod regions;
+mod scenarios;

@@ -1,0 +1,143 @@
+//! `docs/reference/http.md`: the description in Markdown, for people.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use expect_test::expect_file;
+use serde_json::{Map, Value};
+
+use super::{TYPES, description};
+
+const INTRODUCTION: &str = "\
+# HTTP
+
+<!-- generated from the code: UPDATE_EXPECT=1 cargo test -p baton-server --lib reference -->
+
+What a server answers. `GET /openapi.json` of a running server has the same as OpenAPI 3.1.
+
+- A body is JSON, and so is the answer, unless another type is named.
+- A request that needs a right carries `Authorization: Bearer TOKEN`; a server without access
+  tokens grants every right. [The server](../guide/server.md) says how to create tokens.
+- An error is a [Problem](#problem) as `application/problem+json`.
+";
+
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+}
+
+/// A type in one phrase, with a link to each type that has a name.
+fn phrase(schema: &Value) -> String {
+    let kinds = |list: &Value| -> Vec<String> { list.as_array().into_iter().flatten().map(phrase).collect() };
+    if let Some(name) = schema["$ref"].as_str().and_then(|to| to.strip_prefix(&format!("#{TYPES}/"))) {
+        return format!("[{name}](#{})", name.to_lowercase());
+    }
+    if let Some(value) = schema.get("const") {
+        return format!("`{value}`");
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+        return values.join(", ");
+    }
+    for key in ["oneOf", "anyOf", "allOf"] {
+        if schema.get(key).is_some() {
+            return kinds(&schema[key]).join(" or ");
+        }
+    }
+    match &schema["type"] {
+        Value::String(kind) if kind == "array" => format!("list of {}", phrase(&schema["items"])),
+        Value::String(kind) if kind == "object" => object(schema),
+        Value::String(kind) => kind.clone(),
+        Value::Array(either) => {
+            let either: Vec<&str> = either.iter().filter_map(Value::as_str).collect();
+            either.join(" or ")
+        }
+        _ => "any".to_string(),
+    }
+}
+
+fn object(schema: &Value) -> String {
+    match (&schema["properties"], &schema["additionalProperties"]) {
+        (Value::Object(fields), _) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(name, field)| format!("`{name}`: {}", phrase(field))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        (_, values @ Value::Object(_)) => format!("map to {}", phrase(values)),
+        _ => "object".to_string(),
+    }
+}
+
+/// The fields of an object, one row each.
+fn fields(page: &mut String, schema: &Value) {
+    let Some(fields) = schema["properties"].as_object() else { return };
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    page.push_str("\n| field | type | |\n|---|---|---|\n");
+    for (name, field) in fields {
+        let mark = if required.contains(&name.as_str()) { "" } else { " (optional)" };
+        let about = field["description"].as_str().unwrap_or_default();
+        let _ = writeln!(page, "| `{name}`{mark} | {} | {} |", escaped(&phrase(field)), escaped(about));
+    }
+}
+
+fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
+    let _ = write!(page, "\n### {} {path}\n\n", method.to_uppercase());
+    let summary = operation["summary"].as_str().unwrap_or_default();
+    let right = operation["x-right"].as_str().unwrap_or_default();
+    let _ = write!(page, "{summary}. Right: `{right}`.\n\n");
+    for parameter in operation["parameters"].as_array().into_iter().flatten() {
+        let (name, place) = (parameter["name"].as_str().unwrap_or_default(), &parameter["in"]);
+        let about = parameter["description"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
+        let schema = phrase(&parameter["schema"]);
+        let _ = writeln!(page, "- `{name}` in the {}, {schema}{about}", place.as_str().unwrap_or_default());
+    }
+    let body = &operation["requestBody"];
+    if body.is_object() {
+        let schema = phrase(&body["content"]["application/json"]["schema"]);
+        let _ = writeln!(page, "- body: {schema}, at most {} bytes", body["x-max-bytes"]);
+    }
+    let answers = operation["responses"]["200"]["content"].as_object().cloned().unwrap_or_default();
+    for (kind, answer) in answers {
+        let kind = if kind == "application/json" { String::new() } else { format!(" as `{kind}`") };
+        let _ = writeln!(page, "- answer{kind}: {}", phrase(&answer["schema"]));
+    }
+}
+
+fn types(page: &mut String, types: &Map<String, Value>) {
+    page.push_str("\n## Types\n");
+    for (name, schema) in types {
+        let _ = write!(page, "\n### {name}\n\n");
+        if let Some(about) = schema["description"].as_str() {
+            let _ = writeln!(page, "{}", escaped(about));
+        }
+        let either = schema["oneOf"].as_array().or(schema["anyOf"].as_array());
+        if let Some(either) = either {
+            page.push_str("\nOne of:\n\n");
+            for one in either {
+                let about = one["description"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
+                let _ = writeln!(page, "- {}{}", escaped(&phrase(one)), escaped(&about));
+            }
+        } else if schema["properties"].is_object() {
+            fields(page, schema);
+        } else {
+            let _ = writeln!(page, "\n{}", escaped(&phrase(schema)));
+        }
+    }
+}
+
+#[test]
+fn the_reference_is_current() {
+    let description = description();
+    let mut page = INTRODUCTION.to_string();
+    page.push_str("\n## Requests\n");
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        for (method, asked) in operations.as_object().unwrap() {
+            operation(&mut page, path, method, asked);
+        }
+    }
+    types(&mut page, description["components"]["schemas"].as_object().unwrap());
+    let page = page.replace("\n\n\n", "\n\n");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/http.md");
+    assert!(page.contains("### POST /v1/"), "{page}");
+    expect_file![file].assert_eq(&page);
+}

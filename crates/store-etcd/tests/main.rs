@@ -1,0 +1,7 @@
+//! The tests of this crate, in one program: it is linked once.
+
+mod conformance;
+mod faults;
+mod native;
+mod shape;
+mod support;

@@ -1,0 +1,10 @@
+//! The tests of this crate, in one program: it is linked once.
+
+mod conformance;
+mod faults;
+mod manifests;
+mod marks;
+mod outage;
+mod peers;
+mod shape;
+mod support;

@@ -1,0 +1,10 @@
+//! The tests of this crate, in one program: it is linked once.
+
+mod command;
+mod failing;
+mod outliving;
+mod stopping;
+mod support;
+mod unkillable;
+mod validating;
+mod ward;
