@@ -207,7 +207,7 @@ impl Coordinator {
 
     /// Whether the store itself tells how old a lease is; see [`View::exact`].
     pub fn tells_ages(&self) -> bool {
-        self.store().native().is_some() || self.store().strengths().stamped
+        self.store().native().is_some() || self.store().properties().stamped
     }
 
     /// The candidates in the store's own line for an election, the leader first, each with what is left of

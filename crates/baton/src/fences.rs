@@ -4,7 +4,7 @@ use baton_election::bindings::{FenceChange, SignedFenceOrder};
 use baton_election::fence::{self, Accepted, Entry, Fence, LOG_PART, LOG_PARTS, Sight};
 use baton_election::operator::OperatorKey;
 use baton_election::{Credential, Document, ElectionName, Refusal, ResourceName, Span};
-use baton_store::{Clock, Key, Prefix, Record, boot};
+use baton_store::{AgeStamp, Key, Prefix, Record, boot};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -67,7 +67,7 @@ impl Coordinator {
         self.local
             .change(&key, self.patience, |look| match look.record {
                 Some(Record::Fence(found)) => Ok(match fence::leave(found, mine)? {
-                    Some(next) => Step::Write(Record::Fence(Box::new(next)), Clock::Restart, ()),
+                    Some(next) => Step::Write(Record::Fence(Box::new(next)), AgeStamp::Reset, ()),
                     None => Step::Done(()),
                 }),
                 Some(_) | None => Ok(Step::Done(())),
@@ -119,7 +119,7 @@ impl Coordinator {
                     Step::Done(next)
                 } else {
                     // A hold that runs goes on lapsing.
-                    Step::Write(Record::Fence(Box::new(next.clone())), Clock::Keep, next)
+                    Step::Write(Record::Fence(Box::new(next.clone())), AgeStamp::Preserve, next)
                 })
             })
             .await
@@ -200,7 +200,7 @@ impl Coordinator {
                         let sight =
                             Sight { document: &document, document_age, fence_age, wall: boot::wall() };
                         let next = decide(found, &sight)?;
-                        Ok(Step::Write(Record::Fence(Box::new(next.clone())), Clock::Restart, next))
+                        Ok(Step::Write(Record::Fence(Box::new(next.clone())), AgeStamp::Reset, next))
                     };
                     self.local.try_change(First::Look, key, &mut unknown, &mut step).await
                 }

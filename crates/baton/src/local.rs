@@ -13,7 +13,7 @@ use baton_election::{
     decide,
 };
 use baton_store::{
-    Clock, Expect, HistoryKept, Key, Reading, Record, Store, StoreError, Trace, Version, boot,
+    AgeStamp, Expect, HistoryKept, Key, Reading, Record, Store, StoreError, Trace, Version, boot,
 };
 
 use crate::audit;
@@ -106,7 +106,7 @@ pub(crate) struct Executed {
 /// What to do with a record that was read.
 pub(crate) enum Step<T> {
     /// Swap this in; the outcome is valid once it is committed.
-    Write(Record, Clock, T),
+    Write(Record, AgeStamp, T),
     /// Nothing.
     Done(T),
 }
@@ -330,7 +330,7 @@ impl Local {
             }
             Some(next) => {
                 let restarts = document.is_none_or(|document| document.beat != next.beat);
-                let clock = if restarts { Clock::Restart } else { Clock::Keep };
+                let clock = if restarts { AgeStamp::Reset } else { AgeStamp::Preserve };
                 let outcome = Some((decision.answer, next.clone()));
                 Step::Write(Record::Election(Box::new(next)), clock, outcome)
             }
@@ -413,13 +413,13 @@ impl Local {
     }
 
     /// Only what restarted the clock: of anything else the age is not known.
-    fn remember_own(&self, key: &Key, record: Record, version: Version, clock: Clock) {
+    fn remember_own(&self, key: &Key, record: Record, version: Version, clock: AgeStamp) {
         let Key::Election(election) = key else { return };
         match clock {
-            Clock::Restart => {
+            AgeStamp::Reset => {
                 self.own().insert(election.clone(), Own { record, version, heard_at: boot::now() });
             }
-            Clock::Keep => drop(self.own().remove(election)),
+            AgeStamp::Preserve => drop(self.own().remove(election)),
         }
     }
 
@@ -457,7 +457,7 @@ impl Local {
         election: &ElectionName,
         transition: &Transition,
     ) -> Result<(), Error> {
-        if self.store.strengths().history == HistoryKept::Native {
+        if self.store.properties().history == HistoryKept::Native {
             return Ok(());
         }
         if self.recorded().get(election) == Some(transition) {
@@ -471,7 +471,7 @@ impl Local {
             };
             Ok(match log.with(std::slice::from_ref(transition), MAX_HISTORY) {
                 None => Step::Done(()),
-                Some(longer) => Step::Write(Record::History(longer), Clock::Keep, ()),
+                Some(longer) => Step::Write(Record::History(longer), AgeStamp::Preserve, ()),
             })
         }))
         .await?;
@@ -485,7 +485,7 @@ impl Local {
 
     /// Looks whether a transition stands in the history already, so that a later swap need not. Says whether it does.
     pub(crate) async fn learn_recorded(&self, election: &ElectionName, transition: &Transition) -> bool {
-        if self.store.strengths().history == HistoryKept::Native
+        if self.store.properties().history == HistoryKept::Native
             || self.recorded().get(election) == Some(transition)
         {
             return true;
@@ -517,7 +517,7 @@ impl Local {
                 };
                 Ok(match log.with(part, usize::MAX) {
                     None => Step::Done(()),
-                    Some(longer) => Step::Write(Record::FenceLog(longer), Clock::Keep, ()),
+                    Some(longer) => Step::Write(Record::FenceLog(longer), AgeStamp::Preserve, ()),
                 })
             }))
             .await?;
@@ -547,7 +547,7 @@ impl Local {
             .change(&Key::Store, patience, |look| match look.record {
                 Some(Record::Store(info)) => Ok(Step::Done(info.clone())),
                 Some(_) | None if make => {
-                    Ok(Step::Write(Record::Store(fresh.clone()), Clock::Restart, fresh.clone()))
+                    Ok(Step::Write(Record::Store(fresh.clone()), AgeStamp::Reset, fresh.clone()))
                 }
                 Some(_) | None => Err(Error::Refused(Refusal::invalid(
                     format!("{} is not a store yet", self.store.location()),
@@ -575,7 +575,7 @@ impl Local {
         let document = self.see(election).await?.document;
         let forgotten = document.as_ref().and_then(|document| document.forgotten);
         let newest = document.and_then(|document| document.last_transition);
-        let mut entries = match self.store.strengths().history {
+        let mut entries = match self.store.properties().history {
             HistoryKept::Native => self.store.native_history(election, limit).await?,
             HistoryKept::Beside => match self.store.read(&Key::History(election.clone())).await?.found {
                 Some((Record::History(log), _)) => log.entries,
@@ -601,7 +601,7 @@ impl Local {
         settles: &baton_store::Version,
         next: &Record,
     ) -> Result<(), Error> {
-        self.store.swap(key, Expect::Version(settles.clone()), next, Clock::Restart).await?;
+        self.store.swap(key, Expect::Version(settles.clone()), next, AgeStamp::Reset).await?;
         Ok(())
     }
 }

@@ -218,7 +218,7 @@ impl Renewer {
     /// Puts this leadership's transition, as it stands, into the history, so that the successor need not.
     async fn record(&self) -> Result<(), Error> {
         let store = self.coordinator.store();
-        if store.native().is_some() || store.strengths().history == HistoryKept::Native {
+        if store.native().is_some() || store.properties().history == HistoryKept::Native {
             return Ok(());
         }
         let view = self.coordinator.view(&self.election).await?;

@@ -3,7 +3,7 @@
 use baton_election::candidate::{self, Candidate};
 use baton_election::select::{self, Ranked};
 use baton_election::{AgentName, Credential, Document, ElectionName, Span};
-use baton_store::{Clock, Key, Prefix, Record, boot};
+use baton_store::{AgeStamp, Key, Prefix, Record, boot};
 
 use crate::coordinator::{Bid, Coordinator};
 use crate::error::Error;
@@ -54,7 +54,7 @@ impl Coordinator {
                     Some(_) | None => None,
                 };
                 let next = candidate::enlist(found, wanted)?;
-                Ok(Step::Write(Record::Candidate(Box::new(next.clone())), Clock::Restart, next))
+                Ok(Step::Write(Record::Candidate(Box::new(next.clone())), AgeStamp::Reset, next))
             })
             .await
     }
@@ -78,7 +78,7 @@ impl Coordinator {
                 };
                 Ok(match candidate::withdraw(found, &credential)? {
                     None => Step::Done(false),
-                    Some(next) => Step::Write(Record::Candidate(Box::new(next)), Clock::Restart, true),
+                    Some(next) => Step::Write(Record::Candidate(Box::new(next)), AgeStamp::Reset, true),
                 })
             })
             .await

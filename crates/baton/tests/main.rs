@@ -2,5 +2,5 @@
 
 mod e2e_soak;
 mod library;
-mod strengths;
+mod properties;
 mod support;

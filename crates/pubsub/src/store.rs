@@ -6,8 +6,8 @@ use baton_election::document::Transition;
 use baton_election::{ContentHash, ElectionName, WallTime};
 use baton_store::waiting::Waiters;
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Expect, Key, NativeElections, Prefix, Reading, Record, Store,
-    StoreError, Strengths, Swapped, Upkeep, Watching,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Expect, Key, NativeElections, Prefix, Reading, Record,
+    Store, StoreError, StoreProperties, Swapped, Watching,
 };
 use futures_util::stream;
 
@@ -89,7 +89,7 @@ impl Store for Notified {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             self.teller.insist().await?;
@@ -122,12 +122,12 @@ impl Store for Notified {
         self.inner.wall()
     }
 
-    fn strengths(&self) -> Strengths {
-        let inner = self.inner.strengths();
-        let Upkeep { per_renewal, looks_per_hour } = inner.upkeep;
+    fn properties(&self) -> StoreProperties {
+        let inner = self.inner.properties();
+        let Cost { per_renewal, looks_per_hour } = inner.cost;
         // One message for every renewal.
-        let upkeep = Upkeep { per_renewal: per_renewal + 1, looks_per_hour };
-        Strengths { watch: Watching::Pushed, upkeep, ..inner }
+        let cost = Cost { per_renewal: per_renewal + 1, looks_per_hour };
+        StoreProperties { watch: Watching::Pushed, cost, ..inner }
     }
 
     fn layout(&self) -> Option<String> {

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Candidate, ElectionName, TokenId};
-use baton_store::{Clock, Expect, Key, Reading, Record, StoreError, Swapped, Version, boot};
+use baton_store::{AgeStamp, Expect, Key, Reading, Record, StoreError, Swapped, Version, boot};
 
 /// How long a candidate stands at a server unless it says so again, whatever it asks for.
 pub(crate) const LONGEST: Span = Span::secs(5 * 60);
@@ -208,7 +208,7 @@ impl Candidates {
         agent: &AgentName,
         expect: &Expect,
         next: &Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> Result<Swapped, StoreError> {
         let Record::Candidate(candidate) = next else {
             return Err(refused(election, agent, "it is no candidate", "this is a fault of the server"));
@@ -226,8 +226,8 @@ impl Candidates {
             (Expect::Absent | Expect::Version(_), Some(_) | None) => return Err(StoreError::Conflict),
         }
         let stamp = match (clock, found) {
-            (Clock::Keep, Some(found)) => found.stamp,
-            (Clock::Restart, Some(_)) | (Clock::Restart | Clock::Keep, None) => now,
+            (AgeStamp::Preserve, Some(found)) => found.stamp,
+            (AgeStamp::Reset, Some(_)) | (AgeStamp::Reset | AgeStamp::Preserve, None) => now,
         };
         state.version += 1;
         let enlisted = Enlisted { candidate: (**candidate).clone(), version: state.version, stamp };
@@ -313,7 +313,7 @@ mod tests {
             None => Expect::Absent,
         };
         let next = Record::Candidate(Box::new(candidate));
-        candidates.swap(&election, &agent, &expect, &next, Clock::Restart)
+        candidates.swap(&election, &agent, &expect, &next, AgeStamp::Reset)
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
         let Record::Candidate(mut candidate) = seventh.0 else { panic!("it is a candidate") };
         candidate.withdrawn = true;
         let (next, expect) = (Record::Candidate(candidate), Expect::Version(seventh.1));
-        candidates.swap(&election(), &agent(7), &expect, &next, Clock::Keep).unwrap();
+        candidates.swap(&election(), &agent(7), &expect, &next, AgeStamp::Preserve).unwrap();
         candidates.state().forgot = None;
         enlist(&candidates, MOST_OF_ONE, false).unwrap();
         assert_eq!(candidates.state().count, MOST_OF_ONE);

@@ -171,7 +171,7 @@ impl Server {
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Server, StartError> {
-        if store.decider().is_some() || store.strengths().deletion != Deletion::Impossible {
+        if store.decider().is_some() || store.properties().deletion != Deletion::Impossible {
             return Err(StartError::Shared(store.location()));
         }
         let listening = listening.into();

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_election::document::Transition;
 use baton_election::{Candidate, ElectionName, ResourceName};
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Expect, Key, Prefix, Reading, Record, Store, StoreError, Strengths,
-    Swapped, Version, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Expect, Key, Prefix, Reading, Record, Store, StoreError,
+    StoreProperties, Swapped, Version, boot,
 };
 
 use crate::candidates::{Candidates, NoRoom};
@@ -64,7 +64,7 @@ impl Behind {
         key: &Key,
         expect: Expect,
         next: &Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> Result<Swapped, StoreError> {
         if self.engine.observes() {
             return Err(StoreError::Refused {
@@ -121,7 +121,7 @@ impl Behind {
         resource: &ResourceName,
         expect: Expect,
         next: &Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> Result<Swapped, StoreError> {
         let swapped = self.swap_behind(key, expect, next, clock).await;
         match &swapped {
@@ -158,7 +158,7 @@ impl Behind {
 
 impl Behind {
     /// Whatever came of it, the engine then knows what the store knows.
-    async fn swap_info(&self, expect: Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
+    async fn swap_info(&self, expect: Expect, next: &Record, clock: AgeStamp) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
         let swapped = self.swap_behind(&Key::Store, expect, next, clock).await;
         if let Some((Record::Store(info), _)) = self.engine.store().read(&Key::Store).await?.found {
@@ -168,7 +168,12 @@ impl Behind {
     }
 
     /// Whatever came of it, those are let in whom the store knows.
-    async fn swap_tokens(&self, expect: Expect, next: &Record, clock: Clock) -> Result<Swapped, StoreError> {
+    async fn swap_tokens(
+        &self,
+        expect: Expect,
+        next: &Record,
+        clock: AgeStamp,
+    ) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
         let swapped = self.swap_behind(&Key::Tokens, expect, next, clock).await;
         let refreshed = tokens::refresh(&**self.engine.store(), &self.register).await;
@@ -208,7 +213,7 @@ impl Store for Behind {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         match key {
             Key::Election(election) => Box::pin(async move {
@@ -261,8 +266,8 @@ impl Store for Behind {
         self.engine.store().watch(key)
     }
 
-    fn strengths(&self) -> Strengths {
-        self.engine.store().strengths()
+    fn properties(&self) -> StoreProperties {
+        self.engine.store().properties()
     }
 
     fn native_history<'a>(
@@ -292,7 +297,7 @@ mod tests {
         let (resource, election) = (ResourceName::new("db").unwrap(), ElectionName::new("e").unwrap());
         let record = fence(&resource, &election);
         let key = Key::Fence(resource.clone());
-        store.swap(&key, Expect::Absent, &record, Clock::Restart).await.unwrap();
+        store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap();
         let engine = Engine::start(store).await.unwrap();
         let register = Arc::new(Register::new(&Tokens::default(), false, None));
         let behind = Behind::new(engine, OwnLease::not_needed(), register);
@@ -302,7 +307,7 @@ mod tests {
         let (other, key) =
             (ResourceName::new("files").unwrap(), Key::Fence(ResourceName::new("files").unwrap()));
         let record = fence(&other, &election);
-        behind.swap(&key, Expect::Absent, &record, Clock::Restart).await.unwrap();
+        behind.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap();
         assert_eq!(behind.election_of(&other).await.unwrap(), (Some(election), false));
         let none = ResourceName::new("none").unwrap();
         assert_eq!(behind.election_of(&none).await.unwrap(), (None, true));

@@ -17,7 +17,7 @@
 //! history by the same commit that brings it, and an epoch does not go back, not by a [`restore()`] either.
 //!
 //! **Stamps live in memory only.** The age of a record counts from the later of its last swap with
-//! [`Clock::Restart`](baton_store::Clock::Restart) in this process and the moment at which this process opened the file, on the
+//! [`AgeStamp::Reset`](baton_store::AgeStamp::Reset) in this process and the moment at which this process opened the file, on the
 //! boot-time clock. So a server that keeps renewals in memory need not write them, and every restart gives each held lease its
 //! full length. A crash loop delays expiry; a command that is not a process never sees a lease run out here.
 //!

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use baton_election::document::Transition;
 use baton_election::{ElectionName, Moment};
 use baton_store::{
-    Access, BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
-    Reading, Record, Store, StoreError, Strengths, Swapped, Trace, Upkeep, Version, Watching,
+    Access, AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Version, Watching,
 };
 use redb::WriteTransaction;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -36,7 +36,7 @@ pub struct Write {
     /// What is put there.
     pub next: Record,
     /// Whether its clock restarts.
-    pub clock: Clock,
+    pub clock: AgeStamp,
 }
 
 /// A store in a file. Clones share it; the file is closed with the last of them.
@@ -231,7 +231,7 @@ impl Store for EmbeddedStore {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             let given = self.hand_over(vec![Prepared::new(key, &expect, next, clock)]).await?;
@@ -258,8 +258,8 @@ impl Store for EmbeddedStore {
         Box::pin(async move { Ok(self.inner.shared.watchers.watch(key)) })
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths {
+    fn properties(&self) -> StoreProperties {
+        StoreProperties {
             age: "this machine's boot-time clock, since the last swap or since the file was opened, whichever is \
                   later: every restart gives each lease its full length",
             stamped: true,
@@ -268,7 +268,7 @@ impl Store for EmbeddedStore {
             deletion: Deletion::Impossible,
             history: HistoryKept::Native,
             partition: "cannot happen: one process",
-            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
+            cost: Cost { per_renewal: 1, looks_per_hour: 0 },
         }
     }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use baton_election::{Moment, Span};
-use baton_store::{Clock, Expect, Key, NotARecord, Record, StoreError, boot};
+use baton_store::{AgeStamp, Expect, Key, NotARecord, Record, StoreError, boot};
 use redb::{Database, Error, ReadOnlyTable, ReadableDatabase, ReadableTable};
 use tokio::sync::{mpsc, oneshot};
 
@@ -38,7 +38,7 @@ pub(crate) struct Prepared {
     key: Key,
     bytes: Vec<u8>,
     expect: Expected,
-    clock: Clock,
+    clock: AgeStamp,
     value: Vec<u8>,
     transition: Option<history::Entry>,
 }
@@ -51,7 +51,7 @@ enum Expected {
 }
 
 impl Prepared {
-    pub(crate) fn new(key: &Key, expect: &Expect, next: &Record, clock: Clock) -> Prepared {
+    pub(crate) fn new(key: &Key, expect: &Expect, next: &Record, clock: AgeStamp) -> Prepared {
         Prepared {
             bytes: shape::key(key),
             key: key.clone(),
@@ -346,7 +346,7 @@ impl Writer {
         }
         let applied = jobs.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
         let restarted = applied.flat_map(|(job, _)| &job.changes);
-        let restarted = restarted.filter(|change| change.clock == Clock::Restart);
+        let restarted = restarted.filter(|change| change.clock == AgeStamp::Reset);
         self.shared.stamps.restart(restarted.map(|change| change.bytes.as_slice()), boot::now());
         let frame = pending.encode();
         // The mark of a restore goes with the first change after it has no meaning any more.
@@ -442,7 +442,7 @@ impl Writer {
             }
             if found.is_none() {
                 // A record that was not there has no clock to be kept.
-                change.clock = Clock::Restart;
+                change.clock = AgeStamp::Reset;
             }
         }
         Ok(Ok(()))

@@ -6,8 +6,8 @@ use std::time::Duration;
 use baton_election::time::Moment;
 use baton_election::{Epoch, Span};
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix, Reading,
-    Record, Store, StoreError, StoreUrl, Strengths, Swapped, Trace, Upkeep, Version, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
+    Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Trace, Version, Watching, boot,
 };
 
 use crate::client::{Client, Effect};
@@ -235,7 +235,7 @@ impl Store for EtcdStore {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        _clock: Clock,
+        _clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.swap_now(key, &expect, next).await })
     }
@@ -257,8 +257,8 @@ impl Store for EtcdStore {
         Some(Reading { found, age: None, trace: None, asked_at: news.after, received_at: news.received_at })
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths {
+    fn properties(&self) -> StoreProperties {
+        StoreProperties {
             age: "how long this observer has itself seen the record unchanged",
             stamped: false,
             watch: Watching::Pushed,
@@ -267,7 +267,7 @@ impl Store for EtcdStore {
             history: HistoryKept::Beside,
             partition: "a client that reaches no majority of etcd's members can neither take nor renew a lease",
             // A transaction.
-            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
+            cost: Cost { per_renewal: 1, looks_per_hour: 0 },
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use baton_election::document::Document;
 use baton_election::{AgentName, Span};
-use baton_store::{Clock, Expect, Key, Record, StoreError};
+use baton_store::{AgeStamp, Expect, Key, Record, StoreError};
 use gcloud_sdk::google::firestore::v1 as api;
 use gcloud_sdk::google::firestore::v1::document_transform::FieldTransform;
 use gcloud_sdk::google::firestore::v1::document_transform::field_transform::{ServerValue, TransformType};
@@ -72,7 +72,7 @@ pub(crate) fn write(
     key: &Key,
     record: &Record,
     expect: &Expect,
-    clock: Clock,
+    clock: AgeStamp,
 ) -> Result<api::Write, StoreError> {
     let mut swap = [0; 8];
     getrandom::fill(&mut swap).map_err(|error| StoreError::Unavailable {
@@ -93,10 +93,10 @@ pub(crate) fn write(
         Expect::Version(version) => unchanged(time::update_time(version).ok_or(StoreError::Conflict)?),
     };
     let stamps = match (clock, expect) {
-        (Clock::Restart, Expect::Absent | Expect::Version(_)) | (Clock::Keep, Expect::Absent) => {
+        (AgeStamp::Reset, Expect::Absent | Expect::Version(_)) | (AgeStamp::Preserve, Expect::Absent) => {
             vec![request_time(HEARTBEAT)]
         }
-        (Clock::Keep, Expect::Version(_)) => Vec::new(),
+        (AgeStamp::Preserve, Expect::Version(_)) => Vec::new(),
     };
     // Only these are written: fields that somebody added stay.
     let mask = fields.keys().cloned().collect();

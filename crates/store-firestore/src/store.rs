@@ -6,8 +6,8 @@ use std::time::Duration;
 use baton_election::time::Moment;
 use baton_election::{ElectionName, Epoch, Span, WallTime};
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix, Reading,
-    Record, Store, StoreError, Strengths, Swapped, Trace, Upkeep, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
+    Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Watching, boot,
 };
 use gcloud_sdk::google::firestore::v1 as api;
 use gcloud_sdk::google::firestore::v1::structured_query as query;
@@ -206,7 +206,7 @@ impl Store for FirestoreStore {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.inner.swap(key, &expect, next, clock).await })
     }
@@ -224,8 +224,8 @@ impl Store for FirestoreStore {
         Box::pin(watch::watch(self.inner.client.clone(), self.inner.place.location.clone(), name))
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths {
+    fn properties(&self) -> StoreProperties {
+        StoreProperties {
             age: "Firestore's time of the reading, less its time of the last renewal",
             stamped: true,
             watch: Watching::Pushed,
@@ -234,7 +234,7 @@ impl Store for FirestoreStore {
             history: HistoryKept::Beside,
             partition: "a client that cannot reach Firestore can neither take nor renew a lease, and loses its own",
             // One write: a renewal begins from what its holder wrote last, and leaves the mark alone.
-            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
+            cost: Cost { per_renewal: 1, looks_per_hour: 0 },
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_election::{Document, ElectionName};
 use baton_pubsub::jitter::Backoff;
-use baton_store::{Clock, Expect, Key, Record, StoreError, Swapped, boot};
+use baton_store::{AgeStamp, Expect, Key, Record, StoreError, Swapped, boot};
 use gcloud_sdk::google::firestore::v1 as api;
 use gcloud_sdk::prost_types::Timestamp;
 use gcloud_sdk::tonic::Code;
@@ -30,7 +30,7 @@ impl Inner {
         key: &Key,
         expect: &Expect,
         next: &Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> Result<Swapped, StoreError> {
         self.check_lease(next)?;
         let write = shape::write(self.place.document(key), key, next, expect, clock)?;
@@ -63,7 +63,7 @@ impl Inner {
         election: &ElectionName,
         expect: &Expect,
         next: &Document,
-        clock: Clock,
+        clock: AgeStamp,
         write: api::Write,
     ) -> Result<Timestamp, StoreError> {
         let known = self.known(election, expect).await?;
@@ -87,8 +87,8 @@ impl Inner {
         let sent = boot::now();
         let (update_time, mark_time) = self.commit(writes).await?;
         let beaten = match (clock, known.document) {
-            (Clock::Keep, Some(seen)) => seen.beaten,
-            (Clock::Restart, Some(_)) | (Clock::Restart | Clock::Keep, None) => sent,
+            (AgeStamp::Preserve, Some(seen)) => seen.beaten,
+            (AgeStamp::Reset, Some(_)) | (AgeStamp::Reset | AgeStamp::Preserve, None) => sent,
         };
         let mark = match mark_time.filter(|_| marked) {
             Some(mark_time) => Some(Mark::after(known.mark.as_ref(), next, mark_time)),

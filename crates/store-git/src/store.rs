@@ -6,8 +6,8 @@ use std::time::Duration;
 use baton_election::ElectionName;
 use baton_election::document::Transition;
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix, Reading,
-    Record, Store, StoreError, StoreUrl, Strengths, Swapped, Upkeep, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
+    Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Watching, boot,
 };
 
 use crate::arbiter::Arbiter;
@@ -74,7 +74,7 @@ impl Store for GitStore {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        _clock: Clock,
+        _clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.inner.swap(key, &expect, next).await })
     }
@@ -93,9 +93,9 @@ impl Store for GitStore {
         Box::pin(watch::watch(Arc::clone(&self.inner), refs::of(key)))
     }
 
-    fn strengths(&self) -> Strengths {
+    fn properties(&self) -> StoreProperties {
         let here = self.inner.arbiter.is_here();
-        Strengths {
+        StoreProperties {
             age: "how long this observer has itself seen the record unchanged",
             stamped: false,
             watch: Watching::Polled,
@@ -107,7 +107,7 @@ impl Store for GitStore {
             } else {
                 "a client that cannot reach the remote can neither take nor renew a lease, and loses its own"
             },
-            upkeep: Upkeep { per_renewal: 1, looks_per_hour: if here { 24_000 } else { 2_400 } },
+            cost: Cost { per_renewal: 1, looks_per_hour: if here { 24_000 } else { 2_400 } },
         }
     }
 

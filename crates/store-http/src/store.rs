@@ -8,8 +8,8 @@ use baton_election::document::Transition;
 use baton_election::time::{Span, WallTime};
 use baton_store::waiting::Waiters;
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Decider, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
-    Reading, Record, Store, StoreError, StoreUrl, Strengths, Swapped, Upkeep, Version, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Decider, Deletion, Durability, Expect, HistoryKept, Key,
+    Prefix, Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Version, Watching, boot,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -131,7 +131,7 @@ impl Store for HttpStore {
         key: &'a Key,
         _expect: Expect,
         _next: &'a Record,
-        _clock: Clock,
+        _clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             Err(StoreError::Refused {
@@ -181,8 +181,8 @@ impl Store for HttpStore {
         })
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths {
+    fn properties(&self) -> StoreProperties {
+        StoreProperties {
             age: "the server's boot-time clock",
             stamped: true,
             watch: Watching::Pushed,
@@ -190,7 +190,7 @@ impl Store for HttpStore {
             deletion: Deletion::Impossible,
             history: HistoryKept::Native,
             partition: "a client that cannot reach the server can neither take nor renew a lease",
-            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
+            cost: Cost { per_renewal: 1, looks_per_hour: 0 },
         }
     }
 

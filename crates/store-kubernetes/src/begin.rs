@@ -12,7 +12,7 @@
 //! leaves a bare Lease: a vacant election, whose epoch is its resourceVersion.
 
 use baton_election::Document;
-use baton_store::{Clock, Key, StoreError, Swapped};
+use baton_store::{AgeStamp, Key, StoreError, Swapped};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ impl Inner {
         &self,
         key: &Key,
         document: &Document,
-        clock: Clock,
+        clock: AgeStamp,
         change: &str,
     ) -> Result<Swapped, StoreError> {
         let name = name::lease(&document.election);

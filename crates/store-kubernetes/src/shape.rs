@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_election::{Document, ElectionName, Epoch, StoreInfo};
-use baton_store::{Clock, Key, Record, StoreError};
+use baton_store::{AgeStamp, Key, Record, StoreError};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ fn corrupt(place: &str, why: String) -> StoreError {
 pub(crate) fn write(
     next: &Document,
     over: Option<LeaseVersion>,
-    clock: Clock,
+    clock: AgeStamp,
     stamps: &Stamps,
     change: &str,
     place: &str,
@@ -207,7 +207,7 @@ pub(crate) fn write(
             lease_transitions: Some(transitions),
             ..LeaseSpec::default()
         };
-        if clock == Clock::Restart || over.is_none_or(|over| over.foreign) {
+        if clock == AgeStamp::Reset || over.is_none_or(|over| over.foreign) {
             let now = stamps.now();
             annotations[RENEWED] = Value::from(text(&now));
             spec.acquire_time =

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use baton_election::{ElectionName, Epoch, Span, StoreId, StoreInfo, WallTime};
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix, Reading,
-    Record, Store, StoreError, Strengths, Swapped, Trace, Upkeep, Version, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
+    Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Version, Watching, boot,
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -228,7 +228,7 @@ impl Inner {
         key: &Key,
         expect: &Expect,
         next: &Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> Result<Swapped, StoreError> {
         let change = self.fresh_change()?;
         match (key, next) {
@@ -440,7 +440,7 @@ impl Store for KubernetesStore {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             self.inner.within(Doing::Writing, self.inner.swap(key, &expect, next, clock)).await
@@ -455,8 +455,8 @@ impl Store for KubernetesStore {
         Box::pin(self.inner.within(Doing::Reading, self.inner.watch(key)))
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths {
+    fn properties(&self) -> StoreProperties {
+        StoreProperties {
             age: "how long this observer has itself seen the Lease unchanged",
             stamped: false,
             watch: Watching::Pushed,
@@ -465,7 +465,7 @@ impl Store for KubernetesStore {
             history: HistoryKept::Beside,
             partition: "a client that cannot reach the apiserver can neither take nor renew a lease, and loses its own",
             // One PATCH; a watch is opened anew every minute.
-            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 60 },
+            cost: Cost { per_renewal: 1, looks_per_hour: 60 },
         }
     }
 }

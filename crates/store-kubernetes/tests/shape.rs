@@ -235,7 +235,7 @@ async fn a_lease_that_no_baton_wrote_begins_with_the_store_s_operators() {
         ..baton_election::StoreInfo::new(baton_election::StoreId([4; 8]), baton_election::WallTime::default())
     };
     let record = Record::Store(info.clone());
-    let at = baton_store::Clock::Restart;
+    let at = baton_store::AgeStamp::Reset;
     store.swap(&baton_store::Key::Store, Expect::Absent, &record, at).await.unwrap();
     let mut lease = taken(Lease::default(), "host_1");
     lease.metadata.name = Some("e".to_string());

@@ -19,7 +19,7 @@
 //! Does not survive what the database itself does not: a fail-over to a replica that lags, or a restore of an older
 //! backup, takes epochs back, except for clients that have seen higher ones. Does not tell of changes at once behind a
 //! pooler that lends out its connections by the transaction: watchers look every `poll` then, and
-//! [`Strengths`](baton_store::Strengths) say so from the first watch on. NOTIFY makes commits wait for one another:
+//! [`StoreProperties`](baton_store::StoreProperties) say so from the first watch on. NOTIFY makes commits wait for one another:
 //! thousands of renewals a second belong elsewhere.
 //!
 //! # The fence

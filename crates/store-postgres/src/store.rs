@@ -6,8 +6,8 @@ use baton_election::lease::MAX_TTL;
 use baton_election::time::WallTime;
 use baton_election::{Epoch, Span};
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix, Reading,
-    Record, Store, StoreError, StoreUrl, Strengths, Swapped, Trace, Upkeep, Version, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
+    Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Trace, Version, Watching, boot,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
@@ -101,7 +101,7 @@ impl Inner {
         key: &Key,
         expect: &Expect,
         next: &Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> Result<Swapped, StoreError> {
         let Some(columns) = shape::columns(key, next) else {
             return Err(self
@@ -125,7 +125,7 @@ impl Inner {
         let statement = match expect {
             Expect::Absent => &self.statements.insert,
             Expect::Version(version) if is_uuid(version.as_str()) => {
-                (expected, restart) = (version.as_str().to_string(), clock == Clock::Restart);
+                (expected, restart) = (version.as_str().to_string(), clock == AgeStamp::Reset);
                 values.extend([text(&expected), (&restart as _, Type::BOOL)]);
                 &self.statements.update
             }
@@ -217,7 +217,7 @@ impl Store for PostgresStore {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.inner.swap(key, &expect, next, clock).await })
     }
@@ -231,10 +231,10 @@ impl Store for PostgresStore {
     }
 
     /// What it says of watching is what was found by the first watch; before that, that the server pushes.
-    fn strengths(&self) -> Strengths {
+    fn properties(&self) -> StoreProperties {
         let server = self.inner.options.timekeeper == Timekeeper::Server;
         let polled = self.inner.listener.is_polled();
-        Strengths {
+        StoreProperties {
             age: if server {
                 "the server's wall clock: a step of it, or a fail-over to a server whose clock differs, breaks \
                  exclusivity, not fencing; ?clock=observed avoids it"
@@ -248,7 +248,7 @@ impl Store for PostgresStore {
             history: HistoryKept::Beside,
             partition: "a client that cannot reach the server can neither take nor renew a lease, and loses its own; a \
                         fail-over to a lagging replica forgets answered changes, unless replication is synchronous",
-            upkeep: Upkeep {
+            cost: Cost {
                 per_renewal: 1,
                 looks_per_hour: watch::looks_per_hour(polled, self.inner.options.poll),
             },

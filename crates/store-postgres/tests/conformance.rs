@@ -39,7 +39,7 @@ async fn by_the_server_s_clock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_the_observers_clocks() {
     let Some(place) = Place::new().await else { return };
-    assert!(!place.store("&clock=observed").strengths().stamped);
+    assert!(!place.store("&clock=observed").properties().stamped);
     run(&place, "&clock=observed").await;
 }
 
@@ -49,7 +49,7 @@ async fn behind_pgbouncer() {
     run(&place, "&poll=50ms").await;
     let store = place.store("&poll=50ms");
     let _watch = store.watch(&Key::Store).await.unwrap();
-    assert_eq!(store.strengths().watch, Watching::Polled, "a pooler swallows notifications");
+    assert_eq!(store.properties().watch, Watching::Polled, "a pooler swallows notifications");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

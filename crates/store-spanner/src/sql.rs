@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use baton_store::{Clock, Key, Prefix};
+use baton_store::{AgeStamp, Key, Prefix};
 use google_cloud_gax::exponential_backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
 use google_cloud_gax::retry_policy::RetryPolicyExt;
 use google_cloud_spanner::retry_policy::SpannerRetryPolicy;
@@ -137,11 +137,11 @@ pub(crate) fn update_election(
     expected: &str,
     shown: &Shown,
     version: &str,
-    clock: Clock,
+    clock: AgeStamp,
 ) -> Statement {
     let (beat, since) = match clock {
-        Clock::Restart => (", beat = CURRENT_TIMESTAMP()", "CURRENT_TIMESTAMP()"),
-        Clock::Keep => ("", "beat"),
+        AgeStamp::Reset => (", beat = CURRENT_TIMESTAMP()", "CURRENT_TIMESTAMP()"),
+        AgeStamp::Preserve => ("", "beat"),
     };
     let sql = format!(
         "UPDATE `{}` SET leader_id = @leader, lease_expiration = TIMESTAMP_ADD({since}, INTERVAL @lease MILLISECOND), \
@@ -181,11 +181,11 @@ pub(crate) fn update_record(
     expected: &str,
     record: &str,
     version: &str,
-    clock: Clock,
+    clock: AgeStamp,
 ) -> Statement {
     let beat = match clock {
-        Clock::Restart => ", beat = CURRENT_TIMESTAMP()",
-        Clock::Keep => "",
+        AgeStamp::Reset => ", beat = CURRENT_TIMESTAMP()",
+        AgeStamp::Preserve => "",
     };
     let sql = format!(
         "UPDATE `{}` SET record = @record, version = @version{beat} \

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use baton_election::WallTime;
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, Prefix, Reading,
-    Record, Store, StoreError, StoreUrl, Strengths, Swapped, Upkeep, Watching,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
+    Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Watching,
 };
 
 use crate::client::Client;
@@ -51,7 +51,7 @@ impl Store for SpannerStore {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { writer::swap(&self.client, key, &expect, next, clock).await })
     }
@@ -68,8 +68,8 @@ impl Store for SpannerStore {
         Box::pin(watch::watch(Arc::clone(&self.client), key.clone()))
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths {
+    fn properties(&self) -> StoreProperties {
+        StoreProperties {
             age: "Spanner's own clock, the same for everybody to within 10 ms",
             stamped: true,
             watch: Watching::Polled,
@@ -78,10 +78,7 @@ impl Store for SpannerStore {
             history: HistoryKept::Beside,
             partition: "a client that cannot reach Spanner can neither take nor renew a lease, and loses its own",
             // The statement and the commit.
-            upkeep: Upkeep {
-                per_renewal: 2,
-                looks_per_hour: watch::looks_per_hour(self.client.settings.poll),
-            },
+            cost: Cost { per_renewal: 2, looks_per_hour: watch::looks_per_hour(self.client.settings.poll) },
         }
     }
 

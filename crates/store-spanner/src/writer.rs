@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_store::{BoxFuture, Clock, Expect, Key, Record, StoreError, Swapped, Version};
+use baton_store::{AgeStamp, BoxFuture, Expect, Key, Record, StoreError, Swapped, Version};
 use google_cloud_gax::error::rpc::{Code, Status};
 use google_cloud_gax::retry_policy::NeverRetry;
 use google_cloud_spanner::statement::Statement;
@@ -24,7 +24,7 @@ pub(crate) async fn swap(
     key: &Key,
     expect: &Expect,
     next: &Record,
-    clock: Clock,
+    clock: AgeStamp,
 ) -> Result<Swapped, StoreError> {
     let (statements, version) = statements(client, key, expect, next, clock)?;
     transact(client, statements).await?;
@@ -37,7 +37,7 @@ fn statements(
     key: &Key,
     expect: &Expect,
     next: &Record,
-    clock: Clock,
+    clock: AgeStamp,
 ) -> Result<(Vec<Statement>, String), StoreError> {
     let tables = &client.settings.tables;
     let nonce = shape::nonce().ok_or_else(|| StoreError::Unavailable {

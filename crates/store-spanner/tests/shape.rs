@@ -3,7 +3,7 @@
 
 use crate::support::proxy::Proxy;
 use crate::support::{ByHand, Database, Server, document, election, led, released, renewed};
-use baton_store::{Clock, Expect, Record, Store, Version};
+use baton_store::{AgeStamp, Expect, Record, Store, Version};
 
 /// The one row of an election, as a person asks for it.
 const ROW: &str = "SELECT leader_id, fencing_token, TIMESTAMP_DIFF(lease_expiration, beat, MILLISECOND), \
@@ -23,7 +23,7 @@ async fn mark(by_hand: &ByHand) -> Option<(i64, i64, bool)> {
     rows.first().map(|row| (row.get(0).unwrap(), row.get(1).unwrap(), row.get(2).unwrap()))
 }
 
-async fn swap(store: &dyn Store, expect: Expect, next: &Record, clock: Clock) -> Version {
+async fn swap(store: &dyn Store, expect: Expect, next: &Record, clock: AgeStamp) -> Version {
     let (_, key) = election("fleet/eu");
     store.swap(&key, expect, next, clock).await.unwrap().version
 }
@@ -37,13 +37,13 @@ async fn a_select_shows_leader_and_token() {
     let some = |text: &str| Some(text.to_string());
 
     let held = led(&name, "agent-a", 6);
-    let version = swap(&store, Expect::Absent, &held, Clock::Restart).await;
+    let version = swap(&store, Expect::Absent, &held, AgeStamp::Reset).await;
     assert_eq!(row(&by_hand).await, (some("agent-a"), 7, Some(30_000), some("held")));
     let task: Option<String> = by_hand.select(ROW).await[0].get(4).unwrap();
     assert_eq!(task, some("refactor \"auth\" "));
 
-    let version = swap(&store, Expect::Version(version), &renewed(&held), Clock::Restart).await;
-    let version = swap(&store, Expect::Version(version), &renewed(&held), Clock::Keep).await;
+    let version = swap(&store, Expect::Version(version), &renewed(&held), AgeStamp::Reset).await;
+    let version = swap(&store, Expect::Version(version), &renewed(&held), AgeStamp::Preserve).await;
     assert_eq!(
         row(&by_hand).await,
         (some("agent-a"), 7, Some(30_000), some("held")),
@@ -51,7 +51,7 @@ async fn a_select_shows_leader_and_token() {
     );
 
     let free = released(&held);
-    let _ = swap(&store, Expect::Version(version), &free, Clock::Restart).await;
+    let _ = swap(&store, Expect::Version(version), &free, AgeStamp::Reset).await;
     assert_eq!(row(&by_hand).await, (None, 7, None, some("vacant")));
     assert_eq!(store.read(&key).await.unwrap().record(), Some(&free));
 }
@@ -65,12 +65,12 @@ async fn a_renewal_is_one_statement_and_one_commit() {
     let store = database.store();
     let (name, key) = election("fleet/eu");
     let held = led(&name, "agent-a", 0);
-    let mut version = swap(&store, Expect::Absent, &held, Clock::Restart).await;
+    let mut version = swap(&store, Expect::Absent, &held, AgeStamp::Reset).await;
     let mut record = held;
     for _ in 0..5 {
         let (statements, requests) = (store.statements(), proxy.requests());
         record = renewed(&record);
-        version = swap(&store, Expect::Version(version), &record, Clock::Restart).await;
+        version = swap(&store, Expect::Version(version), &record, AgeStamp::Reset).await;
         assert_eq!(store.statements() - statements, 1, "one statement, as the store counts");
         assert_eq!(proxy.requests() - requests, 2, "the statement and the commit, as the wire counts");
     }
@@ -79,7 +79,7 @@ async fn a_renewal_is_one_statement_and_one_commit() {
     assert_eq!(proxy.requests() - requests, 1, "a reading is one request");
 
     let (statements, requests) = (store.statements(), proxy.requests());
-    let _ = swap(&store, Expect::Version(version), &led(&name, "agent-b", 1), Clock::Restart).await;
+    let _ = swap(&store, Expect::Version(version), &led(&name, "agent-b", 1), AgeStamp::Reset).await;
     assert_eq!(store.statements() - statements, 2, "a new token is kept in two places");
     assert_eq!(proxy.requests() - requests, 3, "in one commit");
 }
@@ -91,19 +91,19 @@ async fn the_mark_follows_token_and_lease_and_nothing_else() {
     let (store, by_hand) = (database.store(), database.by_hand().await);
     let (name, key) = election("fleet/eu");
     let held = led(&name, "agent-a", 0);
-    let version = swap(&store, Expect::Absent, &held, Clock::Restart).await;
+    let version = swap(&store, Expect::Absent, &held, AgeStamp::Reset).await;
     assert_eq!(mark(&by_hand).await, Some((1, 30_000, true)));
-    let version = swap(&store, Expect::Version(version), &renewed(&held), Clock::Restart).await;
+    let version = swap(&store, Expect::Version(version), &renewed(&held), AgeStamp::Reset).await;
     assert_eq!(mark(&by_hand).await, Some((1, 30_000, true)));
-    let version = swap(&store, Expect::Version(version), &released(&held), Clock::Restart).await;
+    let version = swap(&store, Expect::Version(version), &released(&held), AgeStamp::Reset).await;
     assert_eq!(mark(&by_hand).await, Some((1, 0, true)), "who has let go holds no lease");
     let next = led(&name, "agent-b", 1);
-    let _ = swap(&store, Expect::Version(version), &next, Clock::Restart).await;
+    let _ = swap(&store, Expect::Version(version), &next, AgeStamp::Reset).await;
     assert_eq!(mark(&by_hand).await, Some((2, 30_000, true)));
 
     assert_eq!(by_hand.change("DELETE FROM LeadershipMarks WHERE TRUE").await, 1);
     let reading = store.read(&key).await.unwrap();
-    let _ = swap(&store, reading.expect(), &renewed(&next), Clock::Restart).await;
+    let _ = swap(&store, reading.expect(), &renewed(&next), AgeStamp::Reset).await;
     assert_eq!(mark(&by_hand).await, Some((2, 30_000, true)), "a mark that was deleted is put back");
 }
 
@@ -120,7 +120,7 @@ async fn what_is_printed_is_laid_out_once() {
     stores[0].prepare().await.unwrap();
     let (name, _) = election("fleet/eu");
     let held = led(&name, "agent-a", 0);
-    let _ = swap(&stores[1], Expect::Absent, &held, Clock::Restart).await;
+    let _ = swap(&stores[1], Expect::Absent, &held, AgeStamp::Reset).await;
     stores[2].prepare().await.unwrap();
     assert_eq!(row(&database.by_hand().await).await.1, 1, "laying out again leaves alone what is there");
 }
@@ -133,9 +133,9 @@ async fn two_tables_in_one_database_are_two_stores() {
     other.prepare().await.unwrap();
     let (name, key) = election("fleet/eu");
     let held = led(&name, "agent-a", 0);
-    let _ = swap(&database.store(), Expect::Absent, &held, Clock::Restart).await;
+    let _ = swap(&database.store(), Expect::Absent, &held, AgeStamp::Reset).await;
     assert!(other.read(&key).await.unwrap().found.is_none());
-    let _ = swap(&other, Expect::Absent, &led(&name, "agent-b", 4), Clock::Restart).await;
+    let _ = swap(&other, Expect::Absent, &led(&name, "agent-b", 4), AgeStamp::Reset).await;
     assert_eq!(document(other.read(&key).await.unwrap().record().unwrap()).epoch.0, 5);
     assert_eq!(database.store().read(&key).await.unwrap().record(), Some(&held));
 }

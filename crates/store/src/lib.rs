@@ -36,7 +36,7 @@ pub use network::network_failure;
 pub use polled::{jittered, polled};
 pub use record::{NotARecord, Record};
 pub use store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
-    Strengths, Swapped, Trace, Upkeep, Version, Watching,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Reading, Store,
+    StoreProperties, Swapped, Trace, Version, Watching,
 };
 pub use url::{StoreUrl, UrlError};

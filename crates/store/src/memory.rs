@@ -14,8 +14,8 @@ use crate::error::StoreError;
 use crate::key::{Key, Prefix};
 use crate::record::Record;
 use crate::store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
-    Strengths, Swapped, Upkeep, Version, Watching,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Reading, Store,
+    StoreProperties, Swapped, Version, Watching,
 };
 
 /// A store in memory. Clones share it.
@@ -59,7 +59,7 @@ impl MemoryStore {
         key: &Key,
         expect: &Expect,
         next: &Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> Result<Swapped, StoreError> {
         let stamp = boot::now();
         let mut entries = self.entries();
@@ -70,8 +70,8 @@ impl MemoryStore {
             (Expect::Absent | Expect::Version(_), Some(_) | None) => return Err(StoreError::Conflict),
         }
         let stamp = match (clock, found) {
-            (Clock::Keep, Some(entry)) => entry.stamp,
-            (Clock::Restart, Some(_)) | (Clock::Restart | Clock::Keep, None) => stamp,
+            (AgeStamp::Preserve, Some(entry)) => entry.stamp,
+            (AgeStamp::Reset, Some(_)) | (AgeStamp::Reset | AgeStamp::Preserve, None) => stamp,
         };
         let number = found.map_or(1, |entry| entry.version + 1);
         entries.insert(key.clone(), Entry { record: next.clone(), version: number, stamp });
@@ -99,7 +99,7 @@ impl Store for MemoryStore {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.swap_now(key, &expect, next, clock) })
     }
@@ -119,8 +119,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths {
+    fn properties(&self) -> StoreProperties {
+        StoreProperties {
             age: "this machine's boot-time clock",
             stamped: true,
             watch: Watching::Pushed,
@@ -128,7 +128,7 @@ impl Store for MemoryStore {
             deletion: Deletion::Impossible,
             history: HistoryKept::Beside,
             partition: "cannot happen: one process",
-            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
+            cost: Cost { per_renewal: 1, looks_per_hour: 0 },
         }
     }
 }

@@ -54,16 +54,16 @@ impl Expect {
     }
 }
 
-/// Whether a swap restarts the record's clock.
+/// What a swap does to the stamp that a record's age is counted from.
 ///
-/// A record's clock restarts when its beat does: at grants, renewals, the beginning of a vacancy. Everything else leaves it alone,
-/// so that an operator's note does not lengthen a lease.
+/// A grant, a renewal and the beginning of a vacancy reset it. Every other change preserves it, so that an operator's note does
+/// not lengthen a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// Stamp this swap.
-    Restart,
-    /// Keep the stamp that is there.
-    Keep,
+pub enum AgeStamp {
+    /// The age counts from this swap.
+    Reset,
+    /// The age counts from where it did before.
+    Preserve,
 }
 
 /// What was found under a key.
@@ -120,7 +120,7 @@ pub enum Change {
 
 /// What a store can and cannot do, as its users must know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Strengths {
+pub struct StoreProperties {
     /// What a lease's age is told by.
     pub age: &'static str,
     /// Whether the store stamps, or observers must watch for themselves.
@@ -136,12 +136,12 @@ pub struct Strengths {
     /// What a partition does, in words.
     pub partition: &'static str,
     /// What the store is asked to do for a lease.
-    pub upkeep: Upkeep,
+    pub cost: Cost,
 }
 
 /// What the store is asked to do for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Upkeep {
+pub struct Cost {
     /// Operations, as the store counts or bills them, for one renewal.
     pub per_renewal: u32,
     /// How often in an hour one who waits looks by itself, beside being told.
@@ -206,7 +206,7 @@ pub trait Store: Send + Sync {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>>;
 
     /// Whether this client could write under a key at this moment, as far as that can be tried without a change. For a client that
@@ -245,7 +245,7 @@ pub trait Store: Send + Sync {
     }
 
     /// What this store can and cannot do.
-    fn strengths(&self) -> Strengths;
+    fn properties(&self) -> StoreProperties;
 
     /// What must be laid out in the store before its first use, as its administrator would write it; none if nothing must.
     fn layout(&self) -> Option<String> {
@@ -280,7 +280,7 @@ pub trait Store: Send + Sync {
 
     /// The last transitions of an election, the oldest first, where the store keeps them itself.
     ///
-    /// Asked only if [`Strengths::history`] is [`HistoryKept::Native`].
+    /// Asked only if [`StoreProperties::history`] is [`HistoryKept::Native`].
     fn native_history<'a>(
         &'a self,
         _election: &'a baton_election::ElectionName,

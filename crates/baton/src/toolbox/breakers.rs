@@ -15,7 +15,7 @@ use baton_election::{AgentName, Document, ElectionName, Epoch, ItemName, Refusal
 use baton_store::toolbox::board::{self, Assign};
 use baton_store::toolbox::breaker::{ANYTHING, Breaker, Counted, Scope, Standing, Written, name_of};
 use baton_store::toolbox::{Answer, Command, Item, Kind, Order, Query, Sight, Task};
-use baton_store::{Clock, Key, Record, boot};
+use baton_store::{AgeStamp, Key, Record, boot};
 
 use super::Toolbox;
 use crate::coordinator::Coordinator;
@@ -230,7 +230,7 @@ impl Toolbox {
             };
             let written = decide(found, &scope)?;
             let written = written.map(|Written { next, restarts }| {
-                (Item::Breaker(next), if restarts { Clock::Restart } else { Clock::Keep })
+                (Item::Breaker(next), if restarts { AgeStamp::Reset } else { AgeStamp::Preserve })
             });
             Ok((written, ()))
         })

@@ -9,7 +9,7 @@ use baton_store::toolbox::{
     AddTasks, Added, Answer, Command, Item, Kind, Mandate, NewTask, Order, Proposal, Propose, Put, Query,
     Quota, Ruling, SetQuota, Sight, State, Task, Value, proposal, quota, value,
 };
-use baton_store::{Clock, Decider, Key, Prefix, Record, boot};
+use baton_store::{AgeStamp, Decider, Key, Prefix, Record, boot};
 
 use super::Toolbox;
 use crate::error::Error;
@@ -21,7 +21,7 @@ const PART: usize = 100;
 const PART_BYTES: usize = 128 * 1024;
 
 /// What is to be written, and what is answered once it is.
-pub(super) type Decided<T> = (Option<(Item, Clock)>, T);
+pub(super) type Decided<T> = (Option<(Item, AgeStamp)>, T);
 
 impl Toolbox {
     /// Carries out a command. It may be repeated after any error.
@@ -135,7 +135,7 @@ impl Toolbox {
                 let next = board::add(found, add, new, unled, sight)?;
                 let state = found.map_or(State::Queued, |task| task.state);
                 let added = Added { id: id.clone(), repeated: next.is_none(), state };
-                Ok((next.map(|task| (Item::Task(task), Clock::Restart)), added))
+                Ok((next.map(|task| (Item::Task(task), AgeStamp::Reset)), added))
             })
             .await
         };
@@ -156,7 +156,7 @@ impl Toolbox {
                 let task = task_of(found).ok_or_else(|| Kind::Task.no_such(id))?;
                 let next = board::carry_out(task, order, sight)?;
                 let answer = next.clone().unwrap_or_else(|| task.clone());
-                Ok((next.map(|task| (Item::Task(task), Clock::Keep)), answer))
+                Ok((next.map(|task| (Item::Task(task), AgeStamp::Preserve)), answer))
             })
             .await?;
         if let Some(rules) = &rules {
@@ -377,8 +377,8 @@ fn task_of(found: Option<&Item>) -> Option<&Task> {
     }
 }
 
-fn of_quota(written: quota::Written) -> (Item, Clock) {
-    (Item::Quota(written.next), if written.begins { Clock::Restart } else { Clock::Keep })
+fn of_quota(written: quota::Written) -> (Item, AgeStamp) {
+    (Item::Quota(written.next), if written.begins { AgeStamp::Reset } else { AgeStamp::Preserve })
 }
 
 /// What is written, if anything, and the item as it then is.
@@ -388,7 +388,7 @@ fn answered<T: Clone>(
     of: fn(T) -> Item,
 ) -> Result<Decided<Item>, Refusal> {
     let Some(shown) = next.as_ref().or(found).cloned() else { unreachable!("what is not written is there") };
-    Ok((next.map(|next| (of(next), Clock::Keep)), of(shown)))
+    Ok((next.map(|next| (of(next), AgeStamp::Preserve)), of(shown)))
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ impl Several {
         let ttl = self.ttl().map_err(fail)?;
         let contact = self.contact(listening.address(), options.tls.is_some()).map_err(Stop::Failed)?;
         let store = baton::open_store(url, Access::Write).await.map_err(fail)?;
-        if store.strengths().durability == Durability::Process {
+        if store.properties().durability == Durability::Process {
             return Err(StartError::NoRecords(store.location()).into());
         }
         let location = store.location();

@@ -24,7 +24,7 @@ async fn a_watcher_in_another_client_hears_within_one_delivery() {
         quickest = quickest.min(began.elapsed());
     }
     assert!(quickest < Duration::from_secs(1), "the quickest took {quickest:?}");
-    assert_eq!(follower.strengths().watch, Watching::Pushed);
+    assert_eq!(follower.properties().watch, Watching::Pushed);
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_swap_that_was_not_applied_is_not_told() {
     let mut changes = client.watch(&key("e")).await.unwrap();
     let record = client.read(&key("e")).await.unwrap().record().cloned().unwrap();
     let lost =
-        client.swap(&key("e"), baton_store::Expect::Absent, &record, baton_store::Clock::Restart).await;
+        client.swap(&key("e"), baton_store::Expect::Absent, &record, baton_store::AgeStamp::Reset).await;
     assert!(lost.is_err());
     let silence = tokio::time::timeout(Duration::from_millis(300), changes.next()).await;
     assert!(silence.is_err(), "{silence:?}");

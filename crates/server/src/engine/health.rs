@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use baton_election::time::{Moment, Span};
-use baton_store::{Clock, Key, Reading, Store, StoreError, boot};
+use baton_store::{AgeStamp, Key, Reading, Store, StoreError, boot};
 
 /// How often a store that failed is written to by those who only ask whether it can be.
 const AGAIN: Span = Span::secs(1);
@@ -46,7 +46,10 @@ impl Health {
         failure?;
         let Some((record, version)) = found else { return Ok(()) };
         // What is there is written once more as it is.
-        match store.swap(&Key::Store, baton_store::Expect::Version(version), &record, Clock::Keep).await {
+        match store
+            .swap(&Key::Store, baton_store::Expect::Version(version), &record, AgeStamp::Preserve)
+            .await
+        {
             // Somebody else has just written it.
             Ok(_) | Err(StoreError::Conflict) => {
                 self.wrote();

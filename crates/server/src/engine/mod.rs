@@ -45,7 +45,7 @@ use baton_election::{
     AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
     decide, fence,
 };
-use baton_store::{Clock, Expect, HistoryKept, Key, Record, Store, StoreError, Trace, Undecided, boot};
+use baton_store::{AgeStamp, Expect, HistoryKept, Key, Record, Store, StoreError, Trace, Undecided, boot};
 
 use changes::Changes;
 pub(crate) use changes::Herald;
@@ -179,7 +179,7 @@ impl Engine {
     }
 
     fn begin(store: Arc<dyn Store>, info: StoreInfo, authority: Authority) -> Engine {
-        let keeps_history = store.strengths().history == HistoryKept::Beside;
+        let keeps_history = store.properties().history == HistoryKept::Beside;
         let historian = Coordinator::with_store(Arc::clone(&store), Memory::new());
         let shared = Arc::new(Shared {
             store,
@@ -634,7 +634,7 @@ async fn found_or_made(store: &dyn Store) -> Result<StoreInfo, StoreError> {
         }
         let info = StoreInfo::new(baton_election::StoreId(id), boot::wall());
         let record = Record::Store(info.clone());
-        match store.swap(&Key::Store, Expect::Absent, &record, Clock::Restart).await {
+        match store.swap(&Key::Store, Expect::Absent, &record, AgeStamp::Reset).await {
             Ok(_) => return Ok(info),
             Err(StoreError::Conflict | StoreError::Unknown { .. }) => {}
             Err(error) => return Err(error),

@@ -10,7 +10,7 @@ use std::time::Instant;
 use baton_api::command::Decided;
 use baton_election::time::{Moment, Span};
 use baton_election::{Command, Decision, Document, ElectionName, Persistence};
-use baton_store::{Clock, Expect, Key, Record, StoreError, Trace, Undecided, Version, boot};
+use baton_store::{AgeStamp, Expect, Key, Record, StoreError, Trace, Undecided, Version, boot};
 use tokio::sync::oneshot;
 
 use super::at_work::AtWork;
@@ -88,7 +88,7 @@ struct Write {
     election: ElectionName,
     expect: Expect,
     next: Box<Document>,
-    clock: Clock,
+    clock: AgeStamp,
     /// When its clock was restarted, if this does not restart it.
     stamp: Option<Moment>,
     /// That it is a change of leader.
@@ -252,7 +252,7 @@ impl Shared {
         let noted = noted(shard.known.get(election.as_str()), &next, transition, boot::wall());
         shard.busy.entry(election.clone()).or_default().reads = false;
         drop(shard);
-        let clock = if stamp.is_some() { Clock::Keep } else { Clock::Restart };
+        let clock = if stamp.is_some() { AgeStamp::Preserve } else { AgeStamp::Reset };
         let write = Write {
             election: election.clone(),
             expect,

@@ -10,8 +10,8 @@ use baton_election::time::Span;
 use baton_election::{AgentName, Credential, ElectionName, Incarnation, LeaseKey};
 use baton_store::conformance::{Swap, Wrapped};
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Expect, Key, MemoryStore, Prefix, Reading, Store, StoreError,
-    Strengths, Swapped,
+    AgeStamp, BoxFuture, BoxStream, Change, Expect, Key, MemoryStore, Prefix, Reading, Store, StoreError,
+    StoreProperties, Swapped,
 };
 use tokio::sync::watch;
 
@@ -67,7 +67,7 @@ impl Held {
         let info = self.memory().read(&Key::Store).await.unwrap().found;
         let empty = MemoryStore::default();
         if let Some((record, _)) = info {
-            empty.swap(&Key::Store, Expect::Absent, &record, Clock::Restart).await.unwrap();
+            empty.swap(&Key::Store, Expect::Absent, &record, AgeStamp::Reset).await.unwrap();
         }
         *self.inner.lock().unwrap() = empty;
     }
@@ -145,8 +145,8 @@ impl Wrapped for Held {
         })
     }
 
-    fn has_strengths(&self) -> Strengths {
-        Strengths { stamped: !self.ageless, ..self.memory().strengths() }
+    fn has_strengths(&self) -> StoreProperties {
+        StoreProperties { stamped: !self.ageless, ..self.memory().properties() }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The prefix of etcd's own elections as a store: to be watched, and to say how strong it is. It holds no records.
 
 use baton_store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Key, NativeElections,
-    Prefix, Reading, Record, Store, StoreError, Strengths, Swapped, Upkeep, Watching,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    NativeElections, Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Watching,
 };
 
 use super::EtcdElections;
@@ -35,7 +35,7 @@ impl Store for NativeStore {
         _key: &'a Key,
         _expect: Expect,
         _next: &'a Record,
-        _clock: Clock,
+        _clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         self.no_records()
     }
@@ -65,8 +65,8 @@ impl Store for NativeStore {
         Some(&self.elections)
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths {
+    fn properties(&self) -> StoreProperties {
+        StoreProperties {
             age: "etcd itself ends a lease that is not kept alive",
             stamped: false,
             watch: Watching::Pushed,
@@ -75,7 +75,7 @@ impl Store for NativeStore {
             history: HistoryKept::Beside,
             partition: "a client that reaches no majority of etcd's members can neither be a candidate nor stay leader",
             // A keep-alive and a linearizable read.
-            upkeep: Upkeep { per_renewal: 2, looks_per_hour: 0 },
+            cost: Cost { per_renewal: 2, looks_per_hour: 0 },
         }
     }
 }

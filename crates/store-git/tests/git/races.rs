@@ -97,5 +97,5 @@ async fn a_swap_on_a_version_that_only_another_clone_has_read_is_judged_by_what_
     let stale = put(&one, &key("e"), Expect::Version(version), &renewed(&first)).await;
     assert!(matches!(stale, Err(StoreError::Conflict)), "{stale:?}");
     assert_eq!(document(&one, &key("e")).await.1, second);
-    assert!(!one.strengths().stamped);
+    assert!(!one.properties().stamped);
 }

@@ -28,7 +28,7 @@ fn the_token_is_the_resource_version_and_the_clock_is_told_by_renewals() {
 #[test]
 fn baton_s_first_write_fixes_the_base_and_goes_on_counting() {
     let before = lease(4_000);
-    let (after, version) = put(Some(&before), &led(4_001), Clock::Restart, 4_005);
+    let (after, version) = put(Some(&before), &led(4_001), AgeStamp::Reset, 4_005);
     assert_eq!(after.spec.as_ref().unwrap().lease_transitions, Some(8));
     assert_eq!(seen(&after), (led(4_001), version));
     let mut after = after;
@@ -40,7 +40,7 @@ fn baton_s_first_write_fixes_the_base_and_goes_on_counting() {
 fn an_act_under_its_holder_fixes_the_base_too() {
     let before = lease(4_000);
     let next = Document { acts: 1, ..seen(&before).0 };
-    let (after, version) = put(Some(&before), &next, Clock::Keep, 4_005);
+    let (after, version) = put(Some(&before), &next, AgeStamp::Preserve, 4_005);
     assert_eq!(after.spec, before.spec);
     assert_eq!(seen(&after), (next.clone(), version));
     let mut after = after;

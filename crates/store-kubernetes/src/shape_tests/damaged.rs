@@ -29,7 +29,7 @@ fn what_is_half_written_or_contradicts_itself_is_corrupt() {
         ),
     ];
     for (damage, why) in cases {
-        let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+        let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
         damage(&mut lease);
         let error = error(&lease);
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
@@ -41,7 +41,7 @@ fn what_is_half_written_or_contradicts_itself_is_corrupt() {
 
 #[test]
 fn a_damaged_record_is_corrupt_under_a_foreign_holder_too() {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     take(&mut lease, "host-1", 1_800_000_000);
     annotated(&mut lease, RECORD, Some("{"));
     assert!(matches!(error(&lease), StoreError::Corrupt { .. }));
@@ -49,7 +49,7 @@ fn a_damaged_record_is_corrupt_under_a_foreign_holder_too() {
 
 #[test]
 fn another_election_s_record_and_odd_resource_versions_are_refused() {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     let other = ElectionName::new("other").unwrap();
     assert!(read(&other, &lease, &info(), "here").unwrap_err().to_string().contains("something else"));
     for odd in [None, Some("abc".to_string())] {

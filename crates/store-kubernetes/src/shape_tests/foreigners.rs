@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_take_over_by_client_go_is_a_leader_with_the_next_token() {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     take(&mut lease, "host-1", 1_800_000_000);
     let (document, version) = seen(&lease);
     assert_eq!(version, LeaseVersion { resource: 901, base: 101, foreign: true });
@@ -22,7 +22,7 @@ fn a_take_over_by_client_go_is_a_leader_with_the_next_token() {
 
 #[test]
 fn each_renewal_of_theirs_is_a_beat_and_nothing_else_is() {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     take(&mut lease, "host-1", 1_800_000_000);
     let first = seen(&lease).0;
     lease.metadata.labels.get_or_insert_default().insert("a".into(), "b".into());
@@ -36,7 +36,7 @@ fn each_renewal_of_theirs_is_a_beat_and_nothing_else_is() {
 
 #[test]
 fn their_release_is_a_vacancy_with_their_token() {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     take(&mut lease, "host-1", 1_800_000_000);
     release(&mut lease, 1_800_000_009);
     let (document, version) = seen(&lease);
@@ -53,9 +53,9 @@ fn their_release_is_a_vacancy_with_their_token() {
 
 #[test]
 fn baton_goes_on_above_them_and_they_above_baton() {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     take(&mut lease, "host-1", 1_800_000_000);
-    let (lease, version) = put(Some(&lease), &led(103), Clock::Restart, 950);
+    let (lease, version) = put(Some(&lease), &led(103), AgeStamp::Reset, 950);
     assert_eq!(lease.spec.as_ref().unwrap().lease_transitions, Some(2));
     assert_eq!(seen(&lease), (led(103), version));
     let mut lease = lease;
@@ -65,19 +65,19 @@ fn baton_goes_on_above_them_and_they_above_baton() {
 
 #[test]
 fn a_holder_that_does_not_count_still_gets_a_higher_token() {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     spec(&mut lease).holder_identity = Some("rude".into());
     assert_eq!(seen(&lease).0.epoch, Epoch(102));
     spec(&mut lease).lease_transitions = Some(0);
     spec(&mut lease).holder_identity = Some("ruder".into());
     assert_eq!(seen(&lease).0.epoch, Epoch(102));
-    let (lease, _) = put(Some(&lease), &led(103), Clock::Restart, 950);
+    let (lease, _) = put(Some(&lease), &led(103), AgeStamp::Reset, 950);
     assert_eq!(seen(&lease).0, led(103));
 }
 
 #[test]
 fn a_lease_that_was_freed_by_hand_is_vacant_and_its_leader_is_gone() {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     spec(&mut lease).holder_identity = None;
     let document = seen(&lease).0;
     assert_eq!((document.state, document.epoch), (State::Vacant, Epoch(102)));
@@ -92,7 +92,7 @@ fn a_lease_that_was_freed_by_hand_is_vacant_and_its_leader_is_gone() {
         departure: Some(Arc::new(kept)),
         ..super::document(101)
     };
-    let (mut lease, _) = put(None, &paused, Clock::Restart, 900);
+    let (mut lease, _) = put(None, &paused, AgeStamp::Reset, 900);
     spec(&mut lease).holder_identity = Some(String::new());
     let document = seen(&lease).0;
     assert_eq!((document.state, document.paused), (State::Vacant, None));
@@ -111,7 +111,7 @@ fn what_only_baton_knows_is_carried_over_and_what_has_ended_is_not() {
         acts: 3,
         ..document(101)
     };
-    let (mut lease, _) = put(None, &before, Clock::Restart, 900);
+    let (mut lease, _) = put(None, &before, AgeStamp::Reset, 900);
     take(&mut lease, "host-1", 1_800_000_000);
     let after = seen(&lease).0;
     assert_eq!((after.policy.clone(), after.acts, after.task.clone()), (policy, 3, before.task.clone()));
@@ -125,7 +125,7 @@ fn identities_that_are_no_names_are_hashed_and_told_apart() {
     let agents: Vec<String> = ["Host_1", "a/b", long.as_str(), "ünï"]
         .iter()
         .map(|identity| {
-            let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+            let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
             take(&mut lease, identity, 1_800_000_000);
             seen(&lease).0.leader.unwrap().agent.to_string()
         })
@@ -136,7 +136,7 @@ fn identities_that_are_no_names_are_hashed_and_told_apart() {
 
 #[test]
 fn a_holder_without_times_or_duration_is_bearable() {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     *spec(&mut lease) = LeaseSpec { holder_identity: Some("odd".into()), ..LeaseSpec::default() };
     let document = seen(&lease).0;
     let leader = document.leader.unwrap();
@@ -147,7 +147,7 @@ fn a_holder_without_times_or_duration_is_bearable() {
 #[test]
 fn tokens_never_go_back_among_holders_that_do_not_count() {
     for before in [led(101), document(101)] {
-        let (mut lease, _) = put(None, &before, Clock::Restart, 900);
+        let (mut lease, _) = put(None, &before, AgeStamp::Reset, 900);
         let mut last = seen(&lease).0.epoch;
         for (second, holder) in (0..).zip(["rude", "ruder", "", "rude", "", ""]) {
             spec(&mut lease).holder_identity = Some(holder.to_string());

@@ -67,7 +67,7 @@ fn info() -> StoreInfo {
 }
 
 /// A Lease as it stands after a write of Baton's on another, as the apiserver merges it.
-fn put(lease: Option<&Lease>, next: &Document, clock: Clock, resource: u64) -> (Lease, LeaseVersion) {
+fn put(lease: Option<&Lease>, next: &Document, clock: AgeStamp, resource: u64) -> (Lease, LeaseVersion) {
     let over = lease.map(|lease| seen(lease).1);
     let (patch, base) = write(next, over, clock, &Stamps::begin(), "c0", "here").unwrap();
     let mut object = lease.map_or(json!({ "metadata": {} }), |lease| serde_json::to_value(lease).unwrap());

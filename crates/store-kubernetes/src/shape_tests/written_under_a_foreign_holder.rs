@@ -3,7 +3,7 @@
 use super::*;
 
 fn taken() -> Lease {
-    let (mut lease, _) = put(None, &led(101), Clock::Restart, 900);
+    let (mut lease, _) = put(None, &led(101), AgeStamp::Reset, 900);
     take(&mut lease, "host-1", 1_800_000_000);
     lease
 }
@@ -17,7 +17,7 @@ fn noted(document: Document) -> Document {
 fn an_act_that_leaves_the_holder_alone_leaves_the_spec_alone() {
     let before = taken();
     let next = noted(seen(&before).0);
-    let (after, version) = put(Some(&before), &next, Clock::Keep, 950);
+    let (after, version) = put(Some(&before), &next, AgeStamp::Preserve, 950);
     assert_eq!(after.spec, before.spec);
     assert_eq!(seen(&after), (next.clone(), version), "it is read as it was written");
     let annotations = after.metadata.annotations.clone().unwrap();
@@ -36,13 +36,13 @@ fn an_act_that_leaves_the_holder_alone_leaves_the_spec_alone() {
 #[test]
 fn the_next_one_after_such_an_act_has_a_higher_token() {
     let before = taken();
-    let (mut lease, _) = put(Some(&before), &noted(seen(&before).0), Clock::Keep, 950);
+    let (mut lease, _) = put(Some(&before), &noted(seen(&before).0), AgeStamp::Preserve, 950);
     take(&mut lease, "host-2", 1_800_000_100);
     let next = seen(&lease).0;
     assert_eq!(next.epoch, Epoch(103));
     let last = next.last_transition.unwrap();
     assert_eq!((last.from.as_ref().unwrap().as_str(), last.to.as_str()), ("host-1", "host-2"));
-    let (mut rude, _) = put(Some(&before), &noted(seen(&before).0), Clock::Keep, 950);
+    let (mut rude, _) = put(Some(&before), &noted(seen(&before).0), AgeStamp::Preserve, 950);
     spec(&mut rude).holder_identity = Some("rude".into());
     assert_eq!(seen(&rude).0.epoch, Epoch(103));
 }
@@ -58,7 +58,7 @@ fn a_deposition_takes_the_lease_from_them_and_keeps_their_clock() {
         outgoing: held.leader.clone(),
         ..held.clone()
     };
-    let (lease, version) = put(Some(&before), &deposed, Clock::Keep, 950);
+    let (lease, version) = put(Some(&before), &deposed, AgeStamp::Preserve, 950);
     let spec = lease.spec.as_ref().unwrap();
     assert_eq!(spec.holder_identity.as_deref(), Some("baton/ending"));
     assert_eq!((spec.lease_transitions, spec.lease_duration_seconds), (Some(2), Some(16)));
@@ -70,8 +70,8 @@ fn a_deposition_takes_the_lease_from_them_and_keeps_their_clock() {
 fn a_key_of_zeros_does_not_make_a_foreigner() {
     let mut odd = led(101);
     odd.leader.as_mut().unwrap().key_hash = crate::hold::FOREIGN_KEY;
-    let (lease, _) = put(None, &odd, Clock::Restart, 900);
-    let (lease, version) = put(Some(&lease), &Document { beat: 18, ..odd.clone() }, Clock::Restart, 901);
+    let (lease, _) = put(None, &odd, AgeStamp::Reset, 900);
+    let (lease, version) = put(Some(&lease), &Document { beat: 18, ..odd.clone() }, AgeStamp::Reset, 901);
     assert_eq!(seen(&lease), (Document { beat: 18, ..odd }, version));
 }
 
@@ -80,7 +80,7 @@ fn an_act_in_their_vacancy_is_read_as_it_was_written() {
     let mut before = taken();
     release(&mut before, 1_800_000_009);
     let next = noted(seen(&before).0);
-    let (after, version) = put(Some(&before), &next, Clock::Keep, 950);
+    let (after, version) = put(Some(&before), &next, AgeStamp::Preserve, 950);
     assert_eq!(seen(&after), (next, version));
     assert!(!version.foreign);
 }

@@ -10,7 +10,7 @@ use baton_election::time::Moment;
 use baton_election::{
     AgentName, Command, Document, ElectionName, Epoch, Evidence, Observer, Refusal, Span, StoreId, decide,
 };
-use baton_store::{Change, Clock, Key, Record, Store, StoreError, boot};
+use baton_store::{AgeStamp, Change, Key, Record, Store, StoreError, boot};
 use baton_store_kubernetes::KubernetesStore;
 use futures_util::StreamExt;
 
@@ -66,7 +66,7 @@ impl Player {
                 return Ok(document.unwrap().clone());
             };
             let restarts = document.is_none_or(|document| document.beat != next.beat);
-            let clock = if restarts { Clock::Restart } else { Clock::Keep };
+            let clock = if restarts { AgeStamp::Reset } else { AgeStamp::Preserve };
             let record = Record::Election(Box::new(next.clone()));
             match self.store.swap(&key, reading.expect(), &record, clock).await {
                 Ok(_) => return Ok(next),

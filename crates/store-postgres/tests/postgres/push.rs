@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_store::conformance::documents::{key, put, renewed, take};
-use baton_store::{BoxStream, Change, Clock, Expect, Key, Record, Watching};
+use baton_store::{AgeStamp, BoxStream, Change, Expect, Key, Record, Watching};
 use futures_util::StreamExt;
 
 use crate::support::proxy::Proxy;
@@ -22,7 +22,7 @@ async fn a_change_is_pushed_whoever_makes_it() {
     let (watcher, writer) = (place.store(""), place.store(""));
     let (document, version) = take(&*writer, &key("e"), "a").await;
     let mut changes = watcher.watch(&key("e")).await.unwrap();
-    assert_eq!(watcher.strengths().watch, Watching::Pushed);
+    assert_eq!(watcher.properties().watch, Watching::Pushed);
     let _ = take(&*writer, &key("other"), "a").await;
     let _ = put(&*writer, &key("e"), Expect::Version(version), &renewed(&document)).await.unwrap();
     assert_eq!(next(&mut changes).await, Some(Change::Changed));
@@ -90,8 +90,8 @@ async fn behind_a_pooler_a_watcher_looks_for_itself_and_says_so() {
     let Some(place) = Place::at("BATON_TEST_PGBOUNCER").await else { return };
     let (watcher, writer) = (place.store("&poll=100ms"), place.store(""));
     let mut changes = watcher.watch(&key("e")).await.unwrap();
-    let strengths = watcher.strengths();
-    assert_eq!((strengths.watch, strengths.upkeep.looks_per_hour), (Watching::Polled, 24_000));
+    let properties = watcher.properties();
+    assert_eq!((properties.watch, properties.cost.looks_per_hour), (Watching::Polled, 24_000));
     let (_, version) = take(&*writer, &key("e"), "a").await;
     assert_eq!(next(&mut changes).await, Some(Change::Changed));
     let pooled = crate::support::connect(&place.server).await;
@@ -100,7 +100,7 @@ async fn behind_a_pooler_a_watcher_looks_for_itself_and_says_so() {
     assert!(left.is_empty(), "the pooler's session is left as it was found: {left:?}");
     let (document, _) = baton_store::conformance::documents::document(&*writer, &key("e")).await;
     let record = Record::Election(Box::new(renewed(&document)));
-    let swapped = writer.swap(&key("e"), Expect::Version(version), &record, Clock::Restart).await;
+    let swapped = writer.swap(&key("e"), Expect::Version(version), &record, AgeStamp::Reset).await;
     assert!(swapped.is_ok());
     assert_eq!(next(&mut changes).await, Some(Change::Changed));
     assert!(watcher.watch(&Key::Store).await.is_ok(), "another watch does not try again");

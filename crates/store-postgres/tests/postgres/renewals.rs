@@ -21,7 +21,7 @@ async fn a_renewal_is_one_statement_and_changes_one_row() {
     let after = proxy.passed();
     assert_eq!((after.0 - before.0, after.1 - before.1), (10, 10), "statements and transactions");
     assert_eq!(place.by_hand(marks).await, mark, "the mark was not written");
-    assert_eq!(store.strengths().upkeep.per_renewal, 1);
+    assert_eq!(store.properties().cost.per_renewal, 1);
 }
 
 #[tokio::test]

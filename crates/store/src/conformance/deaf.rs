@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::sample;
 use crate::error::StoreError;
 use crate::key::{Key, Prefix};
-use crate::store::{BoxFuture, Clock, Expect, Store};
+use crate::store::{AgeStamp, BoxFuture, Expect, Store};
 
 /// What libraries say to those who know them.
 const RAW: [&str; 8] = ["Error(", "Error {", "{ ", "hyper", "tonic", "transport", "h2 ", "os error"];
@@ -110,7 +110,7 @@ async fn fails(open: OpenAt<'_>, server: &Deaf) -> Duration {
             async { store.read(&Key::Store).await.err() },
             async { store.list(&Prefix::Elections).await.err() },
             async { store.watch(&key).await.err() },
-            async { store.swap(&key, Expect::Absent, &record, Clock::Restart).await.err() },
+            async { store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.err() },
         )
     };
     let Ok((a, b, c, d, swapped)) = tokio::time::timeout(HANG, all).await else {

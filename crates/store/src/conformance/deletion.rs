@@ -7,7 +7,7 @@ use super::{Open, sample};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::record::Record;
-use crate::store::{BoxFuture, Clock, Deletion, Expect, Store};
+use crate::store::{AgeStamp, BoxFuture, Deletion, Expect, Store};
 
 /// A way to delete a record behind Baton's back, as a person with the store's own tools would.
 pub type Delete<'a> = &'a (dyn Fn(Key) -> BoxFuture<'a, ()> + Send + Sync);
@@ -17,7 +17,7 @@ pub type Delete<'a> = &'a (dyn Fn(Key) -> BoxFuture<'a, ()> + Send + Sync);
 /// The new record is written with the epoch that the trace allows, and is found again under it.
 pub async fn survived(open: Open<'_>, delete: Delete<'_>) {
     let store = open().await;
-    assert_eq!(store.strengths().deletion, Deletion::Survives, "the store does not promise it");
+    assert_eq!(store.properties().deletion, Deletion::Survives, "the store does not promise it");
     let election = sample::fresh("gone");
     let key = Key::Election(election.clone());
     let mut highest = absent(&*store, &key).await;
@@ -26,12 +26,13 @@ pub async fn survived(open: Open<'_>, delete: Delete<'_>) {
         assert!(document.epoch > highest, "the sample is granted above what the store remembers");
         highest = document.epoch;
         let record = Record::Election(Box::new(document));
-        let Ok(swapped) = store.swap(&key, Expect::Absent, &record, Clock::Restart).await else {
+        let Ok(swapped) = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await else {
             panic!("conformance: a record cannot be written where one was deleted");
         };
         // A few changes that leave the epoch alone: the mark is not the number of changes.
         let renewed = sample::renewed(&record);
-        let Ok(_) = store.swap(&key, Expect::Version(swapped.version), &renewed, Clock::Restart).await else {
+        let Ok(_) = store.swap(&key, Expect::Version(swapped.version), &renewed, AgeStamp::Reset).await
+        else {
             panic!("conformance: a swap failed");
         };
         delete(key.clone()).await;
@@ -54,12 +55,12 @@ pub async fn begun_once(open: Open<'_>, delete: Delete<'_>) {
     let [first, second] = [1, 2].map(|number| sample::led_above(&election, number, floor));
     assert_eq!(first.epoch, second.epoch, "both were decided on the same look");
     let given = first.epoch;
-    let Ok(_) = quick.swap(&key, Expect::Absent, &Record::Election(Box::new(first)), Clock::Restart).await
+    let Ok(_) = quick.swap(&key, Expect::Absent, &Record::Election(Box::new(first)), AgeStamp::Reset).await
     else {
         panic!("conformance: an election cannot be begun");
     };
     delete(key.clone()).await;
-    let again = late.swap(&key, Expect::Absent, &Record::Election(Box::new(second)), Clock::Restart).await;
+    let again = late.swap(&key, Expect::Absent, &Record::Election(Box::new(second)), AgeStamp::Reset).await;
     assert!(
         matches!(again, Err(StoreError::Conflict)),
         "epoch {given} was given to one, and then to another: {again:?}"

@@ -11,7 +11,7 @@ use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::record::Record;
-use crate::store::{Clock, Expect, Reading, Store, Version};
+use crate::store::{AgeStamp, Expect, Reading, Store, Version};
 
 /// The key of an election.
 pub fn key(name: &str) -> Key {
@@ -112,7 +112,7 @@ pub async fn put(
     next: &Document,
 ) -> Result<Version, StoreError> {
     let record = Record::Election(Box::new(next.clone()));
-    store.swap(key, expect, &record, Clock::Restart).await.map(|swapped| swapped.version)
+    store.swap(key, expect, &record, AgeStamp::Reset).await.map(|swapped| swapped.version)
 }
 
 /// Lets `agent` take the election in the store, whoever leads.

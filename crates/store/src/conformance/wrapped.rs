@@ -8,7 +8,9 @@ use baton_election::{ElectionName, WallTime};
 use crate::error::StoreError;
 use crate::key::{Key, Prefix};
 use crate::record::Record;
-use crate::store::{BoxFuture, BoxStream, Change, Clock, Expect, Reading, Store, Strengths, Swapped};
+use crate::store::{
+    AgeStamp, BoxFuture, BoxStream, Change, Expect, Reading, Store, StoreProperties, Swapped,
+};
 
 /// A swap, as it was asked for.
 #[derive(Clone, Debug)]
@@ -20,7 +22,7 @@ pub struct Swap<'a> {
     /// What shall be there.
     pub next: &'a Record,
     /// What becomes of its clock.
-    pub clock: Clock,
+    pub clock: AgeStamp,
 }
 
 impl Swap<'_> {
@@ -66,8 +68,8 @@ pub trait Wrapped: Send + Sync {
     }
 
     /// What it can and cannot do.
-    fn has_strengths(&self) -> Strengths {
-        self.inner().strengths()
+    fn has_strengths(&self) -> StoreProperties {
+        self.inner().properties()
     }
 
     /// That what was asked was not done.
@@ -96,7 +98,7 @@ impl<W: Wrapped> Store for W {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         self.swaps(Swap { key, expect, next, clock })
     }
@@ -109,7 +111,7 @@ impl<W: Wrapped> Store for W {
         self.watches(key)
     }
 
-    fn strengths(&self) -> Strengths {
+    fn properties(&self) -> StoreProperties {
         self.has_strengths()
     }
 

@@ -31,8 +31,8 @@ use crate::error::StoreError;
 use crate::key::{Key, Prefix};
 use crate::record::Record;
 use crate::store::{
-    BoxFuture, BoxStream, Change, Clock, Deletion, Durability, Expect, HistoryKept, Reading, Store,
-    Strengths, Swapped, Trace, Upkeep, Watching,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Reading, Store,
+    StoreProperties, Swapped, Trace, Watching,
 };
 use crate::waiting::Waiters;
 use chores::{Chore, Chores};
@@ -235,7 +235,7 @@ impl Inner {
         key: &Key,
         expect: &Expect,
         next: &Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> Result<Arc<VersionFile>, StoreError> {
         let stamp = boot::now();
         self.refuse_reader()?;
@@ -417,8 +417,14 @@ impl Inner {
         }
     }
 
-    fn header(&self, previous: Option<&VersionFile>, next: &Record, stamp: Moment, clock: Clock) -> Header {
-        let kept = previous.filter(|_| clock == Clock::Keep).map(|previous| &previous.header);
+    fn header(
+        &self,
+        previous: Option<&VersionFile>,
+        next: &Record,
+        stamp: Moment,
+        clock: AgeStamp,
+    ) -> Header {
+        let kept = previous.filter(|_| clock == AgeStamp::Preserve).map(|previous| &previous.header);
         Header {
             version: previous.map_or(1, |previous| previous.header.version + 1),
             machine: self.machine.here.machine.clone(),
@@ -570,7 +576,7 @@ impl Store for FileStore {
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
-        clock: Clock,
+        clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         let (key, next) = (key.clone(), next.clone());
         Box::pin(self.answered(move |chore, answer| match chore.0.swap(&key, &expect, &next, clock) {
@@ -615,8 +621,8 @@ impl Store for FileStore {
         Some(self)
     }
 
-    fn strengths(&self) -> Strengths {
-        Strengths {
+    fn properties(&self) -> StoreProperties {
+        StoreProperties {
             age: "this machine's boot-time clock",
             stamped: true,
             watch: Watching::Pushed,
@@ -624,7 +630,7 @@ impl Store for FileStore {
             deletion: Deletion::Survives,
             history: HistoryKept::Beside,
             partition: "cannot happen: one machine",
-            upkeep: Upkeep { per_renewal: 1, looks_per_hour: 0 },
+            cost: Cost { per_renewal: 1, looks_per_hour: 0 },
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use baton_election::{Document, Epoch, Incarnation, Span};
 use baton_store::conformance::documents::led_above;
 use baton_store::disk::{Disk, Step, Watcher};
-use baton_store::{Access, Clock, FileStore, Machine, Record, Store, StoreError};
+use baton_store::{Access, AgeStamp, FileStore, Machine, Record, Store, StoreError};
 
 use crate::support::{child, key, newest, role, settle, versions, writer};
 
@@ -56,7 +56,7 @@ async fn take(store: &FileStore, agent: &str) -> Result<Granted, StoreError> {
     let document: Document = led_above("e", before, agent, floor, Some(TTL));
     let (epoch, incarnation) = (document.epoch, document.leader.as_ref().unwrap().incarnation);
     let next = Record::Election(Box::new(document));
-    store.swap(&key(), reading.expect(), &next, Clock::Restart).await?;
+    store.swap(&key(), reading.expect(), &next, AgeStamp::Reset).await?;
     Ok(Granted { epoch, incarnation, waited_for: trace.map_or(Span::ZERO, |trace| trace.lease) })
 }
 
@@ -178,7 +178,7 @@ async fn a_grant_decided_before_another_was_deleted_is_not_the_same_epoch() {
     let document = led_above("e", None, "late", Epoch(0), Some(TTL));
     assert_eq!(document.epoch, first.epoch, "decided on the same reading");
     let next = Record::Election(Box::new(document));
-    let swapped = late.swap(&key(), reading.expect(), &next, Clock::Restart).await;
+    let swapped = late.swap(&key(), reading.expect(), &next, AgeStamp::Reset).await;
     assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     let second = take_surely(&late, "late").await;
     assert!(second.epoch > first.epoch);

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use baton_store::{Clock, Expect, FileStore, Store, StoreError};
+use baton_store::{AgeStamp, Expect, FileStore, Store, StoreError};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
@@ -28,7 +28,7 @@ async fn a_swap_against_a_version_that_was_pruned_is_a_conflict() {
 
     // The names next to what it saw are free, since they were pruned; they are not the next version for that.
     for expect in [Expect::Version(seen), Expect::Absent] {
-        let swapped = late.swap(&candidate_key(), expect, &candidate(6), Clock::Restart).await;
+        let swapped = late.swap(&candidate_key(), expect, &candidate(6), AgeStamp::Reset).await;
         assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     }
     assert_eq!(numbers(folder.path(), &candidate_key()), kept, "nothing was put into the gap");
@@ -93,7 +93,7 @@ async fn increments_for_every_line(folder: &Path) {
         assert_eq!(line.unwrap(), "go");
         let reading = read(&store, &candidate_key()).await;
         let next = candidate(number_of(reading.record().unwrap()) + 1);
-        let answer = match store.swap(&candidate_key(), reading.expect(), &next, Clock::Restart).await {
+        let answer = match store.swap(&candidate_key(), reading.expect(), &next, AgeStamp::Reset).await {
             Ok(_) => "applied",
             Err(error) => error.code(),
         };

@@ -194,7 +194,7 @@ async fn a_record_that_need_not_survive_is_whole_or_absent() {
     let mut expect = Expect::Absent;
     for number in 1..=5 {
         let swapped =
-            store.swap(&key, expect, &candidate(number), baton_store::Clock::Restart).await.unwrap();
+            store.swap(&key, expect, &candidate(number), baton_store::AgeStamp::Reset).await.unwrap();
         expect = Expect::Version(swapped.version);
         settle(&store);
     }

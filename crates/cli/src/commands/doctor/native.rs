@@ -29,8 +29,10 @@ pub(super) async fn check(
             return Ok(false);
         }
     };
-    chart
-        .ok("store", format!("{}: the store's own elections; {}", store.location(), store.strengths().age))?;
+    chart.ok(
+        "store",
+        format!("{}: the store's own elections; {}", store.location(), store.properties().age),
+    )?;
     chart.ok(
         "limits",
         "run, acquire, renew, release, status and watch work here; there are no policies, checkpoints, operators or fences",

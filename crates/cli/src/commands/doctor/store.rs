@@ -140,7 +140,7 @@ async fn identity(chart: &mut Chart, coordinator: &Coordinator) -> Result<bool, 
     match coordinator.info().await {
         Ok(info) => {
             let operators = count(info.operator_keys.len(), "operator", "operators");
-            let age = coordinator.store().strengths().age;
+            let age = coordinator.store().properties().age;
             let detail = format!("{location}, id {}, {operators}, leases timed by {age}", info.id);
             chart.ok("store", detail)?;
             Ok(true)

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn check(chart: &mut Chart, coordinator: &Coordinator) -> Result<(), Failure> {
     let store = coordinator.store();
-    let promised = store.strengths().watch;
+    let promised = store.properties().watch;
     match tokio::time::timeout(PATIENCE, store.watch(&Key::Store)).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => {
@@ -25,8 +25,8 @@ pub(super) async fn check(chart: &mut Chart, coordinator: &Coordinator) -> Resul
             return chart.warn("watch", "the store did not say in time whether it tells of changes", hint);
         }
     }
-    let found = store.strengths();
-    let looks = found.upkeep.looks_per_hour;
+    let found = store.properties();
+    let looks = found.cost.looks_per_hour;
     match (promised, found.watch) {
         (_, Watching::Pushed) => chart.ok("watch", "who waits is told of changes at once"),
         (Watching::Polled, Watching::Polled) => chart.ok(

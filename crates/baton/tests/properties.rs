@@ -1,4 +1,4 @@
-//! The table of strengths in the docs is what the code says. `UPDATE_EXPECT=1` writes it anew.
+//! The table of properties in the docs is what the code says. `UPDATE_EXPECT=1` writes it anew.
 #![cfg(feature = "all-stores")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -6,41 +6,40 @@ use std::fmt::Write;
 use std::path::Path;
 
 use baton::Coordinator;
-use baton::store::{Deletion, Durability, Strengths, Watching};
+use baton::store::{Deletion, Durability, StoreProperties, Watching};
 
-const BEGIN: &str =
-    "<!-- generated from the code: UPDATE_EXPECT=1 cargo test -p baton --all-features --test it strengths -->\n";
+const BEGIN: &str = "<!-- generated from the code: UPDATE_EXPECT=1 cargo test -p baton --all-features --test it properties -->\n";
 const END: &str = "<!-- end of what is generated -->\n";
 /// A lease of 30 s is renewed every 10 s.
 const RENEWALS_PER_HOUR: u32 = 360;
 
 /// Opening asks nothing of a server.
-async fn strengths_of(url: &str) -> Strengths {
-    Coordinator::connect(url).await.unwrap().store().strengths()
+async fn strengths_of(url: &str) -> StoreProperties {
+    Coordinator::connect(url).await.unwrap().store().properties()
 }
 
-fn row(name: &str, strengths: &Strengths) -> String {
-    let clock = if strengths.stamped { "stamped" } else { "observed" };
-    let watch = match strengths.watch {
+fn row(name: &str, properties: &StoreProperties) -> String {
+    let clock = if properties.stamped { "stamped" } else { "observed" };
+    let watch = match properties.watch {
         Watching::Pushed => "pushed",
         Watching::Polled => "polled",
     };
-    let durability = match strengths.durability {
+    let durability = match properties.durability {
         Durability::Process => "dies with its process",
         Durability::Synced => "answered changes are synced",
         Durability::Remote => "up to the server",
     };
-    let deletion = match strengths.deletion {
+    let deletion = match properties.deletion {
         Deletion::Impossible => "deletion impossible",
         Deletion::Survives => "keeps rising",
         Deletion::NewStoreId => {
             "keeps rising for clients that saw it; wiped: a new store id, which fences refuse"
         }
     };
-    let (held, waits) = (RENEWALS_PER_HOUR * strengths.upkeep.per_renewal, strengths.upkeep.looks_per_hour);
+    let (held, waits) = (RENEWALS_PER_HOUR * properties.cost.per_renewal, properties.cost.looks_per_hour);
     format!(
         "| {name} | {clock}: {} | {watch} | {durability} | {deletion} | {} | {held} | {waits} |\n",
-        strengths.age, strengths.partition
+        properties.age, properties.partition
     )
 }
 
