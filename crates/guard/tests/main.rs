@@ -1,4 +1,5 @@
 //! The tests of this crate, in one program: it is linked once.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod proxy;
 mod support;
