@@ -21,10 +21,10 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::client::ClientCertificate;
-use crate::patient::Patient;
 use crate::problem::Problem;
+use crate::problem_stream::{AnswerStage, ProblemBodyStream, TrackedBody};
 use crate::tls::Tls;
-use crate::wording::{Answered, Stage, Worded};
+use crate::write_timeout::WriteTimeoutStream;
 
 /// How long the head of a request, or the beginning of an encrypted connection, may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 /// How connections are answered.
 #[derive(Clone)]
-pub struct Door {
+pub struct ListenerConfig {
     /// Whether and as whom it speaks TLS.
     pub tls: Option<Arc<Tls>>,
     /// How long the other end may leave an answer unread.
@@ -125,7 +125,7 @@ where
     }
 }
 
-impl Door {
+impl ListenerConfig {
     /// Answers what comes over a connection until it ends or is to end; one request only if the connection is not kept.
     pub async fn converse<S, F, B>(
         &self,
@@ -139,7 +139,7 @@ impl Door {
         B: Body + Unpin + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let stream = Patient::new(stream, self.unread);
+        let stream = WriteTimeoutStream::new(stream, self.unread);
         match &self.tls {
             None => self.answer_all(stream, keep, None, answer).await,
             // Apart: who speaks in the clear has no room for it.
@@ -171,9 +171,10 @@ impl Door {
         B: Body + Unpin + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let stage = Arc::new(Stage::default());
+        let stage = Arc::new(AnswerStage::default());
         let tell = self.tell;
-        let stream = Worded::new(stream, Arc::clone(&stage), move |status| tell(not_a_request(status)));
+        let stream =
+            ProblemBodyStream::new(stream, Arc::clone(&stage), move |status| tell(not_a_request(status)));
         let answer = service_fn(|mut request: Request<Incoming>| {
             stage.asked();
             if let Some(client) = &client {
@@ -181,7 +182,7 @@ impl Door {
             }
             let (answered, stage, client) = (answer(request), Arc::clone(&stage), client.clone());
             async move {
-                let mut answered = answered.await.map(|body| Answered::new(body, stage));
+                let mut answered = answered.await.map(|body| TrackedBody::new(body, stage));
                 if client.is_some_and(|client| client.ends_soon()) {
                     answered.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -240,7 +241,8 @@ mod tests {
         let (mut here, there) = tokio::io::duplex(1 << 20);
         let (_stop, stop) = watch::channel(false);
         let (unread, drain) = (Duration::from_secs(60), Duration::from_secs(60));
-        let door = Door { tls: None, unread, headers: 8, drain, tell: Problem::into_response, stop };
+        let config =
+            ListenerConfig { tls: None, unread, headers: 8, drain, tell: Problem::into_response, stop };
         let answer = |request: Request<Incoming>| async move {
             let (status, body) = match request.uri().path() {
                 "/bare" => (StatusCode::BAD_REQUEST, ""),
@@ -257,7 +259,7 @@ mod tests {
             here.read_to_string(&mut all).await.unwrap();
             all
         };
-        tokio::join!(asking, door.answer_all(there, true, None, answer)).0
+        tokio::join!(asking, config.answer_all(there, true, None, answer)).0
     }
 
     #[tokio::test]

@@ -29,9 +29,9 @@ const STATUS: std::ops::Range<usize> = 9..12;
 
 /// How far the answer to the last request is.
 #[derive(Default)]
-pub(crate) struct Stage(AtomicU8);
+pub(crate) struct AnswerStage(AtomicU8);
 
-impl Stage {
+impl AnswerStage {
     pub(crate) fn asked(&self) {
         self.0.store(ASKED, Ordering::Relaxed);
     }
@@ -46,24 +46,24 @@ impl Stage {
 }
 
 /// An answer's body, whose end is noted.
-pub(crate) struct Answered<B> {
+pub(crate) struct TrackedBody<B> {
     body: B,
-    stage: Arc<Stage>,
+    stage: Arc<AnswerStage>,
 }
 
-impl<B> Answered<B> {
-    pub(crate) fn new(body: B, stage: Arc<Stage>) -> Answered<B> {
-        Answered { body, stage }
+impl<B> TrackedBody<B> {
+    pub(crate) fn new(body: B, stage: Arc<AnswerStage>) -> TrackedBody<B> {
+        TrackedBody { body, stage }
     }
 }
 
-impl<B> Drop for Answered<B> {
+impl<B> Drop for TrackedBody<B> {
     fn drop(&mut self) {
         self.stage.0.store(ANSWERED, Ordering::Relaxed);
     }
 }
 
-impl<B: Body + Unpin> Body for Answered<B> {
+impl<B: Body + Unpin> Body for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -84,18 +84,18 @@ impl<B: Body + Unpin> Body for Answered<B> {
 }
 
 /// A stream on which a bare status gets a body.
-pub(crate) struct Worded<S, W> {
+pub(crate) struct ProblemBodyStream<S, W> {
     stream: S,
-    stage: Arc<Stage>,
+    stage: Arc<AnswerStage>,
     /// The answer in place of a bare status.
     word: W,
     /// What of it is to be written.
     own: Bytes,
 }
 
-impl<S, W: Fn(StatusCode) -> Response<Bytes>> Worded<S, W> {
-    pub(crate) fn new(stream: S, stage: Arc<Stage>, word: W) -> Worded<S, W> {
-        Worded { stream, stage, word, own: Bytes::new() }
+impl<S, W: Fn(StatusCode) -> Response<Bytes>> ProblemBodyStream<S, W> {
+    pub(crate) fn new(stream: S, stage: Arc<AnswerStage>, word: W) -> ProblemBodyStream<S, W> {
+        ProblemBodyStream { stream, stage, word, own: Bytes::new() }
     }
 
     /// What is written in the place of this, if it is the library's own.
@@ -124,7 +124,7 @@ impl<S, W: Fn(StatusCode) -> Response<Bytes>> Worded<S, W> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, W> Worded<S, W> {
+impl<S: AsyncWrite + Unpin, W> ProblemBodyStream<S, W> {
     fn poll_own(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.own.is_empty() {
             match ready!(Pin::new(&mut self.stream).poll_write(context, &self.own))? {
@@ -136,7 +136,7 @@ impl<S: AsyncWrite + Unpin, W> Worded<S, W> {
     }
 }
 
-impl<S: AsyncRead + Unpin, W: Unpin> AsyncRead for Worded<S, W> {
+impl<S: AsyncRead + Unpin, W: Unpin> AsyncRead for ProblemBodyStream<S, W> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -146,7 +146,7 @@ impl<S: AsyncRead + Unpin, W: Unpin> AsyncRead for Worded<S, W> {
     }
 }
 
-impl<S, W> AsyncWrite for Worded<S, W>
+impl<S, W> AsyncWrite for ProblemBodyStream<S, W>
 where
     S: AsyncWrite + Unpin,
     W: Fn(StatusCode) -> Response<Bytes> + Unpin,

@@ -9,16 +9,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 /// A stream, and how long it may refuse to take anything.
-pub(crate) struct Patient<S> {
+pub(crate) struct WriteTimeoutStream<S> {
     stream: S,
     limit: Duration,
     /// Runs while the stream takes nothing.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    pub(crate) fn new(stream: S, limit: Duration) -> Patient<S> {
-        Patient { stream, limit, waiting: None }
+impl<S> WriteTimeoutStream<S> {
+    pub(crate) fn new(stream: S, limit: Duration) -> WriteTimeoutStream<S> {
+        WriteTimeoutStream { stream, limit, waiting: None }
     }
 
     /// Passes an outcome on, or cuts the stream off.
@@ -35,7 +35,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -45,7 +45,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -88,7 +88,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_does_not_read_is_cut_off_and_who_reads_slowly_is_not() {
         let (here, mut there) = tokio::io::duplex(16);
-        let mut here = Patient::new(here, Duration::from_secs(30));
+        let mut here = WriteTimeoutStream::new(here, Duration::from_secs(30));
         let reader = async {
             let mut taken = [0; 8];
             for _ in 0..20 {

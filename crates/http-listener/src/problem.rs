@@ -35,7 +35,7 @@ enum Header {
 /// How a problem is shown.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
-pub struct ProblemShown<'a> {
+pub struct ProblemBody<'a> {
     /// The facts of a refusal. What has the same name below stands in their place.
     #[serde(flatten)]
     facts: &'a Map<String, Value>,
@@ -115,7 +115,7 @@ impl Problem {
 
     /// As the value that stands in the body.
     pub fn to_value(&self) -> Value {
-        let shown = ProblemShown {
+        let shown = ProblemBody {
             facts: &self.facts,
             r#type: "about:blank",
             title: self.status.canonical_reason(),

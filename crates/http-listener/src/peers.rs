@@ -22,7 +22,7 @@ pub struct Counter<K: Hash + Eq> {
 }
 
 /// One or several of them, until it is dropped.
-pub struct Place<K: Hash + Eq> {
+pub struct CounterPermit<K: Hash + Eq> {
     key: K,
     many: usize,
     counts: Arc<Mutex<HashMap<K, usize>>>,
@@ -35,23 +35,23 @@ impl<K: Hash + Eq + Copy> Counter<K> {
     }
 
     /// One more, unless there are too many.
-    pub fn enter(&self, key: K) -> Option<Place<K>> {
+    pub fn enter(&self, key: K) -> Option<CounterPermit<K>> {
         self.enter_with(key, 1)
     }
 
     /// So many more, unless they are too many.
-    pub fn enter_with(&self, key: K, many: usize) -> Option<Place<K>> {
+    pub fn enter_with(&self, key: K, many: usize) -> Option<CounterPermit<K>> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let before = counts.get(&key).copied().unwrap_or(0);
         if before.saturating_add(many) > self.most {
             return None;
         }
         counts.insert(key, before + many);
-        Some(Place { key, many, counts: Arc::clone(&self.counts) })
+        Some(CounterPermit { key, many, counts: Arc::clone(&self.counts) })
     }
 }
 
-impl<K: Hash + Eq> Drop for Place<K> {
+impl<K: Hash + Eq> Drop for CounterPermit<K> {
     fn drop(&mut self) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.key) {
@@ -89,9 +89,9 @@ pub struct Peers {
 }
 
 /// What becomes of a connection, until this is dropped.
-pub enum Seat<'a> {
+pub enum ConnectionPermit<'a> {
     /// It is served.
-    Served(Place<Origin>),
+    Served(CounterPermit<Origin>),
     /// Its origin has too many: it is told so, and closed.
     Told(SemaphorePermit<'a>),
 }
@@ -103,16 +103,16 @@ impl Peers {
     }
 
     /// A seat for a connection. None if its origin has too many and a few of them are being told so already: it is closed without a word.
-    pub fn enter(&self, origin: impl Into<Origin>) -> Option<Seat<'_>> {
-        let served = self.connections.enter(origin.into()).map(Seat::Served);
-        served.or_else(|| self.told.try_acquire().ok().map(Seat::Told))
+    pub fn enter(&self, origin: impl Into<Origin>) -> Option<ConnectionPermit<'_>> {
+        let served = self.connections.enter(origin.into()).map(ConnectionPermit::Served);
+        served.or_else(|| self.told.try_acquire().ok().map(ConnectionPermit::Told))
     }
 }
 
-impl Seat<'_> {
+impl ConnectionPermit<'_> {
     /// Whether the connection is served.
     pub fn is_served(&self) -> bool {
-        matches!(self, Seat::Served(_))
+        matches!(self, ConnectionPermit::Served(_))
     }
 }
 

@@ -8,14 +8,14 @@
 mod client;
 mod listen;
 pub mod outgoing;
-mod patient;
 mod peers;
 mod problem;
+mod problem_stream;
 mod tls;
-mod wording;
+mod write_timeout;
 
 pub use client::ClientCertificate;
-pub use listen::{Door, HandshakeError, Listener, accept};
-pub use peers::{Counter, Origin, Peers, Place, Seat, too_many_connections};
-pub use problem::{Problem, ProblemShown};
+pub use listen::{HandshakeError, Listener, ListenerConfig, accept};
+pub use peers::{ConnectionPermit, Counter, CounterPermit, Origin, Peers, too_many_connections};
+pub use problem::{Problem, ProblemBody};
 pub use tls::{Tls, TlsError};
