@@ -11,7 +11,10 @@ use baton_election::time::Span;
 use baton_node::{Desk, NodeError, Office, Running};
 use baton_peer::{NodeId, Timing};
 use baton_store::boot;
-use baton_warden::{Household, How, News, Paper, Report, Request, Sign, Start, Ward, Why};
+use baton_warden::{
+    ChildRegistry, CommandExit, EndCause, Report, Request, SecretFile, Start, StatusFiles, WardenEvent,
+    WardenHandle,
+};
 
 use super::options::Settled;
 use super::voice::Voice;
@@ -52,7 +55,7 @@ pub(super) struct Work<'a> {
     timing: Timing,
     grace: Span,
     voice: Voice,
-    household: Household,
+    household: ChildRegistry,
     signals: Signals,
     /// The leadership under which CMD has run: it does not run twice under one token.
     spent: u64,
@@ -92,7 +95,7 @@ impl<'a> Work<'a> {
         voice: Voice,
     ) -> Result<Work<'a>, Failure> {
         let (timing, grace) = (settled.node.config.timing, settled.grace);
-        let (household, signals) = (Household::open()?, Signals::listen()?);
+        let (household, signals) = (ChildRegistry::open()?, Signals::listen()?);
         Ok(Work {
             lead,
             id: settled.node.config.id,
@@ -222,7 +225,7 @@ impl<'a> Work<'a> {
     }
 
     /// Waits for a leadership that nobody wants to hand over.
-    async fn wait(&mut self, running: &mut Running, ward: &mut Ward) -> Result<Waited, Failure> {
+    async fn wait(&mut self, running: &mut Running, ward: &mut WardenHandle) -> Result<Waited, Failure> {
         loop {
             if let Some(code) = self.signals.asked() {
                 return Ok(Waited::AskedToStop(code));
@@ -271,7 +274,7 @@ fn failure(ended: Result<Result<(), NodeError>, tokio::task::JoinError>) -> Fail
 struct Turn<'a, 'b> {
     work: &'a mut Work<'b>,
     running: &'a mut Running,
-    ward: Ward,
+    ward: WardenHandle,
     office: Office,
     stopping: Option<Stopping>,
     /// A signal came while CMD ran.
@@ -286,7 +289,7 @@ impl Turn<'_, '_> {
         work: &mut Work<'_>,
         running: &mut Running,
         folder: &RunFolder,
-        ward: Ward,
+        ward: WardenHandle,
         office: Office,
     ) -> Result<(u8, Option<Stopping>), Failure> {
         let mut turn = Turn { work, running, ward, office, stopping: None, asked: false, deaf: false };
@@ -306,10 +309,10 @@ impl Turn<'_, '_> {
         Ok((code, stopping))
     }
 
-    fn sign(&self, folder: &RunFolder) -> Sign {
-        let token = Paper { path: folder.file("token"), text: format!("{}\n", self.office.term) };
+    fn sign(&self, folder: &RunFolder) -> StatusFiles {
+        let token = SecretFile { path: folder.file("token"), text: format!("{}\n", self.office.term) };
         let papers = if self.work.tokens { vec![token] } else { Vec::new() };
-        Sign { mode: folder.file("mode"), papers, outlives_lease: false }
+        StatusFiles { mode: folder.file("mode"), secrets: papers, outlives_lease: false }
     }
 
     fn start(&self, folder: &RunFolder) -> Start {
@@ -345,13 +348,13 @@ impl Turn<'_, '_> {
         loop {
             tokio::select! {
                 news = self.ward.next_report() => match news {
-                    Ok(News::Told(Report::Started { .. })) => self.leading(),
-                    Ok(News::Told(Report::Ended { how, why })) => return self.ended(folder, &how, why),
-                    Ok(News::Told(Report::Unkillable { pid, name })) => {
+                    Ok(WardenEvent::Told(Report::Started { .. })) => self.leading(),
+                    Ok(WardenEvent::Told(Report::Ended { how, why })) => return self.ended(folder, &how, why),
+                    Ok(WardenEvent::Told(Report::Unkillable { pid, name })) => {
                         let text = format!("cannot end process {pid} ({name}) of CMD; nothing is handed over while it lives");
                         self.work.voice.tell("unkillable", None, &text);
                     }
-                    Ok(News::Told(
+                    Ok(WardenEvent::Told(
                         Report::Kept { .. }
                         | Report::Terminating { .. }
                         | Report::ReadOnly
@@ -359,12 +362,12 @@ impl Turn<'_, '_> {
                         | Report::Suspended
                         | Report::Validated { .. },
                     )) => {}
-                    Ok(News::Asked(Request::Interrupt)) => {
+                    Ok(WardenEvent::Asked(Request::Interrupt)) => {
                         self.work.signals.note_interrupt();
                         self.stop_as_asked();
                     }
-                    Ok(News::Asked(Request::Suspend)) => self.stop(Stopping::Suspended),
-                    Ok(News::Overdue | News::Gone) | Err(_) => return Ok(self.seize().await),
+                    Ok(WardenEvent::Asked(Request::Suspend)) => self.stop(Stopping::Suspended),
+                    Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => return Ok(self.seize().await),
                 },
                 changed = self.running.desk.changed(), if !self.deaf => {
                     let desk = *self.running.desk.borrow_and_update();
@@ -449,16 +452,16 @@ impl Turn<'_, '_> {
     }
 
     /// Nothing of CMD is left.
-    fn ended(&mut self, folder: &RunFolder, how: &How, why: Why) -> Result<u8, Failure> {
+    fn ended(&mut self, folder: &RunFolder, how: &CommandExit, why: EndCause) -> Result<u8, Failure> {
         match (why, how) {
-            (Why::Deadline, _) => {
+            (EndCause::Deadline, _) => {
                 let lost = match self.work.tokens {
                     true => "no majority answered in time",
                     false => "this process stood still for longer than a timeout",
                 };
                 self.stopping.get_or_insert(Stopping::Lost(lost.to_string()));
             }
-            (Why::Unshown, _) => {
+            (EndCause::Unshown, _) => {
                 return Err(Failure::new(
                     Exit::Error,
                     "system",
@@ -466,7 +469,7 @@ impl Turn<'_, '_> {
                     "they tell CMD whether it leads; XDG_RUNTIME_DIR must have room and be this user's own",
                 ));
             }
-            (Why::Finished | Why::Stopped | Why::Orphaned, _) => {}
+            (EndCause::Finished | EndCause::Stopped | EndCause::Orphaned, _) => {}
         }
         Ok(how.exit_code())
     }

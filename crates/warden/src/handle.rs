@@ -1,8 +1,8 @@
 //! Run's side of the warden.
 //!
-//! Assumes a tokio runtime with IO, and a caller that keeps awaiting [`Ward::next_report`] while CMD runs.
+//! Assumes a tokio runtime with IO, and a caller that keeps awaiting [`WardenHandle::next_report`] while CMD runs.
 //! Guarantees that no order blocks, also on a stopped warden; that a dead or silent warden is noticed
-//! before the deadline; and that after [`Ward::seize`] nothing of CMD is left. Does not guarantee that a
+//! before the deadline; and that after [`WardenHandle::seize`] nothing of CMD is left. Does not guarantee that a
 //! report of the warden arrives.
 
 use std::io;
@@ -20,15 +20,15 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::channel::{Inbox, LineError, Outbox};
+use crate::child_registry::ChildRegistry;
 use crate::clock::{BootTime, BootTimer};
-use crate::household::Household;
-use crate::lookout::Lookout;
 use crate::order::{Lead, Order, Report, Start, Validation};
 use crate::relay::{Event, Relay, Request};
 use crate::schedule::Schedule;
-use crate::sign::Sign;
+use crate::status_files::StatusFiles;
 use crate::sweep::{Pauses, Reach, Survivor};
 use crate::terminal::Terminal;
+use crate::watchdog::WardenWatchdog;
 
 /// Bounds on a hang: a warden that takes longer to come or go is not coming or going.
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ const SEIZE_MAX: Duration = Duration::from_secs(5);
 
 /// What run could not do, and what it may assume.
 #[derive(Debug, thiserror::Error)]
-pub enum WardError {
+pub enum WardenHandleError {
     /// No warden was started.
     #[error("{}: others can enter this folder, and the warden's socket would be in it", .0.display())]
     NotPrivate(PathBuf),
@@ -65,30 +65,30 @@ pub enum WardError {
     Sweep(#[source] io::Error),
 }
 
-/// What [`Ward::next_report`] brings.
+/// What [`WardenHandle::next_report`] brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum WardenEvent {
     /// The warden said so.
     Told(Report),
     /// The person at CMD's terminal wants something of run.
     Asked(Request),
-    /// The warden should have acted or answered and has not: [`Ward::seize`].
+    /// The warden should have acted or answered and has not: [`WardenHandle::seize`].
     Overdue,
-    /// The warden is dead: [`Ward::seize`], unless it had reported the end before.
+    /// The warden is dead: [`WardenHandle::seize`], unless it had reported the end before.
     Gone,
 }
 
 /// A warden, seen from run. Dropped, it ends CMD and releases the lease as if run had died.
-pub struct Ward {
-    household: Household,
+pub struct WardenHandle {
+    registry: ChildRegistry,
     warden: Arc<Mutex<Child>>,
     pid: u32,
     stream: UnixStream,
     inbox: Inbox,
     outbox: Outbox,
     timer: AsyncFd<BootTimer>,
-    lookout: Lookout,
-    sign: Option<Sign>,
+    watchdog: WardenWatchdog,
+    status_files: Option<StatusFiles>,
     /// CMD's terminal, if it has one.
     relay: Option<Relay>,
     /// The newest deadline and the grace.
@@ -99,35 +99,35 @@ pub struct Ward {
     gone: bool,
 }
 
-impl Ward {
+impl WardenHandle {
     /// Starts a warden that waits for its CMD. `command`, with the path of a socket as its last argument,
     /// must call [`crate::serve`]; what it says of stdin, stdout and stderr holds for CMD. `private_dir` is
     /// a folder of mode 0700.
     ///
     /// # Errors
-    /// [`WardError::NotPrivate`], [`WardError::Prepare`]; no warden is running then.
+    /// [`WardenHandleError::NotPrivate`], [`WardenHandleError::Prepare`]; no warden is running then.
     pub async fn prepare(
-        household: Household,
+        registry: ChildRegistry,
         command: Command,
         private_dir: &Path,
-    ) -> Result<Self, WardError> {
-        Self::prepare_at(None, household, command, private_dir).await
+    ) -> Result<Self, WardenHandleError> {
+        Self::prepare_at(None, registry, command, private_dir).await
     }
 
     /// The same for a CMD that has a terminal of its own, if one is given: `command` must leave stdin and stdout alone then.
     ///
     /// # Errors
-    /// Those of [`Ward::prepare`].
+    /// Those of [`WardenHandle::prepare`].
     pub async fn prepare_at(
         terminal: Option<Terminal>,
-        household: Household,
+        registry: ChildRegistry,
         mut command: Command,
         private_dir: &Path,
-    ) -> Result<Self, WardError> {
+    ) -> Result<Self, WardenHandleError> {
         check_private(private_dir)?;
         let relay = match terminal {
             Some(terminal) => {
-                let (relay, slave) = Relay::prepare(terminal).map_err(WardError::Prepare)?;
+                let (relay, slave) = Relay::prepare(terminal).map_err(WardenHandleError::Prepare)?;
                 command.stdin(slave);
                 Some(relay)
             }
@@ -135,9 +135,9 @@ impl Ward {
         };
         let name = format!("warden-{}-{}", std::process::id(), BootTime::now().as_ns());
         let path = private_dir.join(name);
-        let listener = UnixListener::bind(&path).map_err(WardError::Prepare)?;
+        let listener = UnixListener::bind(&path).map_err(WardenHandleError::Prepare)?;
         command.arg(&path);
-        let spawned = household.spawn(|| command.spawn());
+        let spawned = registry.spawn(|| command.spawn());
         // CMD's end of its terminal is the warden's alone.
         drop(command);
         let arrived = match spawned {
@@ -154,17 +154,17 @@ impl Ward {
         // Nobody else is to come; CMD must find no door.
         drop(listener);
         let _removed = std::fs::remove_file(&path);
-        let (child, (stream, timer)) = arrived.map_err(WardError::Prepare)?;
+        let (child, (stream, timer)) = arrived.map_err(WardenHandleError::Prepare)?;
         Ok(Self {
-            household,
+            registry,
             pid: child.id(),
             warden: Arc::new(Mutex::new(child)),
             stream,
             inbox: Inbox::default(),
             outbox: Outbox::default(),
             timer,
-            lookout: Lookout::default(),
-            sign: None,
+            watchdog: WardenWatchdog::default(),
+            status_files: None,
             relay,
             lease: None,
             running: false,
@@ -192,46 +192,46 @@ impl Ward {
         self.pid
     }
 
-    /// Orders what CMD is shown: before [`Ward::start`], from its start; later, other papers for a CMD that
+    /// Orders what CMD is shown: before [`WardenHandle::start`], from its start; later, other secret files for a CMD that
     /// leads. Does not block.
     ///
     /// # Errors
-    /// [`WardError::Line`]; what was shown stands.
-    pub fn show(&mut self, sign: Sign) -> Result<(), WardError> {
-        self.outbox.push(&Order::Sign(sign.clone()))?;
-        self.sign = Some(sign);
+    /// [`WardenHandleError::Line`]; what was shown stands.
+    pub fn show(&mut self, status_files: StatusFiles) -> Result<(), WardenHandleError> {
+        self.outbox.push(&Order::Show(status_files.clone()))?;
+        self.status_files = Some(status_files);
         self.flush(true)
     }
 
     /// Orders CMD; [`Report::Started`] follows. Does not block.
     ///
     /// # Errors
-    /// [`WardError::Twice`], [`WardError::Line`]; CMD is not started then.
-    pub fn start(&mut self, start: Start) -> Result<(), WardError> {
+    /// [`WardenHandleError::Twice`], [`WardenHandleError::Line`]; CMD is not started then.
+    pub fn start(&mut self, start: Start) -> Result<(), WardenHandleError> {
         if self.used {
-            return Err(WardError::Twice);
+            return Err(WardenHandleError::Twice);
         }
         let (deadline, grace) = (start.deadline, start.grace());
         if let Some(relay) = &mut self.relay {
             self.outbox.push(&Order::Terminal { stderr: relay.has_stderr() })?;
-            relay.begin().map_err(WardError::Link)?;
+            relay.begin().map_err(WardenHandleError::Link)?;
         }
         self.outbox.push(&Order::Start(start))?;
         (self.used, self.running) = (true, true);
         self.lease = Some((deadline, grace));
-        self.lookout.started(deadline, grace, BootTime::now());
+        self.watchdog.started(deadline, grace, BootTime::now());
         self.flush(true)
     }
 
     /// Tells the warden of a renewal. Does not block.
     ///
     /// # Errors
-    /// [`WardError::Line`]; the old deadline stands.
-    pub fn deadline(&mut self, deadline: BootTime) -> Result<(), WardError> {
+    /// [`WardenHandleError::Line`]; the old deadline stands.
+    pub fn deadline(&mut self, deadline: BootTime) -> Result<(), WardenHandleError> {
         self.outbox.push(&Order::Deadline { deadline })?;
         self.lease = self.lease.map(|(_, grace)| (deadline, grace));
         if self.running || self.validating {
-            self.lookout.renewed(deadline, BootTime::now());
+            self.watchdog.renewed(deadline, BootTime::now());
         }
         self.flush(true)
     }
@@ -240,18 +240,18 @@ impl Ward {
     /// follows, or [`Report::ReadOnly`] if it came too late. Does not block.
     ///
     /// # Errors
-    /// [`WardError::TooLate`], [`WardError::Line`]; CMD goes on without.
-    pub fn lead(&mut self, lead: Lead) -> Result<(), WardError> {
+    /// [`WardenHandleError::TooLate`], [`WardenHandleError::Line`]; CMD goes on without.
+    pub fn lead(&mut self, lead: Lead) -> Result<(), WardenHandleError> {
         let (deadline, grace) = (lead.deadline, lead.grace());
         if BootTime::now() >= Schedule::new(deadline, grace).term_at {
-            return Err(WardError::TooLate);
+            return Err(WardenHandleError::TooLate);
         }
-        let sign = lead.sign.clone();
+        let status_files = lead.status_files.clone();
         self.outbox.push(&Order::Lead(lead))?;
-        self.sign = Some(sign);
+        self.status_files = Some(status_files);
         self.lease = Some((deadline, grace));
         if self.running {
-            self.lookout.started(deadline, grace, BootTime::now());
+            self.watchdog.started(deadline, grace, BootTime::now());
         }
         self.flush(true)
     }
@@ -259,18 +259,18 @@ impl Ward {
     /// Orders a validator, beside CMD or after it; [`Report::Validated`] follows. Does not block.
     ///
     /// # Errors
-    /// [`WardError::Twice`] while one is at work, [`WardError::Link`], [`WardError::Line`]; none is started then.
-    pub fn validate(&mut self, validation: Validation) -> Result<(), WardError> {
+    /// [`WardenHandleError::Twice`] while one is at work, [`WardenHandleError::Link`], [`WardenHandleError::Line`]; none is started then.
+    pub fn validate(&mut self, validation: Validation) -> Result<(), WardenHandleError> {
         if self.validating {
-            return Err(WardError::Twice);
+            return Err(WardenHandleError::Twice);
         }
         let (Some((deadline, grace)), false) = (self.lease, self.gone) else {
-            return Err(WardError::Link(io::ErrorKind::NotConnected.into()));
+            return Err(WardenHandleError::Link(io::ErrorKind::NotConnected.into()));
         };
         self.outbox.push(&Order::Validate(validation))?;
         self.validating = true;
         if !self.running {
-            self.lookout.started(deadline, grace, BootTime::now());
+            self.watchdog.started(deadline, grace, BootTime::now());
         }
         self.flush(true)
     }
@@ -278,13 +278,13 @@ impl Ward {
     /// Orders the end of the validator, if one is at work. Does not block.
     ///
     /// # Errors
-    /// [`WardError::Line`]; it goes on.
-    pub fn end_validation(&mut self) -> Result<(), WardError> {
+    /// [`WardenHandleError::Line`]; it goes on.
+    pub fn end_validation(&mut self) -> Result<(), WardenHandleError> {
         if !self.validating {
             return Ok(());
         }
         self.outbox.push(&Order::EndValidation)?;
-        self.lookout.validation_stopped(BootTime::now());
+        self.watchdog.validation_stopped(BootTime::now());
         self.flush(true)
     }
 
@@ -297,11 +297,11 @@ impl Ward {
     /// Orders SIGTERM, and SIGKILL after the grace. Does not block.
     ///
     /// # Errors
-    /// [`WardError::Line`]; CMD goes on.
-    pub fn stop(&mut self) -> Result<(), WardError> {
+    /// [`WardenHandleError::Line`]; CMD goes on.
+    pub fn stop(&mut self) -> Result<(), WardenHandleError> {
         self.outbox.push(&Order::Stop)?;
         if self.running {
-            self.lookout.stopped(BootTime::now());
+            self.watchdog.stopped(BootTime::now());
         }
         self.flush(true)
     }
@@ -309,11 +309,11 @@ impl Ward {
     /// Orders SIGKILL. Does not block.
     ///
     /// # Errors
-    /// [`WardError::Line`]; CMD goes on.
-    pub fn kill(&mut self) -> Result<(), WardError> {
+    /// [`WardenHandleError::Line`]; CMD goes on.
+    pub fn kill(&mut self) -> Result<(), WardenHandleError> {
         self.outbox.push(&Order::Kill)?;
         if self.running || self.validating {
-            self.lookout.killed(BootTime::now());
+            self.watchdog.killed(BootTime::now());
         }
         self.flush(true)
     }
@@ -321,8 +321,8 @@ impl Ward {
     /// Waits for the next thing run must know. May be dropped and called again without losing anything.
     ///
     /// # Errors
-    /// [`WardError::Link`], [`WardError::Line`]: the warden cannot be understood; seize.
-    pub async fn next_report(&mut self) -> Result<News, WardError> {
+    /// [`WardenHandleError::Link`], [`WardenHandleError::Line`]: the warden cannot be understood; seize.
+    pub async fn next_report(&mut self) -> Result<WardenEvent, WardenHandleError> {
         loop {
             self.flush(false)?;
             self.fill(false)?;
@@ -337,11 +337,11 @@ impl Ward {
                     return Ok(news);
                 }
                 if self.is_overdue() {
-                    return Ok(News::Overdue);
+                    return Ok(WardenEvent::Overdue);
                 }
             }
-            match self.wait().await.map_err(WardError::Link)? {
-                Some(Event::Asked(request)) => return Ok(News::Asked(request)),
+            match self.wait().await.map_err(WardenHandleError::Link)? {
+                Some(Event::Asked(request)) => return Ok(WardenEvent::Asked(request)),
                 Some(Event::Foreground) => self.make_terminal_raw()?,
                 None => {}
             }
@@ -349,7 +349,7 @@ impl Ward {
     }
 
     /// Makes run's terminal raw, once the warden has been told how it was.
-    fn make_terminal_raw(&mut self) -> Result<(), WardError> {
+    fn make_terminal_raw(&mut self) -> Result<(), WardenHandleError> {
         let Some(modes) = self.relay.as_ref().and_then(Relay::modes) else { return Ok(()) };
         // Orders that a stopped warden has not taken: the next look tries again.
         if self.outbox.is_empty() {
@@ -363,19 +363,19 @@ impl Ward {
     }
 
     /// Takes CMD away from a warden that is dead or does not act: kills the warden and everything that
-    /// descends from it, and does to the sign what the warden would have done.
+    /// descends from it, and does to the status files what the warden would have done.
     ///
     /// # Errors
-    /// [`WardError::Unkillable`], [`WardError::Sweep`]: something of CMD may be left; the lease must not be
+    /// [`WardenHandleError::Unkillable`], [`WardenHandleError::Sweep`]: something of CMD may be left; the lease must not be
     /// released.
-    pub async fn seize(&mut self) -> Result<(), WardError> {
-        let (household, warden) = (self.household, Arc::clone(&self.warden));
-        let seized = tokio::task::spawn_blocking(move || seize(household, &warden)).await;
-        seized.map_err(|error| WardError::Sweep(io::Error::other(error)))??;
-        let _shown = self.sign.as_ref().map(Sign::show_read_only);
+    pub async fn seize(&mut self) -> Result<(), WardenHandleError> {
+        let (registry, warden) = (self.registry, Arc::clone(&self.warden));
+        let seized = tokio::task::spawn_blocking(move || seize(registry, &warden)).await;
+        seized.map_err(|error| WardenHandleError::Sweep(io::Error::other(error)))??;
+        let _shown = self.status_files.as_ref().map(StatusFiles::show_read_only);
         self.terminal_ended();
         (self.running, self.validating, self.gone) = (false, false, true);
-        self.lookout.ended();
+        self.watchdog.ended();
         Ok(())
     }
 
@@ -383,8 +383,8 @@ impl Ward {
     /// is seized first.
     ///
     /// # Errors
-    /// Those of [`Ward::seize`].
-    pub async fn dismiss(mut self) -> Result<(), WardError> {
+    /// Those of [`WardenHandle::seize`].
+    pub async fn dismiss(mut self) -> Result<(), WardenHandleError> {
         if self.running || self.validating {
             return self.seize().await;
         }
@@ -393,7 +393,7 @@ impl Ward {
             while !self.gone {
                 self.next_report().await?;
             }
-            Ok::<(), WardError>(())
+            Ok::<(), WardenHandleError>(())
         });
         // In time or not, it is made sure of, and reaped. It has no children.
         let _left = left.await;
@@ -402,38 +402,42 @@ impl Ward {
         if let Some(relay) = self.relay.take() {
             relay.close().await;
         }
-        ended.map_err(|error| WardError::Sweep(io::Error::other(error)))?
+        ended.map_err(|error| WardenHandleError::Sweep(io::Error::other(error)))?
     }
 
-    fn pop(&mut self) -> Result<Option<News>, WardError> {
+    fn pop(&mut self) -> Result<Option<WardenEvent>, WardenHandleError> {
         while let Some(report) = self.inbox.pop::<Report>()? {
             match report {
                 Report::Kept { deadline } => {
-                    self.lookout.kept(deadline, BootTime::now());
+                    self.watchdog.kept(deadline, BootTime::now());
                     continue;
                 }
                 Report::Ended { .. } => {
                     self.running = false;
                     self.terminal_ended();
-                    if self.validating { self.lookout.outlived_by_validator() } else { self.lookout.ended() }
+                    if self.validating {
+                        self.watchdog.outlived_by_validator()
+                    } else {
+                        self.watchdog.ended()
+                    }
                 }
                 Report::Validated { .. } => {
                     self.validating = false;
-                    if self.running { self.lookout.validated() } else { self.lookout.ended() }
+                    if self.running { self.watchdog.validated() } else { self.watchdog.ended() }
                 }
-                Report::Terminating { .. } => self.lookout.terminating(),
-                Report::ReadOnly => self.lookout.stood_down(),
+                Report::Terminating { .. } => self.watchdog.terminating(),
+                Report::ReadOnly => self.watchdog.stood_down(),
                 Report::Started { pid } => {
                     if let Some(relay) = &self.relay {
                         relay.started(pid);
                     }
                 }
-                Report::Suspended => return Ok(Some(News::Asked(Request::Suspend))),
+                Report::Suspended => return Ok(Some(WardenEvent::Asked(Request::Suspend))),
                 Report::Leading | Report::Unkillable { .. } => {}
             }
-            return Ok(Some(News::Told(report)));
+            return Ok(Some(WardenEvent::Told(report)));
         }
-        Ok(self.gone.then_some(News::Gone))
+        Ok(self.gone.then_some(WardenEvent::Gone))
     }
 
     /// Nothing of CMD is left that could use its terminal.
@@ -444,11 +448,11 @@ impl Ward {
     }
 
     fn is_overdue(&self) -> bool {
-        self.lookout.overdue_at().is_some_and(|at| BootTime::now() >= at)
+        self.watchdog.overdue_at().is_some_and(|at| BootTime::now() >= at)
     }
 
     /// Sends what the socket takes; `surely` asks the kernel, also if tokio does not know that there is room.
-    fn flush(&mut self, surely: bool) -> Result<(), WardError> {
+    fn flush(&mut self, surely: bool) -> Result<(), WardenHandleError> {
         let stream = &self.stream;
         // A warden that is gone is noticed where its last reports are read.
         let _sent = self.outbox.flush(|bytes| {
@@ -458,7 +462,7 @@ impl Ward {
     }
 
     /// Reads what is there; `surely` asks the kernel, also if tokio knows of nothing.
-    fn fill(&mut self, surely: bool) -> Result<(), WardError> {
+    fn fill(&mut self, surely: bool) -> Result<(), WardenHandleError> {
         let mut buffer = [0; 4096];
         while !self.gone {
             let read = if surely {
@@ -473,7 +477,7 @@ impl Ward {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A warden that dies with orders unread resets the connection.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => self.gone = true,
-                Err(error) => return Err(WardError::Link(error)),
+                Err(error) => return Err(WardenHandleError::Link(error)),
             }
         }
         Ok(())
@@ -481,7 +485,7 @@ impl Ward {
 
     /// Waits until there is something to look at; returns what came from CMD's terminal.
     async fn wait(&mut self) -> io::Result<Option<Event>> {
-        self.timer.get_ref().arm(self.lookout.overdue_at())?;
+        self.timer.get_ref().arm(self.watchdog.overdue_at())?;
         let interest =
             if self.outbox.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
         tokio::select! {
@@ -493,10 +497,10 @@ impl Ward {
 }
 
 /// Blocks until nothing of the warden is left.
-fn seize(household: Household, warden: &Mutex<Child>) -> Result<(), WardError> {
+fn seize(registry: ChildRegistry, warden: &Mutex<Child>) -> Result<(), WardenHandleError> {
     // Reaped first: from then on all it had are our children.
     end(warden)?;
-    let reach = Reach::Adopted(household);
+    let reach = Reach::Adopted(registry);
     let give_up_at = BootTime::now().later(SEIZE_MAX);
     let mut pauses = Pauses::new();
     loop {
@@ -506,8 +510,8 @@ fn seize(household: Household, warden: &Mutex<Child>) -> Result<(), WardError> {
         }
         if BootTime::now() >= give_up_at {
             return Err(match pass.survivors.into_iter().next() {
-                Some(survivor) => WardError::Unkillable(survivor),
-                None => WardError::Sweep(io::Error::other("/proc does not show what is left")),
+                Some(survivor) => WardenHandleError::Unkillable(survivor),
+                None => WardenHandleError::Sweep(io::Error::other("/proc does not show what is left")),
             });
         }
         pauses.pause();
@@ -515,16 +519,16 @@ fn seize(household: Household, warden: &Mutex<Child>) -> Result<(), WardError> {
 }
 
 /// Kills and reaps the warden; does nothing to one that was reaped before.
-fn end(warden: &Mutex<Child>) -> Result<(), WardError> {
+fn end(warden: &Mutex<Child>) -> Result<(), WardenHandleError> {
     let mut warden = warden.lock().unwrap_or_else(PoisonError::into_inner);
     let _killed = warden.kill();
-    warden.wait().map(drop).map_err(WardError::Sweep)
+    warden.wait().map(drop).map_err(WardenHandleError::Sweep)
 }
 
-fn check_private(dir: &Path) -> Result<(), WardError> {
-    let meta = std::fs::metadata(dir).map_err(WardError::Prepare)?;
+fn check_private(dir: &Path) -> Result<(), WardenHandleError> {
+    let meta = std::fs::metadata(dir).map_err(WardenHandleError::Prepare)?;
     let private = meta.is_dir() && meta.mode() & 0o077 == 0 && meta.uid() == geteuid().as_raw();
-    if private { Ok(()) } else { Err(WardError::NotPrivate(dir.to_owned())) }
+    if private { Ok(()) } else { Err(WardenHandleError::NotPrivate(dir.to_owned())) }
 }
 
 /// The warden's connection, and the timer that watches over it.

@@ -17,7 +17,7 @@ const SWEEP_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What run waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Lookout {
+pub(crate) struct WardenWatchdog {
     schedule: Option<Schedule>,
     grace: Duration,
     /// Since when the newest deadline is unanswered.
@@ -30,7 +30,7 @@ pub(crate) struct Lookout {
     validated_by: Option<BootTime>,
 }
 
-impl Lookout {
+impl WardenWatchdog {
     /// CMD has a lease: its first, or another.
     pub(crate) fn started(&mut self, deadline: BootTime, grace: Duration, now: BootTime) {
         self.grace = grace;
@@ -96,7 +96,7 @@ impl Lookout {
 
 #[cfg(test)]
 mod tests {
-    use super::Lookout;
+    use super::WardenWatchdog;
     use crate::clock::BootTime;
     use std::time::Duration;
 
@@ -106,19 +106,19 @@ mod tests {
         BootTime::from_ns(ms * 1_000_000)
     }
 
-    fn started() -> Lookout {
-        let mut lookout = Lookout::default();
-        lookout.started(at(30_000), GRACE, at(0));
-        lookout
+    fn started() -> WardenWatchdog {
+        let mut watchdog = WardenWatchdog::default();
+        watchdog.started(at(30_000), GRACE, at(0));
+        watchdog
     }
 
     #[test]
     fn nothing_is_overdue_before_the_start_and_after_the_end() {
-        assert_eq!(Lookout::default().overdue_at(), None);
-        let mut lookout = started();
-        lookout.stopped(at(1_000));
-        lookout.ended();
-        assert_eq!(lookout.overdue_at(), None);
+        assert_eq!(WardenWatchdog::default().overdue_at(), None);
+        let mut watchdog = started();
+        watchdog.stopped(at(1_000));
+        watchdog.ended();
+        assert_eq!(watchdog.overdue_at(), None);
     }
 
     #[test]
@@ -128,51 +128,51 @@ mod tests {
 
     #[test]
     fn a_warden_that_does_not_send_the_signal_is_doubted() {
-        let mut lookout = started();
-        lookout.kept(at(30_000), at(1));
-        assert_eq!(lookout.overdue_at(), Some(at(27_000)));
+        let mut watchdog = started();
+        watchdog.kept(at(30_000), at(1));
+        assert_eq!(watchdog.overdue_at(), Some(at(27_000)));
     }
 
     #[test]
     fn a_warden_that_sent_the_signal_is_overdue_just_before_the_deadline() {
-        let mut lookout = started();
-        lookout.kept(at(30_000), at(1));
-        lookout.terminating();
-        assert_eq!(lookout.overdue_at(), Some(at(29_000)));
+        let mut watchdog = started();
+        watchdog.kept(at(30_000), at(1));
+        watchdog.terminating();
+        assert_eq!(watchdog.overdue_at(), Some(at(29_000)));
     }
 
     #[test]
     fn renewals_do_not_hide_that_an_earlier_one_is_unanswered() {
-        let mut lookout = started();
-        lookout.renewed(at(40_000), at(4_000));
-        assert_eq!(lookout.overdue_at(), Some(at(5_000)));
-        lookout.kept(at(30_000), at(4_500));
-        assert_eq!(lookout.overdue_at(), Some(at(9_500)));
-        lookout.kept(at(40_000), at(4_600));
-        assert_eq!(lookout.overdue_at(), Some(at(37_000)));
+        let mut watchdog = started();
+        watchdog.renewed(at(40_000), at(4_000));
+        assert_eq!(watchdog.overdue_at(), Some(at(5_000)));
+        watchdog.kept(at(30_000), at(4_500));
+        assert_eq!(watchdog.overdue_at(), Some(at(9_500)));
+        watchdog.kept(at(40_000), at(4_600));
+        assert_eq!(watchdog.overdue_at(), Some(at(37_000)));
     }
 
     #[test]
     fn an_order_to_stop_that_is_not_obeyed_is_noticed_though_the_lease_is_renewed() {
-        let mut lookout = started();
-        lookout.stopped(at(10_000));
-        lookout.renewed(at(60_000), at(11_000));
-        lookout.kept(at(60_000), at(11_001));
-        assert_eq!(lookout.overdue_at(), Some(at(18_000)));
-        lookout.killed(at(12_000));
-        assert_eq!(lookout.overdue_at(), Some(at(15_000)));
+        let mut watchdog = started();
+        watchdog.stopped(at(10_000));
+        watchdog.renewed(at(60_000), at(11_000));
+        watchdog.kept(at(60_000), at(11_001));
+        assert_eq!(watchdog.overdue_at(), Some(at(18_000)));
+        watchdog.killed(at(12_000));
+        assert_eq!(watchdog.overdue_at(), Some(at(15_000)));
     }
     #[test]
     fn a_warden_that_does_not_show_that_the_lease_is_over_is_doubted_like_one_that_does_not_signal() {
-        let mut lookout = started();
-        lookout.kept(at(30_000), at(1));
-        assert_eq!(lookout.overdue_at(), Some(at(27_000)));
-        lookout.stood_down();
-        assert_eq!(lookout.overdue_at(), None, "without a lease there is no hurry");
-        lookout.started(at(90_000), GRACE, at(60_000));
-        assert_eq!(lookout.overdue_at(), Some(at(65_000)), "another lease must be answered");
-        lookout.stood_down();
-        lookout.stopped(at(70_000));
-        assert_eq!(lookout.overdue_at(), Some(at(78_000)), "an order to stop is one without a lease too");
+        let mut watchdog = started();
+        watchdog.kept(at(30_000), at(1));
+        assert_eq!(watchdog.overdue_at(), Some(at(27_000)));
+        watchdog.stood_down();
+        assert_eq!(watchdog.overdue_at(), None, "without a lease there is no hurry");
+        watchdog.started(at(90_000), GRACE, at(60_000));
+        assert_eq!(watchdog.overdue_at(), Some(at(65_000)), "another lease must be answered");
+        watchdog.stood_down();
+        watchdog.stopped(at(70_000));
+        assert_eq!(watchdog.overdue_at(), Some(at(78_000)), "an order to stop is one without a lease too");
     }
 }

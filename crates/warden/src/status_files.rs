@@ -1,7 +1,7 @@
 //! The files by which CMD knows whether it leads.
 //!
-//! Assumes that nobody but the warden writes them while it lives, and that CMD reads the mode before the papers.
-//! Guarantees that each file changes in one step, that the papers are in place before the mode says
+//! Assumes that nobody but the warden writes them while it lives, and that CMD reads the mode before the secret files.
+//! Guarantees that each file changes in one step, that the secret files are in place before the mode says
 //! `leading`, and that the mode says `read-only` before they are taken away. Does not guarantee that CMD looks.
 
 use std::fmt;
@@ -17,46 +17,46 @@ const READ_ONLY: &str = "read-only\n";
 
 /// What CMD is shown of its leadership.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sign {
+pub struct StatusFiles {
     /// The file that says `leading` or `read-only`.
     pub mode: PathBuf,
     /// What only a leader has. Empty files while CMD does not lead.
-    pub papers: Vec<Paper>,
+    pub secrets: Vec<SecretFile>,
     /// CMD is not ended with its lease, but goes on as `read-only`.
     pub outlives_lease: bool,
 }
 
 /// A file and what is in it while CMD leads. It may be a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Paper {
+pub struct SecretFile {
     /// Where.
     pub path: PathBuf,
     /// What.
     pub text: String,
 }
 
-impl fmt::Debug for Paper {
+impl fmt::Debug for SecretFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Paper({}, …)", self.path.display())
+        write!(f, "SecretFile({}, …)", self.path.display())
     }
 }
 
-impl Sign {
+impl StatusFiles {
     /// CMD leads.
     pub(crate) fn show_leading(&self) -> io::Result<()> {
-        self.show_papers()?;
+        self.show_secrets()?;
         replace(&self.mode, LEADING)
     }
 
-    /// CMD leads already, with other papers.
-    pub(crate) fn show_papers(&self) -> io::Result<()> {
-        self.papers.iter().try_for_each(|paper| replace(&paper.path, &paper.text))
+    /// CMD leads already, with other secret files.
+    pub(crate) fn show_secrets(&self) -> io::Result<()> {
+        self.secrets.iter().try_for_each(|paper| replace(&paper.path, &paper.text))
     }
 
     /// CMD does not lead.
     pub(crate) fn show_read_only(&self) -> io::Result<()> {
         replace(&self.mode, READ_ONLY)?;
-        self.papers.iter().try_for_each(|paper| replace(&paper.path, ""))
+        self.secrets.iter().try_for_each(|paper| replace(&paper.path, ""))
     }
 }
 
@@ -76,14 +76,14 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Paper, Sign};
+    use super::{SecretFile, StatusFiles};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    fn sign(folder: &Path, text: &str) -> Sign {
-        let paper = Paper { path: folder.join("paper"), text: text.to_owned() };
-        Sign { mode: folder.join("mode"), papers: vec![paper], outlives_lease: true }
+    fn status_files(folder: &Path, text: &str) -> StatusFiles {
+        let paper = SecretFile { path: folder.join("paper"), text: text.to_owned() };
+        StatusFiles { mode: folder.join("mode"), secrets: vec![paper], outlives_lease: true }
     }
 
     #[test]
@@ -91,10 +91,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         let shown = || (read("mode"), read("paper"));
-        let first = sign(folder.path(), "1");
+        let first = status_files(folder.path(), "1");
         first.show_leading().unwrap();
         assert_eq!(shown(), ("leading\n".into(), "1".into()));
-        sign(folder.path(), "2").show_papers().unwrap();
+        status_files(folder.path(), "2").show_secrets().unwrap();
         assert_eq!(shown(), ("leading\n".into(), "2".into()));
         first.show_read_only().unwrap();
         assert_eq!(shown(), ("read-only\n".into(), String::new()));
@@ -111,14 +111,14 @@ mod tests {
     #[test]
     fn papers_that_cannot_be_written_are_not_led_with() {
         let folder = tempfile::tempdir().unwrap();
-        let mut sign = sign(folder.path(), "1");
-        sign.papers[0].path = folder.path().join("missing/paper");
-        assert!(sign.show_leading().is_err());
-        assert!(!sign.mode.exists(), "it says that it leads, and its paper is not there");
+        let mut status_files = status_files(folder.path(), "1");
+        status_files.secrets[0].path = folder.path().join("missing/paper");
+        assert!(status_files.show_leading().is_err());
+        assert!(!status_files.mode.exists(), "it says that it leads, and its paper is not there");
     }
 
     #[test]
     fn papers_are_not_printed() {
-        assert!(!format!("{:?}", sign(Path::new("/"), "hunter2")).contains("hunter2"));
+        assert!(!format!("{:?}", status_files(Path::new("/"), "hunter2")).contains("hunter2"));
     }
 }

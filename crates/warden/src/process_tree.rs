@@ -1,6 +1,6 @@
 //! Who descends from whom, read from `/proc`.
 //!
-//! Assumes that `/proc` is mounted and shows our own descendants. Guarantees that a [`Kin`] names one
+//! Assumes that `/proc` is mounted and shows our own descendants. Guarantees that a [`ProcessId`] names one
 //! process for ever, also when its pid is given to another. Does not guarantee a consistent picture:
 //! processes fork and die while it is read, so that nothing here proves that a tree is gone; see
 //! [`crate::sweep`] for what does.
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal};
 
 /// One process: a pid and its start, in clock ticks since boot. The pair is not used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Kin {
+pub(crate) struct ProcessId {
     pub(crate) pid: Pid,
     pub(crate) started: u64,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Session(i32);
 /// What `/proc/PID/stat` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    pub(crate) kin: Kin,
+    pub(crate) process: ProcessId,
     /// `None` for a process whose parent is outside of our pid namespace.
     pub(crate) parent: Option<Pid>,
     /// `None` for a process group that is outside of our pid namespace.
@@ -52,7 +52,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let session = fields.next()?;
     let started = fields.nth(15)?;
     Some(Stat {
-        kin: Kin { pid: pid_from(pid)?, started: started.parse().ok()? },
+        process: ProcessId { pid: pid_from(pid)?, started: started.parse().ok()? },
         parent: pid_from(parent),
         group: pid_from(group),
         session: Session(session.parse().ok()?),
@@ -73,12 +73,12 @@ fn pid_from(text: &str) -> Option<Pid> {
 }
 
 /// Finds children: by the kernel's own lists where it keeps them, else by looking at every process.
-pub(crate) enum Family {
+pub(crate) enum ProcessTree {
     Lists,
     Scan(HashMap<Pid, Vec<Pid>>),
 }
 
-impl Family {
+impl ProcessTree {
     /// Chooses the way for one look at the tree. Without the lists (`CONFIG_PROC_CHILDREN`) the whole of
     /// `/proc` is read, here.
     pub(crate) fn look() -> io::Result<Self> {
@@ -120,18 +120,18 @@ pub(crate) fn scan() -> io::Result<HashMap<Pid, Vec<Pid>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Family, Session, listed_children, parse_stat, scan, stat};
+    use super::{ProcessTree, Session, listed_children, parse_stat, scan, stat};
     use rustix::process::{Pid, getpid};
 
     #[test]
     fn a_name_may_look_like_the_rest_of_the_line() {
         let text = "42 (a) S 1 (x) S 7 41 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 0 0";
         let stat = parse_stat(text).unwrap();
-        assert_eq!(stat.kin.pid, Pid::from_raw(42).unwrap());
+        assert_eq!(stat.process.pid, Pid::from_raw(42).unwrap());
         assert_eq!(stat.name, "a) S 1 (x");
         assert_eq!((stat.parent, stat.session), (Pid::from_raw(7), Session(42)));
         assert_eq!(stat.group, Pid::from_raw(41));
-        assert_eq!(stat.kin.started, 98_765);
+        assert_eq!(stat.process.started, 98_765);
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let pid = Pid::from_child(&child);
         let by_list = listed_children(getpid()).unwrap();
-        let by_scan = Family::Scan(scan().unwrap()).children(getpid());
+        let by_scan = ProcessTree::Scan(scan().unwrap()).children(getpid());
         let seen = stat(pid);
         child.kill().unwrap();
         child.wait().unwrap();
