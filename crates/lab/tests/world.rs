@@ -4,7 +4,8 @@
 use baton_election::{Moment, Span};
 use baton_lab::{Algorithm, DiskFate, Fault, Links, Network, Outcome, Planned, Setup, Whom, World};
 use baton_peer::{
-    Config, Effects, Envelope, Group, Input, Machine, NodeId, Notice, Role, Start, Term, Timing, View, Why,
+    Config, Effects, Envelope, Group, Input, LossCause, Machine, NodeId, Notice, Role, Start, Term, Timing,
+    View,
 };
 
 /// The first member leads, always: it asks all others in each heartbeat, and leads while a majority answers. Its term counts how
@@ -33,7 +34,7 @@ impl<const RECKLESS: bool> Toy<RECKLESS> {
         if self.until.is_some_and(|until| until <= now) {
             self.until = None;
             self.leader = None;
-            effects.notify.push(Notice::Lost { term: Term(self.term), why: Why::NoMajority });
+            effects.notify.push(Notice::Lost { term: Term(self.term), why: LossCause::NoMajority });
         }
     }
 

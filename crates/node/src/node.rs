@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use baton_election::Moment;
-use baton_peer::{Config, Group, Machine, NodeId, Start, Term, Why};
+use baton_peer::{Config, Group, LossCause, Machine, NodeId, Start, Term};
 use baton_store::boot;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -73,7 +73,7 @@ pub struct Desk {
     /// The leadership, if there is one.
     pub office: Option<Office>,
     /// How the last one ended, and its serial number.
-    pub ended: Option<(u64, Why)>,
+    pub ended: Option<(u64, LossCause)>,
 }
 
 /// What people may want to know.

@@ -12,7 +12,7 @@ use baton_node::{
     Answer, Ask, Change, Desk, Event, NodeError, NodeOptions, Office, Peer, Running, StateError, ask_folder,
 };
 use baton_peer::raft::Raft;
-use baton_peer::{Group, Member, Why};
+use baton_peer::{Group, LossCause, Member};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -70,7 +70,7 @@ async fn three_members_elect_one_and_it_hands_over_when_it_leaves() {
     members.remove(first);
     let (_, next) = leader(&members, office.term.0).await;
     assert!(next.term > office.term);
-    assert!(matches!(ended, Some((serial, Why::HandedOver)) if serial == office.serial), "{ended:?}");
+    assert!(matches!(ended, Some((serial, LossCause::HandedOver)) if serial == office.serial), "{ended:?}");
 }
 
 /// The member that leads above this term.

@@ -1,7 +1,7 @@
 //! What goes wrong in a group, and how it heals.
 
 use baton_election::Span;
-use baton_peer::rollcall::needed;
+use baton_peer::memory_recovery::needed;
 use baton_peer::{Input, Machine};
 
 use super::member::Work;

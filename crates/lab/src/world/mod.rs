@@ -9,7 +9,7 @@ mod member;
 mod steps;
 mod work;
 
-use baton_peer::rollcall::{RollCall, needed};
+use baton_peer::memory_recovery::{MemoryRecovery, needed};
 use baton_peer::{Config, Group, GroupStamp, Machine, Member as Listed, NodeId, Random};
 
 use crate::fault::Fault;
@@ -127,7 +127,8 @@ impl<'s, M: Machine> World<'s, M> {
     /// it in its present life.
     fn is_about_to_remember(&self, id: NodeId) -> bool {
         let Some(member) = self.members.get(place_of(id)) else { return false };
-        let Some(life) = member.machine.as_ref().and_then(M::roll_call).map(RollCall::life) else {
+        let Some(life) = member.machine.as_ref().and_then(M::memory_recovery).map(MemoryRecovery::life)
+        else {
             return member.busy.as_ref().is_some_and(|pending| pending.effects.persist.is_some());
         };
         let written = |member: &Member<M>| {

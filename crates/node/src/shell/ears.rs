@@ -1,7 +1,7 @@
 //! Whom a member has heard, for people: nothing is decided by it.
 
 use baton_election::{Moment, Span};
-use baton_peer::{Group, NodeId, RollWord, Timing};
+use baton_peer::{Group, NodeId, RecoveryRole, Timing};
 
 /// So many longest timeouts without a word are silence, where answers are asked for.
 const SILENCE_TIMEOUTS: u64 = 2;
@@ -25,14 +25,14 @@ pub(super) struct Ears {
 
 impl Ears {
     /// A member of the list says something.
-    pub(super) fn note(&mut self, now: Moment, group: &Group, from: NodeId, word: RollWord) {
+    pub(super) fn note(&mut self, now: Moment, group: &Group, from: NodeId, word: RecoveryRole) {
         let is_member = |id: NodeId| group.member(id).is_some();
         self.heard.retain(|(id, _)| *id != from && is_member(*id));
         // An answer says nothing of whether its sender remembers.
-        self.calls.retain(|(id, _)| is_member(*id) && (*id != from || word == RollWord::Answers));
+        self.calls.retain(|(id, _)| is_member(*id) && (*id != from || word == RecoveryRole::Answers));
         if is_member(from) {
             self.heard.push((from, now));
-            self.calls.extend((word == RollWord::Asks).then_some((from, now)));
+            self.calls.extend((word == RecoveryRole::Asks).then_some((from, now)));
         }
     }
 
@@ -72,13 +72,13 @@ mod tests {
         let group = Group::founded((1..=3).map(|number| Member::plain(id(number))).collect()).unwrap();
         let (mut ears, three, timing) = (Ears::default(), group, Timing::LAN);
         let at = |millis: u64| Moment::from_nanos(millis * 1_000_000);
-        ears.note(at(1), &three, id(2), RollWord::Asks);
-        ears.note(at(2), &three, id(9), RollWord::Asks);
+        ears.note(at(1), &three, id(2), RecoveryRole::Asks);
+        ears.note(at(2), &three, id(9), RecoveryRole::Asks);
         assert_eq!((ears.heard(id(2)), ears.heard(id(9))), (Some(at(1)), None));
         assert!(ears.is_forgetful(at(500), id(2), &timing) && !ears.is_forgetful(at(2_000), id(2), &timing));
-        ears.note(at(3), &three, id(2), RollWord::Answers);
+        ears.note(at(3), &three, id(2), RecoveryRole::Answers);
         assert!(ears.is_forgetful(at(4), id(2), &timing), "it has answered, as who has forgotten does too");
-        ears.note(at(5), &three, id(2), RollWord::Apart);
+        ears.note(at(5), &three, id(2), RecoveryRole::Apart);
         assert!(!ears.is_forgetful(at(6), id(2), &timing), "it remembers");
     }
 }

@@ -1,7 +1,7 @@
 //! How a leadership ends from this side: its work has stopped, or the member goes.
 
 use baton_election::Moment;
-use baton_peer::{Input, Machine, Start, Why};
+use baton_peer::{Input, LossCause, Machine, Start};
 use baton_store::boot;
 
 use super::{FAREWELL_MAX, Shell};
@@ -86,7 +86,7 @@ where
         self.resigning = None;
         self.desk.send_modify(|desk| {
             if let Some(office) = desk.office {
-                *desk = Desk { office: None, ended: Some((office.serial, Why::HandedOver)) };
+                *desk = Desk { office: None, ended: Some((office.serial, LossCause::HandedOver)) };
             }
         });
         let start = self.kept.clone().map_or(Start::Forgotten, Start::Restarted);

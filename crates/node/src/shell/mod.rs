@@ -352,7 +352,7 @@ where
         if self.group.member(from).is_none() {
             self.arrivals.note(now, from);
         }
-        self.ears.note(now, &self.group, from, M::roll_word(&message));
+        self.ears.note(now, &self.group, from, M::recovery_role(&message));
         Some(self.machine.step(now, Input::Received { from, message }))
     }
 }

@@ -5,7 +5,7 @@
 //! log only once it has lasted, once for each thing found. **Does not** guarantee that it is all there is.
 
 use baton_election::{Moment, Span};
-use baton_peer::rollcall::{RollCall, needed};
+use baton_peer::memory_recovery::{MemoryRecovery, needed};
 use baton_peer::{Group, Machine, NodeId, Role, Start, Term, View};
 use baton_store::boot;
 
@@ -23,7 +23,7 @@ struct Around<'a> {
     term: Term,
     /// It was told that the group is new.
     founded: bool,
-    roll: Option<&'a RollCall>,
+    roll: Option<&'a MemoryRecovery>,
     /// Members that do not answer, or cannot be sent to.
     missing: Vec<NodeId>,
     /// Members that ask for what they have forgotten.
@@ -45,7 +45,7 @@ impl Around<'_> {
     }
 
     /// This member has forgotten, or never knew anything.
-    fn trouble_of_the_forgetful(&self, roll: &RollCall) -> Option<String> {
+    fn trouble_of_the_forgetful(&self, roll: &MemoryRecovery) -> Option<String> {
         let is_other = |id: &NodeId| *id != self.me && self.group.member(*id).is_some();
         let remember: Vec<NodeId> = roll.remembering().filter(is_other).collect();
         let forgot: Vec<NodeId> = self
@@ -152,7 +152,7 @@ where
             group: &self.group,
             term: view.term,
             founded: self.founded,
-            roll: self.machine.roll_call(),
+            roll: self.machine.memory_recovery(),
             missing: others.iter().copied().filter(is_missing).collect(),
             forgetful: others.iter().copied().filter(|id| self.is_forgetful(now, *id)).collect(),
         };
@@ -165,7 +165,7 @@ where
     pub(super) fn silent_for(&self, now: Moment, view: &View, id: NodeId) -> Option<Span> {
         let is_asked = match view.role {
             Role::Leader | Role::Candidate => true,
-            Role::Waiting => self.machine.roll_call().is_some(),
+            Role::Waiting => self.machine.memory_recovery().is_some(),
             Role::Follower => view.leader == Some(id),
         };
         if !M::TERMS_ARE_TOKENS || !is_asked || id == self.options.config.id {
@@ -228,8 +228,8 @@ pub(super) fn is_founded<S>(start: &Start<S>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use baton_peer::lobby::Admitted;
-    use baton_peer::rollcall::{self, Founding, Life};
+    use baton_peer::memory_recovery::{self, Founding, MemberIncarnation};
+    use baton_peer::pending_members::AdmittedMembers;
     use baton_peer::{GroupStamp, Member};
 
     use super::*;
@@ -247,22 +247,26 @@ mod tests {
     }
 
     /// Member 1 has asked; these remember that term, those have forgotten.
-    fn roll(group: &Group, remember: &[u16], term: u64, forgot: &[u16]) -> RollCall {
-        let mut call = RollCall::begun(Life(7));
+    fn roll(group: &Group, remember: &[u16], term: u64, forgot: &[u16]) -> MemoryRecovery {
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
         let ask = call.ask(GroupStamp::default());
         for number in remember {
-            let past = (&Founding::default(), &Admitted::default());
-            let _ =
-                call.hear(id(1), group, id(*number), &rollcall::tell(id(1), &ask, Term(term), group, past));
+            let past = (&Founding::default(), &AdmittedMembers::default());
+            let _ = call.hear(
+                id(1),
+                group,
+                id(*number),
+                &memory_recovery::tell(id(1), &ask, Term(term), group, past),
+            );
         }
         for number in forgot {
-            let other = RollCall::begun(Life(u64::from(*number)));
+            let other = MemoryRecovery::begun(MemberIncarnation(u64::from(*number)));
             let _ = call.hear(id(1), group, id(*number), &other.tell(&ask, group));
         }
         call
     }
 
-    fn forgetful(group: &Group, roll: &RollCall, missing: &[u16]) -> Option<String> {
+    fn forgetful(group: &Group, roll: &MemoryRecovery, missing: &[u16]) -> Option<String> {
         let around = Around {
             me: id(1),
             group,

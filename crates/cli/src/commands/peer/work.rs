@@ -495,12 +495,12 @@ fn agent(id: NodeId) -> String {
 }
 
 /// Why a leadership ended, for people.
-fn lost(why: baton_peer::Why) -> String {
+fn lost(why: baton_peer::LossCause) -> String {
     match why {
-        baton_peer::Why::NoMajority => "no majority answered in time".to_string(),
-        baton_peer::Why::HigherTerm(term) => format!("another stands in term {term}"),
-        baton_peer::Why::HandedOver => "it was handed over".to_string(),
-        baton_peer::Why::Removed => "this member is not to lead any more".to_string(),
-        baton_peer::Why::Outranked(leader) => format!("member {leader} outranks it"),
+        baton_peer::LossCause::NoMajority => "no majority answered in time".to_string(),
+        baton_peer::LossCause::HigherTerm(term) => format!("another stands in term {term}"),
+        baton_peer::LossCause::HandedOver => "it was handed over".to_string(),
+        baton_peer::LossCause::Removed => "this member is not to lead any more".to_string(),
+        baton_peer::LossCause::Outranked(leader) => format!("member {leader} outranks it"),
     }
 }

@@ -10,12 +10,13 @@ use baton_election::{Moment, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Config, Effects, Group, GroupStamp, Member, NodeId, Notice, Random, Role, Start, Term, Timing, View, Why,
+    Config, Effects, Group, GroupStamp, LossCause, Member, NodeId, Notice, Random, Role, Start, Term, Timing,
+    View,
 };
 
 /// What survives a crash of a member that elects by rank.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Kept {
+pub struct RankSaved {
     /// The highest term it has seen.
     pub term: Term,
     /// The members, as it was told last.
@@ -24,7 +25,7 @@ pub struct Kept {
 
 /// What a member does. How it stands (`S`), and how it hands over (`H`), is each algorithm's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Office<S, H> {
+pub(crate) enum RankRole<S, H> {
     /// It has just started.
     Arriving,
     /// It knows of no leader and does not stand.
@@ -42,42 +43,42 @@ pub(crate) enum Office<S, H> {
 
 /// A member and what it does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Post<S, H> {
+pub(crate) struct RankMember<S, H> {
     pub(crate) id: NodeId,
     pub(crate) group: Group,
     pub(crate) timing: Timing,
     pub(crate) random: Random,
     /// The highest seen.
     pub(crate) term: Term,
-    pub(crate) office: Office<S, H>,
+    pub(crate) role: RankRole<S, H>,
     /// When it acts if nothing happens before.
     pub(crate) due: Moment,
 }
 
-impl<S: PartialEq, H: PartialEq> Post<S, H> {
+impl<S: PartialEq, H: PartialEq> RankMember<S, H> {
     /// At its start.
-    pub(crate) fn new(config: Config, start: Start<Kept>, now: Moment) -> Post<S, H> {
-        let Kept { term, group } = at_start(&config, start);
+    pub(crate) fn new(config: Config, start: Start<RankSaved>, now: Moment) -> RankMember<S, H> {
+        let RankSaved { term, group } = at_start(&config, start);
         let Config { id, timing, seed, .. } = config;
         let random = Random::seeded(seed);
-        Post { id, group, timing, random, term, office: Office::Arriving, due: now }
+        RankMember { id, group, timing, random, term, role: RankRole::Arriving, due: now }
     }
 
     pub(crate) fn view(&self) -> View {
-        let (role, leader) = match &self.office {
-            Office::Arriving => (Role::Waiting, None),
-            Office::Idle => (Role::Follower, None),
-            Office::Following(leader) => (Role::Follower, Some(*leader)),
-            Office::Standing(_) => (Role::Candidate, None),
-            Office::Leading { .. } => (Role::Leader, Some(self.id)),
+        let (role, leader) = match &self.role {
+            RankRole::Arriving => (Role::Waiting, None),
+            RankRole::Idle => (Role::Follower, None),
+            RankRole::Following(leader) => (Role::Follower, Some(*leader)),
+            RankRole::Standing(_) => (Role::Candidate, None),
+            RankRole::Leading { .. } => (Role::Leader, Some(self.id)),
         };
         View { role, term: self.term, leader, until: None, read_only: false }
     }
 
-    pub(crate) fn follow<M>(&mut self, now: Moment, leader: NodeId, out: &mut Effects<Kept, M>) {
-        if self.office != Office::Following(leader) {
-            self.lose(Why::Outranked(leader), out);
-            self.office = Office::Following(leader);
+    pub(crate) fn follow<M>(&mut self, now: Moment, leader: NodeId, out: &mut Effects<RankSaved, M>) {
+        if self.role != RankRole::Following(leader) {
+            self.lose(LossCause::Outranked(leader), out);
+            self.role = RankRole::Following(leader);
             // That the one before is forgotten is no news beside who comes after it.
             out.notify.pop_if(|notice| matches!(notice, Notice::Leaderless { .. }));
             out.notify.push(Notice::Follows { leader, term: self.term });
@@ -86,21 +87,21 @@ impl<S: PartialEq, H: PartialEq> Post<S, H> {
     }
 
     /// Takes over a higher term: whatever was the case in the one before is over.
-    pub(crate) fn adopt<M>(&mut self, now: Moment, term: Term, out: &mut Effects<Kept, M>) {
+    pub(crate) fn adopt<M>(&mut self, now: Moment, term: Term, out: &mut Effects<RankSaved, M>) {
         self.raise(term, out);
         self.forget_leader(out);
         self.idle(now);
     }
 
     /// Goes to a higher term, in which it does not lead yet.
-    pub(crate) fn raise<M>(&mut self, term: Term, out: &mut Effects<Kept, M>) {
-        self.lose(Why::HigherTerm(term), out);
+    pub(crate) fn raise<M>(&mut self, term: Term, out: &mut Effects<RankSaved, M>) {
+        self.lose(LossCause::HigherTerm(term), out);
         self.term = term;
         self.keep(out);
     }
 
     pub(crate) fn idle(&mut self, now: Moment) {
-        self.office = Office::Idle;
+        self.role = RankRole::Idle;
         self.be_patient(now);
     }
 
@@ -110,22 +111,22 @@ impl<S: PartialEq, H: PartialEq> Post<S, H> {
     }
 
     /// Ends its own leadership, if there is one.
-    pub(crate) fn lose<M>(&mut self, why: Why, out: &mut Effects<Kept, M>) {
+    pub(crate) fn lose<M>(&mut self, why: LossCause, out: &mut Effects<RankSaved, M>) {
         if self.is_leading() {
-            self.office = Office::Idle;
+            self.role = RankRole::Idle;
             out.notify.push(Notice::Lost { term: self.term, why });
         }
     }
 
-    pub(crate) fn forget_leader<M>(&mut self, out: &mut Effects<Kept, M>) {
-        if matches!(self.office, Office::Following(_)) {
-            self.office = Office::Idle;
+    pub(crate) fn forget_leader<M>(&mut self, out: &mut Effects<RankSaved, M>) {
+        if matches!(self.role, RankRole::Following(_)) {
+            self.role = RankRole::Idle;
             out.notify.push(Notice::Leaderless { term: self.term });
         }
     }
 
-    pub(crate) fn keep<M>(&self, out: &mut Effects<Kept, M>) {
-        out.persist = Some(Kept { term: self.term, group: self.group.clone() });
+    pub(crate) fn keep<M>(&self, out: &mut Effects<RankSaved, M>) {
+        out.persist = Some(RankSaved { term: self.term, group: self.group.clone() });
     }
 
     /// How long an answer may take until whoever was asked counts as dead.
@@ -134,7 +135,7 @@ impl<S: PartialEq, H: PartialEq> Post<S, H> {
     }
 
     pub(crate) fn is_leading(&self) -> bool {
-        matches!(self.office, Office::Leading { .. })
+        matches!(self.role, RankRole::Leading { .. })
     }
 
     /// True if a message from `from` counts: both ends must be members, and a member ignores its own messages.
@@ -147,7 +148,7 @@ impl<S: PartialEq, H: PartialEq> Post<S, H> {
         &mut self,
         now: Moment,
         members: Vec<Member>,
-        out: &mut Effects<Kept, M>,
+        out: &mut Effects<RankSaved, M>,
     ) -> bool {
         match next_list(&self.group, self.term, members) {
             Ok(group) => self.group = group,
@@ -159,32 +160,32 @@ impl<S: PartialEq, H: PartialEq> Post<S, H> {
         self.keep(out);
         out.notify.push(Notice::Members(self.group.clone()));
         let may_lead = self.group.may_lead(self.id);
-        match &self.office {
-            Office::Leading { .. } if !may_lead => {
-                self.lose(Why::Removed, out);
+        match &self.role {
+            RankRole::Leading { .. } if !may_lead => {
+                self.lose(LossCause::Removed, out);
                 self.idle(now);
             }
-            Office::Standing(_) if !may_lead => self.idle(now),
-            Office::Following(leader) if !self.group.may_lead(*leader) => {
+            RankRole::Standing(_) if !may_lead => self.idle(now),
+            RankRole::Following(leader) if !self.group.may_lead(*leader) => {
                 self.forget_leader(out);
                 self.idle(now);
             }
-            Office::Arriving
-            | Office::Idle
-            | Office::Following(_)
-            | Office::Standing(_)
-            | Office::Leading { .. } => {}
+            RankRole::Arriving
+            | RankRole::Idle
+            | RankRole::Following(_)
+            | RankRole::Standing(_)
+            | RankRole::Leading { .. } => {}
         }
         true
     }
 }
 
 /// With what a member starts: where it was told a list while it ran, that one and not the one of its configuration.
-fn at_start(config: &Config, start: Start<Kept>) -> Kept {
+fn at_start(config: &Config, start: Start<RankSaved>) -> RankSaved {
     match start {
-        Start::Founded | Start::Forgotten => Kept { term: Term::ZERO, group: config.group.clone() },
+        Start::Founded | Start::Forgotten => RankSaved { term: Term::ZERO, group: config.group.clone() },
         Start::Restarted(kept) if config.group.stamp() > kept.group.stamp() => {
-            Kept { term: kept.term, group: config.group.clone() }
+            RankSaved { term: kept.term, group: config.group.clone() }
         }
         Start::Restarted(kept) => kept,
     }

@@ -3,24 +3,26 @@
 use baton_election::Moment;
 
 use super::{Message, Out, Raft, State, Vote};
-use crate::rollcall::{self, Answer, Ask, Founding, Verdict};
+use crate::memory_recovery::{self, Answer, Ask, Founding, Verdict};
 use crate::{NodeId, Term};
 
 impl Raft {
     /// Anybody is answered: an asker that is no member finds out from the list.
     pub(super) fn answer(&mut self, now: Moment, from: NodeId, ask: &Ask, out: &mut Out) {
         if let State::Leader(leadership) = &mut self.state {
-            leadership.lobby.note(now, &self.group, from, ask);
+            leadership.pending_members.note(now, &self.group, from, ask);
         }
         let answer = match &self.forgotten {
             Some(forgotten) => forgotten.call.tell(ask, &self.group),
-            None => rollcall::tell(from, ask, self.term, &self.group, (&self.founding, &self.admitted)),
+            None => {
+                memory_recovery::tell(from, ask, self.term, &self.group, (&self.founding, &self.admitted))
+            }
         };
         out.send(from, Message::Answer(answer));
     }
 
     /// Asks, when it is time.
-    pub(super) fn call_roll(&mut self, now: Moment, out: &mut Out) {
+    pub(super) fn recover(&mut self, now: Moment, out: &mut Out) {
         let Some(forgotten) = &mut self.forgotten else { return };
         if now < forgotten.ask_at {
             return;

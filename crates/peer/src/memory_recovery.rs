@@ -1,10 +1,10 @@
-//! The roll call: how a member that has forgotten its past finds out in which terms it may vote.
+//! Memory recovery: how a member that has forgotten its past finds out in which terms it may vote.
 //!
 //! A voter that lost its disk could vote twice in one term. So it asks the others, and takes part only when one of these holds:
 //!
 //! - **Enough remember.** [`needed`] other members of the newest list told it their terms, all with that list. It may vote in terms above
 //!   the highest of them.
-//! - **The leader took it in.** The leader put it into the list after it had asked, in its present life ([`lobby`](crate::lobby)). It may vote in terms above the
+//! - **The leader took it in.** The leader put it into the list after it had asked, in its present life ([`pending_members`](crate::pending_members)). It may vote in terms above the
 //!   leader's.
 //! - **The group is being founded.** All others said twice in a row that they have forgotten too, in the same *lives*: at the
 //!   instant between the two rounds nobody knew anything, so there is nothing to contradict. Whoever finds this out keeps it as
@@ -23,18 +23,18 @@ use alloc::vec::Vec;
 use baton_election::Moment;
 use serde::{Deserialize, Serialize};
 
-use crate::lobby::Admitted;
+use crate::pending_members::AdmittedMembers;
 use crate::{Group, GroupStamp, MAX_MEMBERS, NodeId, Random, Term};
 
 /// The number of one start of a member that has forgotten, drawn anew each time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Life(pub u64);
+pub struct MemberIncarnation(pub u64);
 
-impl Life {
+impl MemberIncarnation {
     /// Of a member with that seed that starts at that moment: even with the same seed no two starts of a clock are alike.
-    pub const fn drawn(seed: u64, now: Moment) -> Life {
+    pub const fn drawn(seed: u64, now: Moment) -> MemberIncarnation {
         let mixed = Random::seeded(now.as_nanos()).number();
-        Life(Random::seeded(seed ^ mixed).number())
+        MemberIncarnation(Random::seeded(seed ^ mixed).number())
     }
 }
 
@@ -42,7 +42,7 @@ impl Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ask {
     /// In which life.
-    pub life: Life,
+    pub life: MemberIncarnation,
     /// How many times all others have answered that they have forgotten.
     pub round: u64,
     /// How new its list of members is.
@@ -53,7 +53,7 @@ pub struct Ask {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Answer {
     /// Of the one who asked: an answer to a former life must not count.
-    pub life: Life,
+    pub life: MemberIncarnation,
     /// Of the question.
     pub round: u64,
     /// What it knows.
@@ -79,7 +79,7 @@ pub enum Memory {
     /// Nothing.
     Forgotten {
         /// Since when.
-        life: Life,
+        life: MemberIncarnation,
     },
     /// What it kept.
     Kept {
@@ -96,11 +96,11 @@ pub enum Memory {
 
 /// That all these members, in these lives, had forgotten at one instant. Empty for a group whose members were told that they are founding it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Founding(Vec<(NodeId, Life)>);
+pub struct Founding(Vec<(NodeId, MemberIncarnation)>);
 
 impl Founding {
     /// Whether that member was there in that life.
-    pub fn names(&self, member: NodeId, life: Life) -> bool {
+    pub fn names(&self, member: NodeId, life: MemberIncarnation) -> bool {
         self.0.contains(&(member, life))
     }
 
@@ -129,13 +129,13 @@ pub fn needed(group: &Group) -> usize {
     group.majority().min(group.size().saturating_sub(1))
 }
 
-/// What a member that remembers answers; who has forgotten answers [`RollCall::tell`].
+/// What a member that remembers answers; who has forgotten answers [`MemoryRecovery::tell`].
 pub fn tell(
     asker: NodeId,
     ask: &Ask,
     term: Term,
     group: &Group,
-    (founding, admitted): (&Founding, &Admitted),
+    (founding, admitted): (&Founding, &AdmittedMembers),
 ) -> Answer {
     let founding = founding.names(asker, ask.life).then(|| founding.clone());
     let admitted = admitted.names(asker, ask.life);
@@ -144,7 +144,7 @@ pub fn tell(
 
 /// A list of members that nobody asked for, and nothing else: it answers no life.
 pub fn list(group: &Group) -> Answer {
-    let life = Life(0);
+    let life = MemberIncarnation(0);
     Answer { life, round: 0, memory: Memory::Forgotten { life }, group: Some(group.clone()) }
 }
 
@@ -160,24 +160,24 @@ fn answer(ask: &Ask, group: &Group, memory: Memory) -> Answer {
     Answer { life: ask.life, round: ask.round, memory, group: newer }
 }
 
-/// The roll call of one member in one life.
+/// The memory recovery of one member in one life.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct RollCall {
-    life: Life,
+pub struct MemoryRecovery {
+    life: MemberIncarnation,
     round: u64,
     /// Who remembers, with the list that it has. One entry per member.
     kept: Vec<(NodeId, GroupStamp)>,
     highest: Term,
     /// Who said in this round that it has forgotten.
-    forgotten: Vec<(NodeId, Life)>,
+    forgotten: Vec<(NodeId, MemberIncarnation)>,
     /// What all others said in the last complete round.
-    before: Vec<(NodeId, Life)>,
+    before: Vec<(NodeId, MemberIncarnation)>,
 }
 
-impl RollCall {
+impl MemoryRecovery {
     /// Nobody was asked yet.
-    pub const fn begun(life: Life) -> RollCall {
-        RollCall {
+    pub const fn begun(life: MemberIncarnation) -> MemoryRecovery {
+        MemoryRecovery {
             life,
             round: 0,
             kept: Vec::new(),
@@ -188,7 +188,7 @@ impl RollCall {
     }
 
     /// In which life it is called.
-    pub const fn life(&self) -> Life {
+    pub const fn life(&self) -> MemberIncarnation {
         self.life
     }
 
@@ -310,13 +310,13 @@ mod tests {
         Group::stamped(GroupStamp { term: Term(term), version: 0 }, members).expect("a group of a test")
     }
 
-    fn kept(call: &RollCall, group: &Group, term: u64) -> Answer {
-        let past = (&Founding::default(), &Admitted::default());
+    fn kept(call: &MemoryRecovery, group: &Group, term: u64) -> Answer {
+        let past = (&Founding::default(), &AdmittedMembers::default());
         tell(id(1), &call.ask(GroupStamp::default()), Term(term), group, past)
     }
 
-    fn forgotten(call: &RollCall, life: u64) -> Answer {
-        RollCall::begun(Life(life)).tell(&call.ask(GroupStamp::default()), &group(3, 0))
+    fn forgotten(call: &MemoryRecovery, life: u64) -> Answer {
+        MemoryRecovery::begun(MemberIncarnation(life)).tell(&call.ask(GroupStamp::default()), &group(3, 0))
     }
 
     #[test]
@@ -333,8 +333,8 @@ mod tests {
     #[test]
     fn who_remembers_and_who_does_not_can_be_told_to_people() {
         let group = group(4, 0);
-        let mut call = RollCall::begun(Life(7));
-        let heard = |call: &RollCall| {
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
+        let heard = |call: &MemoryRecovery| {
             let (mut kept, mut lost): (Vec<_>, Vec<_>) =
                 (call.remembering().collect(), call.forgetful().collect());
             kept.sort_unstable();
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(heard(&call), ([id(2)].into(), [id(3)].into()));
         assert_eq!(call.highest(), Term(4));
         // In the next round it is not asked anew who has said so in the last one.
-        let mut call = RollCall::begun(Life(7));
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
         for number in 2..=4_u16 {
             call.hear(id(1), &group, id(number), &forgotten(&call.clone(), u64::from(number) * 10));
         }
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn a_member_votes_only_above_all_that_it_was_told() {
         let group = group(5, 4);
-        let mut call = RollCall::begun(Life(7));
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
         assert_eq!(call.hear(id(1), &group, id(2), &kept(&call.clone(), &group, 4)), Verdict::Unknown);
         assert_eq!(
             call.hear(id(1), &group, id(2), &kept(&call.clone(), &group, 4)),
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn who_has_another_list_or_no_place_in_it_does_not_count() {
         let (now, old) = (group(3, 4), group(3, 2));
-        let mut call = RollCall::begun(Life(7));
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
         assert_eq!(call.hear(id(1), &now, id(2), &kept(&call.clone(), &now, 4)), Verdict::Unknown);
         assert_eq!(call.hear(id(1), &now, id(3), &kept(&call.clone(), &old, 8)), Verdict::Unknown);
         assert_eq!(call.hear(id(1), &now, id(9), &kept(&call.clone(), &now, 4)), Verdict::Unknown);
@@ -386,22 +386,26 @@ mod tests {
     #[test]
     fn a_list_of_a_later_term_raises_the_bar() {
         let group = group(2, 6);
-        let mut call = RollCall::begun(Life(7));
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
         assert_eq!(call.hear(id(1), &group, id(2), &kept(&call.clone(), &group, 3)), Verdict::Above(Term(6)));
     }
 
     #[test]
     fn an_answer_to_a_former_life_does_not_count() {
         let group = group(2, 0);
-        let late = kept(&RollCall::begun(Life(6)), &group, 3);
-        assert_eq!(RollCall::begun(Life(7)).hear(id(1), &group, id(2), &late), Verdict::Unknown);
+        let late = kept(&MemoryRecovery::begun(MemberIncarnation(6)), &group, 3);
+        assert_eq!(
+            MemoryRecovery::begun(MemberIncarnation(7)).hear(id(1), &group, id(2), &late),
+            Verdict::Unknown
+        );
     }
 
     #[test]
     fn the_group_is_founded_when_all_have_forgotten_twice_in_the_same_lives() {
         let group = group(3, 0);
-        let mut call = RollCall::begun(Life(1));
-        let hear = |call: &mut RollCall, from, answer: &Answer| call.hear(id(1), &group, id(from), answer);
+        let mut call = MemoryRecovery::begun(MemberIncarnation(1));
+        let hear =
+            |call: &mut MemoryRecovery, from, answer: &Answer| call.hear(id(1), &group, id(from), answer);
         let first = (forgotten(&call, 2), forgotten(&call, 3));
         assert_eq!(hear(&mut call, 2, &first.0), Verdict::Unknown);
         assert_eq!(hear(&mut call, 3, &first.1), Verdict::AskAgain);
@@ -415,21 +419,24 @@ mod tests {
         let Verdict::Founded(founding) = hear(&mut call, 2, &third.0) else {
             panic!("nobody knows anything")
         };
-        assert!(founding.names(id(1), Life(1)) && founding.names(id(3), Life(4)));
-        assert!(!founding.names(id(3), Life(3)));
+        assert!(founding.names(id(1), MemberIncarnation(1)) && founding.names(id(3), MemberIncarnation(4)));
+        assert!(!founding.names(id(3), MemberIncarnation(3)));
     }
 
     #[test]
     fn whoever_is_named_in_a_founding_takes_part_and_a_later_life_does_not() {
         let group = group(3, 0);
-        let founding = Founding([(id(1), Life(7)), (id(2), Life(8)), (id(3), Life(9))].into());
-        let admitted = Admitted::default();
-        let told = |call: &RollCall| {
+        let founding = Founding(
+            [(id(1), MemberIncarnation(7)), (id(2), MemberIncarnation(8)), (id(3), MemberIncarnation(9))]
+                .into(),
+        );
+        let admitted = AdmittedMembers::default();
+        let told = |call: &MemoryRecovery| {
             tell(id(1), &call.ask(GroupStamp::default()), Term(2), &group, (&founding, &admitted))
         };
-        let mut call = RollCall::begun(Life(7));
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
         assert_eq!(call.hear(id(1), &group, id(2), &told(&call.clone())), Verdict::Founded(founding.clone()));
-        let mut later = RollCall::begun(Life(17));
+        let mut later = MemoryRecovery::begun(MemberIncarnation(17));
         assert_eq!(later.hear(id(1), &group, id(2), &told(&later.clone())), Verdict::Unknown);
         assert_eq!(later.hear(id(1), &group, id(3), &told(&later.clone())), Verdict::Above(Term(2)));
     }
@@ -437,17 +444,17 @@ mod tests {
     #[test]
     fn whom_the_leader_took_in_needs_nobody_else_in_that_life_alone() {
         let group = group(4, 4);
-        let answer = |call: &RollCall, admitted| {
+        let answer = |call: &MemoryRecovery, admitted| {
             let memory = Memory::Kept { term: Term(5), stamp: group.stamp(), founding: None, admitted };
             Answer { life: call.life, round: 0, memory, group: None }
         };
-        let mut call = RollCall::begun(Life(7));
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
         assert_eq!(call.hear(id(1), &group, id(2), &answer(&call.clone(), false)), Verdict::Unknown);
         assert_eq!(call.hear(id(1), &group, id(2), &answer(&call.clone(), true)), Verdict::Above(Term(5)));
-        let late = answer(&RollCall::begun(Life(6)), true);
+        let late = answer(&MemoryRecovery::begun(MemberIncarnation(6)), true);
         assert_eq!(call.hear(id(1), &group, id(2), &late), Verdict::Unknown, "it is of a former life");
         let without = self::group(1, 4);
-        let mut call = RollCall::begun(Life(7));
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
         assert_eq!(call.hear(id(2), &without, id(1), &answer(&call.clone(), true)), Verdict::Unknown);
         let mut told = call.clone();
         told.highest = Term(9);
@@ -458,7 +465,7 @@ mod tests {
     fn nobody_founds_a_group_of_which_it_was_told_a_term() {
         let group = group(2, 0);
         let wide = self::group(3, 0);
-        let mut call = RollCall::begun(Life(1));
+        let mut call = MemoryRecovery::begun(MemberIncarnation(1));
         assert_eq!(call.hear(id(1), &wide, id(2), &kept(&call.clone(), &wide, 5)), Verdict::Unknown);
         for _ in 0..3 {
             assert_eq!(call.hear(id(1), &group, id(2), &forgotten(&call.clone(), 2)), Verdict::Unknown);
@@ -467,7 +474,7 @@ mod tests {
 
     #[test]
     fn who_is_alone_asks_nobody() {
-        let call = RollCall::begun(Life(1));
+        let call = MemoryRecovery::begun(MemberIncarnation(1));
         assert!(call.alone(id(1), &group(1, 0)).is_some());
         assert!(call.alone(id(1), &group(2, 0)).is_none());
         assert!(call.alone(id(2), &group(1, 0)).is_none(), "it is not in the list");
@@ -479,7 +486,7 @@ mod tests {
 
     #[test]
     fn lives_of_one_seed_differ() {
-        let life = |nanos| Life::drawn(5, Moment::from_nanos(nanos));
+        let life = |nanos| MemberIncarnation::drawn(5, Moment::from_nanos(nanos));
         assert_ne!(life(0), life(1));
         assert_eq!(life(3), life(3));
     }

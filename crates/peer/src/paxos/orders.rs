@@ -6,9 +6,9 @@ use baton_election::Moment;
 
 use super::leader::{Ending, Leadership};
 use super::{Message, Out, Paxos, Phase, say};
-use crate::lobby::{self, Ready};
 use crate::members::{self, Spread};
-use crate::{Member, NodeId, Notice, Tally, Why};
+use crate::pending_members::{self, Readiness};
+use crate::{LossCause, Member, NodeId, Notice, Tally};
 
 impl Paxos {
     /// Stops the work, so that another one can lead.
@@ -16,7 +16,7 @@ impl Paxos {
         if let Err(why) = self.check_transfer(to) {
             return out.notify.push(Notice::Refused(why));
         }
-        self.begin_ending(to, Why::HandedOver, out);
+        self.begin_ending(to, LossCause::HandedOver, out);
     }
 
     fn check_transfer(&self, to: Option<NodeId>) -> Result<(), &'static str> {
@@ -59,7 +59,7 @@ impl Paxos {
         able.max_by_key(|member| member.rank()).map(|member| member.id)
     }
 
-    pub(super) fn begin_ending(&mut self, to: Option<NodeId>, why: Why, out: &mut Out) {
+    pub(super) fn begin_ending(&mut self, to: Option<NodeId>, why: LossCause, out: &mut Out) {
         let Phase::Proposing(lead) = &mut self.phase else { return };
         if lead.ending.is_none() {
             lead.ending = Some(Ending { to, why });
@@ -94,22 +94,23 @@ impl Paxos {
             let group = &self.saved.group;
             let next = members::changed(group, spread, lead.token, list)?;
             let joins = next.members().iter().find(|member| group.member(member.id).is_none());
-            let ready = joins.map(|member| lead.lobby.ready(now, member.id, lately, lead.confirmed));
-            let guest = match ready {
-                Some(Ready::Yes(guest)) => joins.map(|member| (member.id, guest)),
-                Some(Ready::Unheard) | None => None,
-                Some(Ready::Early) => return Err(lobby::EARLY),
+            let ready =
+                joins.map(|member| lead.pending_members.ready(now, member.id, lately, lead.confirmed));
+            let applicant = match ready {
+                Some(Readiness::Yes(applicant)) => joins.map(|member| (member.id, applicant)),
+                Some(Readiness::Unheard) | None => None,
+                Some(Readiness::Early) => return Err(pending_members::EARLY),
             };
             let is_heard = |id| {
-                let is_guest = guest.is_some_and(|(guest, _)| guest == id);
+                let is_guest = applicant.is_some_and(|(applicant, _)| applicant == id);
                 id == self.id || is_guest || lead.has_answered_lately(group, id)
             };
             if !members::keeps_majority(group, &next, is_heard) {
                 return Err("too few of these members were heard lately; take out first who is gone");
             }
-            Ok((next, guest))
+            Ok((next, applicant))
         });
-        let (next, guest) = match changed {
+        let (next, applicant) = match changed {
             Ok(changed) => changed,
             Err(why) => return out.notify.push(Notice::Refused(why)),
         };
@@ -123,10 +124,10 @@ impl Paxos {
         lead.confirmed = None;
         lead.spread = Spread::begun(&self.saved.group, self.id);
         lead.is_settled = false;
-        if let Some((id, guest)) = guest {
+        if let Some((id, applicant)) = applicant {
             // It need not ask once more: the new list may need its answer soon.
-            self.saved.admitted.add(&guest);
-            self.hear_ask(now, id, &guest.ask, out);
+            self.saved.admitted.add(&applicant);
+            self.hear_ask(now, id, &applicant.ask, out);
         }
         let Phase::Proposing(lead) = &self.phase else { return };
         match (lead.is_chosen, lead.vote) {

@@ -7,13 +7,13 @@ use baton_election::Moment;
 
 use super::saved::Vote;
 use super::{Message, Out, Paxos, Phase, ballot, say};
-use crate::rollcall::{self, Answer, Ask, Founding, RollCall, Verdict};
+use crate::memory_recovery::{self, Answer, Ask, Founding, MemoryRecovery, Verdict};
 use crate::{Group, NodeId, Notice, Term};
 
-/// A roll call under way.
+/// A memory recovery under way, with the vote it brings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Recall {
-    pub(super) call: RollCall,
+pub(super) struct Recovery {
+    pub(super) call: MemoryRecovery,
     /// When to ask again.
     pub(super) ask_at: Moment,
     /// The latest vote that it was told.
@@ -22,16 +22,16 @@ pub(super) struct Recall {
 
 impl Paxos {
     /// Asks all others, as often as a leader sends heartbeats.
-    pub(super) fn go_on_recalling(&mut self, now: Moment, out: &mut Out) {
-        let Some(recall) = &mut self.recall else { return };
-        if now < self.waits_until || now < recall.ask_at {
+    pub(super) fn recover(&mut self, now: Moment, out: &mut Out) {
+        let Some(recovery) = &mut self.recovery else { return };
+        if now < self.waits_until || now < recovery.ask_at {
             return;
         }
-        if let Some(founding) = recall.call.alone(self.id, &self.saved.group) {
+        if let Some(founding) = recovery.call.alone(self.id, &self.saved.group) {
             return self.remember(now, Term::ZERO, None, Some(founding));
         }
-        recall.ask_at = now + self.timing.heartbeat;
-        let ask = recall.call.ask(self.saved.group.stamp());
+        recovery.ask_at = now + self.timing.heartbeat;
+        let ask = recovery.call.ask(self.saved.group.stamp());
         for other in self.saved.group.others(self.id) {
             say(other, Message::Ask(ask), out);
         }
@@ -40,14 +40,14 @@ impl Paxos {
     /// Tells what it knows.
     pub(super) fn hear_ask(&mut self, now: Moment, from: NodeId, ask: &Ask, out: &mut Out) {
         if let Phase::Proposing(lead) = &mut self.phase {
-            lead.lobby.note(now, &self.saved.group, from, ask);
+            lead.pending_members.note(now, &self.saved.group, from, ask);
         }
         let saved = &self.saved;
-        let (answer, vote) = match &self.recall {
-            Some(recall) => (recall.call.tell(ask, &saved.group), None),
+        let (answer, vote) = match &self.recovery {
+            Some(recovery) => (recovery.call.tell(ask, &saved.group), None),
             None => {
                 let past = (&saved.founding, &saved.admitted);
-                (rollcall::tell(from, ask, saved.promised, &saved.group, past), saved.vote)
+                (memory_recovery::tell(from, ask, saved.promised, &saved.group, past), saved.vote)
             }
         };
         say(from, Message::Told { answer, vote }, out);
@@ -63,29 +63,29 @@ impl Paxos {
         out: &mut Out,
     ) {
         // Who remembers asked nothing: somebody that calls the roll puts it right.
-        let is_told_a_list = self.recall.is_some() || self.saved.group.member(from).is_some();
+        let is_told_a_list = self.recovery.is_some() || self.saved.group.member(from).is_some();
         if let Some(group) = answer.group.take().filter(|group| is_told_a_list && self.is_newer_list(group)) {
             self.take_over_list(now, group, out);
         }
-        if let Some(recall) = &self.recall
-            && let Some(answer) = recall.call.put_right(&answer, &self.saved.group)
+        if let Some(recovery) = &self.recovery
+            && let Some(answer) = recovery.call.put_right(&answer, &self.saved.group)
         {
             say(from, Message::Told { answer, vote: None }, out);
         }
         let is_sound = vote.is_none_or(|vote| self.is_sound(&vote));
-        let Some(recall) = self.recall.as_mut().filter(|_| is_sound) else { return };
-        let known = recall.vote.map_or((0, Term::ZERO), |known| known.rank());
+        let Some(recovery) = self.recovery.as_mut().filter(|_| is_sound) else { return };
+        let known = recovery.vote.map_or((0, Term::ZERO), |known| known.rank());
         if let Some(vote) = vote.filter(|vote| vote.rank() > known) {
-            recall.vote = Some(vote);
+            recovery.vote = Some(vote);
         }
-        match recall.call.hear(self.id, &self.saved.group, from, &answer) {
+        match recovery.call.hear(self.id, &self.saved.group, from, &answer) {
             Verdict::Unknown => {}
             Verdict::AskAgain => {
-                recall.ask_at = now;
-                self.go_on_recalling(now, out);
+                recovery.ask_at = now;
+                self.recover(now, out);
             }
             Verdict::Above(term) => {
-                let vote = recall.vote;
+                let vote = recovery.vote;
                 self.remember(now, term, vote, None);
             }
             Verdict::Founded(founding) => self.remember(now, Term::ZERO, None, Some(founding)),
@@ -94,7 +94,7 @@ impl Paxos {
 
     /// Takes part from here on.
     fn remember(&mut self, now: Moment, term: Term, vote: Option<Vote>, founding: Option<Founding>) {
-        self.recall = None;
+        self.recovery = None;
         self.saved.promised = vote.map_or(term, |vote| vote.ballot.max(term));
         self.saved.vote = vote;
         self.saved.founding = founding.unwrap_or_default();
