@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use baton_election::Moment;
 use baton_election::time::Span;
-use baton_node::{Desk, NodeError, Office, Running};
+use baton_node::{LeadershipSnapshot, LeadershipStatus, NodeError, RunningNode};
 use baton_peer::{NodeId, Timing};
 use baton_store::boot;
 use baton_warden::{
@@ -65,7 +65,7 @@ pub(super) struct Work<'a> {
 
 /// How the wait for a leadership ended.
 enum Waited {
-    Leads(Office),
+    Leads(LeadershipSnapshot),
     /// A signal ended it; the exit code that goes with it.
     AskedToStop(u8),
     /// The warden was killed; another is needed.
@@ -112,7 +112,7 @@ impl<'a> Work<'a> {
     }
 
     /// Until CMD ends by itself, a signal comes, or the member fails.
-    pub(super) async fn run(mut self, mut running: Running) -> Outcome {
+    pub(super) async fn run(mut self, mut running: RunningNode) -> Outcome {
         if self.lead.witness {
             return self.witness(running).await;
         }
@@ -155,7 +155,7 @@ impl<'a> Work<'a> {
                 Some(Stopping::HandOver) => {
                     let text = "CMD has stopped; the leadership is handed over";
                     self.voice.tell("handed-over", Some(office.term), text);
-                    running.hand.stopped(office.serial).await;
+                    running.work.stopped(office.serial).await;
                 }
                 // What became of the member is more than that it lost its leadership. Nobody has heard it yet: who had would know that it failed.
                 Some(Stopping::Lost(_)) if running.task.is_finished() => {
@@ -177,7 +177,7 @@ impl<'a> Work<'a> {
                         return Ok(Exit::Command(code));
                     }
                     if self.tokens {
-                        running.hand.resign(office.serial).await;
+                        running.work.resign(office.serial).await;
                     }
                 }
             }
@@ -185,9 +185,9 @@ impl<'a> Work<'a> {
     }
 
     /// Ctrl-Z ended CMD: gives the leadership up and waits for the shell; `false` if there is none.
-    async fn suspend(&self, running: &Running, office: &Office) -> Result<bool, Failure> {
+    async fn suspend(&self, running: &RunningNode, office: &LeadershipSnapshot) -> Result<bool, Failure> {
         if self.tokens {
-            running.hand.resign(office.serial).await;
+            running.work.resign(office.serial).await;
         }
         let text = "Ctrl-Z ended CMD; it stands again once the shell continues it";
         self.voice.tell("suspended", Some(office.term), text);
@@ -210,7 +210,7 @@ impl<'a> Work<'a> {
     }
 
     /// A witness has nothing to run.
-    async fn witness(mut self, mut running: Running) -> Outcome {
+    async fn witness(mut self, mut running: RunningNode) -> Outcome {
         loop {
             tokio::select! {
                 code = self.signals.next() => {
@@ -225,19 +225,19 @@ impl<'a> Work<'a> {
     }
 
     /// Waits for a leadership that nobody wants to hand over.
-    async fn wait(&mut self, running: &mut Running, ward: &mut WardenHandle) -> Result<Waited, Failure> {
+    async fn wait(&mut self, running: &mut RunningNode, ward: &mut WardenHandle) -> Result<Waited, Failure> {
         loop {
             if let Some(code) = self.signals.asked() {
                 return Ok(Waited::AskedToStop(code));
             }
-            let desk = *running.desk.borrow_and_update();
-            match desk.office {
-                Some(office) if office.stop => running.hand.stopped(office.serial).await,
+            let desk = *running.leadership.borrow_and_update();
+            match desk.current {
+                Some(office) if office.stop => running.work.stopped(office.serial).await,
                 Some(office) if office.serial > self.spent => return Ok(Waited::Leads(office)),
                 Some(_) | None => {}
             }
             tokio::select! {
-                _ = running.desk.changed() => {}
+                _ = running.leadership.changed() => {}
                 code = self.signals.next() => return Ok(Waited::AskedToStop(code)),
                 _ = ward.next_report() => return Ok(Waited::WardenGone),
                 Some(event) = running.events.recv() => self.voice.pass_on(&event),
@@ -247,16 +247,16 @@ impl<'a> Work<'a> {
     }
 
     /// Nothing of CMD is left: the shell hands over and ends.
-    async fn leave(&self, running: Running) {
+    async fn leave(&self, running: RunningNode) {
         if running.task.is_finished() {
             return;
         }
-        running.hand.leave().await;
+        running.work.leave().await;
         let _ = tokio::time::timeout(FAREWELL_MAX, running.task).await;
     }
 
     /// When CMD must be gone, for the warden. Where there is no lease: soon after nobody renews it.
-    fn deadline(&self, office: &Office) -> Moment {
+    fn deadline(&self, office: &LeadershipSnapshot) -> Moment {
         office.until.unwrap_or_else(|| boot::now() + self.timing.timeout_max)
     }
 }
@@ -273,9 +273,9 @@ fn failure(ended: Result<Result<(), NodeError>, tokio::task::JoinError>) -> Fail
 /// One run of CMD, under one leadership.
 struct Turn<'a, 'b> {
     work: &'a mut Work<'b>,
-    running: &'a mut Running,
+    running: &'a mut RunningNode,
     ward: WardenHandle,
-    office: Office,
+    office: LeadershipSnapshot,
     stopping: Option<Stopping>,
     /// A signal came while CMD ran.
     asked: bool,
@@ -287,10 +287,10 @@ impl Turn<'_, '_> {
     /// Runs CMD until nothing of it is left.
     async fn begin(
         work: &mut Work<'_>,
-        running: &mut Running,
+        running: &mut RunningNode,
         folder: &RunFolder,
         ward: WardenHandle,
-        office: Office,
+        office: LeadershipSnapshot,
     ) -> Result<(u8, Option<Stopping>), Failure> {
         let mut turn = Turn { work, running, ward, office, stopping: None, asked: false, deaf: false };
         let sign = turn.sign(folder);
@@ -369,8 +369,8 @@ impl Turn<'_, '_> {
                     Ok(WardenEvent::Asked(Request::Suspend)) => self.stop(Stopping::Suspended),
                     Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => return Ok(self.seize().await),
                 },
-                changed = self.running.desk.changed(), if !self.deaf => {
-                    let desk = *self.running.desk.borrow_and_update();
+                changed = self.running.leadership.changed(), if !self.deaf => {
+                    let desk = *self.running.leadership.borrow_and_update();
                     match changed {
                         Ok(()) => self.heed(desk),
                         // The task has ended, which is told below.
@@ -399,8 +399,8 @@ impl Turn<'_, '_> {
     }
 
     /// The shell says how the leadership stands.
-    fn heed(&mut self, desk: Desk) {
-        match desk.office {
+    fn heed(&mut self, desk: LeadershipStatus) {
+        match desk.current {
             Some(office) if office.serial == self.office.serial => {
                 if office.until != self.office.until
                     && let Some(until) = office.until

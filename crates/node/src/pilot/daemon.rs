@@ -12,10 +12,10 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use super::envelope::{Place, Speech, Spoken, Unheard};
+use super::envelope::{DecodeError, DecodedMessage, MessageCodec, SenderPosition};
 use super::frame::{Reply, Request};
 use super::fresh::{Age, Stamp};
-use super::{PEERS_MAX, PilotAddress, PilotError, Shared, Topic, Way};
+use super::{PEERS_MAX, PeerRoute, PilotAddress, PilotError, Shared, Topic};
 use crate::tally::{Source, count, lock};
 use crate::transport::Received;
 
@@ -33,7 +33,7 @@ const TOPIC_RETRY: Duration = Duration::from_secs(60);
 const EVENT_PORT: u16 = 1_002;
 
 /// An open line whose port is ours.
-pub(super) struct Line {
+pub(super) struct DaemonConnection {
     stream: UnixStream,
     /// What was read and is not understood yet.
     read: Vec<u8>,
@@ -46,18 +46,18 @@ struct Info {
     address: String,
 }
 
-impl Line {
+impl DaemonConnection {
     /// Asks the daemon who it is, and for the port.
-    pub(super) async fn open(socket: &Path, port: u16) -> Result<Line, PilotError> {
+    pub(super) async fn open(socket: &Path, port: u16) -> Result<DaemonConnection, PilotError> {
         let unreachable = |error| PilotError::Unreachable { socket: socket.to_path_buf(), error };
-        match timeout(ANSWER_MAX, Line::greet(socket, port)).await {
+        match timeout(ANSWER_MAX, DaemonConnection::greet(socket, port)).await {
             Ok(Ok(line)) => line,
             Ok(Err(error)) => Err(unreachable(error)),
             Err(_) => Err(unreachable(std::io::ErrorKind::TimedOut.into())),
         }
     }
 
-    async fn greet(socket: &Path, port: u16) -> std::io::Result<Result<Line, PilotError>> {
+    async fn greet(socket: &Path, port: u16) -> std::io::Result<Result<DaemonConnection, PilotError>> {
         let (mut stream, mut read) = (UnixStream::connect(socket).await?, Vec::new());
         stream.write_all(&Request::Info.encode()).await?;
         let own = loop {
@@ -80,7 +80,7 @@ impl Line {
         stream.write_all(&Request::Bind { port }.encode()).await?;
         loop {
             match reply(&mut stream, &mut read).await? {
-                Reply::Bound => return Ok(Ok(Line { stream, read, own })),
+                Reply::Bound => return Ok(Ok(DaemonConnection { stream, read, own })),
                 Reply::Error(text) => return Ok(Err(PilotError::Port(port, text))),
                 Reply::Info(_)
                 | Reply::Dialled { .. }
@@ -105,7 +105,7 @@ async fn reply(stream: &mut (impl AsyncReadExt + Unpin), read: &mut Vec<u8>) -> 
 }
 
 /// Keeps the line for ever: with each loss what waited is forgotten, and the daemon is called again.
-pub(super) async fn keep(shared: Arc<Shared>, first: Line) {
+pub(super) async fn keep(shared: Arc<Shared>, first: DaemonConnection) {
     let mut line = Some(first);
     let mut wait = RETRY_FIRST;
     loop {
@@ -132,8 +132,8 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Line) {
     }
 }
 
-async fn run(shared: &Shared, line: Line) -> std::io::Error {
-    let Line { stream, read, own } = line;
+async fn run(shared: &Shared, line: DaemonConnection) -> std::io::Error {
+    let DaemonConnection { stream, read, own } = line;
     let (reader, writer) = stream.into_split();
     shared.gained(own);
     tokio::select! {
@@ -179,8 +179,8 @@ async fn breathe(shared: &Shared) -> std::io::Error {
 }
 
 impl Shared {
-    async fn reopen(&self) -> Result<Line, PilotError> {
-        let line = Line::open(&self.socket, self.port).await?;
+    async fn reopen(&self) -> Result<DaemonConnection, PilotError> {
+        let line = DaemonConnection::open(&self.socket, self.port).await?;
         self.check_own(line.own)?;
         Ok(line)
     }
@@ -218,7 +218,7 @@ impl Shared {
         }
     }
 
-    fn ping_at(&self, place: Place, id: NodeId, to: PilotAddress) {
+    fn ping_at(&self, place: SenderPosition, id: NodeId, to: PilotAddress) {
         let data = self.speech.ping(place, id);
         self.outbox.push(Some(id), Request::SendTo { to, port: self.port, data: &data }.encode());
     }
@@ -269,8 +269,10 @@ impl Shared {
             Err(unheard) => {
                 drop(peers);
                 let counter = match &unheard {
-                    Unheard::Nonsense => &self.tally.malformed,
-                    Unheard::NotForUs | Unheard::OtherTerms(_) | Unheard::Unsealed => &self.tally.refused,
+                    DecodeError::Nonsense => &self.tally.malformed,
+                    DecodeError::NotForUs | DecodeError::OtherSettings(_) | DecodeError::Unsealed => {
+                        &self.tally.refused
+                    }
                 };
                 count(counter);
                 // What strangers say is counted and not worth a word: anybody on the network can say anything.
@@ -296,7 +298,7 @@ impl Shared {
             return;
         }
         if may_learn {
-            lock(&self.peers).insert(spoken.from, Way { address: from, learned: Some(Instant::now()) });
+            lock(&self.peers).insert(spoken.from, PeerRoute { address: from, learned: Some(Instant::now()) });
         }
         lock(&self.heard).insert(spoken.from, Instant::now());
         if let Some(bytes) = spoken.bytes {
@@ -308,7 +310,7 @@ impl Shared {
     }
 
     /// Somebody speaks from elsewhere than where the member is that it says to be.
-    fn refuse(&self, spoken: &Spoken, from: PilotAddress, listed: Option<PilotAddress>) {
+    fn refuse(&self, spoken: &DecodedMessage, from: PilotAddress, listed: Option<PilotAddress>) {
         count(&self.tally.refused);
         let id = spoken.from;
         // Without a secret nobody knows where it is.
@@ -336,7 +338,7 @@ impl Shared {
             Age::Unknown(answer) => {
                 count(&self.tally.dropped);
                 if let Some(stamp) = answer {
-                    self.ping_at(Place { at, stamp: Some(stamp) }, id, from);
+                    self.ping_at(SenderPosition { at, stamp: Some(stamp) }, id, from);
                 }
                 false
             }
@@ -344,16 +346,20 @@ impl Shared {
     }
 }
 
-fn reason(unheard: &Unheard, own: &Speech) -> String {
+fn reason(unheard: &DecodeError, own: &MessageCodec) -> String {
     match unheard {
-        Unheard::Nonsense => "what it says makes no sense, or is of another version".to_string(),
-        Unheard::NotForUs => {
+        DecodeError::Nonsense => "what it says makes no sense, or is of another version".to_string(),
+        DecodeError::NotForUs => {
             format!(
                 "it speaks to another group or another member; is it told the same list and --group {}?",
                 own.group
             )
         }
-        Unheard::OtherTerms(theirs) => format!("it has other terms ({theirs}) than ours ({})", own.terms),
-        Unheard::Unsealed => "its seal is missing or wrong; do all have the same --secret-file?".to_string(),
+        DecodeError::OtherSettings(theirs) => {
+            format!("it has other terms ({theirs}) than ours ({})", own.terms)
+        }
+        DecodeError::Unsealed => {
+            "its seal is missing or wrong; do all have the same --secret-file?".to_string()
+        }
     }
 }

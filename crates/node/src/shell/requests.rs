@@ -6,7 +6,7 @@ use baton_store::boot;
 
 use super::Shell;
 use crate::control;
-use crate::members::{Listed, step_aside, step_towards};
+use crate::members::{ListedMember, step_aside, step_towards};
 use crate::node::{Event, NodeError};
 use crate::transport::Peer;
 
@@ -20,10 +20,10 @@ where
     M::Saved: Send + 'static,
 {
     /// The file says who the members shall be.
-    pub(super) fn wish(&mut self, wish: Result<Vec<Listed>, String>) {
-        match wish {
+    pub(super) fn want(&mut self, list: Result<Vec<ListedMember>, String>) {
+        match list {
             Ok(listed) => {
-                let peers: Vec<Peer> = listed.iter().map(Listed::peer).collect();
+                let peers: Vec<Peer> = listed.iter().map(ListedMember::peer).collect();
                 self.options.peers = self.merged(&peers);
                 self.transport.reach(&self.options.peers.clone());
                 self.wanted = Some(listed);
@@ -64,7 +64,7 @@ where
 
     /// Whether this member is the one to change the list. With terms that are no tokens each member has a list of its own.
     fn acts(&self) -> bool {
-        !M::TERMS_ARE_TOKENS || self.desk.borrow().office.is_some_and(|office| !office.stop)
+        !M::TERMS_ARE_TOKENS || self.leadership.borrow().current.is_some_and(|current| !current.stop)
     }
 
     /// Whether this one can be taken into the list, or is there already.
@@ -77,7 +77,7 @@ where
     pub(super) async fn pursue_wish(&mut self) -> Result<(), NodeError> {
         let now = boot::now();
         if self.options.never_leads
-            && self.desk.borrow().office.is_some_and(|office| !office.stop)
+            && self.leadership.borrow().current.is_some_and(|current| !current.stop)
             && now >= self.try_at
         {
             // The list does not say that this member is a witness; its user does.
@@ -123,22 +123,25 @@ where
     }
 
     /// Answers a question, or does what is wished for.
-    pub(super) async fn answer(&mut self, ask: control::Ask) -> Result<control::Answer, NodeError> {
-        use control::{Answer, Ask};
+    pub(super) async fn answer(
+        &mut self,
+        ask: control::ControlRequest,
+    ) -> Result<control::ControlReply, NodeError> {
+        use control::{ControlReply, ControlRequest};
         match ask {
-            Ask::Status => Ok(Answer::Status(Box::new(self.status()))),
-            Ask::Transfer { to } => self.hand_over(to).await,
-            Ask::Members { change } => match &self.options.members_file {
-                Some(file) => Ok(Answer::InFile(file.display().to_string())),
+            ControlRequest::Status => Ok(ControlReply::Status(Box::new(self.status()))),
+            ControlRequest::Transfer { to } => self.hand_over(to).await,
+            ControlRequest::Members { change } => match &self.options.members_file {
+                Some(file) => Ok(ControlReply::InFile(file.display().to_string())),
                 None => self.change_members(change).await,
             },
         }
     }
 
     /// Hands over, unless the one that is named could not take it: with most algorithms the work would have stopped for nothing.
-    async fn hand_over(&mut self, to: Option<NodeId>) -> Result<control::Answer, NodeError> {
+    async fn hand_over(&mut self, to: Option<NodeId>) -> Result<control::ControlReply, NodeError> {
         let (now, me) = (boot::now(), self.options.config.id);
-        let leads = self.desk.borrow().office.is_some();
+        let leads = self.leadership.borrow().current.is_some();
         if let Some(to) = to.filter(|to| leads && *to != me && self.group.may_lead(*to)) {
             let view = self.machine.view(now);
             let silent = self
@@ -146,13 +149,13 @@ where
                 .map(|span| format!("has not answered for {}", span.whole_millis()));
             let gone = (!self.transport.connected().contains(&to)).then(|| "is out of reach".to_string());
             if let Some(why) = gone.or(silent) {
-                return Ok(control::Answer::Refused(format!("member {to} {why}")));
+                return Ok(control::ControlReply::Refused(format!("member {to} {why}")));
             }
         }
         let answer = self.try_to(Input::Transfer { to }).await?;
         // With most algorithms the work stops at once; Raft asks the other one first.
-        let waits = self.desk.borrow().office.is_some_and(|office| !office.stop);
-        self.handing = (answer == control::Answer::Begun && waits).then_some(to);
+        let waits = self.leadership.borrow().current.is_some_and(|current| !current.stop);
+        self.handing = (answer == control::ControlReply::Begun && waits).then_some(to);
         Ok(answer)
     }
 
@@ -165,22 +168,22 @@ where
         }
     }
 
-    async fn try_to(&mut self, input: Input<M::Message>) -> Result<control::Answer, NodeError> {
+    async fn try_to(&mut self, input: Input<M::Message>) -> Result<control::ControlReply, NodeError> {
         self.step(input).await?;
         Ok(match self.refused {
-            Some(why) => control::Answer::Refused(why.to_string()),
-            None => control::Answer::Begun,
+            Some(why) => control::ControlReply::Refused(why.to_string()),
+            None => control::ControlReply::Begun,
         })
     }
 
-    async fn change_members(&mut self, change: control::Change) -> Result<control::Answer, NodeError> {
-        use control::{Answer, Change};
+    async fn change_members(&mut self, change: control::Change) -> Result<control::ControlReply, NodeError> {
+        use control::{Change, ControlReply};
         let mut members: Vec<Member> = self.group.members().to_vec();
         let (member, address) = match change {
             Change::Add { member, address } => (member, address),
             Change::Remove { id } => {
                 if self.group.member(id).is_none() {
-                    return Ok(Answer::Refused(format!("there is no member {id}")));
+                    return Ok(ControlReply::Refused(format!("there is no member {id}")));
                 }
                 members.retain(|known| known.id != id);
                 return self.try_to(Input::Reconfigure { members }).await;
@@ -188,7 +191,7 @@ where
         };
         let mut place = address.map(|address| Peer { id: member.id, address });
         if let Some(other) = self.neighbour(place.as_ref()) {
-            return Ok(Answer::Refused(format!("member {other} is at that address already")));
+            return Ok(ControlReply::Refused(format!("member {other} is at that address already")));
         }
         let joins = self.group.member(member.id).is_none();
         if self.acts() && joins {
@@ -196,13 +199,13 @@ where
             self.find_at(place.take());
             if !self.may_join(member.id) {
                 let text = "it has not been heard yet; start it first, and ask again in a moment";
-                return Ok(Answer::Refused(format!("member {}: {text}", member.id)));
+                return Ok(ControlReply::Refused(format!("member {}: {text}", member.id)));
             }
         }
         members.retain(|known| known.id != member.id);
         members.push(member);
         let answer = self.try_to(Input::Reconfigure { members }).await?;
-        if answer != Answer::Begun {
+        if answer != ControlReply::Begun {
             return Ok(answer);
         }
         self.find_at(place);
@@ -212,7 +215,7 @@ where
             return Ok(answer);
         }
         let text = format!("member {} was not heard: start it", member.id);
-        Ok(Answer::Warned(match M::TERMS_ARE_TOKENS {
+        Ok(ControlReply::Warned(match M::TERMS_ARE_TOKENS {
             true => {
                 let (majority, size) = (self.group.majority(), self.group.size());
                 format!("{text}; {majority} of {size} members must be there from here on")

@@ -8,7 +8,7 @@ const SILENCE_TIMEOUTS: u64 = 2;
 
 /// Whom this member has heard, and what it has told of trouble.
 #[derive(Debug, Default)]
-pub(super) struct Ears {
+pub(super) struct HeardMembers {
     /// When each member was last heard; at most one entry for each of the list.
     heard: Vec<(NodeId, Moment)>,
     /// When each was last heard to ask what it had forgotten.
@@ -23,7 +23,7 @@ pub(super) struct Ears {
     pub(super) told: Option<String>,
 }
 
-impl Ears {
+impl HeardMembers {
     /// A member of the list says something.
     pub(super) fn note(&mut self, now: Moment, group: &Group, from: NodeId, word: RecoveryRole) {
         let is_member = |id: NodeId| group.member(id).is_some();
@@ -70,15 +70,21 @@ mod tests {
     #[test]
     fn ears_keep_members_only_and_forget_what_is_over() {
         let group = Group::founded((1..=3).map(|number| Member::plain(id(number))).collect()).unwrap();
-        let (mut ears, three, timing) = (Ears::default(), group, Timing::LAN);
+        let (mut heard_members, three, timing) = (HeardMembers::default(), group, Timing::LAN);
         let at = |millis: u64| Moment::from_nanos(millis * 1_000_000);
-        ears.note(at(1), &three, id(2), RecoveryRole::Asks);
-        ears.note(at(2), &three, id(9), RecoveryRole::Asks);
-        assert_eq!((ears.heard(id(2)), ears.heard(id(9))), (Some(at(1)), None));
-        assert!(ears.is_forgetful(at(500), id(2), &timing) && !ears.is_forgetful(at(2_000), id(2), &timing));
-        ears.note(at(3), &three, id(2), RecoveryRole::Answers);
-        assert!(ears.is_forgetful(at(4), id(2), &timing), "it has answered, as who has forgotten does too");
-        ears.note(at(5), &three, id(2), RecoveryRole::Apart);
-        assert!(!ears.is_forgetful(at(6), id(2), &timing), "it remembers");
+        heard_members.note(at(1), &three, id(2), RecoveryRole::Asks);
+        heard_members.note(at(2), &three, id(9), RecoveryRole::Asks);
+        assert_eq!((heard_members.heard(id(2)), heard_members.heard(id(9))), (Some(at(1)), None));
+        assert!(
+            heard_members.is_forgetful(at(500), id(2), &timing)
+                && !heard_members.is_forgetful(at(2_000), id(2), &timing)
+        );
+        heard_members.note(at(3), &three, id(2), RecoveryRole::Answers);
+        assert!(
+            heard_members.is_forgetful(at(4), id(2), &timing),
+            "it has answered, as who has forgotten does too"
+        );
+        heard_members.note(at(5), &three, id(2), RecoveryRole::Apart);
+        assert!(!heard_members.is_forgetful(at(6), id(2), &timing), "it remembers");
     }
 }

@@ -5,11 +5,11 @@ use baton_peer::{Input, LossCause, Machine, Start};
 use baton_store::boot;
 
 use super::{FAREWELL_MAX, Shell};
-use crate::node::{Desk, NodeError, Office, Word};
+use crate::node::{LeadershipSnapshot, LeadershipStatus, NodeError, WorkMessage};
 
 /// How far a member is in giving up a leadership whose work has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Resigning {
+pub(super) enum Resignation {
     /// It lasts until then; whether it goes on is not known yet.
     Waits { until: Option<Moment> },
     /// It goes on, and somebody shall take it.
@@ -25,25 +25,25 @@ where
     M::Saved: Send + 'static,
 {
     /// The one who does the work says something.
-    pub(super) async fn heed(&mut self, word: Word) -> Result<(), NodeError> {
+    pub(super) async fn heed(&mut self, word: WorkMessage) -> Result<(), NodeError> {
         match word {
-            Word::Stopped { serial } => {
-                let asked = self.desk.borrow().office.is_some_and(|o| o.serial == serial && o.stop);
+            WorkMessage::Stopped { serial } => {
+                let asked = self.leadership.borrow().current.is_some_and(|o| o.serial == serial && o.stop);
                 if asked { self.step(Input::Stopped).await } else { Ok(()) }
             }
-            Word::Resign { serial } => {
-                let office = self.desk.borrow().office.filter(|office| office.serial == serial);
-                self.resigning = office.map(|office| Resigning::Waits { until: office.until });
-                match office {
-                    Some(Office { stop: true, .. }) => self.step(Input::Stopped).await,
+            WorkMessage::Resign { serial } => {
+                let current = self.leadership.borrow().current.filter(|current| current.serial == serial);
+                self.resigning = current.map(|current| Resignation::Waits { until: current.until });
+                match current {
+                    Some(LeadershipSnapshot { stop: true, .. }) => self.step(Input::Stopped).await,
                     Some(_) | None => Ok(()),
                 }
             }
-            Word::Leave => {
+            WorkMessage::Leave => {
                 self.leaving = Some(boot::now() + FAREWELL_MAX.min(self.options.config.timing.timeout_max));
-                let office = self.desk.borrow().office;
-                match office {
-                    Some(Office { stop: true, .. }) => self.step(Input::Stopped).await,
+                let current = self.leadership.borrow().current;
+                match current {
+                    Some(LeadershipSnapshot { stop: true, .. }) => self.step(Input::Stopped).await,
                     Some(_) => {
                         // If it is refused, the lease runs out by itself.
                         self.step(Input::Transfer { to: None }).await
@@ -55,20 +55,20 @@ where
     }
 
     pub(super) fn has_left(&self) -> bool {
-        let gone = self.refused.is_some() || self.desk.borrow().office.is_none();
+        let gone = self.refused.is_some() || self.leadership.borrow().current.is_none();
         self.leaving.is_some_and(|until| gone || boot::now() >= until)
     }
 
     /// Gives up a leadership that goes on without its work. One that ends by itself, since no majority answers, is left to that: the
     /// machine then knows why, and is read-only.
     pub(super) async fn go_on_resigning(&mut self) -> Result<(), NodeError> {
-        let until = self.desk.borrow().office.map(|office| office.until);
+        let until = self.leadership.borrow().current.map(|current| current.until);
         match (self.resigning, until) {
-            (Some(Resigning::Waits { until: before }), Some(until)) if until > before => {
-                self.resigning = Some(Resigning::Offered);
+            (Some(Resignation::Waits { until: before }), Some(until)) if until > before => {
+                self.resigning = Some(Resignation::Offered);
                 self.step(Input::Transfer { to: None }).await
             }
-            (Some(Resigning::Refused), Some(_)) => {
+            (Some(Resignation::Refused), Some(_)) => {
                 self.begin_anew();
                 Ok(())
             }
@@ -76,7 +76,7 @@ where
                 self.resigning = None;
                 Ok(())
             }
-            (Some(Resigning::Waits { .. } | Resigning::Offered) | None, _) => Ok(()),
+            (Some(Resignation::Waits { .. } | Resignation::Offered) | None, _) => Ok(()),
         }
     }
 
@@ -84,9 +84,10 @@ where
     /// every start, are elected in a later term.
     fn begin_anew(&mut self) {
         self.resigning = None;
-        self.desk.send_modify(|desk| {
-            if let Some(office) = desk.office {
-                *desk = Desk { office: None, ended: Some((office.serial, LossCause::HandedOver)) };
+        self.leadership.send_modify(|leadership| {
+            if let Some(current) = leadership.current {
+                *leadership =
+                    LeadershipStatus { current: None, ended: Some((current.serial, LossCause::HandedOver)) };
             }
         });
         let start = self.kept.clone().map_or(Start::Forgotten, Start::Restarted);

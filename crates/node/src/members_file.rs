@@ -10,13 +10,13 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
-use crate::members::{Listed, MAX_FILE_BYTES, parse_file};
+use crate::members::{ListedMember, MAX_FILE_BYTES, parse_file};
 
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What the file says, whenever that is something else. Nothing, ever, without a file.
-pub(crate) fn watch(file: Option<PathBuf>) -> mpsc::Receiver<Result<Vec<Listed>, String>> {
+pub(crate) fn watch(file: Option<PathBuf>) -> mpsc::Receiver<Result<Vec<ListedMember>, String>> {
     let (sender, receiver) = mpsc::channel(1);
     if let Some(file) = file {
         tokio::spawn(async move {

@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use super::Shared;
 use super::count;
 use super::frame::FrameError;
-use super::greeting::{self, Caller, GreetError, Greeter, Refusal, Terms, Trust};
+use super::greeting::{self, Caller, GreetError, Greeter, GroupSettings, Refusal, Trust};
 use super::line::{LineError, Reader, Writer};
-use crate::control::{Answer, Ask};
+use crate::control::{ControlReply, ControlRequest};
 
 /// For a whole exchange.
 const EXCHANGE_MAX: Duration = Duration::from_secs(10);
@@ -58,23 +58,23 @@ pub enum AskError {
 
 impl Remote {
     /// Asks, and waits for the answer.
-    pub async fn ask(&self, ask: &Ask) -> Result<Answer, AskError> {
+    pub async fn ask(&self, ask: &ControlRequest) -> Result<ControlReply, AskError> {
         let late = |_| AskError::Unreachable(io::Error::from(io::ErrorKind::TimedOut));
         let patience = match ask {
-            Ask::Status => STATUS_MAX,
-            Ask::Transfer { .. } | Ask::Members { .. } => EXCHANGE_MAX,
+            ControlRequest::Status => STATUS_MAX,
+            ControlRequest::Transfer { .. } | ControlRequest::Members { .. } => EXCHANGE_MAX,
         };
         timeout(patience, self.exchange(ask)).await.map_err(late)?
     }
 
-    async fn exchange(&self, ask: &Ask) -> Result<Answer, AskError> {
+    async fn exchange(&self, ask: &ControlRequest) -> Result<ControlReply, AskError> {
         let stream = TcpStream::connect(&self.address).await.map_err(AskError::Unreachable)?;
         let outside = stream.peer_addr().is_ok_and(|address| !address.ip().is_loopback());
         if outside && matches!(self.trust, Trust::Loopback) {
             let text = "it is not at a loopback address, and nobody would have to prove who they are";
             return Err(AskError::Stranger(text.to_string()));
         }
-        let terms = Terms::new("", &baton_peer::Timing::LAN);
+        let terms = GroupSettings::new("", &baton_peer::Timing::LAN);
         let me = Greeter {
             caller: Caller::Asker,
             group: self.group.clone(),
@@ -123,15 +123,17 @@ impl Remote {
 pub(super) async fn answer(shared: &Arc<Shared>, may_change: bool, mut reader: Reader, mut writer: Writer) {
     let exchange = async {
         let Ok(question) = reader.receive().await else { return };
-        let Ok(ask) = serde_json::from_slice::<Ask>(&question) else {
+        let Ok(ask) = serde_json::from_slice::<ControlRequest>(&question) else {
             return count(&shared.tally.malformed);
         };
         let answer = match ask {
-            Ask::Transfer { .. } | Ask::Members { .. } if !may_change => {
+            ControlRequest::Transfer { .. } | ControlRequest::Members { .. } if !may_change => {
                 count(&shared.tally.refused);
-                Answer::NotAllowed
+                ControlReply::NotAllowed
             }
-            Ask::Status | Ask::Transfer { .. } | Ask::Members { .. } => shared.door.ask(ask).await,
+            ControlRequest::Status | ControlRequest::Transfer { .. } | ControlRequest::Members { .. } => {
+                shared.control_handle.ask(ask).await
+            }
         };
         if let Ok(bytes) = serde_json::to_vec(&answer) {
             let _ = writer.send(&bytes).await;
