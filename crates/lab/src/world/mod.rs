@@ -13,13 +13,13 @@ use baton_peer::memory_recovery::{MemoryRecovery, needed};
 use baton_peer::{Config, Group, GroupStamp, Machine, Member as Listed, NodeId, Random};
 
 use crate::fault::Fault;
+use crate::host::next_alarm;
 use crate::invariants::Demands;
 use crate::ledger::{Ledger, Resource};
 use crate::network::{Links, Network};
-use crate::place::next_alarm;
 use crate::queue::Queue;
 use crate::setup::{Outcome, Setup};
-use crate::stage::{Stage, play};
+use crate::simulation::{Simulation, play};
 use crate::timeline::Timeline;
 
 use member::{Letter, Member};
@@ -140,11 +140,11 @@ impl<'s, M: Machine> World<'s, M> {
     }
 
     fn next_tick(&self) -> (u64, usize) {
-        next_alarm(self.members.iter().map(|member| &member.place))
+        next_alarm(self.members.iter().map(|member| &member.host))
     }
 }
 
-impl<M: Machine> Stage for World<'_, M> {
+impl<M: Machine> Simulation for World<'_, M> {
     fn next_at(&self) -> u64 {
         self.next_tick().0.min(self.queue.next_at().unwrap_or(u64::MAX))
     }
@@ -187,7 +187,7 @@ impl<M: Machine> Stage for World<'_, M> {
         let places: Vec<usize> = (0..self.members.len()).filter(|place| listed(*place)).collect();
         let knows = |place: &&usize| {
             let member = &self.members[**place];
-            let view = member.machine.as_ref().map(|machine| machine.view(member.place.clock.at(self.now)));
+            let view = member.machine.as_ref().map(|machine| machine.view(member.host.clock.at(self.now)));
             view.and_then(|view| view.leader) == leader.map(|leader| node(usize::from(leader)))
         };
         let known = places.iter().filter(knows).count();

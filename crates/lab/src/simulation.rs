@@ -1,13 +1,13 @@
 //! How a run goes: what happens next happens, then every promise is looked at; chaos, then healing, then the end.
 
-use crate::fault::{Fault, Planned};
+use crate::fault::{Fault, PlannedFault};
 use crate::invariants::Fact;
 use crate::ledger::Ledger;
 use crate::setup::{Outcome, Setup};
 use crate::timeline::Timeline;
 
 /// What is simulated.
-pub(crate) trait Stage {
+pub(crate) trait Simulation {
     /// When something happens by itself next.
     fn next_at(&self) -> u64;
     /// It is that instant.
@@ -29,14 +29,14 @@ pub(crate) trait Stage {
 }
 
 /// Plays a stage to its end, or until a promise breaks.
-pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) {
+pub(crate) fn play(mut simulation: impl Simulation, setup: &Setup) -> (Outcome, Timeline) {
     let mut planned = setup.plan.iter().peekable();
     let chaos = setup.chaos.as_nanos();
     let due = chaos.saturating_add(setup.healing.as_nanos());
     let (mut healed, mut overdue_seen, mut demands) = (false, false, true);
     let (mut end, mut postponed) = (u64::MAX, false);
-    while stage.ledger().broken.is_none() {
-        let next = stage.next_at();
+    while simulation.ledger().broken.is_none() {
+        let next = simulation.next_at();
         let fault_at = planned.peek().map_or(u64::MAX, |next| next.at.as_nanos());
         let turn = match (healed, overdue_seen) {
             (false, _) => chaos,
@@ -44,12 +44,12 @@ pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) 
             (true, true) => u64::MAX,
         };
         let at = next.min(fault_at).min(turn).min(end);
-        stage.ledger().advance(at);
-        stage.set_now(at);
+        simulation.ledger().advance(at);
+        simulation.set_now(at);
         if at >= end {
             // Where one is preferred to another the end may fall into a hand-over, which is given a longest timeout to be done.
-            let settled = stage.ledger().actors() == 1 && stage.astray().0 == 0;
-            if settled || postponed || !stage.has_preferences() {
+            let settled = simulation.ledger().actors() == 1 && simulation.astray().0 == 0;
+            if settled || postponed || !simulation.has_preferences() {
                 break;
             }
             postponed = true;
@@ -62,27 +62,27 @@ pub(crate) fn play(mut stage: impl Stage, setup: &Setup) -> (Outcome, Timeline) 
             end = if demands { end } else { at };
         } else if at == turn {
             healed = true;
-            stage.heal();
-            demands = stage.demands_a_leader();
-            stage.ledger().statistics.undemanded += u64::from(!demands);
-            stage.ledger().healed(if demands { due } else { u64::MAX });
+            simulation.heal();
+            demands = simulation.demands_a_leader();
+            simulation.ledger().statistics.undemanded += u64::from(!demands);
+            simulation.ledger().healed(if demands { due } else { u64::MAX });
         } else if at == fault_at {
-            if let Some(Planned { fault, .. }) = planned.next().filter(|_| !healed) {
-                stage.befall(fault);
+            if let Some(PlannedFault { fault, .. }) = planned.next().filter(|_| !healed) {
+                simulation.befall(fault);
             }
         } else {
-            stage.happen();
+            simulation.happen();
         }
-        stage.ledger().check_instant();
-        if healed && end == u64::MAX && stage.ledger().actors() == 1 {
+        simulation.ledger().check_instant();
+        if healed && end == u64::MAX && simulation.ledger().actors() == 1 {
             end = at.saturating_add(setup.steady.as_nanos());
         }
     }
     if demands {
-        let (astray, all) = stage.astray();
-        stage.ledger().see(&Fact::Over { astray, all });
+        let (astray, all) = simulation.astray();
+        simulation.ledger().see(&Fact::Over { astray, all });
     }
-    let ledger = stage.ledger();
+    let ledger = simulation.ledger();
     let outcome =
         Outcome { statistics: std::mem::take(&mut ledger.statistics), broken: ledger.broken.take() };
     (outcome, ledger.timeline.take().unwrap_or_default())

@@ -1,15 +1,15 @@
-//! One place of a simulated world, whatever elects there: a machine with its clock, and a process that starts, stands still and dies.
+//! One host of a simulated world, whatever elects there: a machine with its clock, and a process that starts, stands still and dies.
 
 use baton_election::Moment;
 use baton_peer::Random;
 
-use crate::clock::Clock;
+use crate::clock::HostClock;
 use crate::setup::Setup;
 
-/// One place.
+/// A simulated machine and its process.
 #[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) clock: Clock,
+pub(crate) struct Host {
+    pub(crate) clock: HostClock,
     /// Counts the starts of its process.
     pub(crate) life: u32,
     /// Whether the process stands still.
@@ -31,11 +31,11 @@ pub(crate) struct Orphan {
     pub(crate) until: Moment,
 }
 
-impl Place {
-    pub(crate) fn new(setup: &Setup, place: usize, random: &mut Random) -> Place {
+impl Host {
+    pub(crate) fn new(setup: &Setup, place: usize, random: &mut Random) -> Host {
         let drift_ppm = setup.drift_ppm.get(place).copied().unwrap_or(0);
-        Place {
-            clock: Clock::new(0, booted(random), drift_ppm),
+        Host {
+            clock: HostClock::new(0, booted(random), drift_ppm),
             life: 0,
             paused: false,
             pause: 0,
@@ -66,7 +66,7 @@ impl Place {
 
     /// The whole machine restarts: another boot clock, at the rate that it began with. Returns the work that dies with it.
     pub(crate) fn reboot(&mut self, now: u64, random: &mut Random) -> Option<Orphan> {
-        self.clock = Clock::new(now, booted(random), self.drift_ppm);
+        self.clock = HostClock::new(now, booted(random), self.drift_ppm);
         self.orphan.take()
     }
 }
@@ -78,7 +78,7 @@ fn booted(random: &mut Random) -> u64 {
 }
 
 /// When the next alarm rings, and at which place. The first place of several.
-pub(crate) fn next_alarm<'p>(places: impl Iterator<Item = &'p Place>) -> (u64, usize) {
+pub(crate) fn next_alarm<'p>(places: impl Iterator<Item = &'p Host>) -> (u64, usize) {
     let mut first = (u64::MAX, 0);
     for (at, place) in places.enumerate() {
         if place.alarm_at < first.0 {
