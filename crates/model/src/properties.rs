@@ -6,7 +6,7 @@ use baton_election::Standing;
 use baton_election::document::Cause;
 use stateright::Property;
 
-use crate::config::{Bounds, Config, Fault};
+use crate::config::{Bounds, BrokenRule, Config};
 use crate::model::Election;
 use crate::state::{Event, World};
 use crate::store::led_by_another;
@@ -97,7 +97,7 @@ fn happenings(config: &Config) -> Vec<Property<Election>> {
     let Bounds { horizon, renewals, leaves, timeouts, give_ups, halts, writes, deposes, pauses, restarts } =
         config.bounds;
     let fails_over = horizon >= 6;
-    let waits = deposes > 0 && config.fault != Some(Fault::Force);
+    let waits = deposes > 0 && config.fault != Some(BrokenRule::Force);
     let mut all = Vec::new();
     let mut add = |possible: bool, name, happens: fn(&Election, &World) -> bool| {
         if possible {
