@@ -8,7 +8,7 @@ use baton_store::{Key, Prefix};
 
 /// A database, and the collections in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct DatabasePath {
     /// `projects/P/databases/D`.
     pub(crate) database: String,
     /// The collection of the elections; the others are named after it.
@@ -17,7 +17,7 @@ pub(crate) struct Place {
     pub(crate) location: String,
 }
 
-impl Place {
+impl DatabasePath {
     /// The folder of all documents.
     pub(crate) fn root(&self) -> String {
         format!("{}/documents", self.database)
@@ -118,8 +118,8 @@ mod tests {
 
     use super::*;
 
-    fn place() -> Place {
-        Place {
+    fn place() -> DatabasePath {
+        DatabasePath {
             database: "projects/p/databases/(default)".to_string(),
             collection: "leadership".to_string(),
             location: "firestore://p/(default)?collection=leadership".to_string(),

@@ -15,9 +15,9 @@ const MAX_KNOWN: usize = 4_096;
 
 /// What was last seen of an election.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct CachedElection {
     /// Its document; none if there was none.
-    pub(crate) document: Option<Seen>,
+    pub(crate) document: Option<CachedDocument>,
     /// Its mark.
     pub(crate) mark: Option<Mark>,
     /// When this client last wrote the document.
@@ -26,7 +26,7 @@ pub(crate) struct Known {
 
 /// What of a document matters here.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct CachedDocument {
     pub(crate) version: Version,
     pub(crate) beat: Beat,
     /// When its clock was last restarted, on this machine's clock, as far as that is known.
@@ -35,35 +35,39 @@ pub(crate) struct Seen {
 
 /// The memory.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
-    elections: Mutex<HashMap<ElectionName, Known>>,
+pub(crate) struct ElectionCache {
+    elections: Mutex<HashMap<ElectionName, CachedElection>>,
 }
 
-impl Memory {
-    fn elections(&self) -> MutexGuard<'_, HashMap<ElectionName, Known>> {
+impl ElectionCache {
+    fn elections(&self) -> MutexGuard<'_, HashMap<ElectionName, CachedElection>> {
         self.elections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of an election, if it is what a swap expects.
-    pub(crate) fn expected(&self, election: &ElectionName, expect: &Expect) -> Option<Known> {
+    pub(crate) fn expected(&self, election: &ElectionName, expect: &Expect) -> Option<CachedElection> {
         let known = self.elections().get(election).cloned()?;
         let version = known.document.as_ref().map(|seen| &seen.version);
         (Expect::of(version) == *expect).then_some(known)
     }
 
     /// Keeps in mind what was read.
-    pub(crate) fn read(&self, election: &ElectionName, document: Option<Seen>, mark: Option<Mark>) {
+    pub(crate) fn read(&self, election: &ElectionName, document: Option<CachedDocument>, mark: Option<Mark>) {
         let mut elections = self.elections();
         let written = elections.get(election).and_then(|known| known.written);
-        Memory::keep(&mut elections, election, Known { document, mark, written });
+        ElectionCache::keep(&mut elections, election, CachedElection { document, mark, written });
     }
 
     /// Keeps in mind what was written.
-    pub(crate) fn wrote(&self, election: &ElectionName, known: Known) {
-        Memory::keep(&mut self.elections(), election, known);
+    pub(crate) fn wrote(&self, election: &ElectionName, known: CachedElection) {
+        ElectionCache::keep(&mut self.elections(), election, known);
     }
 
-    fn keep(elections: &mut HashMap<ElectionName, Known>, election: &ElectionName, known: Known) {
+    fn keep(
+        elections: &mut HashMap<ElectionName, CachedElection>,
+        election: &ElectionName,
+        known: CachedElection,
+    ) {
         if elections.len() >= MAX_KNOWN && !elections.contains_key(election) {
             elections.clear();
         }
