@@ -1,6 +1,6 @@
 //! What an agent does: asks, decides, hears, believes. It follows the client's rules and the shipped code's answers.
 
-use baton_election::{Epoch, Refusal, Span, Standing, Tenure};
+use baton_election::{Epoch, Refusal, Span, Tenure, TenureState};
 
 use crate::config::{BrokenRule, Reads, StoreKind};
 use crate::model::Election;
@@ -17,7 +17,7 @@ impl World {
     }
 
     /// How an agent's leadership stands, if it has one.
-    pub(crate) fn standing(&self, agent: usize) -> Option<Standing> {
+    pub(crate) fn standing(&self, agent: usize) -> Option<TenureState> {
         let now = self.clocks.agents[agent].at(self.now);
         self.agents[agent].lead.as_ref().map(|lead| lead.tenure.clone().standing(now))
     }
@@ -40,7 +40,7 @@ impl Election {
         match world.standing(agent) {
             None => requests.push(RequestKind::Acquire),
             Some(standing) => {
-                if standing == Standing::Lost {
+                if standing == TenureState::Lost {
                     requests.push(RequestKind::Acquire);
                 } else if spent.renewals < bounds.renewals {
                     requests.push(RequestKind::Renew);
@@ -159,12 +159,12 @@ impl Election {
             }
             AgentAnswer::Renewed => {
                 if let Some(lead) = &mut mine.lead {
-                    let waited = lead.tenure.clone().standing(now) == Standing::Offered;
-                    let lost = lead.tenure.clone().standing(now) == Standing::Lost;
+                    let waited = lead.tenure.clone().standing(now) == TenureState::Offered;
+                    let lost = lead.tenure.clone().standing(now) == TenureState::Lost;
                     let standing = lead.tenure.renewed(asked_at, now);
-                    if lost && (standing != Standing::Lost || lead.tenure.ensures(now, Span::ZERO)) {
+                    if lost && (standing != TenureState::Lost || lead.tenure.ensures(now, Span::ZERO)) {
                         world.event = Some(Event::Revived);
-                    } else if waited && standing == Standing::Safe && !self.config.offers {
+                    } else if waited && standing == TenureState::Safe && !self.config.offers {
                         world.event = Some(Event::Confirmed);
                     }
                 }
@@ -220,7 +220,7 @@ impl Election {
 
     /// A paused agent goes on where it was: it had checked that it leads, and writes.
     pub(crate) fn wake(&self, world: &mut World, agent: usize) {
-        let lost = world.standing(agent) == Some(Standing::Lost);
+        let lost = world.standing(agent) == Some(TenureState::Lost);
         let mine = &mut world.agents[agent];
         mine.paused = false;
         let Some(lead) = &mine.lead else { return };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use baton_election::Standing;
+use baton_election::TenureState;
 use baton_election::document::Cause;
 use stateright::Property;
 
@@ -147,7 +147,7 @@ fn happenings(config: &Config) -> Vec<Property<Election>> {
         world.store.document.last_transition.as_ref().is_some_and(|last| last.from.as_ref() == Some(&last.to))
     });
     add(config.offers, "an offer is not yet a leadership", |_, world| {
-        [0, 1].iter().any(|agent| world.standing(*agent) == Some(Standing::Offered))
+        [0, 1].iter().any(|agent| world.standing(*agent) == Some(TenureState::Offered))
     });
     all
 }

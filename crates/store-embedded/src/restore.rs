@@ -12,8 +12,8 @@ use baton_election::document::{Approval, Cause, Departure, Leader, Pause, Phase}
 use baton_election::id::{Incarnation, KeyHash, StoreId};
 use baton_election::operator::PublicKey;
 use baton_election::policy::Limits;
+use baton_election::removal_rules::Verdicts;
 use baton_election::tokens::TokenEntry;
-use baton_election::usefulness::Verdicts;
 use baton_election::{AgentName, Document, Epoch, Span, State, StoreInfo, Tokens, WallTime};
 use baton_store::{Key, Record, StoreError};
 use redb::{Error, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};

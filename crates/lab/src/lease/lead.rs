@@ -1,6 +1,6 @@
 //! A leadership: its beginning, its renewals, its work, its end.
 
-use baton_election::{Epoch, Moment, Span, Standing, Tenure};
+use baton_election::{Epoch, Moment, Span, Tenure, TenureState};
 
 use super::agent::{Lead, RequestKind};
 use super::{Event, LeaseWorld, small};
@@ -14,7 +14,7 @@ impl LeaseWorld<'_> {
         let agent = &mut self.agents[place];
         let now = agent.host.clock.at(self.now);
         let mut tenure = Tenure::granted(asked_at, ttl, margins);
-        if tenure.standing(now) == Standing::Lost {
+        if tenure.standing(now) == TenureState::Lost {
             // It was heard of too late to be used; nothing was done under it.
             agent.leaving = Some(epoch);
             agent.next_at = now;
@@ -35,7 +35,7 @@ impl LeaseWorld<'_> {
         let Some(lead) = &mut agent.lead else { return };
         let ended = now >= lead.tenure.deadline();
         let standing = lead.tenure.renewed(asked_at, now);
-        if standing == Standing::Lost {
+        if standing == TenureState::Lost {
             return self.lose(place, "a renewal was answered after the deadline");
         }
         lead.epoch = epoch;

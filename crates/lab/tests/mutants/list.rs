@@ -248,7 +248,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "a renewal that is answered late revives a leadership",
         (TENURE, "lease", "pause"),
-        "if self.standing(now) != Standing::Lost {",
+        "if self.standing(now) != TenureState::Lost {",
         "if !self.lost {",
         &[STAYS_LOST, VIEW_FIRST],
     ),

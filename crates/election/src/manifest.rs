@@ -75,9 +75,9 @@ pub struct Manifest {
 
 /// What a checkpoint covers, as the document has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Covers"))]
 #[serde(deny_unknown_fields)]
-pub struct Covers {
+pub struct Coverage {
     /// The hash of the manifest, as JSON text.
     pub sha256: ContentHash,
     /// How many paths it lists.
@@ -107,7 +107,7 @@ impl Manifest {
     }
 }
 
-impl Covers {
+impl Coverage {
     /// How many bytes of the document the manifest takes.
     pub(crate) fn inline_bytes(&self) -> usize {
         self.manifest.as_ref().map_or(0, |manifest| manifest.text().len())
@@ -139,14 +139,14 @@ impl Covers {
 
 /// A place as it was found when it was looked at again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ScannedRoot {
     /// What is below it. Where there is a commit: what differs from it, and all that the manifest lists.
     pub entries: BTreeMap<String, Print>,
     /// Which of those the commit has.
     pub in_commit: BTreeSet<String>,
 }
 
-impl Found {
+impl ScannedRoot {
     /// Whether it lies in a folder that could not be read.
     fn is_hidden(&self, path: &str) -> bool {
         let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
@@ -178,7 +178,7 @@ impl Differences {
     }
 
     /// Takes in how one place differs.
-    pub fn add(&mut self, root: &Root, found: &Found) {
+    pub fn add(&mut self, root: &Root, found: &ScannedRoot) {
         let paths: BTreeSet<&String> = root.entries.keys().chain(found.entries.keys()).collect();
         for path in paths {
             let before = root.entries.get(path);
@@ -231,7 +231,7 @@ mod tests {
         Root { path: "/w".to_string(), commit: commit.then(|| "c0ffee".to_string()), entries: entries(of) }
     }
 
-    fn differ(root: &Root, found: &Found) -> [Vec<String>; 4] {
+    fn differ(root: &Root, found: &ScannedRoot) -> [Vec<String>; 4] {
         let mut all = Differences::default();
         all.add(root, found);
         [all.changed, all.added, all.removed, all.unknown]
@@ -243,14 +243,14 @@ mod tests {
             false,
             &[("a", file("1")), ("b", file("2")), ("c", Print::Link("a".into())), ("d", Print::Unreadable)],
         );
-        let same = Found { entries: before.entries.clone(), ..Found::default() };
+        let same = ScannedRoot { entries: before.entries.clone(), ..ScannedRoot::default() };
         assert_eq!(differ(&before, &same), [vec![], vec![], vec![], vec!["/w/d".to_string()]]);
         let after = entries(&[
             ("a", Print::Program(ContentHash::of(b"1"))),
             ("c", Print::Link("b".into())),
             ("e", file("5")),
         ]);
-        let found = Found { entries: after, ..Found::default() };
+        let found = ScannedRoot { entries: after, ..ScannedRoot::default() };
         let told = differ(&before, &found);
         assert_eq!(told[0], ["/w/a", "/w/c"]);
         assert_eq!((told[1].join(" "), told[2].join(" ")), ("/w/e".to_string(), "/w/b".to_string()));
@@ -262,7 +262,7 @@ mod tests {
         let before = root(true, &[("dirty", file("mine")), ("gone", Print::Absent), ("new", file("n"))]);
         let in_commit: BTreeSet<String> =
             ["dirty", "gone", "touched", "deleted"].map(ToString::to_string).into();
-        let found = Found {
+        let found = ScannedRoot {
             // It was committed as it was; it was put back; it is still there; others were touched, deleted, made.
             entries: entries(&[
                 ("dirty", file("mine")),
@@ -283,30 +283,32 @@ mod tests {
     #[test]
     fn what_lies_in_a_folder_that_cannot_be_read_is_not_said_to_be_gone() {
         let before = root(false, &[("a", file("1")), ("sub/b", file("2")), ("sub/deep/c", file("3"))]);
-        let found =
-            Found { entries: entries(&[("a", file("1")), ("sub", Print::Unreadable)]), ..Found::default() };
+        let found = ScannedRoot {
+            entries: entries(&[("a", file("1")), ("sub", Print::Unreadable)]),
+            ..ScannedRoot::default()
+        };
         let [changed, added, removed, unknown] = differ(&before, &found);
         assert_eq!((changed, added, removed), (vec![], vec![], vec![]));
         assert_eq!(unknown, ["/w/sub", "/w/sub/b", "/w/sub/deep/c"]);
-        let nothing = Found { entries: entries(&[("", Print::Unreadable)]), ..Found::default() };
+        let nothing = ScannedRoot { entries: entries(&[("", Print::Unreadable)]), ..ScannedRoot::default() };
         assert_eq!(differ(&before, &nothing)[3], ["/w", "/w/a", "/w/sub/b", "/w/sub/deep/c"]);
     }
 
     #[test]
     fn another_repository_within_a_working_tree_is_not_said_to_be_as_it_was() {
         let before = root(true, &[("nested/", Print::Other)]);
-        let found = Found { entries: before.entries.clone(), ..Found::default() };
+        let found = ScannedRoot { entries: before.entries.clone(), ..ScannedRoot::default() };
         assert_eq!(differ(&before, &found)[3], ["/w/nested/"]);
         // A socket is known by its name.
         let plain = root(false, &[("socket", Print::Other)]);
-        let found = Found { entries: plain.entries.clone(), ..Found::default() };
+        let found = ScannedRoot { entries: plain.entries.clone(), ..ScannedRoot::default() };
         assert_eq!(differ(&plain, &found), [const { Vec::<String>::new() }; 4]);
     }
 
     #[test]
     fn what_contradicts_itself_is_refused() {
         let manifest = Manifest { roots: Vec::from([root(false, &[("a", file("1"))])]) };
-        let good = Covers {
+        let good = Coverage {
             sha256: ContentHash::of(manifest.text().as_bytes()),
             paths: 1,
             bytes: 1,
@@ -315,13 +317,13 @@ mod tests {
         };
         assert!(good.check().is_ok());
         let text = serde_json::to_string(&good).unwrap();
-        assert_eq!(serde_json::from_str::<Covers>(&text).unwrap(), good);
+        assert_eq!(serde_json::from_str::<Coverage>(&text).unwrap(), good);
         for bad in [
-            Covers { sha256: ContentHash::of(b"other"), ..good.clone() },
-            Covers { paths: 2, ..good.clone() },
-            Covers { location: Some("here".to_string()), ..good.clone() },
-            Covers { manifest: None, ..good.clone() },
-            Covers { manifest: None, location: Some("x".repeat(2_000)), ..good.clone() },
+            Coverage { sha256: ContentHash::of(b"other"), ..good.clone() },
+            Coverage { paths: 2, ..good.clone() },
+            Coverage { location: Some("here".to_string()), ..good.clone() },
+            Coverage { manifest: None, ..good.clone() },
+            Coverage { manifest: None, location: Some("x".repeat(2_000)), ..good.clone() },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }

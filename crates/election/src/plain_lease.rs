@@ -12,7 +12,7 @@ use crate::time::{Span, WallTime};
 
 /// What of a document a plain renewal reads and changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct PlainLease {
     /// Which life of the leader.
     pub incarnation: Incarnation,
     /// The hash of its lease key.
@@ -35,10 +35,10 @@ pub struct Running {
     pub beat: u64,
 }
 
-impl Running {
+impl PlainLease {
     /// The lease of a document whose token is accepted; none if nobody has one, or if a renewal of it may do more than to lengthen it:
     /// count against a limit, claim an offer, ask for an approval, show a region.
-    pub fn of(document: &Document) -> Option<Running> {
+    pub fn of(document: &Document) -> Option<PlainLease> {
         let leader = document.leader.as_ref()?;
         let uncounted = !document.is_counted()
             && document.approval.question.is_none()
@@ -47,7 +47,7 @@ impl Running {
         if document.state != State::Held || bound || !uncounted || leader.epoch != document.epoch {
             return None;
         }
-        Some(Running {
+        Some(PlainLease {
             incarnation: leader.incarnation,
             key_hash: leader.key_hash,
             epoch: leader.epoch,
@@ -63,7 +63,7 @@ impl Running {
 
     /// Renews it, given the age of the last beat; none if that is not this simple.
     #[must_use]
-    pub fn renewed(&self, renew: &Renew, age: Span, wall: WallTime) -> Option<(Running, Answer)> {
+    pub fn renewed(&self, renew: &Renew, age: Span, wall: WallTime) -> Option<(PlainLease, Answer)> {
         let Renew { epoch, credential, progress, spent_tokens, phase, promotion, region } = renew;
         let plain = spent_tokens.is_none() && phase.is_none() && promotion.is_none() && region.is_none();
         let age = age.whole_millis();
@@ -76,7 +76,7 @@ impl Running {
         {
             return None;
         }
-        let next = Running {
+        let next = PlainLease {
             renewals: self.renewals + 1,
             held: self.held.plus(age),
             idle: if *progress { Span::ZERO } else { self.idle.plus(age) },
@@ -90,7 +90,7 @@ impl Running {
 
     /// Puts it into the document that it was taken from, however often it was renewed since.
     pub fn put_into(&self, document: &mut Document) {
-        let Running { incarnation, key_hash, epoch, granted, ttl, renewals, held, idle, expires, beat } =
+        let PlainLease { incarnation, key_hash, epoch, granted, ttl, renewals, held, idle, expires, beat } =
             *self;
         document.beat = beat;
         document.epoch = epoch;
