@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use baton_lab::{Algorithm, Wishes, campaign};
+use baton_lab::{Algorithm, SeedOptions, campaign};
 
 use crate::figures::Figure;
 use crate::process::peak_of;
@@ -22,8 +22,8 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Five members that elect by Raft, under the mixed faults, in both rhythms; a million agents.
 pub(crate) fn measure(baton: &Path) -> std::io::Result<Vec<Figure>> {
-    let raft = Wishes { nodes: Some(5), ..Wishes::new(Algorithm::Raft) };
-    let lan = Wishes { lan: true, ..raft };
+    let raft = SeedOptions { nodes: Some(5), ..SeedOptions::new(Algorithm::Raft) };
+    let lan = SeedOptions { lan: true, ..raft };
     let mut figures = vec![
         speed("lab: 5-node Raft with faults, agents' timing, on one core", &raft, 5_000.0),
         speed("lab: 5-node Raft with faults, LAN timing, on one core", &lan, 1_000.0),
@@ -56,7 +56,7 @@ fn scale(baton: &Path) -> std::io::Result<[Figure; 2]> {
     ])
 }
 
-fn speed(what: &str, wishes: &Wishes, bar: f64) -> Figure {
+fn speed(what: &str, wishes: &SeedOptions, bar: f64) -> Figure {
     let mut speeds: Vec<(f64, u64)> = (0..5)
         .map(|round| {
             let begun = Instant::now();

@@ -52,18 +52,18 @@ pub const TABLE: &[Row] = &[
         dev: &[],
     },
     Row { from: "baton-model", to: &["baton-peer", "baton-election"], dev: &[] },
-    Row { from: "baton-door", to: &["baton-election"], dev: &[] },
-    Row { from: "baton-guard", to: &["baton", "baton-door"], dev: &[] },
+    Row { from: "baton-http-listener", to: &["baton-election"], dev: &[] },
+    Row { from: "baton-guard", to: &["baton", "baton-http-listener"], dev: &[] },
     Row {
         from: "baton-server",
-        to: &["baton", "baton-door", "baton-store", "baton-api", "baton-election"],
+        to: &["baton", "baton-http-listener", "baton-store", "baton-api", "baton-election"],
         dev: &[],
     },
     Row {
         from: "baton-cli",
         to: &[
             "baton",
-            "baton-door",
+            "baton-http-listener",
             "baton-guard",
             "baton-lab",
             "baton-node",

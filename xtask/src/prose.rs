@@ -20,7 +20,7 @@ pub const COVERED: &[&str] = &[
     "SECURITY.md",
     "crates/cli/src/",
     "crates/cli/tests/screens/",
-    "crates/door/",
+    "crates/http-listener/",
     "crates/model/",
     "crates/pubsub/",
     "crates/store-embedded/",

@@ -9,7 +9,7 @@ use std::fmt;
 use baton_election::Refusal;
 use baton_election::command::MAX_CAPABILITIES;
 use baton_election::policy::check_capability;
-use baton_election::usefulness::check_dependency;
+use baton_election::removal_rules::check_dependency;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};

@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 use baton_election::command::{
     Acknowledge, Acquire, Ending, Finding, Pass, Release, Renew, Report, WriteCheckpoint,
 };
-use baton_election::covers::Covers;
 use baton_election::document::{Checkpoint, Leader, Reference, Transition};
+use baton_election::manifest::Coverage;
 use baton_election::operator::{Act, OperatorKey, SignedAct};
 use baton_election::policy::Limits;
+use baton_election::removal_rules::OpenBreaker;
 use baton_election::time::{Moment, Span};
-use baton_election::usefulness::OpenBreaker;
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
     StoreId, StoreInfo, fence,
@@ -577,5 +577,5 @@ pub struct CheckpointContent {
     /// Where a larger state lies.
     pub reference: Option<Reference>,
     /// What it covers beside itself: [`crate::covers`].
-    pub covers: Option<Covers>,
+    pub covers: Option<Coverage>,
 }

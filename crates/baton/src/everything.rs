@@ -8,7 +8,7 @@
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::quorum::Gathering;
 use baton_election::store_order::{StoreChange, StoreOrder};
-use baton_election::store_quorum::Waiting;
+use baton_election::store_quorum::PendingOrder;
 use baton_election::{AgentName, Answer, ElectionName, Refusal, StoreInfo};
 
 use crate::coordinator::Coordinator;
@@ -32,7 +32,8 @@ impl Coordinator {
         // A call before this one was broken off, or somebody else's: elections may be left. A resumption that waits for signatures is of the pause that
         // was there, so another pause voids it.
         let ordered = self.change_store(by, break_glass, None, |info| {
-            let resumes = |waiting: &Waiting<StoreOrder>| matches!(waiting.order.change, StoreChange::Resume);
+            let resumes =
+                |waiting: &PendingOrder<StoreOrder>| matches!(waiting.order.change, StoreChange::Resume);
             let needed = info.paused.is_none() || info.waiting.iter().any(resumes);
             needed.then(|| Ok(pause.clone()))
         });

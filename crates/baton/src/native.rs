@@ -6,8 +6,8 @@
 use baton_election::command::{Acquire, Renew};
 use baton_election::document::{Cause, Document, Leader, Phase, State};
 use baton_election::policy::Limits;
+use baton_election::removal_rules::Verdicts;
 use baton_election::time::Span;
-use baton_election::usefulness::Verdicts;
 use baton_election::{
     Answer, Command, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, StoreId,
 };

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use baton_election::region::{Proof, Seen};
+use baton_election::region::{Proof, RegionReading};
 use baton_election::time::{Moment, Span};
 use baton_election::{Credential, ElectionName, Refusal};
 use baton_store::boot;
@@ -111,7 +111,7 @@ impl Region {
         let seen = self.coordinator.local.see(&self.election).await?;
         // How old a lease is that servers decide on, only they know.
         self.coordinator.local.only_unserved(seen.document.as_ref())?;
-        let seen = Seen { document: seen.document, age: seen.age };
+        let seen = RegionReading { document: seen.document, age: seen.age };
         Ok(Proof { seen: Some(Arc::new(seen)), ..self.proof() })
     }
 

@@ -7,7 +7,7 @@ use baton_election::command::Renew;
 use baton_election::document::{Leader, Phase};
 use baton_election::lease::renewal_interval;
 use baton_election::time::{Moment, Span};
-use baton_election::{Answer, Credential, ElectionName, Margins, Refusal, Standing, Tenure};
+use baton_election::{Answer, Credential, ElectionName, Margins, Refusal, Tenure, TenureState};
 use baton_store::{BoxStream, Change, HistoryKept, Key, StoreError, boot};
 use futures_util::StreamExt;
 use tokio::sync::watch;
@@ -285,7 +285,7 @@ impl Renewer {
             Answer::Renewed { epoch, awaiting_approval, .. } => {
                 let (now, before) = (boot::now(), self.shared.seat.deadline());
                 let too_late = || Err("a renewal was answered after the deadline".to_string());
-                if self.tenure.renewed(renewed.asked_at, now) == Standing::Lost {
+                if self.tenure.renewed(renewed.asked_at, now) == TenureState::Lost {
                     return too_late();
                 }
                 self.tenure.lasts(renewed.ttl.unwrap_or(self.tenure.ttl()));
@@ -307,12 +307,12 @@ impl Renewer {
 
     fn overdue(&mut self, error: &Error) -> Result<(), String> {
         match self.tenure.standing(boot::now()) {
-            Standing::Lost => Err(failed(error)),
-            Standing::Jeopardy => {
+            TenureState::Lost => Err(failed(error)),
+            TenureState::Jeopardy => {
                 self.shared.seat.tell(Status::Jeopardy(failed(error)));
                 Ok(())
             }
-            Standing::Safe | Standing::Offered => Ok(()),
+            TenureState::Safe | TenureState::Offered => Ok(()),
         }
     }
 }

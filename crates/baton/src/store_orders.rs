@@ -6,7 +6,7 @@
 
 use baton_election::operator::{Act, OperatorKey, PublicKey};
 use baton_election::store_order::{SignedStoreOrder, StoreChange, StoreOrder, StoreRequest};
-use baton_election::store_quorum::{OrderOutcome, StoreQuorum, Waiting};
+use baton_election::store_quorum::{OrderOutcome, PendingOrder, StoreQuorum};
 use baton_election::tokens::TokenOrder;
 use baton_election::{Refusal, StoreInfo};
 use baton_store::{AgeStamp, Key, Record, boot};
@@ -21,9 +21,9 @@ use crate::there::insist;
 #[derive(Debug, Default)]
 pub struct WaitingOrders {
     /// On the store as a whole.
-    pub store: Vec<Waiting<StoreOrder>>,
+    pub store: Vec<PendingOrder<StoreOrder>>,
     /// On its access tokens, if this caller may see them.
-    pub tokens: Vec<Waiting<TokenOrder>>,
+    pub tokens: Vec<PendingOrder<TokenOrder>>,
 }
 
 impl Coordinator {
@@ -111,7 +111,7 @@ impl Coordinator {
     pub async fn cosign_store(
         &self,
         by: &OperatorKey,
-        waiting: &Waiting<StoreOrder>,
+        waiting: &PendingOrder<StoreOrder>,
     ) -> Result<Spread, Error> {
         let info = self.local.fresh_info(self.patience, false).await?;
         waiting.check(&info, info.number_after(info.orders), boot::wall())?;
@@ -133,7 +133,7 @@ impl Coordinator {
     pub async fn cosign_tokens(
         &self,
         by: &OperatorKey,
-        waiting: &Waiting<TokenOrder>,
+        waiting: &PendingOrder<TokenOrder>,
     ) -> Result<OrderOutcome, Error> {
         let info = self.local.fresh_info(self.patience, false).await?;
         let next = info.number_after(self.known_tokens().await?.orders);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use baton::covers::{self, Covers, CoversError, Differences};
+use baton::covers::{self, Coverage, CoversError, Differences};
 use baton::election::command::MAX_CHECKPOINT_BYTES;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(crate) async fn cover(
     places: Vec<PathBuf>,
     state: &StateFolder,
     state_bytes: usize,
-) -> Result<Covers, Failure> {
+) -> Result<Coverage, Failure> {
     let looked = tokio::task::spawn_blocking(move || covers::look(&places)).await;
     let looked = looked.map_err(std::io::Error::other)?.map_err(|error| failed(&error))?;
     let room = MAX_CHECKPOINT_BYTES.saturating_sub(state_bytes);
@@ -34,7 +34,7 @@ pub(crate) async fn cover(
 
 /// What was changed since, of what lies below these folders; what cannot be compared at all is a failure. The manifest may also lie where this user's own do.
 pub(crate) async fn compare(
-    covers: &Covers,
+    covers: &Coverage,
     below: &[PathBuf],
     state: &StateFolder,
 ) -> Result<Differences, Failure> {
@@ -59,7 +59,7 @@ fn failed(error: &CoversError) -> Failure {
 }
 
 /// What is covered, for programs.
-pub(crate) fn about(covers: &Covers) -> Value {
+pub(crate) fn about(covers: &Coverage) -> Value {
     json!({"paths": covers.paths, "bytes": covers.bytes, "sha256": covers.sha256})
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn data(differences: &Differences) -> Value {
 }
 
 /// How much is covered, for people.
-pub(crate) fn covered(covers: &Covers) -> String {
+pub(crate) fn covered(covers: &Coverage) -> String {
     match covers.paths {
         1 => "covers 1 path".to_string(),
         paths => format!("covers {paths} paths"),
@@ -83,7 +83,7 @@ pub(crate) fn covered(covers: &Covers) -> String {
 }
 
 /// For people: how much, and then what.
-pub(crate) fn lines(covers: &Covers, differences: &Differences) -> Vec<String> {
+pub(crate) fn lines(covers: &Coverage, differences: &Differences) -> Vec<String> {
     let Differences { changed, added, removed, unknown, elsewhere } = differences;
     if differences.is_empty() {
         return vec![format!("{}, all as it was", covered(covers))];

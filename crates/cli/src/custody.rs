@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use baton::election::{Credential, ElectionName, Epoch, Moment, ResourceName};
 use baton::store::{Access, StoreUrl};
 use baton::{Coordinator, Memory};
-use baton_warden::{BootTime, Farewell, Household, Shims, Terminal, Ticket, Ward};
+use baton_warden::{BootTime, ChildRegistry, Shims, Terminal, Ticket, WardenExit, WardenHandle};
 use rustix::fs::{Access as May, Mode, OFlags, access};
 use serde::{Deserialize, Serialize};
 
@@ -101,12 +101,12 @@ pub(crate) fn warden(arguments: &[String]) -> ExitCode {
         let _ = std::fs::remove_dir_all(&duty.folder);
     });
     match served {
-        Ok(Farewell::Unneeded) => {
+        Ok(WardenExit::Unneeded) => {
             // Run may have been killed while it waited: the folder of the socket is then nobody's.
             let _ = Path::new(socket).parent().map(std::fs::remove_dir_all);
             ExitCode::SUCCESS
         }
-        Ok(Farewell::Dismissed | Farewell::Released) => ExitCode::SUCCESS,
+        Ok(WardenExit::Dismissed | WardenExit::Released) => ExitCode::SUCCESS,
         Err(error) => {
             output.talk(&format!("baton: {error}"));
             ExitCode::FAILURE
@@ -232,7 +232,7 @@ fn refuse_shared(folder: &Path) -> Result<(), Failure> {
 /// What a CMD is given of ours.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Given<'a> {
-    /// Whether what CMD prints comes through [`Ward::take_output`].
+    /// Whether what CMD prints comes through [`WardenHandle::take_output`].
     pub(crate) heard: bool,
     /// Whether CMD has a terminal of its own, where we are at one.
     pub(crate) terminal: bool,
@@ -242,10 +242,10 @@ pub(crate) struct Given<'a> {
 
 /// A warden that waits for its CMD.
 pub(crate) async fn prepare(
-    household: Household,
+    household: ChildRegistry,
     folder: &RunFolder,
     given: Given<'_>,
-) -> Result<Ward, Failure> {
+) -> Result<WardenHandle, Failure> {
     let terminal = if given.terminal { own_terminal() } else { None };
     let mut command = Command::new("/proc/self/exe");
     command.arg0(std::env::args_os().next().unwrap_or_default()).arg(WARDEN);
@@ -259,7 +259,7 @@ pub(crate) async fn prepare(
     if given.heard && !terminal.as_ref().is_some_and(Terminal::has_stderr) {
         command.stderr(Stdio::piped());
     }
-    Ward::prepare_at(terminal, household, command, folder.path()).await.map_err(|error| {
+    WardenHandle::prepare_at(terminal, household, command, folder.path()).await.map_err(|error| {
         Failure::new(
             Exit::Error,
             "warden",

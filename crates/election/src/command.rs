@@ -7,16 +7,16 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::covers::Covers;
 use crate::document::{Cause, Document, Phase, Reference};
 use crate::id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, StoreId, TokenId};
+use crate::manifest::Coverage;
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{PublicKey, SignedAct};
 use crate::policy::Limits;
 use crate::refusal::Refusal;
 use crate::region::Proof;
+use crate::removal_rules::OpenBreaker;
 use crate::time::{Span, WallTime, as_optional_millis};
-use crate::usefulness::OpenBreaker;
 
 /// The largest state that a checkpoint carries in the document.
 pub const MAX_CHECKPOINT_BYTES: usize = 64 * 1024;
@@ -272,7 +272,7 @@ pub struct WriteCheckpoint {
     pub reference: Option<Reference>,
     /// What it covers beside itself. A manifest in it counts to the bytes of the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub covers: Option<Covers>,
+    pub covers: Option<Coverage>,
 }
 
 /// Take on what the predecessor left.

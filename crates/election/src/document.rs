@@ -8,17 +8,17 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Entry;
-use crate::covers::Covers;
 use crate::id::{ContentHash, Epoch, Incarnation, KeyHash, StoreId, TokenId};
 use crate::lease;
+use crate::manifest::Coverage;
 use crate::name::{AgentName, ElectionName};
 use crate::operator::{LastAct, PublicKey};
 use crate::policy::{ApprovalMode, Limits, Policy};
 use crate::quorum::Gathering;
 use crate::region::Region;
+use crate::removal_rules::Verdicts;
 use crate::select::Vote;
 use crate::time::{Span, WallTime, as_millis, as_optional_millis};
-use crate::usefulness::Verdicts;
 
 /// The form of the document that this Baton writes. A document of a higher format is refused.
 pub const FORMAT: u32 = 1;
@@ -273,7 +273,7 @@ pub struct Checkpoint {
     pub reference: Option<Reference>,
     /// What it covers beside itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub covers: Option<Covers>,
+    pub covers: Option<Coverage>,
     /// The hash of summary, state, reference and what is covered.
     pub hash: ContentHash,
     /// The leader that read it and takes it on.

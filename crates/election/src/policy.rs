@@ -13,8 +13,8 @@ use crate::lease::{MAX_TTL, MIN_TTL};
 use crate::name::AgentName;
 use crate::quorum::Quorum;
 use crate::refusal::Refusal;
+use crate::removal_rules::{Breakers, Performance, check_dependency};
 use crate::time::Span;
-use crate::usefulness::{Breakers, Performance, check_dependency};
 
 /// How many watchers or needed capabilities a policy may name.
 pub const MAX_POLICY_LIST: usize = 64;

@@ -50,12 +50,12 @@ pub struct Proof {
     pub credential: Credential,
     /// What who commits the decision has seen of the region; nobody else can say it.
     #[serde(skip)]
-    pub seen: Option<Arc<Seen>>,
+    pub seen: Option<Arc<RegionReading>>,
 }
 
 /// A region as it was just looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct RegionReading {
     /// Its document; none if there is no such election.
     pub document: Option<Document>,
     /// A lower bound on the time since its last beat.

@@ -16,7 +16,7 @@ use crate::operator::{Act, PublicKey};
 use crate::quorum::Cosignature;
 use crate::refusal::Refusal;
 use crate::store_order::StoreOrder;
-use crate::store_quorum::{StoreQuorum, Waiting};
+use crate::store_quorum::{PendingOrder, StoreQuorum};
 use crate::time::WallTime;
 
 /// The most names of former operators that are kept.
@@ -53,7 +53,7 @@ pub struct StoreInfo {
     pub rules: u64,
     /// The orders that wait for more signatures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waiting: Vec<Waiting<StoreOrder>>,
+    pub waiting: Vec<PendingOrder<StoreOrder>>,
     /// The last order, as the audit log will have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_order: Option<Arc<Entry>>,

@@ -170,7 +170,7 @@ pub trait Gathers: Order + Clone + PartialEq {
 /// An order that some operators have signed, and more must sign.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Waiting{O}"))]
-pub struct Waiting<O> {
+pub struct PendingOrder<O> {
     /// What is ordered.
     pub order: O,
     /// Who signed it, the first one first.
@@ -181,7 +181,7 @@ pub struct Waiting<O> {
     pub rules: u64,
 }
 
-impl<O: Gathers> Waiting<O> {
+impl<O: Gathers> PendingOrder<O> {
     /// Whether more signatures count: the rules are those of when it began, and its time is not over.
     pub fn is_live(&self, info: &StoreInfo, at: WallTime) -> bool {
         self.rules == info.rules && at < self.begun + WAITS
@@ -231,7 +231,7 @@ impl<O: Gathers> Waiting<O> {
 
 impl OperatorKey {
     /// Signs the same order as those who have signed it.
-    pub fn cosign_order<O: Gathers>(&self, waiting: &Waiting<O>) -> Signed<O> {
+    pub fn cosign_order<O: Gathers>(&self, waiting: &PendingOrder<O>) -> Signed<O> {
         self.sign_order(waiting.order.clone())
     }
 }
@@ -239,21 +239,22 @@ impl OperatorKey {
 /// What comes of one more signature.
 pub(crate) enum Weighed<O> {
     /// It takes more. The orders that wait then.
-    Waits(Vec<Waiting<O>>, OrderOutcome),
+    Waits(Vec<PendingOrder<O>>, OrderOutcome),
     /// It is enough; these signed it before. The orders that still wait.
-    Enough(Vec<Cosignature>, Vec<Waiting<O>>),
+    Enough(Vec<Cosignature>, Vec<PendingOrder<O>>),
 }
 
 /// Weighs a signature that was verified. An order begins with the number `next`, and uses it up; one that waits keeps the number that it began with.
 pub(crate) fn weigh<O: Gathers>(
     signed: &Signed<O>,
-    waiting: &[Waiting<O>],
+    waiting: &[PendingOrder<O>],
     info: &StoreInfo,
     next: u64,
     at: WallTime,
 ) -> Result<Weighed<O>, Refusal> {
     let (order, by) = (&signed.order, signed.operator());
-    let mut live: Vec<Waiting<O>> = waiting.iter().filter(|one| one.is_live(info, at)).cloned().collect();
+    let mut live: Vec<PendingOrder<O>> =
+        waiting.iter().filter(|one| one.is_live(info, at)).cloned().collect();
     let place = live.iter().position(|one| one.order == *order);
     if place.is_none() && order.number() != next {
         return Err(Refusal::invalid(
@@ -283,14 +284,15 @@ pub(crate) fn weigh<O: Gathers>(
     match place {
         Some(place) => live[place].signed.push(own),
         None => {
-            let begun = |one: &&Waiting<O>| one.signed.first().is_some_and(|first| first.operator() == by);
+            let begun =
+                |one: &&PendingOrder<O>| one.signed.first().is_some_and(|first| first.operator() == by);
             if live.iter().filter(begun).count() >= MAX_OF_ONE {
                 return Err(Refusal::invalid(
                     format!("{MAX_OF_ONE} orders of this operator wait for signatures"),
                     "let others sign them: baton cosign --list",
                 ));
             }
-            live.push(Waiting {
+            live.push(PendingOrder {
                 order: order.clone(),
                 signed: Vec::from([own]),
                 begun: at,

@@ -9,7 +9,7 @@ use crate::time::{Moment, Span};
 
 /// How a leadership stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum TenureState {
     /// Granted as an offer: it leads after one renewal.
     Offered,
     /// The last renewal came back in time.
@@ -44,8 +44,8 @@ impl Tenure {
     /// A renewal that was asked for at `asked_at` (before its first attempt) is known to have been applied.
     ///
     /// Returns how the leadership stands. An answer that comes after the deadline changes nothing.
-    pub fn renewed(&mut self, asked_at: Moment, now: Moment) -> Standing {
-        if self.standing(now) != Standing::Lost {
+    pub fn renewed(&mut self, asked_at: Moment, now: Moment) -> TenureState {
+        if self.standing(now) != TenureState::Lost {
             self.asked_at = self.asked_at.max(asked_at);
             self.offered = false;
         }
@@ -62,14 +62,14 @@ impl Tenure {
         self.lost = true;
     }
 
-    /// How the leadership stands. Once this is [`Standing::Lost`], it stays so.
-    pub fn standing(&mut self, now: Moment) -> Standing {
+    /// How the leadership stands. Once this is [`TenureState::Lost`], it stays so.
+    pub fn standing(&mut self, now: Moment) -> TenureState {
         self.lost |= now >= self.deadline();
         match (self.lost, self.offered) {
-            (true, _) => Standing::Lost,
-            (false, true) => Standing::Offered,
-            (false, false) if now >= self.jeopardy_at() => Standing::Jeopardy,
-            (false, false) => Standing::Safe,
+            (true, _) => TenureState::Lost,
+            (false, true) => TenureState::Offered,
+            (false, false) if now >= self.jeopardy_at() => TenureState::Jeopardy,
+            (false, false) => TenureState::Safe,
         }
     }
 
@@ -117,11 +117,11 @@ mod tests {
     #[test]
     fn safe_then_jeopardy_then_lost() {
         let mut tenure = tenure();
-        assert_eq!(tenure.standing(at(0)), Standing::Safe);
-        assert_eq!(tenure.standing(at(4_700)), Standing::Safe);
-        assert_eq!(tenure.standing(at(4_900)), Standing::Jeopardy);
-        assert_eq!(tenure.standing(at(9_600)), Standing::Jeopardy);
-        assert_eq!(tenure.standing(at(9_602)), Standing::Lost);
+        assert_eq!(tenure.standing(at(0)), TenureState::Safe);
+        assert_eq!(tenure.standing(at(4_700)), TenureState::Safe);
+        assert_eq!(tenure.standing(at(4_900)), TenureState::Jeopardy);
+        assert_eq!(tenure.standing(at(9_600)), TenureState::Jeopardy);
+        assert_eq!(tenure.standing(at(9_602)), TenureState::Lost);
     }
 
     #[test]
@@ -129,10 +129,10 @@ mod tests {
         let mut tenure = tenure();
         assert_eq!(
             tenure.renewed(at(9_000), at(20_000)),
-            Standing::Lost,
+            TenureState::Lost,
             "applied in time, heard of too late"
         );
-        assert_eq!(tenure.renewed(at(20_000), at(20_000)), Standing::Lost);
+        assert_eq!(tenure.renewed(at(20_000), at(20_000)), TenureState::Lost);
         assert!(!tenure.ensures(at(0), Span::ZERO));
     }
 
@@ -141,19 +141,23 @@ mod tests {
         let mut tenure = tenure();
         assert!(tenure.ensures(at(4_000), Span::secs(5)));
         assert!(!tenure.ensures(at(5_000), Span::secs(5)));
-        assert_eq!(tenure.renewed(at(3_000), at(5_000)), Standing::Safe);
+        assert_eq!(tenure.renewed(at(3_000), at(5_000)), TenureState::Safe);
         assert!(tenure.ensures(at(5_000), Span::secs(5)));
-        assert_eq!(tenure.renewed(at(1_000), at(5_001)), Standing::Safe, "a late answer to an older renewal");
+        assert_eq!(
+            tenure.renewed(at(1_000), at(5_001)),
+            TenureState::Safe,
+            "a late answer to an older renewal"
+        );
         assert!(tenure.ensures(at(5_001), Span::secs(5)));
     }
 
     #[test]
     fn an_offer_leads_after_one_renewal_only() {
         let mut tenure = Tenure::offered(at(0), Span::secs(30), Margins::STANDARD);
-        assert_eq!(tenure.standing(at(1)), Standing::Offered);
+        assert_eq!(tenure.standing(at(1)), TenureState::Offered);
         assert!(!tenure.ensures(at(1), Span::ZERO));
-        assert_eq!(tenure.renewed(at(1), at(2)), Standing::Safe);
+        assert_eq!(tenure.renewed(at(1), at(2)), TenureState::Safe);
         let mut late = Tenure::offered(at(0), Span::secs(30), Margins::STANDARD);
-        assert_eq!(late.renewed(at(1), at(5_000)), Standing::Lost);
+        assert_eq!(late.renewed(at(1), at(5_000)), TenureState::Lost);
     }
 }

@@ -50,14 +50,14 @@ impl Cohort {
 
 /// One request under way. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct AdmittedRequest {
     cohort: Arc<Cohort>,
 }
 
-impl Place {
-    pub(crate) fn new(cohort: &Arc<Cohort>) -> Place {
+impl AdmittedRequest {
+    pub(crate) fn new(cohort: &Arc<Cohort>) -> AdmittedRequest {
         cohort.under_way.send_modify(|count| *count += 1);
-        Place { cohort: Arc::clone(cohort) }
+        AdmittedRequest { cohort: Arc::clone(cohort) }
     }
 
     /// Waits for an order at least as strict.
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AdmittedRequest {
     fn drop(&mut self) {
         self.cohort.under_way.send_modify(|count| *count -= 1);
     }
@@ -80,7 +80,7 @@ mod tests {
     async fn it_is_empty_when_the_last_has_ended() {
         let cohort = Cohort::new(Epoch(1));
         cohort.empty().await;
-        let (first, second) = (Place::new(&cohort), Place::new(&cohort));
+        let (first, second) = (AdmittedRequest::new(&cohort), AdmittedRequest::new(&cohort));
         drop(first);
         assert_eq!(cohort.under_way(), 1);
         let waiting = tokio::spawn({
@@ -96,7 +96,7 @@ mod tests {
     #[tokio::test]
     async fn an_order_is_not_taken_back() {
         let cohort = Cohort::new(Epoch(1));
-        let place = Place::new(&cohort);
+        let place = AdmittedRequest::new(&cohort);
         cohort.order(Order::Cut);
         cohort.order(Order::Hurry);
         place.told(Order::Cut).await;

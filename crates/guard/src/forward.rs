@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cohort::{Order, Place};
+use crate::cohort::{AdmittedRequest, Order};
 use crate::problem::Problem;
 use crate::upload::{Tap, Upload};
 use crate::upstream::Upstream;
@@ -48,7 +48,7 @@ pub(crate) async fn write(
     upstream: Arc<Upstream>,
     parts: http::request::Parts,
     body: Incoming,
-    place: Place,
+    place: AdmittedRequest,
     limit: Duration,
 ) -> Result<Response<Body>, Problem> {
     let (upload, mut tap) = Upload::new(body);
@@ -109,7 +109,7 @@ async fn relay(
     upstream: &Upstream,
     request: Request<Body>,
     client: &mut Audience,
-    place: &Place,
+    place: &AdmittedRequest,
 ) -> Result<(), Problem> {
     let response = upstream.send(request).await?;
     let (parts, mut answer) = response.into_parts();
@@ -134,7 +134,7 @@ async fn relay(
 }
 
 /// Waits for the order to cut off what has not arrived whole.
-async fn cut_off(place: &Place, tap: &Tap) {
+async fn cut_off(place: &AdmittedRequest, tap: &Tap) {
     place.told(Order::Cut).await;
     if !tap.shut() {
         std::future::pending::<()>().await;

@@ -27,7 +27,7 @@ use baton::store::boot;
 use baton::{Coordinator, Error, Follower};
 use tokio::time::{Duration, Instant, timeout_at};
 
-use crate::cohort::{Cohort, Order, Place};
+use crate::cohort::{AdmittedRequest, Cohort, Order};
 use crate::keeper;
 use crate::look::Looks;
 use crate::problem::Problem;
@@ -108,7 +108,7 @@ impl Gate {
     }
 
     /// Lets a write in, or says why not.
-    pub(crate) async fn enter(self: &Arc<Self>, token: Epoch) -> Result<Place, Problem> {
+    pub(crate) async fn enter(self: &Arc<Self>, token: Epoch) -> Result<AdmittedRequest, Problem> {
         let doubted = match self.hint(token) {
             Hint::Fine => false,
             Hint::Past(refusal) => {
@@ -159,7 +159,7 @@ impl Gate {
     }
 
     /// What can be said without asking anybody.
-    fn at_once(&self, token: Epoch) -> Option<Result<Place, Problem>> {
+    fn at_once(&self, token: Epoch) -> Option<Result<AdmittedRequest, Problem>> {
         let mut state = self.state();
         if token < state.known {
             let refusal = Refusal::Stale {
@@ -176,7 +176,7 @@ impl Gate {
         }
         let open = state.open.as_mut().filter(|open| open.cohort.token == token && now < open.until)?;
         open.used = now;
-        Some(Ok(Place::new(&open.cohort)))
+        Some(Ok(AdmittedRequest::new(&open.cohort)))
     }
 
     /// Whether the fence has let this token in, and this guard has its hold.

@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use baton::election::{ElectionName, ResourceName};
 use baton::{Coordinator, Error};
-use baton_door::Peers;
-pub use baton_door::{Tls, TlsError};
+use baton_http_listener::Peers;
+pub use baton_http_listener::{Tls, TlsError};
 use tokio::net::TcpListener;
 
 use gate::Gate;

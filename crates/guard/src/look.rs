@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use crate::problem::Problem;
 
 /// What a look has shown.
-type Seen<V> = Result<Arc<V>, Problem>;
+type SharedLook<V> = Result<Arc<V>, Problem>;
 
 /// One look at a time. A caller gets what a look shows that began after the call, and so waits for two looks
 /// at most.
@@ -18,7 +18,7 @@ pub(crate) struct Looks<V = View> {
     /// How many have begun.
     begun: AtomicU64,
     /// The last that has ended, and which it was. Whoever has this looks; the others wait in the order in which they came.
-    last: Mutex<Option<(u64, Seen<V>)>>,
+    last: Mutex<Option<(u64, SharedLook<V>)>>,
 }
 
 impl<V> Default for Looks<V> {
@@ -29,7 +29,7 @@ impl<V> Default for Looks<V> {
 
 impl<V> Looks<V> {
     /// What a look shows, be it this one or another's. If whoever looks gives up, the next in line looks.
-    pub(crate) async fn look(&self, view: impl Future<Output = Result<V, Problem>>) -> Seen<V> {
+    pub(crate) async fn look(&self, view: impl Future<Output = Result<V, Problem>>) -> SharedLook<V> {
         let asked = self.begun.load(Ordering::SeqCst);
         let mut last = self.last.lock().await;
         if let Some((_, seen)) = last.as_ref().filter(|(number, _)| *number > asked) {

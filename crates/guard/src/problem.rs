@@ -15,7 +15,7 @@ pub(crate) const SAID_BY_GUARD: HeaderName = HeaderName::from_static("baton-guar
 
 /// Why a request was not let through.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem(baton_door::Problem);
+pub(crate) struct Problem(baton_http_listener::Problem);
 
 impl Problem {
     pub(crate) fn new(
@@ -24,17 +24,17 @@ impl Problem {
         detail: impl Into<String>,
         hint: impl Into<String>,
     ) -> Problem {
-        Problem(baton_door::Problem::new(status, code, detail, hint))
+        Problem(baton_http_listener::Problem::new(status, code, detail, hint))
     }
 
     /// The request makes no sense.
     pub(crate) fn invalid(detail: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem(baton_door::Problem::invalid(detail, hint))
+        Problem(baton_http_listener::Problem::invalid(detail, hint))
     }
 
     /// The guard cannot tell at the moment, and so refuses. The same may succeed in a moment.
     pub(crate) fn not_now(code: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Problem {
-        let problem = baton_door::Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail, hint);
+        let problem = baton_http_listener::Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail, hint);
         Problem(problem.again_in(1))
     }
 
@@ -44,15 +44,15 @@ impl Problem {
 }
 
 /// A failure, as the guard's own word.
-pub(crate) fn signed(problem: baton_door::Problem) -> Response<Bytes> {
+pub(crate) fn signed(problem: baton_http_listener::Problem) -> Response<Bytes> {
     let code = problem.code();
     let mut response = problem.into_response();
     response.headers_mut().insert(SAID_BY_GUARD, HeaderValue::from_static(code));
     response
 }
 
-impl From<baton_door::Problem> for Problem {
-    fn from(problem: baton_door::Problem) -> Problem {
+impl From<baton_http_listener::Problem> for Problem {
+    fn from(problem: baton_http_listener::Problem) -> Problem {
         Problem(problem)
     }
 }
@@ -71,13 +71,14 @@ impl From<Refusal> for Problem {
             | Refusal::Exhausted { .. } => StatusCode::CONFLICT,
             // Another is at the resource.
             Refusal::Held { .. } => {
-                let problem = baton_door::Problem::refused(StatusCode::SERVICE_UNAVAILABLE, &refusal);
+                let problem =
+                    baton_http_listener::Problem::refused(StatusCode::SERVICE_UNAVAILABLE, &refusal);
                 return Problem(problem.again_in(1));
             }
             // The resource is bound to another election, or the store was wiped: no request can help it.
             Refusal::Invalid { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Problem(baton_door::Problem::refused(status, &refusal))
+        Problem(baton_http_listener::Problem::refused(status, &refusal))
     }
 }
 

@@ -1,10 +1,10 @@
-//! The door: connections, and what becomes of each request.
+//! Connections, and what becomes of each request.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_door::{Door, Peers, Tls, too_many_connections};
+use baton_http_listener::{ListenerConfig, Peers, Tls, too_many_connections};
 use http::header::{CONNECTION, HeaderValue};
 use http::uri::Scheme;
 use http::{Request, Response};
@@ -67,7 +67,7 @@ impl Service {
 /// Guards until it is to stop, then lets what is under way end.
 pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: impl Future<Output = ()>) {
     let stopping = watch::Sender::new(false);
-    let door = Arc::new(Door {
+    let config = Arc::new(ListenerConfig {
         tls: service.tls.clone(),
         unread: STALLED,
         headers: MAX_HEADERS,
@@ -76,7 +76,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: i
         stop: stopping.subscribe(),
     });
     let answer = |stream, peer| {
-        let (door, service) = (Arc::clone(&door), Arc::clone(&service));
+        let (config, service) = (Arc::clone(&config), Arc::clone(&service));
         async move {
             let Some(seat) = service.peers.enter(peer) else { return };
             let served = seat.is_served();
@@ -87,10 +87,10 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: i
                 }
             };
             // A client that speaks no TLS, or does not trust the guard, is gone.
-            let _ = door.converse(stream, served, answer).await;
+            let _ = config.converse(stream, served, answer).await;
         }
     };
-    let mut served = baton_door::accept(&listener, MAX_CONNECTIONS, until, answer).await;
+    let mut served = baton_http_listener::accept(&listener, MAX_CONNECTIONS, until, answer).await;
     stopping.send_replace(true);
     let end = Instant::now() + service.limit;
     let _ = tokio::time::timeout_at(end, async { while served.join_next().await.is_some() {} }).await;

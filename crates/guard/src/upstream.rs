@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use baton_door::outgoing::{self, Client, Trust};
+use baton_http_listener::outgoing::{self, Client, Trust};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, VIA};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};

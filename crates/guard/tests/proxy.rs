@@ -5,7 +5,7 @@ use crate::support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{Fickle, Running, Upstream, lead, settings};
+use crate::support::{Fickle, RunningGuard, Upstream, lead, settings};
 use baton::election::Span;
 use baton_guard::Settings;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 const LONG: Duration = Duration::from_secs(30);
 
-async fn led() -> (Upstream, Running) {
+async fn led() -> (Upstream, RunningGuard) {
     let (store, upstream) = (Fickle::default(), Upstream::start().await);
-    let guard = Running::start(&store, &upstream.url(), LONG).await;
+    let guard = RunningGuard::start(&store, &upstream.url(), LONG).await;
     lead(&store, "a", Span::secs(600)).await;
     (upstream, guard)
 }
@@ -86,7 +86,7 @@ async fn no_header_for_the_service_is_taken_out_by_the_client() {
 async fn a_base_path_is_put_before_every_path() {
     let (store, upstream) = (Fickle::default(), Upstream::start().await);
     let url = format!("{}/base/", upstream.url());
-    let guard = Running::start(&store, &url, LONG).await;
+    let guard = RunningGuard::start(&store, &url, LONG).await;
     assert_eq!(guard.get("/a?b").await.status, 200);
     assert_eq!(
         guard.raw("GET http://elsewhere/c HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.status,
@@ -99,7 +99,7 @@ async fn a_base_path_is_put_before_every_path() {
     }
     assert_eq!(upstream.seen().len(), 2, "{:?}", upstream.seen());
     // Without a base path there is nothing to leave.
-    let plain = Running::start(&store, &upstream.url(), LONG).await;
+    let plain = RunningGuard::start(&store, &upstream.url(), LONG).await;
     assert_eq!(plain.get("/a/../b").await.status, 200);
 }
 
@@ -134,7 +134,7 @@ async fn one_request_is_never_taken_for_two() {
 }
 
 /// All addresses of 127.0.0.0/8 are this machine's: each is another client.
-async fn connect_from(client: [u8; 4], guard: &Running) -> TcpStream {
+async fn connect_from(client: [u8; 4], guard: &RunningGuard) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((client, 0).into()).unwrap();
     socket.connect(guard.address).await.unwrap()
@@ -150,7 +150,8 @@ async fn read_all(stream: &mut TcpStream) -> String {
 #[tokio::test]
 async fn one_address_does_not_have_all_connections() {
     let (store, upstream) = (Fickle::default(), Upstream::start().await);
-    let guard = Running::with(&store, Settings { peer_connections: 2, ..settings(&upstream.url()) }).await;
+    let guard =
+        RunningGuard::with(&store, Settings { peer_connections: 2, ..settings(&upstream.url()) }).await;
     let request = b"GET / HTTP/1.1\r\nhost: g\r\nconnection: close\r\n\r\n";
     let (greedy, other) = ([127, 0, 0, 2], [127, 0, 0, 3]);
     let mut idle = Vec::new();
@@ -194,7 +195,7 @@ async fn an_upstream_that_is_not_there_is_said_to_be() {
     let taken = TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let free = taken.local_addr().unwrap();
-    let guard = Running::start(&store, &format!("http://{free}"), LONG).await;
+    let guard = RunningGuard::start(&store, &format!("http://{free}"), LONG).await;
     lead(&store, "a", Span::secs(600)).await;
     guard.get("/").await.expect(502, "upstream");
     guard.put("/", 1).await.expect(502, "upstream");
@@ -209,7 +210,7 @@ async fn a_guard_in_front_of_itself_is_found_out() {
     let guard =
         baton_guard::Guard::start(listener, support::coordinator(&store), settings(&url)).await.unwrap();
     let serving = tokio::spawn(guard.serve(std::future::pending()));
-    let other = Running::start(&store, &url, LONG).await;
+    let other = RunningGuard::start(&store, &url, LONG).await;
     let found_out = other.get("/").await;
     assert_eq!((found_out.status, &found_out.problem()["code"]), (508, &"loop".into()));
     serving.abort();
@@ -301,7 +302,7 @@ async fn converse_carelessly(stream: TcpStream, number: usize, noted: &Mutex<Vec
 async fn no_write_is_hidden_in_the_body_of_a_read() {
     let (address, seen) = careless_upstream().await;
     let store = Fickle::default();
-    let guard = Running::start(&store, &format!("http://{address}"), LONG).await;
+    let guard = RunningGuard::start(&store, &format!("http://{address}"), LONG).await;
     lead(&store, "a", Span::secs(600)).await;
     let hidden = "POST /smuggled HTTP/1.1\r\nhost: g\r\ncontent-length: 4\r\n\r\nEVIL";
     for method in ["GET", "OPTIONS"] {
@@ -352,11 +353,11 @@ async fn an_upstream_with_a_certificate_is_believed_if_its_authority_is() {
     let store = Fickle::default();
     let url = format!("https://localhost:{port}");
     let trusting = Settings { authority: Some(pem), ..settings(&url) };
-    assert_eq!(Running::with(&store, trusting).await.get("/tls").await.status, 200);
+    assert_eq!(RunningGuard::with(&store, trusting).await.get("/tls").await.status, 200);
     let other = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
     let pem = folder.path().join("other.pem");
     std::fs::write(&pem, other.cert.pem()).unwrap();
     let doubting = Settings { authority: Some(pem), ..settings(&url) };
-    Running::with(&store, doubting).await.get("/doubted").await.expect(502, "upstream");
+    RunningGuard::with(&store, doubting).await.get("/doubted").await.expect(502, "upstream");
     assert!(upstream.seen().iter().all(|seen| seen.path == "/tls"));
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::{
-    Answer, Fickle, HANG, Running, Upstream, coordinator, lead, release, settings, succeed,
+    Answer, Fickle, HANG, RunningGuard, Upstream, coordinator, lead, release, settings, succeed,
 };
 use baton::election::{ResourceName, Span};
 use baton_guard::{Guard, Settings, StartError};
@@ -16,14 +16,14 @@ use tokio::net::{TcpListener, TcpStream};
 const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(300);
 
-async fn guarded(drain: Duration) -> (Fickle, Upstream, Running) {
+async fn guarded(drain: Duration) -> (Fickle, Upstream, RunningGuard) {
     let (store, upstream) = (Fickle::default(), Upstream::start().await);
-    let guard = Running::start(&store, &upstream.url(), drain).await;
+    let guard = RunningGuard::start(&store, &upstream.url(), drain).await;
     (store, upstream, guard)
 }
 
 /// Asks again while it is told to.
-async fn put_at_last(guard: &Running, path: &str, token: u64) -> Answer {
+async fn put_at_last(guard: &RunningGuard, path: &str, token: u64) -> Answer {
     let insist = async {
         loop {
             let answer = guard.put(path, token).await;
@@ -160,7 +160,8 @@ async fn a_write_that_never_arrives_whole_is_cut_off_for_the_next_leader() {
 #[tokio::test]
 async fn nothing_follows_of_a_write_that_was_answered_before_it_had_arrived_whole() {
     let (store, listener) = (Fickle::default(), TcpListener::bind("127.0.0.1:0").await.unwrap());
-    let guard = Running::start(&store, &format!("http://{}", listener.local_addr().unwrap()), LONG).await;
+    let guard =
+        RunningGuard::start(&store, &format!("http://{}", listener.local_addr().unwrap()), LONG).await;
     let first = lead(&store, "a", Span::secs(600)).await;
     let mut client = TcpStream::connect(guard.address).await.unwrap();
     let head = "PUT /1 HTTP/1.1\r\nhost: g\r\nbaton-token: 1\r\ncontent-length: 1000000\r\n\r\n";
@@ -242,7 +243,7 @@ async fn a_leader_that_does_not_take_its_answer_holds_nobody_up() {
 async fn a_write_that_takes_too_long_is_given_up_and_the_next_leader_goes_on() {
     let (store, upstream) = (Fickle::default(), Upstream::start().await);
     let limit = Duration::from_secs(1);
-    let guard = Running::with(&store, Settings { limit, ..settings(&upstream.url()) }).await;
+    let guard = RunningGuard::with(&store, Settings { limit, ..settings(&upstream.url()) }).await;
     let first = lead(&store, "a", Span::secs(600)).await;
     guard.put("/slow/1", 1).await.expect(504, "upstream");
     guard.get("/slow/read").await.expect(504, "upstream");
@@ -276,7 +277,7 @@ async fn without_the_store_writes_end_with_the_hold_and_reads_pass() {
 #[tokio::test]
 async fn of_several_guards_of_one_resource_one_is_open_at_a_time() {
     let (store, upstream, guard) = guarded(LONG).await;
-    let other = Running::start(&store, &upstream.url(), SHORT).await;
+    let other = RunningGuard::start(&store, &upstream.url(), SHORT).await;
     let first = lead(&store, "a", Span::secs(600)).await;
     let slow = async { guard.put("/slow/1", 1).await };
     let rest = async {
@@ -317,7 +318,7 @@ async fn a_guard_that_stops_gives_its_hold_back_and_one_that_was_killed_is_waite
     };
     let begun = std::time::Instant::now();
     coordinator(&store).admit(&entry, None).await.unwrap();
-    let guard = Running::start(&store, &upstream.url(), LONG).await;
+    let guard = RunningGuard::start(&store, &upstream.url(), LONG).await;
     assert_eq!(guard.put("/2", 1).await.status, 200);
     assert!(begun.elapsed() >= Duration::from_millis(1_500), "{:?}", begun.elapsed());
 }
@@ -370,7 +371,7 @@ async fn nobody_ends_the_hold_of_a_guard_by_what_it_can_see() {
         assert_eq!(kept.code(), "wrong-key", "{kept}");
         assert_eq!(hold().await, Some(seen));
         // So the next leader is not let in by another guard while the slow write is under way.
-        let other = Running::start(&store, &upstream.url(), SHORT).await;
+        let other = RunningGuard::start(&store, &upstream.url(), SHORT).await;
         let next = succeed(&store, &first, "b").await;
         other.put("/next", next.epoch.0).await.expect(503, "held");
         assert!(!upstream.events().iter().any(|event| event == "begin /next"), "{:?}", upstream.events());

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroUsize;
 
-use baton_lab::{Algorithm, Scenario, Wishes, campaign};
+use baton_lab::{Algorithm, Scenario, SeedOptions, campaign};
 
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,8 +13,11 @@ fn main() -> Result<(), String> {
     let algorithm: Algorithm = algorithm.parse()?;
     if let Some(seed) = seeds.strip_prefix('@') {
         let scenario = rest.first().map_or(Ok(Scenario::Mixed), |name| name.parse())?;
-        let wishes =
-            Wishes { scenario, lan: rest.get(1).is_some_and(|word| word == "lan"), ..Wishes::new(algorithm) };
+        let wishes = SeedOptions {
+            scenario,
+            lan: rest.get(1).is_some_and(|word| word == "lan"),
+            ..SeedOptions::new(algorithm)
+        };
         let setup = wishes.setup(seed.parse().map_err(|error| format!("{seed}: {error}"))?);
         let (outcome, timeline) = baton_lab::watch(&setup);
         println!(
@@ -32,8 +35,11 @@ fn main() -> Result<(), String> {
         Some(name) => name.parse()?,
         None => Scenario::Mixed,
     };
-    let wishes =
-        Wishes { scenario, lan: rest.get(1).is_some_and(|word| word == "lan"), ..Wishes::new(algorithm) };
+    let wishes = SeedOptions {
+        scenario,
+        lan: rest.get(1).is_some_and(|word| word == "lan"),
+        ..SeedOptions::new(algorithm)
+    };
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let begun = std::time::Instant::now();
     let outcome = campaign(&wishes, 0, seeds, threads, &|_| {});

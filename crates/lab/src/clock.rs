@@ -12,7 +12,7 @@ const SCALE: i128 = 1 << 40;
 
 /// The clocks of one machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Clock {
+pub(crate) struct HostClock {
     /// True time and boot time at the last change of the rate.
     anchor: (u64, u64),
     /// How much faster than true time, in 2^-40.
@@ -21,10 +21,10 @@ pub(crate) struct Clock {
     wall_ms: i64,
 }
 
-impl Clock {
+impl HostClock {
     /// A clock that shows `boot` at `now`, and runs faster than true time by that much.
-    pub(crate) fn new(now: u64, boot: u64, drift_ppm: i32) -> Clock {
-        Clock { anchor: (now, boot), drift: fixed(drift_ppm), wall_ms: 1_700_000_000_000 }
+    pub(crate) fn new(now: u64, boot: u64, drift_ppm: i32) -> HostClock {
+        HostClock { anchor: (now, boot), drift: fixed(drift_ppm), wall_ms: 1_700_000_000_000 }
     }
 
     /// What the boot clock shows.
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn rates_are_kept_and_inverted() {
         for ppm in [-10_000, -1, 0, 1, 10_000] {
-            let mut clock = Clock::new(1_000, 5_000_000, ppm);
+            let mut clock = HostClock::new(1_000, 5_000_000, ppm);
             clock.set_rate(2_000_000_000, ppm);
             let second = clock.at(3_000_000_000).since(clock.at(2_000_000_000)).as_nanos();
             let exact = 1_000_000_000_i64 + i64::from(ppm) * 1_000;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_wall_jumps_and_the_boot_clock_does_not() {
-        let mut clock = Clock::new(0, 7, 0);
+        let mut clock = HostClock::new(0, 7, 0);
         let before = clock.at(100);
         let wall = clock.wall(100);
         clock.jump_wall(-3_600_000);

@@ -8,7 +8,7 @@ use crate::network::{Links, Network};
 
 /// Whom a fault befalls. Who that is, is found out when it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whom {
+pub enum FaultTarget {
     /// That place, counted from zero.
     Place(u8),
     /// The leader; if nobody leads, the place with that number.
@@ -17,15 +17,15 @@ pub enum Whom {
     Follower(u8),
 }
 
-impl Whom {
+impl FaultTarget {
     /// Which of so many places that is, if such a one leads. A place beyond them is not there: a plan that all algorithms meet may have one
     /// end more, the store.
     pub(crate) fn among(self, places: usize, leader: Option<u8>) -> Option<usize> {
         let place = match self {
-            Whom::Place(place) => usize::from(place),
-            Whom::Leader(otherwise) => usize::from(leader.unwrap_or(otherwise)),
-            Whom::Follower(first) if Some(first) == leader => (usize::from(first) + 1) % places,
-            Whom::Follower(first) => usize::from(first),
+            FaultTarget::Place(place) => usize::from(place),
+            FaultTarget::Leader(otherwise) => usize::from(leader.unwrap_or(otherwise)),
+            FaultTarget::Follower(first) if Some(first) == leader => (usize::from(first) + 1) % places,
+            FaultTarget::Follower(first) => usize::from(first),
         };
         (place < places).then_some(place)
     }
@@ -48,7 +48,7 @@ pub enum Fault {
     /// One is cut off: nobody hears it, it hears nobody, or both. The other links stay as they are.
     Isolate {
         /// Who.
-        whom: Whom,
+        target: FaultTarget,
         /// Nobody hears it.
         outbound: bool,
         /// It hears nobody.
@@ -57,11 +57,11 @@ pub enum Fault {
     /// All links are open.
     Mend,
     /// The network behaves like this.
-    Weather(Network),
+    Network(Network),
     /// A process dies and is started again after a while. What the disk was writing is there or not.
     Crash {
         /// Who.
-        whom: Whom,
+        target: FaultTarget,
         /// What is left on the disk.
         disk: DiskFate,
         /// The whole machine restarts, with another boot clock. Otherwise only the process does, and work that it had started goes
@@ -73,28 +73,28 @@ pub enum Fault {
     /// A process does nothing for a while, and then goes on where it was.
     Pause {
         /// Who.
-        whom: Whom,
+        target: FaultTarget,
         /// How long.
         span: Span,
     },
     /// A boot clock runs at another rate from here on, faster than true time by so many millionths.
     Rate {
         /// Who.
-        whom: Whom,
+        target: FaultTarget,
         /// Within ±ρ for every promise to hold.
         drift_ppm: i32,
     },
     /// A wall clock jumps. The boot clock does not: it cannot.
     WallJump {
         /// Who.
-        whom: Whom,
+        target: FaultTarget,
         /// Forwards or back.
         by_ms: i64,
     },
     /// A disk is slow for a while: each thing takes so long to be kept.
     SlowDisk {
         /// Who.
-        whom: Whom,
+        target: FaultTarget,
         /// How long it stays slow.
         span: Span,
         /// The longest that one thing takes.
@@ -135,19 +135,19 @@ pub enum Fault {
 
 /// When something goes wrong, in true time from the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedFault {
     /// When.
     pub at: Span,
     /// What.
     pub fault: Fault,
 }
 
-impl fmt::Display for Whom {
+impl fmt::Display for FaultTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Whom::Place(place) => write!(f, "{}", u16::from(*place) + 1),
-            Whom::Leader(_) => f.write_str("the leader"),
-            Whom::Follower(_) => f.write_str("a follower"),
+            FaultTarget::Place(place) => write!(f, "{}", u16::from(*place) + 1),
+            FaultTarget::Leader(_) => f.write_str("the leader"),
+            FaultTarget::Follower(_) => f.write_str("a follower"),
         }
     }
 }
@@ -165,17 +165,17 @@ impl fmt::Display for Fault {
                 }
                 Ok(())
             }
-            Fault::Isolate { whom, outbound, inbound } => {
+            Fault::Isolate { target, outbound, inbound } => {
                 let how = match (outbound, inbound) {
                     (true, true) => "is cut off",
                     (true, false) => "is not heard",
                     (false, true) => "hears nobody",
                     (false, false) => "is cut off from nobody",
                 };
-                write!(f, "{whom} {how}")
+                write!(f, "{target} {how}")
             }
             Fault::Mend => f.write_str("all links are mended"),
-            Fault::Weather(network) => write!(
+            Fault::Network(network) => write!(
                 f,
                 "the network: {} to {}, {}‰ up to {} late, {}‰ lost, {}‰ twice",
                 network.delay_min,
@@ -185,19 +185,19 @@ impl fmt::Display for Fault {
                 network.loss_permille,
                 network.twice_permille
             ),
-            Fault::Crash { whom, disk, reboot, down } => {
+            Fault::Crash { target, disk, reboot, down } => {
                 let what = if *reboot { "its machine reboots" } else { "its process dies" };
                 let disk = match disk {
                     DiskFate::Kept => "",
                     DiskFate::Lost => " and its disk is lost",
                 };
-                write!(f, "{whom} crashes: {what}{disk}, back in {down}")
+                write!(f, "{target} crashes: {what}{disk}, back in {down}")
             }
-            Fault::Pause { whom, span } => write!(f, "{whom} is paused for {span}"),
-            Fault::Rate { whom, drift_ppm } => write!(f, "{whom}'s clock runs {drift_ppm:+} ppm"),
-            Fault::WallJump { whom, by_ms } => write!(f, "{whom}'s wall clock jumps by {by_ms:+}ms"),
-            Fault::SlowDisk { whom, span, each } => {
-                write!(f, "{whom}'s disk takes up to {each} for {span}")
+            Fault::Pause { target, span } => write!(f, "{target} is paused for {span}"),
+            Fault::Rate { target, drift_ppm } => write!(f, "{target}'s clock runs {drift_ppm:+} ppm"),
+            Fault::WallJump { target, by_ms } => write!(f, "{target}'s wall clock jumps by {by_ms:+}ms"),
+            Fault::SlowDisk { target, span, each } => {
+                write!(f, "{target}'s disk takes up to {each} for {span}")
             }
             Fault::HandOver { to: Some(to) } => {
                 write!(f, "the leader shall hand over to {}", u16::from(*to) + 1)

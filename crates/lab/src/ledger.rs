@@ -8,7 +8,7 @@ use baton_election::Span;
 use crate::invariants::{Acting, Backing, Broken, Demands, Fact, Invariants};
 use crate::network::Links;
 use crate::statistics::Statistics;
-use crate::timeline::{Timeline, What};
+use crate::timeline::{EventKind, Timeline};
 
 /// The book of one run.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Ledger {
     }
 
     /// Notes an event for a replay of the run. The text of the event is made only then.
-    pub(crate) fn note(&mut self, place: Option<u8>, what: impl FnOnce() -> What) {
+    pub(crate) fn note(&mut self, place: Option<u8>, what: impl FnOnce() -> EventKind) {
         if let Some(timeline) = &mut self.timeline {
             timeline.push(self.now, place, what());
         }
@@ -130,7 +130,7 @@ impl Ledger {
         }
         self.acting.push(Acting { place, term, number, until, still: false });
         let shown = (until != u64::MAX).then(|| Span::nanos(until));
-        self.note(Some(place), || What::Leads { number, term, until: shown });
+        self.note(Some(place), || EventKind::Leads { number, term, until: shown });
         number
     }
 
@@ -140,7 +140,7 @@ impl Ledger {
         acting.until = until;
         let place = acting.place;
         self.struck.take_if(|strike| strike.number == number && until > strike.full);
-        self.note(Some(place), || What::Extended { number, until: Span::nanos(until) });
+        self.note(Some(place), || EventKind::Extended { number, until: Span::nanos(until) });
     }
 
     /// A clock runs at another rate: the same end comes at another instant.
@@ -154,7 +154,7 @@ impl Ledger {
     pub(crate) fn ended(&mut self, number: u64) {
         let Some(at) = self.acting.iter().position(|acting| acting.number == number) else { return };
         let place = self.acting.remove(at).place;
-        self.note(Some(place), || What::Ended { number });
+        self.note(Some(place), || EventKind::Ended { number });
         self.note_vacancy();
     }
 
@@ -190,7 +190,7 @@ impl Ledger {
     pub(crate) fn relinked(&mut self, was: &Links, is: &Links) {
         let whole = is.is_whole();
         if whole != was.is_whole() {
-            self.note(None, || What::Links { whole });
+            self.note(None, || EventKind::Links { whole });
         }
     }
 
@@ -224,7 +224,7 @@ impl Ledger {
         }
         self.struck = None;
         self.see(&Fact::Healed { by });
-        self.note(None, || What::Healed);
+        self.note(None, || EventKind::Healed);
     }
 
     /// After an event.
@@ -240,7 +240,7 @@ impl Ledger {
             return;
         }
         if let Err(broken) = self.invariants.see(self.now, fact) {
-            self.note(None, || What::Broken(format!("{}: {}", broken.invariant, broken.what)));
+            self.note(None, || EventKind::Broken(format!("{}: {}", broken.invariant, broken.what)));
             self.broken = Some(broken);
         }
     }
@@ -264,7 +264,7 @@ impl Resource {
     /// A write arrives.
     pub(crate) fn write(&mut self, ledger: &mut Ledger, place: u8, token: u64, writer: u64) {
         let accepted = token >= self.highest;
-        ledger.note(Some(place), || What::Wrote { token, accepted });
+        ledger.note(Some(place), || EventKind::Wrote { token, accepted });
         if !accepted {
             ledger.statistics.writes_refused += 1;
             return;

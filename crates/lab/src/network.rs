@@ -3,6 +3,8 @@
 use baton_election::Span;
 use baton_peer::{MAX_MEMBERS, Random};
 
+use crate::seed::pick;
+
 /// How messages travel. The links that are cut are apart from it, in [`Links`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
@@ -33,6 +35,20 @@ impl Network {
         }
     }
 
+    /// One on which messages take up to a fair part of a round, overtake each other, get lost, come twice, or come rounds later.
+    pub(crate) fn bad(round: Span, random: &mut Random) -> Network {
+        let delay_min = part(round, 1, 500, random);
+        let delay_max = delay_min.plus(part(round, 2, [20, 100, 400][pick(random, 3)], random));
+        Network {
+            delay_min,
+            delay_max,
+            late_permille: [0, 5, 50][pick(random, 3)],
+            late_max: part(round, 100, 40_000, random),
+            loss_permille: [0, 0, 10, 50, 200][pick(random, 5)],
+            twice_permille: [0, 10, 100][pick(random, 3)],
+        }
+    }
+
     /// How long a message takes; none if it is lost.
     pub fn travel(&self, random: &mut Random) -> Option<Span> {
         if chance(random, self.loss_permille) { None } else { Some(self.delay(random)) }
@@ -53,6 +69,12 @@ impl Network {
     pub fn doubles(&self, random: &mut Random) -> bool {
         chance(random, self.twice_permille)
     }
+}
+
+/// Between two shares of a round, in ten-thousandths.
+fn part(round: Span, low: u64, high: u64, random: &mut Random) -> Span {
+    let (low, high) = (round.scaled(low, 10_000), round.scaled(high, 10_000));
+    Span::nanos(random.between(low.as_nanos(), high.as_nanos()))
 }
 
 fn chance(random: &mut Random, permille: u16) -> bool {

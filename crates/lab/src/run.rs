@@ -12,7 +12,7 @@ use baton_peer::ring::Ring;
 
 use crate::invariants::Broken;
 use crate::lease::LeaseWorld;
-use crate::seed::Wishes;
+use crate::seed::SeedOptions;
 use crate::setup::{Algorithm, Outcome, Setup};
 use crate::statistics::Statistics;
 use crate::timeline::Timeline;
@@ -64,7 +64,7 @@ const MAX_THREADS: usize = 1_024;
 /// Plays the setups of seeds `from` to `from + seeds - 1` on several threads, each seed on one of them. Ends early once a promise
 /// broke: all lower seeds are played then, so that the seed told of is the lowest. `done` is told how far it is, now and then.
 pub fn campaign(
-    wishes: &Wishes,
+    wishes: &SeedOptions,
     from: u64,
     seeds: u64,
     threads: NonZeroUsize,

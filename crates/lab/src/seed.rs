@@ -3,13 +3,13 @@
 use baton_election::{Span, lease};
 use baton_peer::{Random, Timing};
 
-use crate::scenarios::{Frame, Scenario};
+use crate::network::Network;
+use crate::scenarios::{PlanBounds, Scenario};
 use crate::setup::{Algorithm, Setup};
-use crate::weather;
 
 /// What is not left to the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wishes {
+pub struct SeedOptions {
     /// What elects.
     pub algorithm: Algorithm,
     /// How things go wrong.
@@ -20,10 +20,10 @@ pub struct Wishes {
     pub lan: bool,
 }
 
-impl Wishes {
+impl SeedOptions {
     /// Everything is left to the seed.
-    pub const fn new(algorithm: Algorithm) -> Wishes {
-        Wishes { algorithm, scenario: Scenario::Mixed, nodes: None, lan: false }
+    pub const fn new(algorithm: Algorithm) -> SeedOptions {
+        SeedOptions { algorithm, scenario: Scenario::Mixed, nodes: None, lan: false }
     }
 
     /// The setup of a seed.
@@ -52,21 +52,21 @@ impl Wishes {
         let round = if algorithm.has_store() { setup.ttl } else { timing.timeout_max };
         let drift_ppm = i32::try_from(timing.margins.drift_permille * 1_000).unwrap_or(0);
         setup.chaos = round.scaled(random.between(4, 24), 1);
-        setup.network = weather::bad(round, random);
+        setup.network = Network::bad(round, random);
         setup.stumble = [(Span::ZERO, 0), (round.scaled(1, 20), 5), (round, 5)][pick(random, 3)];
         setup.disk = [round.scaled(1, 10_000), round.scaled(1, 1_000), round.scaled(1, 50)][pick(random, 3)];
         setup.founded = random.below(4) != 0;
         setup.any_disk_may_go = votes && self.scenario == Scenario::Disk && random.below(4) == 0;
         let ends = setup.places() + 1;
         setup.drift_ppm = (0..ends).map(|_| some_drift(drift_ppm, random)).collect();
-        let frame = Frame {
+        let bounds = PlanBounds {
             algorithm,
             places: u8::try_from(setup.places()).unwrap_or(u8::MAX),
             round,
             chaos: setup.chaos,
             drift_ppm,
         };
-        setup.plan = self.scenario.plan(&frame, random);
+        setup.plan = self.scenario.plan(&bounds, random);
         setup
     }
 }
@@ -108,7 +108,7 @@ fn some_drift(most: i32, random: &mut Random) -> i32 {
     }
 }
 
-fn pick(random: &mut Random, many: u64) -> usize {
+pub(crate) fn pick(random: &mut Random, many: u64) -> usize {
     usize::try_from(random.below(many)).unwrap_or(0)
 }
 
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_seed_gives_one_setup_and_seeds_give_different_ones() {
         for algorithm in Algorithm::ALL {
-            let wishes = Wishes::new(algorithm);
+            let wishes = SeedOptions::new(algorithm);
             assert_eq!(wishes.setup(7), wishes.setup(7));
             let sizes: std::collections::BTreeSet<u8> =
                 (0..200).map(|seed| wishes.setup(seed).members).collect();
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn priorities_witnesses_and_rhythms_differ_from_seed_to_seed() {
         for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
-            let setups: Vec<Setup> = (0..200).map(|seed| Wishes::new(algorithm).setup(seed)).collect();
+            let setups: Vec<Setup> = (0..200).map(|seed| SeedOptions::new(algorithm).setup(seed)).collect();
             let beats = setups.iter().map(|setup| setup.timing.heartbeat);
             assert!(beats.collect::<std::collections::BTreeSet<Span>>().len() >= 4, "{algorithm}");
             let preferred = |setup: &&Setup| setup.priorities.iter().any(|priority| *priority > 0);
@@ -145,14 +145,14 @@ mod tests {
             };
             assert!(setups.iter().filter(alters).count() > 10, "{algorithm}");
         }
-        let preferred = |seed| !Wishes::new(Algorithm::Bully).setup(seed).priorities.is_empty();
+        let preferred = |seed| !SeedOptions::new(Algorithm::Bully).setup(seed).priorities.is_empty();
         assert!((0..200).filter(|seed| preferred(*seed)).count() > 30);
     }
 
     #[test]
     fn wishes_are_kept() {
         for seed in 0..50 {
-            let wishes = Wishes { nodes: Some(5), lan: true, ..Wishes::new(Algorithm::Raft) };
+            let wishes = SeedOptions { nodes: Some(5), lan: true, ..SeedOptions::new(Algorithm::Raft) };
             let setup = wishes.setup(seed);
             assert_eq!((setup.members, setup.spares), (5, 0));
             let preset = Timing { heartbeat: Timing::LAN.heartbeat, ..setup.timing };

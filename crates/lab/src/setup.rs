@@ -6,7 +6,7 @@ use std::str::FromStr;
 use baton_election::Span;
 use baton_peer::Timing;
 
-use crate::fault::Planned;
+use crate::fault::PlannedFault;
 use crate::invariants::Broken;
 use crate::network::Network;
 use crate::statistics::Statistics;
@@ -118,7 +118,7 @@ pub struct Setup {
     /// Whether the first members know that the group is being founded. Otherwise they start like members that have forgotten.
     pub founded: bool,
     /// What goes wrong, in the order of time.
-    pub plan: Vec<Planned>,
+    pub plan: Vec<PlannedFault>,
     /// How long things go wrong.
     pub chaos: Span,
     /// How long after the healing there must be a leader.

@@ -15,12 +15,12 @@ pub struct Entry {
     /// Where, counted from zero; none for what befalls all.
     pub place: Option<u8>,
     /// What.
-    pub what: What,
+    pub event: EventKind,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// Something went wrong, by the plan.
     Fault(String),
     /// Links were cut, or all are whole again.
@@ -101,37 +101,37 @@ impl fmt::Display for Entry {
             Some(place) => write!(f, "{:>3}  ", u16::from(place) + 1)?,
             None => f.write_str("  *  ")?,
         }
-        match &self.what {
-            What::Fault(text) => write!(f, "FAULT {text}"),
-            What::Links { whole: true } => f.write_str("all links are open"),
-            What::Links { whole: false } => f.write_str("not all links are open"),
-            What::Started(how) => write!(f, "starts ({how})"),
-            What::Crashed => f.write_str("crashes"),
-            What::Paused => f.write_str("stands still"),
-            What::Resumed => f.write_str("goes on"),
-            What::Sent { to, text, arrives, .. } => {
+        match &self.event {
+            EventKind::Fault(text) => write!(f, "FAULT {text}"),
+            EventKind::Links { whole: true } => f.write_str("all links are open"),
+            EventKind::Links { whole: false } => f.write_str("not all links are open"),
+            EventKind::Started(how) => write!(f, "starts ({how})"),
+            EventKind::Crashed => f.write_str("crashes"),
+            EventKind::Paused => f.write_str("stands still"),
+            EventKind::Resumed => f.write_str("goes on"),
+            EventKind::Sent { to, text, arrives, .. } => {
                 write!(f, "→ {}: {text}", u16::from(*to) + 1)?;
                 match arrives {
                     None => f.write_str(" (lost)"),
                     Some(at) => write!(f, " (takes {}us)", at.minus(self.at).as_nanos() / 1_000),
                 }
             }
-            What::Received { from, kind } => write!(f, "← {}: {kind}", u16::from(*from) + 1),
-            What::Kept(text) => write!(f, "keeps {text}"),
-            What::Told(text) => write!(f, "tells {text}"),
-            What::Leads { number, term, until } => {
+            EventKind::Received { from, kind } => write!(f, "← {}: {kind}", u16::from(*from) + 1),
+            EventKind::Kept(text) => write!(f, "keeps {text}"),
+            EventKind::Told(text) => write!(f, "tells {text}"),
+            EventKind::Leads { number, term, until } => {
                 write!(f, "LEADS in term {term} (work {number})")?;
                 until.map_or(Ok(()), |until| write!(f, " for {}", until.minus(self.at)))
             }
-            What::Extended { number, until } => {
+            EventKind::Extended { number, until } => {
                 write!(f, "work {number} may go on for {}", until.minus(self.at))
             }
-            What::Ended { number } => write!(f, "work {number} has ended"),
-            What::Wrote { token, accepted } => {
+            EventKind::Ended { number } => write!(f, "work {number} has ended"),
+            EventKind::Wrote { token, accepted } => {
                 write!(f, "writes with number {token}: {}", if *accepted { "taken" } else { "refused" })
             }
-            What::Healed => f.write_str("HEALED: all faults have ended"),
-            What::Broken(text) => write!(f, "BROKEN {text}"),
+            EventKind::Healed => f.write_str("HEALED: all faults have ended"),
+            EventKind::Broken(text) => write!(f, "BROKEN {text}"),
         }
     }
 }
@@ -146,9 +146,9 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    pub(crate) fn push(&mut self, now: u64, place: Option<u8>, what: What) {
+    pub(crate) fn push(&mut self, now: u64, place: Option<u8>, event: EventKind) {
         if self.entries.len() < MAX_ENTRIES {
-            self.entries.push(Entry { at: Span::nanos(now), place, what });
+            self.entries.push(Entry { at: Span::nanos(now), place, event });
         } else {
             self.cut = true;
         }

@@ -2,13 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::Span;
-use baton_lab::{Algorithm, DiskFate, Fault, Links, Planned, Setup, What, Whom, run, watch};
+use baton_lab::{Algorithm, DiskFate, EventKind, Fault, FaultTarget, Links, PlannedFault, Setup, run, watch};
 use baton_peer::{Random, Timing};
 
 fn setup(algorithm: Algorithm, seed: u64) -> Setup {
-    let crash =
-        Fault::Crash { whom: Whom::Follower(1), disk: DiskFate::Lost, reboot: true, down: Span::secs(1) };
-    let at = |second, fault| Planned { at: Span::secs(second), fault };
+    let crash = Fault::Crash {
+        target: FaultTarget::Follower(1),
+        disk: DiskFate::Lost,
+        reboot: true,
+        down: Span::secs(1),
+    };
+    let at = |second, fault| PlannedFault { at: Span::secs(second), fault };
     Setup {
         seed,
         spares: 1,
@@ -31,20 +35,23 @@ fn a_member_that_joins_while_another_has_forgotten_does_not_leave_the_group_with
 fn the_leader_says_why_it_refuses() {
     for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
         let (_, timeline) = watch(&setup(algorithm, 0));
-        let refused =
-            |what: &What| matches!(what, What::Told(text) if text.contains("too few of these members"));
-        assert!(timeline.entries.iter().any(|entry| refused(&entry.what)), "{algorithm}");
+        let refused = |what: &EventKind| matches!(what, EventKind::Told(text) if text.contains("too few of these members"));
+        assert!(timeline.entries.iter().any(|entry| refused(&entry.event)), "{algorithm}");
     }
 }
 
-fn at(second: u64, fault: Fault) -> Planned {
-    Planned { at: Span::secs(second), fault }
+fn at(second: u64, fault: Fault) -> PlannedFault {
+    PlannedFault { at: Span::secs(second), fault }
 }
 
 /// Of three one dies, and a fourth is taken in before that is noticed: with four in the list, three must vote, and one of them has no memory.
 fn dies_while_another_joins(algorithm: Algorithm, seed: u64) -> Setup {
-    let crash =
-        Fault::Crash { whom: Whom::Follower(1), disk: DiskFate::Kept, reboot: true, down: Span::secs(350) };
+    let crash = Fault::Crash {
+        target: FaultTarget::Follower(1),
+        disk: DiskFate::Kept,
+        reboot: true,
+        down: Span::secs(350),
+    };
     Setup {
         seed,
         spares: 1,
@@ -73,19 +80,19 @@ fn coming_and_going(algorithm: Algorithm, seed: u64) -> Setup {
     let mut second = 60;
     while second < 1_200 {
         let place = u8::try_from(random.below(5)).unwrap();
-        let whom = Whom::Place(place);
+        let target = FaultTarget::Place(place);
         plan.push(at(
             second,
             match random.below(8) {
                 0..=3 => Fault::Members { place },
                 4 => Fault::Crash {
-                    whom,
+                    target,
                     disk: if random.below(3) == 0 { DiskFate::Kept } else { DiskFate::Lost },
                     reboot: random.below(2) == 0,
                     down: Span::secs(1 + random.below(30)),
                 },
-                5 => Fault::Isolate { whom, outbound: random.below(2) == 0, inbound: true },
-                6 => Fault::Pause { whom, span: Span::secs(1 + random.below(40)) },
+                5 => Fault::Isolate { target, outbound: random.below(2) == 0, inbound: true },
+                6 => Fault::Pause { target, span: Span::secs(1 + random.below(40)) },
                 _ => Fault::Mend,
             },
         ));
@@ -133,8 +140,12 @@ fn a_fifth_that_forgets(algorithm: Algorithm, seed: u64) -> Setup {
         plan.push(at(second, Fault::Members { place: 4 }));
         let sides: Vec<u8> = (0..5).map(|_| u8::try_from(random.below(2)).unwrap()).collect();
         plan.push(at(second + 1 + random.below(8), Fault::Cut(Links::split(&sides))));
-        let lost =
-            Fault::Crash { whom: Whom::Place(4), disk: DiskFate::Lost, reboot: true, down: Span::secs(1) };
+        let lost = Fault::Crash {
+            target: FaultTarget::Place(4),
+            disk: DiskFate::Lost,
+            reboot: true,
+            down: Span::secs(1),
+        };
         plan.push(at(second + 25 + random.below(15), lost));
         let sides: Vec<u8> = (0..5).map(|_| u8::try_from(random.below(2)).unwrap()).collect();
         plan.push(at(second + 45 + random.below(5), Fault::Cut(Links::split(&sides))));

@@ -2,16 +2,20 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::Span;
-use baton_lab::{Algorithm, DiskFate, Fault, Planned, Setup, Whom, run};
+use baton_lab::{Algorithm, DiskFate, Fault, FaultTarget, PlannedFault, Setup, run};
 use baton_peer::Timing;
 
 #[test]
 fn a_run_may_end_in_the_middle_of_a_hand_over_by_priority() {
-    let dies =
-        Fault::Crash { whom: Whom::Place(0), disk: DiskFate::Kept, reboot: true, down: Span::secs(100) };
+    let dies = Fault::Crash {
+        target: FaultTarget::Place(0),
+        disk: DiskFate::Kept,
+        reboot: true,
+        down: Span::secs(100),
+    };
     let quiet = Setup {
         priorities: vec![9, 1, 1],
-        plan: vec![Planned { at: Span::secs(60), fault: dies }],
+        plan: vec![PlannedFault { at: Span::secs(60), fault: dies }],
         chaos: Span::secs(100),
         ..Setup::quiet(Algorithm::Raft, 3, Timing::AGENTS)
     };

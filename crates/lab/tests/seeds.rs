@@ -5,14 +5,14 @@
 
 use std::num::NonZeroUsize;
 
-use baton_lab::{Algorithm, Campaign, Scenario, Wishes, campaign};
+use baton_lab::{Algorithm, Campaign, Scenario, SeedOptions, campaign};
 
 /// Plays so many seeds, on as many threads as there are cores.
-fn play(wishes: &Wishes, seeds: u64) -> Campaign {
+fn play(wishes: &SeedOptions, seeds: u64) -> Campaign {
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let outcome = campaign(wishes, 0, seeds, threads, &|_| {});
     if let Some((seed, broken)) = &outcome.broken {
-        let Wishes { algorithm, scenario, nodes, lan } = wishes;
+        let SeedOptions { algorithm, scenario, nodes, lan } = wishes;
         let nodes = nodes.map_or(String::new(), |nodes| format!(" --nodes {nodes}"));
         let lan = if *lan { " --lan" } else { "" };
         panic!(
@@ -25,7 +25,7 @@ fn play(wishes: &Wishes, seeds: u64) -> Campaign {
 
 fn keeps_its_promises(algorithm: Algorithm) -> Campaign {
     let seeds = if std::env::var_os("BATON_CAMPAIGN").is_some() { 100_000 } else { 2_000 };
-    let outcome = play(&Wishes::new(algorithm), seeds);
+    let outcome = play(&SeedOptions::new(algorithm), seeds);
     let statistics = &outcome.statistics;
     assert_eq!(statistics.runs, seeds);
     // The faults are not so bad that nothing is tested, nor so mild.
@@ -62,7 +62,7 @@ fn the_lease_keeps_its_promises_on_a_store_that_is_watched() {
 #[test]
 fn the_split_brain_of_bully_and_ring_is_found_and_counted() {
     for algorithm in [Algorithm::Bully, Algorithm::Ring] {
-        let statistics = play(&Wishes::new(algorithm), 500).statistics;
+        let statistics = play(&SeedOptions::new(algorithm), 500).statistics;
         assert!(statistics.two_leaders.as_millis() > 60_000, "{algorithm}: {}", statistics.two_leaders);
         assert_eq!(statistics.undemanded, 0, "{algorithm}");
         assert!(statistics.terms_shared > 0 && statistics.writes_mixed > 0, "{algorithm}: {statistics:?}");
@@ -75,7 +75,7 @@ fn every_scenario_is_survived_in_both_rhythms() {
     for algorithm in Algorithm::ALL {
         for scenario in Scenario::ALL {
             for lan in [false, true] {
-                let wishes = Wishes { scenario, lan, ..Wishes::new(algorithm) };
+                let wishes = SeedOptions { scenario, lan, ..SeedOptions::new(algorithm) };
                 assert!(play(&wishes, seeds).statistics.leaderships > 0, "{wishes:?}");
             }
         }

@@ -2,32 +2,33 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::Span;
-use baton_lab::{Algorithm, DiskFate, Fault, Outcome, Planned, Setup, Whom, run};
+use baton_lab::{Algorithm, DiskFate, Fault, FaultTarget, Outcome, PlannedFault, Setup, run};
 use baton_peer::Timing;
 
 fn play(algorithm: Algorithm, members: u8, plan: Vec<(u64, Fault)>) -> Outcome {
-    let plan = plan.into_iter().map(|(at, fault)| Planned { at: Span::secs(at), fault }).collect();
+    let plan = plan.into_iter().map(|(at, fault)| PlannedFault { at: Span::secs(at), fault }).collect();
     let setup = Setup { plan, chaos: Span::secs(400), ..Setup::quiet(algorithm, members, Timing::AGENTS) };
     let outcome = run(&setup);
     assert_eq!(outcome.broken, None, "{algorithm}");
     outcome
 }
 
-fn dies(whom: Whom, reboot: bool, down: u64) -> Fault {
-    Fault::Crash { whom, disk: DiskFate::Kept, reboot, down: Span::secs(down) }
+fn dies(target: FaultTarget, reboot: bool, down: u64) -> Fault {
+    Fault::Crash { target, disk: DiskFate::Kept, reboot, down: Span::secs(down) }
 }
 
 #[test]
 fn a_leader_that_survives_a_fault_is_not_waited_for() {
-    let stumbles = Fault::Pause { whom: Whom::Leader(0), span: Span::millis(200) };
-    let deaf = Fault::Isolate { whom: Whom::Leader(0), outbound: false, inbound: true };
+    let stumbles = Fault::Pause { target: FaultTarget::Leader(0), span: Span::millis(200) };
+    let deaf = Fault::Isolate { target: FaultTarget::Leader(0), outbound: false, inbound: true };
     for algorithm in Algorithm::ALL {
-        let plan = vec![(50, stumbles.clone()), (250, dies(Whom::Leader(0), true, 100))];
+        let plan = vec![(50, stumbles.clone()), (250, dies(FaultTarget::Leader(0), true, 100))];
         let failovers = play(algorithm, 5, plan).statistics.failovers;
         assert!(failovers.len() == 1 && failovers[0] < Span::secs(60), "{algorithm}: {failovers:?}");
     }
     for algorithm in [Algorithm::Bully, Algorithm::Ring] {
-        let plan = vec![(50, deaf.clone()), (55, Fault::Mend), (250, dies(Whom::Leader(0), true, 100))];
+        let plan =
+            vec![(50, deaf.clone()), (55, Fault::Mend), (250, dies(FaultTarget::Leader(0), true, 100))];
         let failovers = play(algorithm, 5, plan).statistics.failovers;
         assert!(failovers.len() == 1 && failovers[0] < Span::secs(60), "{algorithm}: {failovers:?}");
     }
@@ -38,10 +39,13 @@ fn a_death_finds_a_leader_whose_process_lives_or_none() {
     for algorithm in [Algorithm::Raft, Algorithm::Paxos, Algorithm::Lease] {
         // The work of the first may outlive its process by some seconds; the second death finds nobody who leads.
         let twice = |other: u8| {
-            vec![(50, dies(Whom::Leader(0), false, 200)), (53, dies(Whom::Leader(other), true, 200))]
+            vec![
+                (50, dies(FaultTarget::Leader(0), false, 200)),
+                (53, dies(FaultTarget::Leader(other), true, 200)),
+            ]
         };
         let failovers = |plan| play(algorithm, 5, plan).statistics.failovers;
-        let once = failovers(vec![(50, dies(Whom::Leader(0), false, 200))]);
+        let once = failovers(vec![(50, dies(FaultTarget::Leader(0), false, 200))]);
         for other in 0..5 {
             let [first, ..] = failovers(twice(other))[..] else { panic!("{algorithm}: nobody failed over") };
             // Whom the second death befalls may change who stands first, but not from when it is counted.
@@ -56,7 +60,7 @@ fn a_death_finds_a_leader_whose_process_lives_or_none() {
 #[test]
 fn a_leader_that_stands_still_does_not_lead_beside_its_successor() {
     for algorithm in [Algorithm::Bully, Algorithm::Ring] {
-        let pause = Fault::Pause { whom: Whom::Leader(0), span: Span::secs(100) };
+        let pause = Fault::Pause { target: FaultTarget::Leader(0), span: Span::secs(100) };
         let statistics = play(algorithm, 5, vec![(50, pause)]).statistics;
         assert!(statistics.beside_still > Span::secs(60), "{algorithm}: {}", statistics.beside_still);
         assert!(statistics.two_leaders < Span::secs(1), "{algorithm}: {}", statistics.two_leaders);
@@ -65,11 +69,11 @@ fn a_leader_that_stands_still_does_not_lead_beside_its_successor() {
 
 #[test]
 fn what_befalls_a_place_that_is_not_there_befalls_nobody() {
-    let nowhere = Whom::Place(5);
+    let nowhere = FaultTarget::Place(5);
     for algorithm in [Algorithm::Raft, Algorithm::Bully] {
         let plan = vec![
-            (50, Fault::Rate { whom: nowhere, drift_ppm: 9_000 }),
-            (60, Fault::Pause { whom: nowhere, span: Span::secs(100) }),
+            (50, Fault::Rate { target: nowhere, drift_ppm: 9_000 }),
+            (60, Fault::Pause { target: nowhere, span: Span::secs(100) }),
             (70, dies(nowhere, true, 50)),
         ];
         assert_eq!(play(algorithm, 5, plan), play(algorithm, 5, vec![]), "{algorithm}");
@@ -78,19 +82,19 @@ fn what_befalls_a_place_that_is_not_there_befalls_nobody() {
 
 #[test]
 fn who_is_cut_off_from_the_store_gives_no_lease_back() {
-    let cut = Fault::Isolate { whom: Whom::Leader(0), outbound: true, inbound: true };
+    let cut = Fault::Isolate { target: FaultTarget::Leader(0), outbound: true, inbound: true };
     let gap = |plan: Vec<(u64, Fault)>, seed: u64| {
-        let plan = plan.into_iter().map(|(at, fault)| Planned { at: Span::secs(at), fault }).collect();
+        let plan = plan.into_iter().map(|(at, fault)| PlannedFault { at: Span::secs(at), fault }).collect();
         let quiet = Setup::quiet(Algorithm::Lease, 3, Timing::AGENTS);
         let outcome = run(&Setup { seed, plan, chaos: Span::secs(200), ttl: Span::secs(30), ..quiet });
         assert_eq!(outcome.broken, None);
         outcome.statistics.failovers[0]
     };
-    let dies = |seed| gap(vec![(50, dies(Whom::Leader(0), false, 100))], seed);
+    let dies = |seed| gap(vec![(50, dies(FaultTarget::Leader(0), false, 100))], seed);
     let soon = (0..20).filter(|seed| dies(*seed) < Span::secs(1)).count();
     assert!((3..18).contains(&soon), "whoever kept the work gave the lease back: {soon} of 20");
     for seed in 0..20 {
-        let plan = vec![(50, cut.clone()), (51, self::dies(Whom::Leader(0), false, 100))];
+        let plan = vec![(50, cut.clone()), (51, self::dies(FaultTarget::Leader(0), false, 100))];
         // A renewal may be up to a third of the lease old.
         assert!(gap(plan, seed) > Span::secs(18), "seed {seed}");
     }

@@ -5,7 +5,7 @@
 use baton_election::time::Span;
 use baton_election::{Margins, lease};
 use baton_lab::tune::{
-    InvalidWish, Network, Transport, Wish, advise, expect_of_lease, false_alarms_of_group,
+    InvalidGoal, Network, Transport, TuningGoal, advise, expect_of_lease, false_alarms_of_group,
 };
 use baton_lab::{Algorithm, Setup, run};
 use baton_peer::{Random, Timing};
@@ -249,8 +249,8 @@ fn shipped_machines_lose_their_leader_to_lost_datagrams_as_often_as_predicted() 
     }
 }
 
-fn wish(network: Network, failover: Span) -> Wish {
-    Wish { network, failover, nodes: 3 }
+fn goal(network: Network, failover: Span) -> TuningGoal {
+    TuningGoal { network, failover, nodes: 3 }
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn what_is_recommended_keeps_to_the_wish() {
         for loss in ["0", "0.1%", "1%", "10%"] {
             for failover in [3, 10, 30, 300, 86_400].map(Span::secs) {
                 let network = network(loss, Some("1s/1d"), transport);
-                let Ok(advice) = advise(wish(network, failover)) else { continue };
+                let Ok(advice) = advise(goal(network, failover)) else { continue };
                 if let Some(lease) = &advice.lease {
                     assert!(
                         lease.failover.worst <= failover && lease.failover.typical <= lease.failover.worst
@@ -279,7 +279,7 @@ fn what_is_recommended_keeps_to_the_wish() {
 #[test]
 fn two_members_never_fail_over() {
     for transport in [Transport::Tcp, Transport::Datagrams] {
-        let two = Wish { nodes: 2, ..wish(network("1%", None, transport), Span::secs(10)) };
+        let two = TuningGoal { nodes: 2, ..goal(network("1%", None, transport), Span::secs(10)) };
         let advice = advise(two).unwrap();
         assert!(advice.group.is_none() && advice.lease.is_some(), "{transport:?}");
         assert!(advice.curve.iter().all(|point| point.group.is_none()));
@@ -290,7 +290,7 @@ fn two_members_never_fail_over() {
 #[test]
 fn slower_detection_never_costs_more_false_alarms() {
     let network = network("1%", Some("1s/1d"), Transport::Tcp);
-    let advice = advise(wish(network, Span::secs(10))).unwrap();
+    let advice = advise(goal(network, Span::secs(10))).unwrap();
     let lease: Vec<f64> =
         advice.curve.iter().filter_map(|point| point.lease).map(|alarms| alarms.per_day()).collect();
     assert!(lease.len() > 15, "{}", lease.len());
@@ -304,10 +304,10 @@ fn the_shortest_fail_over_that_is_named_can_be_had() {
     for transport in [Transport::Tcp, Transport::Datagrams] {
         for (rtt, loss) in [(1, "0"), (1, "1%"), (40, "1%"), (40, "40%"), (2_000, "5%")] {
             let network = Network { rtt: Span::millis(rtt), ..network(loss, Some("1s/1d"), transport) };
-            let Err(InvalidWish::TooShort { shortest, .. }) = advise(wish(network, Span::millis(1))) else {
+            let Err(InvalidGoal::TooShort { shortest, .. }) = advise(goal(network, Span::millis(1))) else {
                 panic!("a millisecond is too short");
             };
-            let advice = advise(wish(network, shortest));
+            let advice = advise(goal(network, shortest));
             assert!(advice.is_ok(), "{rtt} {loss} {transport:?} {shortest}: {advice:?}");
         }
     }
@@ -315,24 +315,24 @@ fn the_shortest_fail_over_that_is_named_can_be_had() {
 
 #[test]
 fn wishes_that_cannot_be_are_refused_with_a_hint() {
-    let good = wish(network("1%", None, Transport::Tcp), Span::secs(10));
-    let refused = |wish: Wish| advise(wish).expect_err("it cannot be");
-    let with = |change: &dyn Fn(&mut Wish)| {
-        let mut wish = good;
-        change(&mut wish);
-        refused(wish)
+    let good = goal(network("1%", None, Transport::Tcp), Span::secs(10));
+    let refused = |goal: TuningGoal| advise(goal).expect_err("it cannot be");
+    let with = |change: &dyn Fn(&mut TuningGoal)| {
+        let mut goal = good;
+        change(&mut goal);
+        refused(goal)
     };
     let all = [
-        with(&|wish| wish.network.rtt = Span::ZERO),
-        with(&|wish| wish.network.rtt = Span::secs(61)),
-        with(&|wish| wish.network.jitter = Span::secs(61)),
-        with(&|wish| wish.network.loss = "100%".parse().unwrap()),
-        with(&|wish| wish.network.loss = "50%".parse().unwrap()),
-        with(&|wish| wish.failover = Span::ZERO),
-        with(&|wish| wish.failover = Span::secs(86_401)),
-        with(&|wish| wish.failover = Span::millis(100)),
-        with(&|wish| wish.nodes = 1),
-        with(&|wish| wish.nodes = 128),
+        with(&|goal| goal.network.rtt = Span::ZERO),
+        with(&|goal| goal.network.rtt = Span::secs(61)),
+        with(&|goal| goal.network.jitter = Span::secs(61)),
+        with(&|goal| goal.network.loss = "100%".parse().unwrap()),
+        with(&|goal| goal.network.loss = "50%".parse().unwrap()),
+        with(&|goal| goal.failover = Span::ZERO),
+        with(&|goal| goal.failover = Span::secs(86_401)),
+        with(&|goal| goal.failover = Span::millis(100)),
+        with(&|goal| goal.nodes = 1),
+        with(&|goal| goal.nodes = 128),
     ];
     for error in &all {
         assert!(!error.to_string().is_empty() && error.hint().contains("--"), "{error}: {}", error.hint());

@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::{Moment, Span};
-use baton_lab::{Algorithm, DiskFate, Fault, Links, Network, Outcome, Planned, Setup, Whom, World};
+use baton_lab::{
+    Algorithm, DiskFate, Fault, FaultTarget, Links, Network, Outcome, PlannedFault, Setup, World,
+};
 use baton_peer::{
-    Config, Effects, Envelope, Group, Input, Machine, NodeId, Notice, Role, Start, Term, Timing, View, Why,
+    Config, Effects, Envelope, Group, Input, LossCause, Machine, NodeId, Notice, Role, Start, Term, Timing,
+    View,
 };
 
 /// The first member leads, always: it asks all others in each heartbeat, and leads while a majority answers. Its term counts how
@@ -33,7 +36,7 @@ impl<const RECKLESS: bool> Toy<RECKLESS> {
         if self.until.is_some_and(|until| until <= now) {
             self.until = None;
             self.leader = None;
-            effects.notify.push(Notice::Lost { term: Term(self.term), why: Why::NoMajority });
+            effects.notify.push(Notice::Lost { term: Term(self.term), why: LossCause::NoMajority });
         }
     }
 
@@ -121,7 +124,7 @@ impl<const RECKLESS: bool> Machine for Toy<RECKLESS> {
 }
 
 fn setup(plan: Vec<(u64, Fault)>) -> Setup {
-    let plan = plan.into_iter().map(|(at, fault)| Planned { at: Span::secs(at), fault }).collect();
+    let plan = plan.into_iter().map(|(at, fault)| PlannedFault { at: Span::secs(at), fault }).collect();
     Setup { plan, ..Setup::quiet(Algorithm::Raft, 3, Timing::AGENTS) }
 }
 
@@ -149,7 +152,7 @@ fn nothing_breaks_when_nothing_goes_wrong() {
 
 #[test]
 fn the_same_setup_is_the_same_run() {
-    let faults = vec![(20, Fault::Pause { whom: Whom::Leader(0), span: Span::secs(60) })];
+    let faults = vec![(20, Fault::Pause { target: FaultTarget::Leader(0), span: Span::secs(60) })];
     let mut setup = setup(faults);
     setup.network = Network { loss_permille: 100, ..setup.network };
     let watched = World::<Toy<false>>::watch(&setup);
@@ -162,7 +165,7 @@ fn the_same_setup_is_the_same_run() {
 
 #[test]
 fn a_leader_that_is_cut_off_is_missed_and_measured() {
-    let cut = Fault::Isolate { whom: Whom::Leader(0), outbound: false, inbound: true };
+    let cut = Fault::Isolate { target: FaultTarget::Leader(0), outbound: false, inbound: true };
     let outcome = run(&setup(vec![(50, cut), (100, Fault::Mend)]));
     assert_eq!(outcome.broken, None);
     assert_eq!(outcome.statistics.leaderships, 2);
@@ -173,8 +176,12 @@ fn a_leader_that_is_cut_off_is_missed_and_measured() {
 
 #[test]
 fn a_process_that_dies_comes_back_and_its_work_runs_out() {
-    let crash =
-        |reboot| Fault::Crash { whom: Whom::Leader(0), disk: DiskFate::Kept, reboot, down: Span::secs(60) };
+    let crash = |reboot| Fault::Crash {
+        target: FaultTarget::Leader(0),
+        disk: DiskFate::Kept,
+        reboot,
+        down: Span::secs(60),
+    };
     let [died, rebooted] = [false, true].map(|reboot| run(&setup(vec![(50, crash(reboot))])));
     assert_eq!((&died.broken, &rebooted.broken), (&None, &None));
     assert_eq!((died.statistics.leaderships, rebooted.statistics.leaderships), (2, 2));
@@ -183,8 +190,12 @@ fn a_process_that_dies_comes_back_and_its_work_runs_out() {
 
 #[test]
 fn a_lost_disk_of_a_machine_that_counts_on_it_is_found() {
-    let crash =
-        Fault::Crash { whom: Whom::Leader(0), disk: DiskFate::Lost, reboot: true, down: Span::secs(30) };
+    let crash = Fault::Crash {
+        target: FaultTarget::Leader(0),
+        disk: DiskFate::Lost,
+        reboot: true,
+        down: Span::secs(30),
+    };
     assert_eq!(broken(&setup(vec![(50, crash)])), "one leader per term");
 }
 
@@ -210,9 +221,9 @@ fn a_group_that_stays_without_a_leader_after_the_healing_is_found() {
 #[test]
 fn a_pause_holds_up_what_was_to_be_kept_and_what_waits() {
     let plan = vec![
-        (0, Fault::SlowDisk { whom: Whom::Place(0), span: Span::secs(40), each: Span::secs(2) }),
-        (1, Fault::Pause { whom: Whom::Place(0), span: Span::secs(12) }),
-        (30, Fault::Pause { whom: Whom::Place(1), span: Span::secs(12) }),
+        (0, Fault::SlowDisk { target: FaultTarget::Place(0), span: Span::secs(40), each: Span::secs(2) }),
+        (1, Fault::Pause { target: FaultTarget::Place(0), span: Span::secs(12) }),
+        (30, Fault::Pause { target: FaultTarget::Place(1), span: Span::secs(12) }),
     ];
     let (outcome, timeline) = World::<Toy<false>>::watch(&setup(plan));
     assert_eq!(outcome.broken, None);

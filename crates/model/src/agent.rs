@@ -1,11 +1,13 @@
 //! What an agent does: asks, decides, hears, believes. It follows the client's rules and the shipped code's answers.
 
-use baton_election::{Epoch, Refusal, Span, Standing, Tenure};
+use baton_election::{Epoch, Refusal, Span, Tenure, TenureState};
 
-use crate::config::{Fault, Reads, StoreKind};
+use crate::config::{BrokenRule, Reads, StoreKind};
 use crate::model::Election;
 use crate::shipped::Verdict;
-use crate::state::{Agent, Event, Heard, Lead, Phase, Reading, Request, Sender, Swap, Wish, World};
+use crate::state::{
+    Agent, AgentAnswer, Event, Lead, Phase, Reading, Request, RequestKind, Sender, Swap, World,
+};
 
 impl World {
     /// Whether an agent is sure to lead.
@@ -15,7 +17,7 @@ impl World {
     }
 
     /// How an agent's leadership stands, if it has one.
-    pub(crate) fn standing(&self, agent: usize) -> Option<Standing> {
+    pub(crate) fn standing(&self, agent: usize) -> Option<TenureState> {
         let now = self.clocks.agents[agent].at(self.now);
         self.agents[agent].lead.as_ref().map(|lead| lead.tenure.clone().standing(now))
     }
@@ -32,50 +34,50 @@ impl Agent {
 
 impl Election {
     /// What an idle agent would ask for.
-    pub(crate) fn wishes(&self, world: &World, agent: usize) -> Vec<Wish> {
+    pub(crate) fn requests(&self, world: &World, agent: usize) -> Vec<RequestKind> {
         let (bounds, spent) = (&self.config.bounds, &world.spent);
-        let mut wishes = Vec::new();
+        let mut requests = Vec::new();
         match world.standing(agent) {
-            None => wishes.push(Wish::Acquire),
+            None => requests.push(RequestKind::Acquire),
             Some(standing) => {
-                if standing == Standing::Lost {
-                    wishes.push(Wish::Acquire);
+                if standing == TenureState::Lost {
+                    requests.push(RequestKind::Acquire);
                 } else if spent.renewals < bounds.renewals {
-                    wishes.push(Wish::Renew);
+                    requests.push(RequestKind::Renew);
                 }
                 if spent.leaves < bounds.leaves {
-                    wishes.extend([Wish::Release, Wish::Pass]);
+                    requests.extend([RequestKind::Release, RequestKind::Pass]);
                 }
             }
         }
-        wishes
+        requests
     }
 
     /// Begins a request.
-    pub(crate) fn ask(&self, world: &mut World, agent: usize, wish: Wish) {
+    pub(crate) fn ask(&self, world: &mut World, agent: usize, kind: RequestKind) {
         let now = world.now;
         let mine = &mut world.agents[agent];
-        match wish {
-            Wish::Acquire => {
+        match kind {
+            RequestKind::Acquire => {
                 if mine.lead.is_some() {
                     mine.begin_anew();
                 }
             }
-            Wish::Renew => world.spent.renewals += 1,
-            Wish::Release | Wish::Pass => {
+            RequestKind::Renew => world.spent.renewals += 1,
+            RequestKind::Release | RequestKind::Pass => {
                 world.spent.leaves += 1;
                 if let Some(lead) = &mut mine.lead
-                    && self.config.fault != Some(Fault::ReleaseBeforeStopping)
+                    && self.config.fault != Some(BrokenRule::ReleaseBeforeStopping)
                 {
                     lead.tenure.end();
                 }
             }
         }
-        let asked_at = match wish {
-            Wish::Acquire | Wish::Renew => now,
-            Wish::Release | Wish::Pass => 0, // nothing is counted from it
+        let asked_at = match kind {
+            RequestKind::Acquire | RequestKind::Renew => now,
+            RequestKind::Release | RequestKind::Pass => 0, // nothing is counted from it
         };
-        mine.request = Some(Request { wish, asked_at, tried_at: self.tried(now), phase: Phase::Asked });
+        mine.request = Some(Request { kind, asked_at, tried_at: self.tried(now), phase: Phase::Asked });
         self.try_now(world, agent);
     }
 
@@ -89,8 +91,8 @@ impl Election {
 
     /// When an attempt began, where that matters.
     fn tried(&self, now: u8) -> u8 {
-        let matters =
-            self.config.store == StoreKind::Observed || self.config.fault == Some(Fault::DeadlineFromRetry);
+        let matters = self.config.store == StoreKind::Observed
+            || self.config.fault == Some(BrokenRule::DeadlineFromRetry);
         if matters { now } else { 0 }
     }
 
@@ -100,11 +102,11 @@ impl Election {
         let mine = &mut world.agents[agent];
         let Some(request) = &mut mine.request else { return };
         let token = mine.lead.as_ref().map_or(Epoch(0), |lead| lead.token);
-        let asked = (request.wish, token);
+        let asked = (request.kind, token);
         let seen = (&*reading.document, world.halted);
         match self.shipped.decide((agent, mine.life), asked, seen, age, &self.config) {
             Verdict::Swap(next, heard) => {
-                let swap = Swap { expect: reading.version, next, by: Sender::Agent(agent, request.wish) };
+                let swap = Swap { expect: reading.version, next, by: Sender::Agent(agent, request.kind) };
                 request.phase = Phase::Sent(swap, heard);
             }
             Verdict::Stands(heard) => self.hear(world, agent, heard),
@@ -121,7 +123,7 @@ impl Election {
             (None, Some(request)) => {
                 let asked_at = clock.at(request.tried_at);
                 let received_at = match self.config.fault {
-                    Some(Fault::ObserveFromAsking) => asked_at,
+                    Some(BrokenRule::ObserveFromAsking) => asked_at,
                     _ => clock.at(world.now),
                 };
                 mine.observer.observe(reading.document.pulse(), asked_at, received_at)
@@ -130,20 +132,22 @@ impl Election {
     }
 
     /// An answer arrives.
-    pub(crate) fn hear(&self, world: &mut World, agent: usize, heard: Heard) {
+    pub(crate) fn hear(&self, world: &mut World, agent: usize, heard: AgentAnswer) {
         let clock = world.clocks.agents[agent];
         let now = clock.at(world.now);
         let mine = &mut world.agents[agent];
         let Some(request) = mine.request.take() else { return };
         let asked_at = match self.config.fault {
-            Some(Fault::DeadlineFromRetry) => clock.at(request.tried_at),
+            Some(BrokenRule::DeadlineFromRetry) => clock.at(request.tried_at),
             _ => clock.at(request.asked_at),
         };
         match heard {
-            Heard::Granted { token, ttl, unconfirmed, repeated } => {
+            AgentAnswer::Granted { token, ttl, unconfirmed, repeated } => {
                 let margins = self.config.margins;
-                let trusting =
-                    matches!(self.config.fault, Some(Fault::RepeatedFromAsking | Fault::DeadlineFromRetry));
+                let trusting = matches!(
+                    self.config.fault,
+                    Some(BrokenRule::RepeatedFromAsking | BrokenRule::DeadlineFromRetry)
+                );
                 // A grant that this request only found may be older than the request: a renewal tells, as for an offer.
                 let tenure = if unconfirmed && !(repeated && trusting) {
                     Tenure::offered(now, ttl, margins)
@@ -153,19 +157,19 @@ impl Election {
                 mine.lead = Some(Lead { tenure, token });
                 world.event = repeated.then_some(Event::FoundOwnGrant);
             }
-            Heard::Renewed => {
+            AgentAnswer::Renewed => {
                 if let Some(lead) = &mut mine.lead {
-                    let waited = lead.tenure.clone().standing(now) == Standing::Offered;
-                    let lost = lead.tenure.clone().standing(now) == Standing::Lost;
+                    let waited = lead.tenure.clone().standing(now) == TenureState::Offered;
+                    let lost = lead.tenure.clone().standing(now) == TenureState::Lost;
                     let standing = lead.tenure.renewed(asked_at, now);
-                    if lost && (standing != Standing::Lost || lead.tenure.ensures(now, Span::ZERO)) {
+                    if lost && (standing != TenureState::Lost || lead.tenure.ensures(now, Span::ZERO)) {
                         world.event = Some(Event::Revived);
-                    } else if waited && standing == Standing::Safe && !self.config.offers {
+                    } else if waited && standing == TenureState::Safe && !self.config.offers {
                         world.event = Some(Event::Confirmed);
                     }
                 }
             }
-            Heard::Released => mine.begin_anew(),
+            AgentAnswer::Released => mine.begin_anew(),
         }
     }
 
@@ -216,7 +220,7 @@ impl Election {
 
     /// A paused agent goes on where it was: it had checked that it leads, and writes.
     pub(crate) fn wake(&self, world: &mut World, agent: usize) {
-        let lost = world.standing(agent) == Some(Standing::Lost);
+        let lost = world.standing(agent) == Some(TenureState::Lost);
         let mine = &mut world.agents[agent];
         mine.paused = false;
         let Some(lead) = &mine.lead else { return };
@@ -242,15 +246,17 @@ impl Agent {
 fn refused(world: &mut World, agent: usize, refusal: &Refusal) {
     let mine = &mut world.agents[agent];
     let Some(request) = mine.request.take() else { return };
-    match (request.wish, refusal) {
-        (Wish::Acquire, Refusal::Stale { .. }) => mine.begin_anew(),
-        (Wish::Acquire, Refusal::Held { ending: Some(_), .. }) => world.event = Some(Event::WaitsForEnded),
-        (Wish::Acquire, _) => mine.refused_since |= !mine.ghosts.is_empty(),
-        (Wish::Renew, _) => {
+    match (request.kind, refusal) {
+        (RequestKind::Acquire, Refusal::Stale { .. }) => mine.begin_anew(),
+        (RequestKind::Acquire, Refusal::Held { ending: Some(_), .. }) => {
+            world.event = Some(Event::WaitsForEnded)
+        }
+        (RequestKind::Acquire, _) => mine.refused_since |= !mine.ghosts.is_empty(),
+        (RequestKind::Renew, _) => {
             if let Some(lead) = &mut mine.lead {
                 lead.tenure.end();
             }
         }
-        (Wish::Release | Wish::Pass, _) => mine.begin_anew(),
+        (RequestKind::Release | RequestKind::Pass, _) => mine.begin_anew(),
     }
 }

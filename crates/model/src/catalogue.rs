@@ -3,7 +3,7 @@
 use baton_election::{Margins, Span};
 
 use crate::clock::{Clocks, Rate};
-use crate::config::{Bounds, Config, Fault, Reads, StoreKind};
+use crate::config::{Bounds, BrokenRule, Config, Reads, StoreKind};
 use crate::properties::Promise;
 
 const SLOW: Rate = Rate(800);
@@ -113,27 +113,27 @@ impl Config {
             (Config { margins: deaf, ..stamped("no allowance for drift", none) }, Promise::OneBeliever),
             (
                 broken(
-                    Fault::DeadlineFromRetry,
+                    BrokenRule::DeadlineFromRetry,
                     stamped("deadline from a retry", Bounds { timeouts: 1, ..none }),
                 ),
                 Promise::OneBeliever,
             ),
             (
                 broken(
-                    Fault::DeadlineFromRetry,
+                    BrokenRule::DeadlineFromRetry,
                     observed("deadline from a retry, observed", Bounds { timeouts: 1, ..none }),
                 ),
                 Promise::OneBeliever,
             ),
             (
-                broken(Fault::JudgeByPolicy, stamped("judged by the policy's lease", none)),
+                broken(BrokenRule::JudgeByPolicy, stamped("judged by the policy's lease", none)),
                 Promise::OneBeliever,
             ),
             (
                 Config {
                     reads: Reads::Delayed,
                     ..broken(
-                        Fault::ObserveFromAsking,
+                        BrokenRule::ObserveFromAsking,
                         observed("observed from the asking", Bounds { renewals: 1, ..none }),
                     )
                 },
@@ -141,20 +141,20 @@ impl Config {
             ),
             (
                 broken(
-                    Fault::ReleaseBeforeStopping,
+                    BrokenRule::ReleaseBeforeStopping,
                     stamped("release before the work stops", Bounds { leaves: 1, ..none }),
                 ),
                 Promise::OneBeliever,
             ),
-            (broken(Fault::BlindSwap, stamped("swap without compare", none)), Promise::EpochsRise),
-            (broken(Fault::BlindSwap, stamped("swap without compare", none)), Promise::OneBeliever),
+            (broken(BrokenRule::BlindSwap, stamped("swap without compare", none)), Promise::EpochsRise),
+            (broken(BrokenRule::BlindSwap, stamped("swap without compare", none)), Promise::OneBeliever),
             (
-                broken(Fault::NoFence, stamped("no fence", Bounds { writes: 2, ..none })),
+                broken(BrokenRule::NoFence, stamped("no fence", Bounds { writes: 2, ..none })),
                 Promise::TokensNeverGoBack,
             ),
             (
                 broken(
-                    Fault::NoFence,
+                    BrokenRule::NoFence,
                     stamped("no fence, deposed", Bounds { writes: 1, deposes: 1, ..none }),
                 ),
                 Promise::EndedIsRefused,
@@ -170,7 +170,7 @@ impl Config {
         let none = Bounds { horizon: 8, ..Bounds::default() };
         let stamped = |name, bounds| world(name, StoreKind::Stamped, Drift::Worst, bounds);
         let observed = |name, bounds| world(name, StoreKind::Observed, Drift::Worst, bounds);
-        let broken = |config| Config { fault: Some(Fault::RepeatedFromAsking), ..config };
+        let broken = |config| Config { fault: Some(BrokenRule::RepeatedFromAsking), ..config };
         let given_up = Bounds { give_ups: 1, ..none };
         let refused = Bounds { timeouts: 1, halts: 1, ..none };
         vec![
@@ -184,6 +184,6 @@ impl Config {
     pub fn force() -> Config {
         let bounds = Bounds { horizon: 5, deposes: 1, writes: 2, ..Bounds::default() };
         let config = world("depose by force", StoreKind::Stamped, Drift::Worst, bounds);
-        Config { fault: Some(Fault::Force), ..config }
+        Config { fault: Some(BrokenRule::Force), ..config }
     }
 }

@@ -40,7 +40,7 @@ pub struct Bounds {
 
 /// A rule that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum BrokenRule {
     /// A client counts its deadline from its last attempt.
     DeadlineFromRetry,
     /// A client counts a grant that it finds from the request that found it.
@@ -92,5 +92,5 @@ pub struct Config {
     /// Agents ask for offers, as waiters do.
     pub offers: bool,
     /// What is broken, if anything.
-    pub fault: Option<Fault>,
+    pub fault: Option<BrokenRule>,
 }

@@ -7,11 +7,11 @@ use crate::config::{Config, StoreKind};
 
 /// Leases that are running. Its length is what "never two valid leases" is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Ledger(Vec<Running>);
+pub(crate) struct Ledger(Vec<RunningLease>);
 
 /// A lease from its last beat until its length has passed or its holder has given it back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Running {
+struct RunningLease {
     agent: usize,
     life: u8,
     since: u8,
@@ -22,7 +22,7 @@ impl Ledger {
     /// A grant or a renewal was applied.
     pub(crate) fn begin(&mut self, agent: usize, life: u8, since: u8, length: Span) {
         self.end(agent, life);
-        self.0.push(Running { agent, life, since, length });
+        self.0.push(RunningLease { agent, life, since, length });
         self.0.sort_by_key(|lease| (lease.agent, lease.life));
     }
 

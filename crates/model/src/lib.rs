@@ -50,7 +50,7 @@ mod store;
 pub mod textbook;
 
 pub use clock::{Clocks, Rate};
-pub use config::{Bounds, Config, Fault, Reads, StoreKind};
+pub use config::{Bounds, BrokenRule, Config, Reads, StoreKind};
 pub use explore::{Exploration, find_violation, run};
 pub use model::{Action, Election};
 pub use properties::Promise;

@@ -7,7 +7,7 @@ use stateright::{Model, Property};
 use crate::config::{Config, Reads};
 use crate::properties;
 use crate::shipped::Shipped;
-use crate::state::{Agent, Phase, Resource, Spent, StoreSide, Wish, World};
+use crate::state::{Agent, Phase, RequestKind, Resource, SpentBounds, StoreSide, World};
 
 /// One election in one bounded world.
 pub struct Election {
@@ -31,7 +31,7 @@ pub(crate) enum Step {
     /// True time goes on.
     Tick,
     /// An agent begins a request.
-    Ask(usize, Wish),
+    Ask(usize, RequestKind),
     /// The store serves its read.
     Serve(usize),
     /// The reply to the read arrives, and the agent decides.
@@ -84,7 +84,7 @@ impl Model for Election {
             wire: Vec::new(),
             resource: Resource::default(),
             ledger: Default::default(),
-            spent: Spent::default(),
+            spent: SpentBounds::default(),
             event: None,
         };
         self.config.clocks.iter().copied().map(begun).collect()
@@ -151,7 +151,7 @@ impl Election {
             return;
         }
         match phase {
-            None => steps.extend(self.wishes(world, agent).into_iter().map(|wish| Step::Ask(agent, wish))),
+            None => steps.extend(self.requests(world, agent).into_iter().map(|kind| Step::Ask(agent, kind))),
             Some(Phase::Served(_)) => steps.push(Step::Conclude(agent)),
             Some(Phase::Applied(_) | Phase::Conflict) => steps.push(Step::Hear(agent)),
             Some(Phase::Asked | Phase::Sent(..)) => {}
@@ -159,7 +159,7 @@ impl Election {
         if spent.timeouts < bounds.timeouts && matches!(phase, Some(Phase::Sent(..) | Phase::Applied(_))) {
             steps.push(Step::TimeOut(agent));
         }
-        let asks_to_lead = mine.request.as_ref().is_some_and(|request| request.wish == Wish::Acquire);
+        let asks_to_lead = mine.request.as_ref().is_some_and(|request| request.kind == RequestKind::Acquire);
         if spent.give_ups < bounds.give_ups && asks_to_lead {
             steps.push(Step::GiveUp(agent));
         }
@@ -181,7 +181,7 @@ impl Election {
                 let (now, clocks) = (world.now, world.clocks);
                 world.ledger.expire(now, &clocks, &self.config);
             }
-            Step::Ask(agent, wish) => self.ask(world, agent, wish),
+            Step::Ask(agent, kind) => self.ask(world, agent, kind),
             Step::Serve(agent) => self.serve(world, agent),
             Step::Conclude(agent) => match phase(world, agent)? {
                 Phase::Served(reading) => self.conclude(world, agent, &reading),
@@ -232,8 +232,8 @@ impl fmt::Display for Action {
         let name = |agent: usize| if agent == 0 { "a" } else { "b" };
         match self.0 {
             Step::Tick => f.write_str("tick"),
-            Step::Ask(agent, wish) => {
-                write!(f, "{} asks to {}", name(agent), format!("{wish:?}").to_lowercase())
+            Step::Ask(agent, kind) => {
+                write!(f, "{} asks to {}", name(agent), format!("{kind:?}").to_lowercase())
             }
             Step::Serve(agent) => write!(f, "{}'s read is served", name(agent)),
             Step::Conclude(agent) => write!(f, "{} receives its reading and decides", name(agent)),

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use baton_election::Standing;
+use baton_election::TenureState;
 use baton_election::document::Cause;
 use stateright::Property;
 
-use crate::config::{Bounds, Config, Fault};
+use crate::config::{Bounds, BrokenRule, Config};
 use crate::model::Election;
 use crate::state::{Event, World};
 use crate::store::led_by_another;
@@ -97,7 +97,7 @@ fn happenings(config: &Config) -> Vec<Property<Election>> {
     let Bounds { horizon, renewals, leaves, timeouts, give_ups, halts, writes, deposes, pauses, restarts } =
         config.bounds;
     let fails_over = horizon >= 6;
-    let waits = deposes > 0 && config.fault != Some(Fault::Force);
+    let waits = deposes > 0 && config.fault != Some(BrokenRule::Force);
     let mut all = Vec::new();
     let mut add = |possible: bool, name, happens: fn(&Election, &World) -> bool| {
         if possible {
@@ -147,7 +147,7 @@ fn happenings(config: &Config) -> Vec<Property<Election>> {
         world.store.document.last_transition.as_ref().is_some_and(|last| last.from.as_ref() == Some(&last.to))
     });
     add(config.offers, "an offer is not yet a leadership", |_, world| {
-        [0, 1].iter().any(|agent| world.standing(*agent) == Some(Standing::Offered))
+        [0, 1].iter().any(|agent| world.standing(*agent) == Some(TenureState::Offered))
     });
     all
 }

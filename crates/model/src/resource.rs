@@ -2,7 +2,7 @@
 
 use baton_election::{Epoch, Span};
 
-use crate::config::{Fault, Reads};
+use crate::config::{BrokenRule, Reads};
 use crate::model::Election;
 use crate::state::{Event, World, Write};
 
@@ -38,7 +38,7 @@ impl Election {
         let Write { token, sight } = world.wire.remove(write);
         let (document, age) = sight?;
         let admitted = self.shipped.admit(world.resource.fence.as_ref(), token, &document, age);
-        let taken = admitted.is_ok() || self.config.fault == Some(Fault::NoFence);
+        let taken = admitted.is_ok() || self.config.fault == Some(BrokenRule::NoFence);
         let current = document.leader.as_ref().is_some_and(|leader| leader.epoch == token);
         world.event = match (taken, current) {
             (true, true) | (false, true) => None,

@@ -18,8 +18,8 @@ use baton_election::{
     KeyHash, LeaseKey, Policy, Refusal, ResourceName, Span, StoreId, StoreInfo, WallTime, decide,
 };
 
-use crate::config::{Config, Fault};
-use crate::state::{Heard, Sealed, Wish};
+use crate::config::{BrokenRule, Config};
+use crate::state::{AgentAnswer, HashedDocument, RequestKind};
 
 /// More incarnations than an agent can live through within any horizon.
 const MAX_LIVES: u8 = 16;
@@ -27,9 +27,9 @@ const MAX_LIVES: u8 = 16;
 /// What a client learns from one decision.
 pub(crate) enum Verdict {
     /// This must be swapped in for the answer to be true.
-    Swap(Sealed, Heard),
+    Swap(HashedDocument, AgentAnswer),
     /// The answer is true as it stands.
-    Stands(Heard),
+    Stands(AgentAnswer),
     /// It was refused.
     Refused(Refusal),
 }
@@ -45,7 +45,7 @@ pub(crate) struct Shipped {
     /// What the store knows of itself, and the same while everything is paused.
     infos: [StoreInfo; 2],
     /// Orders are signed and verified once for each document and age: `decide` is pure, and Ed25519 is slow.
-    deposed: Mutex<HashMap<(Sealed, Span), Option<Sealed>>>,
+    deposed: Mutex<HashMap<(HashedDocument, Span), Option<HashedDocument>>>,
 }
 
 impl Shipped {
@@ -66,28 +66,28 @@ impl Shipped {
     }
 
     /// An election that nobody has led, with the policy that an operator set.
-    pub(crate) fn founded(&self, config: &Config) -> Sealed {
+    pub(crate) fn founded(&self, config: &Config) -> HashedDocument {
         let blank = Document::new(self.election.clone(), StoreId([1; 8]), Epoch(0), &self.operator_keys);
         let policy = Policy { ttl: config.policy_ttl, ..Policy::default() };
         let order = self.operator.sign(&blank, Act::SetPolicy { policy });
         let decision = decide(None, &Command::Operate(order), &self.evidence(Span::ZERO));
         let next = decision.ok().and_then(|decision| decision.next);
-        Sealed::new(next.expect("an operator may set the policy of a new election"))
+        HashedDocument::new(next.expect("an operator may set the policy of a new election"))
     }
 
     /// Decides what an agent asks for, on the document that it read.
     pub(crate) fn decide(
         &self,
         (agent, life): (usize, u8),
-        (wish, token): (Wish, Epoch),
+        (kind, token): (RequestKind, Epoch),
         (document, halted): (&Document, bool),
         age: Span,
         config: &Config,
     ) -> Verdict {
         let credential = credential(agent, life);
-        let command = match wish {
-            Wish::Acquire => Command::Acquire(self.acquire(agent, life, config)),
-            Wish::Renew => Command::Renew(Renew {
+        let command = match kind {
+            RequestKind::Acquire => Command::Acquire(self.acquire(agent, life, config)),
+            RequestKind::Renew => Command::Renew(Renew {
                 epoch: token,
                 credential,
                 progress: true,
@@ -96,10 +96,10 @@ impl Shipped {
                 promotion: None,
                 region: None,
             }),
-            Wish::Release => {
+            RequestKind::Release => {
                 Command::Release(Release { epoch: token, credential, reason: None, ending: Ending::Stopped })
             }
-            Wish::Pass => {
+            RequestKind::Pass => {
                 let to = self.agents[1 - agent].clone();
                 Command::Pass(Pass { epoch: token, credential, to, reason: None })
             }
@@ -107,14 +107,14 @@ impl Shipped {
         if let Err(refusal) = self.infos[usize::from(halted)].allow(&command) {
             return Verdict::Refused(refusal);
         }
-        let misread = (wish == Wish::Acquire && config.fault == Some(Fault::JudgeByPolicy))
+        let misread = (kind == RequestKind::Acquire && config.fault == Some(BrokenRule::JudgeByPolicy))
             .then(|| judged_by_policy(document));
         match decide(Some(misread.as_ref().unwrap_or(document)), &command, &self.evidence(age)) {
             Err(refusal) => Verdict::Refused(refusal),
             Ok(decision) => {
                 let heard = heard(&decision.answer);
                 match decision.next {
-                    Some(next) => Verdict::Swap(Sealed::new(without_sums(next)), heard),
+                    Some(next) => Verdict::Swap(HashedDocument::new(without_sums(next)), heard),
                     None => Verdict::Stands(heard),
                 }
             }
@@ -122,14 +122,19 @@ impl Shipped {
     }
 
     /// What an operator's order to depose makes of the document; none if it is refused.
-    pub(crate) fn depose(&self, document: &Sealed, age: Span, config: &Config) -> Option<Sealed> {
+    pub(crate) fn depose(
+        &self,
+        document: &HashedDocument,
+        age: Span,
+        config: &Config,
+    ) -> Option<HashedDocument> {
         let mut deposed = self.deposed.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = deposed.entry((document.clone(), age));
         let next = entry.or_insert_with(|| {
-            let force = config.fault == Some(Fault::Force);
+            let force = config.fault == Some(BrokenRule::Force);
             let order = self.operator.sign(document, Act::Depose { force, reason: String::new() });
             let decision = decide(Some(document), &Command::Operate(order), &self.evidence(age)).ok()?;
-            decision.next.map(|next| Sealed::new(without_sums(next)))
+            decision.next.map(|next| HashedDocument::new(without_sums(next)))
         });
         next.clone()
     }
@@ -205,16 +210,16 @@ fn credential(agent: usize, life: u8) -> Credential {
     Credential { incarnation, key: LeaseKey(key) }
 }
 
-fn heard(answer: &Answer) -> Heard {
+fn heard(answer: &Answer) -> AgentAnswer {
     match answer {
-        Answer::Granted { epoch, ttl, offer: _, repeated, cause: _ } => Heard::Granted {
+        Answer::Granted { epoch, ttl, offer: _, repeated, cause: _ } => AgentAnswer::Granted {
             token: *epoch,
             ttl: *ttl,
             unconfirmed: answer.is_unconfirmed(),
             repeated: *repeated,
         },
-        Answer::Renewed { .. } => Heard::Renewed,
-        Answer::Released { .. } => Heard::Released,
+        Answer::Renewed { .. } => AgentAnswer::Renewed,
+        Answer::Released { .. } => AgentAnswer::Released,
         Answer::Ended { .. }
         | Answer::Checkpointed { .. }
         | Answer::Acknowledged { .. }

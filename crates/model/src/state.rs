@@ -33,7 +33,7 @@ pub struct World {
     /// Which leases are running, told apart from what the document says.
     pub(crate) ledger: Ledger,
     /// What of the run's bounds is used up.
-    pub(crate) spent: Spent,
+    pub(crate) spent: SpentBounds,
     /// What the last step showed, if it is worth a word.
     pub(crate) event: Option<Event>,
 }
@@ -41,7 +41,7 @@ pub struct World {
 /// The store: one record, its version, and when its clock was restarted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StoreSide {
-    pub(crate) document: Sealed,
+    pub(crate) document: HashedDocument,
     pub(crate) version: u8,
     /// The tick of the last swap that changed the beat.
     pub(crate) stamp: u8,
@@ -75,7 +75,7 @@ pub(crate) struct Lead {
 
 /// What an agent can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Wish {
+pub(crate) enum RequestKind {
     Acquire,
     Renew,
     Release,
@@ -85,7 +85,7 @@ pub(crate) enum Wish {
 /// A request under way: a read, a decision, a swap; repeated until there is an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Request {
-    pub(crate) wish: Wish,
+    pub(crate) kind: RequestKind,
     /// Before the first attempt.
     pub(crate) asked_at: u8,
     /// Before this attempt.
@@ -101,9 +101,9 @@ pub(crate) enum Phase {
     /// Its reply is under way to the agent.
     Served(Reading),
     /// The swap is under way to the store.
-    Sent(Swap, Heard),
+    Sent(Swap, AgentAnswer),
     /// The swap was applied; the reply is under way to the agent.
-    Applied(Heard),
+    Applied(AgentAnswer),
     /// The swap found another version; the reply is under way to the agent.
     Conflict,
 }
@@ -111,7 +111,7 @@ pub(crate) enum Phase {
 /// What a read found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reading {
-    pub(crate) document: Sealed,
+    pub(crate) document: HashedDocument,
     pub(crate) version: u8,
     /// On a stamped store.
     pub(crate) age: Option<Span>,
@@ -121,20 +121,20 @@ pub(crate) struct Reading {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Swap {
     pub(crate) expect: u8,
-    pub(crate) next: Sealed,
+    pub(crate) next: HashedDocument,
     pub(crate) by: Sender,
 }
 
 /// Whose a swap is, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sender {
-    Agent(usize, Wish),
+    Agent(usize, RequestKind),
     Operator,
 }
 
 /// An answer, as far as the agent acts on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Heard {
+pub(crate) enum AgentAnswer {
     Granted { token: Epoch, ttl: Span, unconfirmed: bool, repeated: bool },
     Renewed,
     Released,
@@ -145,7 +145,7 @@ pub(crate) enum Heard {
 pub(crate) struct Write {
     pub(crate) token: Epoch,
     /// The election as the guard saw it, once it has looked, and the age of it.
-    pub(crate) sight: Option<(Sealed, Span)>,
+    pub(crate) sight: Option<(HashedDocument, Span)>,
 }
 
 /// The resource: its fence, and the tokens of the writes that it took, in order.
@@ -157,7 +157,7 @@ pub(crate) struct Resource {
 
 /// How often each bounded thing was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Spent {
+pub(crate) struct SpentBounds {
     pub(crate) renewals: u8,
     pub(crate) leaves: u8,
     pub(crate) timeouts: u8,
@@ -202,13 +202,13 @@ pub(crate) enum Event {
 
 /// A document that is hashed once, since it is part of many states.
 #[derive(Clone)]
-pub(crate) struct Sealed(Arc<(u64, Document)>);
+pub(crate) struct HashedDocument(Arc<(u64, Document)>);
 
-impl Sealed {
-    pub(crate) fn new(document: Document) -> Sealed {
+impl HashedDocument {
+    pub(crate) fn new(document: Document) -> HashedDocument {
         let mut hasher = DefaultHasher::new();
         document.hash(&mut hasher);
-        Sealed(Arc::new((hasher.finish(), document)))
+        HashedDocument(Arc::new((hasher.finish(), document)))
     }
 
     /// The order in which swaps are listed, so that equal worlds look equal.
@@ -217,28 +217,28 @@ impl Sealed {
     }
 }
 
-impl Deref for Sealed {
+impl Deref for HashedDocument {
     type Target = Document;
     fn deref(&self) -> &Document {
         &self.0.1
     }
 }
 
-impl Hash for Sealed {
+impl Hash for HashedDocument {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.0.0);
     }
 }
 
-impl PartialEq for Sealed {
-    fn eq(&self, other: &Sealed) -> bool {
+impl PartialEq for HashedDocument {
+    fn eq(&self, other: &HashedDocument) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }
 
-impl Eq for Sealed {}
+impl Eq for HashedDocument {}
 
-impl fmt::Debug for Sealed {
+impl fmt::Debug for HashedDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (leader, outgoing) = (&self.leader, &self.outgoing);
         let name = |of: &Option<baton_election::document::Leader>| {

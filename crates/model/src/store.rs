@@ -2,10 +2,10 @@
 
 use baton_election::{Document, Span};
 
-use crate::config::{Fault, StoreKind};
+use crate::config::{BrokenRule, StoreKind};
 use crate::model::Election;
 use crate::shipped::incarnation;
-use crate::state::{Event, Phase, Reading, Sender, Swap, Wish, World};
+use crate::state::{Event, Phase, Reading, RequestKind, Sender, Swap, World};
 
 impl Election {
     /// The store serves an agent's read.
@@ -51,7 +51,7 @@ impl Election {
     pub(crate) fn arrive_late(&self, world: &mut World, agent: usize, ghost: usize) {
         let swap = world.agents[agent].ghosts.remove(ghost);
         let refused = world.agents[agent].refused_since;
-        let grants = matches!(swap.by, Sender::Agent(_, Wish::Acquire));
+        let grants = matches!(swap.by, Sender::Agent(_, RequestKind::Acquire));
         if self.swap(world, &swap) && grants && refused {
             world.event = world.event.or(Some(Event::GrantedAfterRefusal));
         }
@@ -59,7 +59,7 @@ impl Election {
 
     /// Compares and swaps. Returns whether it was applied.
     pub(crate) fn swap(&self, world: &mut World, swap: &Swap) -> bool {
-        let blind = self.config.fault == Some(Fault::BlindSwap);
+        let blind = self.config.fault == Some(BrokenRule::BlindSwap);
         if swap.expect != world.store.version && !blind {
             return false;
         }
@@ -83,15 +83,15 @@ impl Election {
         let now = world.now;
         match by {
             Sender::Operator => {}
-            Sender::Agent(agent, Wish::Acquire | Wish::Renew) => {
+            Sender::Agent(agent, RequestKind::Acquire | RequestKind::Renew) => {
                 let Some(leader) = &new.leader else { return };
                 let life = leader.incarnation.0[1];
-                if by == Sender::Agent(agent, Wish::Renew) && !world.in_time(agent, life) {
+                if by == Sender::Agent(agent, RequestKind::Renew) && !world.in_time(agent, life) {
                     world.event = Some(Event::RenewedLate);
                 }
                 world.ledger.begin(agent, life, now, leader.lease());
             }
-            Sender::Agent(agent, Wish::Release | Wish::Pass) => {
+            Sender::Agent(agent, RequestKind::Release | RequestKind::Pass) => {
                 let Some(departure) = &new.departure else { return };
                 world.ledger.end(agent, departure.incarnation.0[1]);
                 if new.epoch > departure.epoch {

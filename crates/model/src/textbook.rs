@@ -109,21 +109,21 @@ impl<M: Machine<Message: Ord + Send + Sync, Saved: Send + Sync> + Eq + Hash + Se
 
 /// What one exploration found: worlds seen, and for each promise a run that breaks it (or, for `LED`, keeps it).
 #[derive(Debug)]
-pub struct Found {
+pub struct Findings {
     /// Different worlds seen.
     pub states: usize,
     /// The promises that have a run, with its steps.
     pub runs: Vec<(&'static str, Vec<String>)>,
 }
 
-impl Found {
+impl Findings {
     /// The run of a promise.
     pub fn run(&self, promise: &str) -> Option<&[String]> {
         self.runs.iter().find(|(name, _)| *name == promise).map(|(_, run)| run.as_slice())
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} states", self.states)?;
         for (name, run) in &self.runs {
@@ -140,14 +140,14 @@ impl<M: Explorable + 'static> Textbook<M> {
     }
 
     /// Explores everything.
-    pub fn exhaust(self) -> Found {
+    pub fn exhaust(self) -> Findings {
         let finish = HasDiscoveries::AnyFailures;
         let checker = self.checker().finish_when(finish).spawn_dfs().join();
         found(&checker)
     }
 
     /// Explores, short runs first, until that promise is broken.
-    pub fn find(self, promise: &'static str) -> Found {
+    pub fn find(self, promise: &'static str) -> Findings {
         let finish = HasDiscoveries::AllOf([promise].into());
         let checker = self.checker().finish_when(finish).spawn_bfs().join();
         found(&checker)
@@ -198,7 +198,7 @@ impl<M: Explorable + 'static> Textbook<M> {
     }
 }
 
-fn found<M: Explorable + 'static>(checker: &impl Checker<Textbook<M>>) -> Found {
+fn found<M: Explorable + 'static>(checker: &impl Checker<Textbook<M>>) -> Findings {
     let run = |(name, path): (&'static str, stateright::Path<World<M>, Step>)| {
         let mut run: Vec<String> = Vec::new();
         for (world, step) in path.into_vec() {
@@ -220,7 +220,7 @@ fn found<M: Explorable + 'static>(checker: &impl Checker<Textbook<M>>) -> Found 
     };
     let mut runs: Vec<_> = checker.discoveries().into_iter().map(run).collect();
     runs.sort_unstable();
-    Found { states: checker.unique_state_count(), runs }
+    Findings { states: checker.unique_state_count(), runs }
 }
 
 fn id(at: usize) -> NodeId {

@@ -34,7 +34,7 @@ const SOCKET: &str = "control";
 /// A question or a wish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
-pub enum Ask {
+pub enum ControlRequest {
     /// How are things?
     Status,
     /// Hand over, to that member or to the best.
@@ -70,7 +70,7 @@ pub enum Change {
 /// What is answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", content = "with", rename_all = "kebab-case")]
-pub enum Answer {
+pub enum ControlReply {
     /// So are things.
     Status(Box<Status>),
     /// It is begun.
@@ -97,7 +97,7 @@ pub struct Status {
     /// Whether its terms are fencing tokens.
     pub terms_are_tokens: bool,
     /// What the member does.
-    pub role: Standing,
+    pub role: MemberRole,
     /// The highest term that it has seen.
     pub term: Term,
     /// The leader, as far as this member knows.
@@ -128,7 +128,7 @@ pub struct Status {
 /// What a member does, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum MemberRole {
     /// Has just started and does not take part yet.
     Waiting,
     /// Follows whom it hears.
@@ -139,13 +139,13 @@ pub enum Standing {
     Leader,
 }
 
-impl From<Role> for Standing {
-    fn from(role: Role) -> Standing {
+impl From<Role> for MemberRole {
+    fn from(role: Role) -> MemberRole {
         match role {
-            Role::Waiting => Standing::Waiting,
-            Role::Follower => Standing::Follower,
-            Role::Candidate => Standing::Candidate,
-            Role::Leader => Standing::Leader,
+            Role::Waiting => MemberRole::Waiting,
+            Role::Follower => MemberRole::Follower,
+            Role::Candidate => MemberRole::Candidate,
+            Role::Leader => MemberRole::Leader,
         }
     }
 }
@@ -195,45 +195,45 @@ pub(crate) fn left_ms(until: Option<Moment>, now: Moment) -> Option<u64> {
 
 /// Where questions are put to the task that owns the machine.
 #[derive(Clone, Debug)]
-pub struct Door(mpsc::Sender<Question>);
+pub struct ControlHandle(mpsc::Sender<ControlCall>);
 
-pub(crate) type Question = (Ask, oneshot::Sender<Answer>);
+pub(crate) type ControlCall = (ControlRequest, oneshot::Sender<ControlReply>);
 
 /// A door and what is behind it.
-pub(crate) fn door() -> (Door, mpsc::Receiver<Question>) {
+pub(crate) fn control_channel() -> (ControlHandle, mpsc::Receiver<ControlCall>) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
-    (Door(sender), receiver)
+    (ControlHandle(sender), receiver)
 }
 
-impl Door {
+impl ControlHandle {
     /// Asks, and waits for the answer.
-    pub async fn ask(&self, ask: Ask) -> Answer {
+    pub async fn ask(&self, ask: ControlRequest) -> ControlReply {
         let (sender, answer) = oneshot::channel();
         if self.0.try_send((ask, sender)).is_err() {
-            return Answer::Refused("too many ask at once, or the member is leaving".to_string());
+            return ControlReply::Refused("too many ask at once, or the member is leaving".to_string());
         }
-        answer.await.unwrap_or_else(|_| Answer::Refused("the member is leaving".to_string()))
+        answer.await.unwrap_or_else(|_| ControlReply::Refused("the member is leaving".to_string()))
     }
 }
 
 /// The socket of a member's folder. A path below `/proc/self/fd` reaches it however long the folder's name is.
-struct Place {
+struct SocketPath {
     _folder: File,
     path: PathBuf,
 }
 
-impl Place {
-    fn of(folder: &Path) -> io::Result<Place> {
+impl SocketPath {
+    fn of(folder: &Path) -> io::Result<SocketPath> {
         use std::os::fd::AsRawFd;
         let folder = File::open(folder)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()));
-        Ok(Place { _folder: folder, path })
+        Ok(SocketPath { _folder: folder, path })
     }
 }
 
 /// Answers on the socket of a member's folder, whose lock the caller holds, for ever.
-pub(crate) async fn serve(folder: &Path, door: Door) -> io::Result<()> {
-    let place = Place::of(folder)?;
+pub(crate) async fn serve(folder: &Path, control_handle: ControlHandle) -> io::Result<()> {
+    let place = SocketPath::of(folder)?;
     let _ = std::fs::remove_file(&place.path);
     let listener = UnixListener::bind(&place.path)?;
     // The folder may be older than this member, and open to others.
@@ -246,30 +246,30 @@ pub(crate) async fn serve(folder: &Path, door: Door) -> io::Result<()> {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let door = door.clone();
+        let control_handle = control_handle.clone();
         tokio::spawn(async move {
-            let _ = timeout(EXCHANGE_MAX, answer(stream, door)).await;
+            let _ = timeout(EXCHANGE_MAX, answer(stream, control_handle)).await;
             drop(place);
         });
     }
 }
 
-async fn answer(stream: UnixStream, door: Door) -> io::Result<()> {
+async fn answer(stream: UnixStream, control_handle: ControlHandle) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut question = Vec::new();
     read.take(MAX_BYTES).read_to_end(&mut question).await?;
     let answer = match serde_json::from_slice(&question) {
-        Ok(ask) => door.ask(ask).await,
-        Err(error) => Answer::Refused(format!("this is no question: {error}")),
+        Ok(ask) => control_handle.ask(ask).await,
+        Err(error) => ControlReply::Refused(format!("this is no question: {error}")),
     };
     write.write_all(&serde_json::to_vec(&answer)?).await?;
     write.shutdown().await
 }
 
 /// Asks the member whose folder this is. One that is there and does not answer in time gives [`io::ErrorKind::TimedOut`].
-pub async fn ask_folder(folder: &Path, ask: &Ask) -> io::Result<Answer> {
+pub async fn ask_folder(folder: &Path, ask: &ControlRequest) -> io::Result<ControlReply> {
     let exchange = async {
-        let place = Place::of(folder)?;
+        let place = SocketPath::of(folder)?;
         let mut stream = UnixStream::connect(&place.path).await?;
         stream.write_all(&serde_json::to_vec(ask)?).await?;
         stream.shutdown().await?;
@@ -278,8 +278,8 @@ pub async fn ask_folder(folder: &Path, ask: &Ask) -> io::Result<Answer> {
         Ok(serde_json::from_slice(&answer)?)
     };
     let patience = match ask {
-        Ask::Status => STATUS_MAX,
-        Ask::Transfer { .. } | Ask::Members { .. } => EXCHANGE_MAX,
+        ControlRequest::Status => STATUS_MAX,
+        ControlRequest::Transfer { .. } | ControlRequest::Members { .. } => EXCHANGE_MAX,
     };
     timeout(patience, exchange).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
@@ -290,35 +290,35 @@ mod tests {
 
     /// A member that refuses everything, in a folder of its own.
     async fn refusing(folder: &Path) -> tokio::task::JoinHandle<io::Result<()>> {
-        let (door, mut questions) = door();
+        let (control_handle, mut questions) = control_channel();
         tokio::spawn(async move {
             while let Some((_, answer)) = questions.recv().await {
-                let _ = answer.send(Answer::Refused("as always".to_string()));
+                let _ = answer.send(ControlReply::Refused("as always".to_string()));
             }
         });
         let folder = folder.to_path_buf();
-        tokio::spawn(async move { serve(&folder, door).await })
+        tokio::spawn(async move { serve(&folder, control_handle).await })
     }
 
     #[tokio::test]
     async fn a_crowd_in_the_folder_waits_outside_and_is_served_in_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let serving = refusing(folder.path()).await;
-        while ask_folder(folder.path(), &Ask::Status).await.is_err() {
+        while ask_folder(folder.path(), &ControlRequest::Status).await.is_err() {
             tokio::task::yield_now().await;
         }
-        let place = Place::of(folder.path()).unwrap();
+        let place = SocketPath::of(folder.path()).unwrap();
         let mut crowd = Vec::new();
         // They ask nothing, and keep their places.
         for _ in 0..WAITING_MAX {
             crowd.push(UnixStream::connect(&place.path).await.unwrap());
         }
-        let asks = ask_folder(folder.path(), &Ask::Status);
+        let asks = ask_folder(folder.path(), &ControlRequest::Status);
         tokio::pin!(asks);
         let early = timeout(Duration::from_millis(200), &mut asks).await;
         assert!(early.is_err(), "there is no place yet: {early:?}");
         drop(crowd);
-        assert_eq!(asks.await.unwrap(), Answer::Refused("as always".to_string()));
+        assert_eq!(asks.await.unwrap(), ControlReply::Refused("as always".to_string()));
         serving.abort();
     }
 }

@@ -8,7 +8,7 @@ use baton_peer::ring::Ring;
 use baton_peer::{Config, Group, Input, Machine, Member, NodeId, Start, Term, Timing};
 
 use crate::codec;
-use crate::control::{Answer, Ask};
+use crate::control::{ControlReply, ControlRequest};
 use crate::{pilot, tcp};
 
 /// The most messages of one input.
@@ -18,8 +18,8 @@ const MAX_MESSAGES: usize = 64;
 pub fn stream(data: &[u8]) {
     for frame in tcp::fuzzing::frames(data) {
         tcp::fuzzing::greeting(&frame);
-        let _ = serde_json::from_slice::<Ask>(&frame);
-        let _ = serde_json::from_slice::<Answer>(&frame);
+        let _ = serde_json::from_slice::<ControlRequest>(&frame);
+        let _ = serde_json::from_slice::<ControlReply>(&frame);
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// A member and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedMember {
     /// What kind of member.
     pub member: Member,
     /// Where it is.
@@ -28,24 +28,24 @@ pub struct Listed {
 
 /// Why a text names no member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidListed(String);
+pub struct InvalidListedMember(String);
 
-impl fmt::Display for InvalidListed {
+impl fmt::Display for InvalidListedMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for InvalidListed {}
+impl std::error::Error for InvalidListedMember {}
 
-impl FromStr for Listed {
-    type Err = InvalidListed;
+impl FromStr for ListedMember {
+    type Err = InvalidListedMember;
 
-    fn from_str(text: &str) -> Result<Listed, InvalidListed> {
+    fn from_str(text: &str) -> Result<ListedMember, InvalidListedMember> {
         let shown: String = text.chars().take(80).collect();
         let wrong = |why: &str| {
             let forms = "write ID=HOST:PORT, such as 2=10.0.0.2:7000,witness, or 2=0:0000.0000.0002 on the Pilot network";
-            InvalidListed(format!("`{shown}`: {why}; {forms}"))
+            InvalidListedMember(format!("`{shown}`: {why}; {forms}"))
         };
         let mut parts = text.split(',').map(str::trim);
         let (id, address) = parts
@@ -74,11 +74,11 @@ impl FromStr for Listed {
                 Some(_) | None => return Err(wrong("behind the address comes `witness` or `priority=N`")),
             }
         }
-        Ok(Listed { member, address: address.to_string() })
+        Ok(ListedMember { member, address: address.to_string() })
     }
 }
 
-impl Listed {
+impl ListedMember {
     /// Where it is, for a transport.
     pub fn peer(&self) -> Peer {
         Peer { id: self.member.id, address: self.address.clone() }
@@ -86,34 +86,35 @@ impl Listed {
 }
 
 /// The members in a file.
-pub fn parse_file(text: &str) -> Result<Vec<Listed>, InvalidListed> {
+pub fn parse_file(text: &str) -> Result<Vec<ListedMember>, InvalidListedMember> {
     let mut listed = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;
         }
-        let at = |error: InvalidListed| InvalidListed(format!("line {}: {}", number + 1, error.0));
-        listed.push(line.parse::<Listed>().map_err(at)?);
+        let at =
+            |error: InvalidListedMember| InvalidListedMember(format!("line {}: {}", number + 1, error.0));
+        listed.push(line.parse::<ListedMember>().map_err(at)?);
     }
     if listed.is_empty() {
-        return Err(InvalidListed("it names no member".to_string()));
+        return Err(InvalidListedMember("it names no member".to_string()));
     }
     check_places(&listed)?;
     // Whether these can be a group is found out here, before anybody acts on it.
     Group::founded(listed.iter().map(|listed| listed.member).collect())
-        .map_err(|error| InvalidListed(error.to_string()))?;
+        .map_err(|error| InvalidListedMember(error.to_string()))?;
     Ok(listed)
 }
 
 /// Refuses two members at one address: whoever dials it would find the same one twice.
-pub fn check_places(listed: &[Listed]) -> Result<(), InvalidListed> {
+pub fn check_places(listed: &[ListedMember]) -> Result<(), InvalidListedMember> {
     let mut places: BTreeMap<&str, NodeId> = BTreeMap::new();
-    for Listed { member, address } in listed {
+    for ListedMember { member, address } in listed {
         match places.insert(address, member.id) {
             Some(other) if other != member.id => {
                 let text = format!("members {other} and {} are both at {address}", member.id);
-                return Err(InvalidListed(text));
+                return Err(InvalidListedMember(text));
             }
             Some(_) | None => {}
         }
@@ -160,14 +161,14 @@ mod tests {
 
     #[test]
     fn members_are_read_as_people_write_them() {
-        let listed: Listed = "3=node-3.example:7000, witness,priority=9".parse().unwrap();
+        let listed: ListedMember = "3=node-3.example:7000, witness,priority=9".parse().unwrap();
         assert_eq!(listed.member, Member { id: id(3), witness: true, priority: 9 });
         assert_eq!(listed.address, "node-3.example:7000");
-        assert_eq!("2=[::1]:70".parse::<Listed>().unwrap().member, Member::plain(id(2)));
+        assert_eq!("2=[::1]:70".parse::<ListedMember>().unwrap().member, Member::plain(id(2)));
         for odd in
             ["", "2", "2=", "2=host", "0=h:1", "2=h:0", "2=h:1,wit", "2=h:1,priority=256", "x=h:1", "2=h:1,"]
         {
-            let error = odd.parse::<Listed>().unwrap_err().to_string();
+            let error = odd.parse::<ListedMember>().unwrap_err().to_string();
             assert!(error.contains("ID=HOST:PORT"), "{odd}: {error}");
         }
     }

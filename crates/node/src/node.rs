@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use baton_election::Moment;
-use baton_peer::{Config, Group, Machine, NodeId, Start, Term, Why};
+use baton_peer::{Config, Group, LossCause, Machine, NodeId, Start, Term};
 use baton_store::boot;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::control::{self, Door, Question};
+use crate::control::{self, ControlCall, ControlHandle};
 use crate::shell::Shell;
 use crate::state::{Folder, Keeper, Owner, StateError};
 use crate::transport::{Peer, Transport};
@@ -56,7 +56,7 @@ pub enum NodeError {
 
 /// A leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Office {
+pub struct LeadershipSnapshot {
     /// Counts the leaderships of this process.
     pub serial: u64,
     /// The fencing token, where terms are tokens.
@@ -69,11 +69,11 @@ pub struct Office {
 
 /// What whoever does the work must know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Desk {
+pub struct LeadershipStatus {
     /// The leadership, if there is one.
-    pub office: Option<Office>,
+    pub current: Option<LeadershipSnapshot>,
     /// How the last one ended, and its serial number.
-    pub ended: Option<(u64, Why)>,
+    pub ended: Option<(u64, LossCause)>,
 }
 
 /// What people may want to know.
@@ -119,7 +119,7 @@ pub enum Event {
 
 /// What the one who does the work says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum WorkMessage {
     Stopped { serial: u64 },
     Resign { serial: u64 },
     Leave,
@@ -127,46 +127,46 @@ pub(crate) enum Word {
 
 /// How the one who does the work talks to the shell.
 #[derive(Clone, Debug)]
-pub struct Hand(mpsc::Sender<Word>);
+pub struct WorkHandle(mpsc::Sender<WorkMessage>);
 
-impl Hand {
-    /// Nothing of the work is left, as [`Office::stop`] asked.
+impl WorkHandle {
+    /// Nothing of the work is left, as [`LeadershipSnapshot::stop`] asked.
     pub async fn stopped(&self, serial: u64) {
-        let _ = self.0.send(Word::Stopped { serial }).await;
+        let _ = self.0.send(WorkMessage::Stopped { serial }).await;
     }
 
     /// Nothing of the work is left, although nobody asked for that, and it shall not begin again under this leadership: the
     /// same token would stand for two runs of it. The leadership ends, by a hand-over if somebody can take it.
     pub async fn resign(&self, serial: u64) {
-        let _ = self.0.send(Word::Resign { serial }).await;
+        let _ = self.0.send(WorkMessage::Resign { serial }).await;
     }
 
     /// This member goes: nothing of the work is left. The task ends once the leadership is handed over, or soon.
     pub async fn leave(&self) {
-        let _ = self.0.send(Word::Leave).await;
+        let _ = self.0.send(WorkMessage::Leave).await;
     }
 }
 
 /// A member that runs.
-pub struct Running {
+pub struct RunningNode {
     /// The leadership.
-    pub desk: watch::Receiver<Desk>,
+    pub leadership: watch::Receiver<LeadershipStatus>,
     /// What people may want to know.
     pub events: mpsc::Receiver<Event>,
     /// How to talk to it.
-    pub hand: Hand,
+    pub work: WorkHandle,
     /// The task; it ends when the member leaves, or fails.
     pub task: JoinHandle<Result<(), NodeError>>,
 }
 
-/// What is behind a [`Door`].
+/// What is behind a [`ControlHandle`].
 #[derive(Debug)]
-pub struct Questions(mpsc::Receiver<Question>);
+pub struct ControlRequests(mpsc::Receiver<ControlCall>);
 
 /// A door for questions: the one end for transports, the other for [`Node::run`].
-pub fn door() -> (Door, Questions) {
-    let (door, questions) = control::door();
-    (door, Questions(questions))
+pub fn control_channel() -> (ControlHandle, ControlRequests) {
+    let (control_handle, questions) = control::control_channel();
+    (control_handle, ControlRequests(questions))
 }
 
 /// A member that has its memory and does not run yet.
@@ -210,14 +210,25 @@ where
     }
 
     /// Runs the member on this transport. `questions` are those of the door that the transport has.
-    pub fn run(self, transport: Box<dyn Transport>, door: Door, questions: Questions) -> Running {
-        let (desk_sender, desk) = watch::channel(Desk::default());
+    pub fn run(
+        self,
+        transport: Box<dyn Transport>,
+        control_handle: ControlHandle,
+        questions: ControlRequests,
+    ) -> RunningNode {
+        let (leadership_sender, leadership) = watch::channel(LeadershipStatus::default());
         let (event_sender, events) = mpsc::channel(EVENTS_MAX);
-        let (word_sender, words) = mpsc::channel(16);
-        let shell =
-            Shell::<M>::new(self.options, self.start, self.keeper, transport, desk_sender, event_sender);
-        let task = tokio::spawn(shell.run(door, questions.0, words));
-        Running { desk, events, hand: Hand(word_sender), task }
+        let (work_sender, words) = mpsc::channel(16);
+        let shell = Shell::<M>::new(
+            self.options,
+            self.start,
+            self.keeper,
+            transport,
+            leadership_sender,
+            event_sender,
+        );
+        let task = tokio::spawn(shell.run(control_handle, questions.0, words));
+        RunningNode { leadership, events, work: WorkHandle(work_sender), task }
     }
 }
 

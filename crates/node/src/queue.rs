@@ -13,12 +13,12 @@ use crate::transport::QUEUE_LENGTH;
 /// Filled by the shell, emptied by the task of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Backlog>,
     filled: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Backlog {
     messages: VecDeque<Vec<u8>>,
     /// One was taken out and is not with the network yet.
     in_hand: bool,
@@ -66,7 +66,7 @@ impl Queue {
         waiting.messages.is_empty() && !waiting.in_hand
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, Backlog> {
         // Whole between any two statements, also where a panic left it.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -261,20 +261,20 @@ mod tests {
         Owner { algorithm: "toy".into(), group: "test".into(), id: NodeId::new(id).unwrap() }
     }
 
-    type Kept = (u64, Option<String>);
+    type Saved = (u64, Option<String>);
 
     #[test]
     fn what_is_kept_is_there_at_the_next_start() {
         let place = tempfile::tempdir().unwrap();
         let mut folder = Folder::take(&place.path().join("a/b"), owner(1)).unwrap();
-        assert_eq!(folder.kept::<Kept>().unwrap(), None);
+        assert_eq!(folder.kept::<Saved>().unwrap(), None);
         for kept in [(1, None), (2, Some("x".to_string()))] {
             folder.keep(&kept).unwrap();
-            assert_eq!(folder.kept::<Kept>().unwrap(), Some(kept));
+            assert_eq!(folder.kept::<Saved>().unwrap(), Some(kept));
         }
         drop(folder);
         let folder = Folder::take(&place.path().join("a/b"), owner(1)).unwrap();
-        assert_eq!(folder.kept::<Kept>().unwrap(), Some((2, Some("x".to_string()))));
+        assert_eq!(folder.kept::<Saved>().unwrap(), Some((2, Some("x".to_string()))));
     }
 
     /// What a member finds in its folder after the power went at this step. The folder may be gone, with all that was in it.
@@ -352,7 +352,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         Folder::take(place.path(), owner(1)).unwrap().keep(&(1_u64, None::<String>)).unwrap();
         let folder = Folder::take(place.path(), owner(2)).unwrap();
-        let error = folder.kept::<Kept>().unwrap_err();
+        let error = folder.kept::<Saved>().unwrap_err();
         assert!(error.to_string().contains("belongs to member 1 of group `test` (toy)"), "{error}");
     }
 
@@ -367,16 +367,16 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(&file, &bytes).unwrap();
-            let error = folder.kept::<Kept>().unwrap_err();
+            let error = folder.kept::<Saved>().unwrap_err();
             assert!(error.to_string().contains(&file.display().to_string()), "{error}");
             // In the number of the version a flipped bit makes another number.
             let of_version = matches!(error, StateError::OtherVersion(_));
             assert_eq!(of_version, at == HEAD_WORDS.len(), "a bit of byte {at}: {error}");
             fs::write(&file, &whole[..at]).unwrap();
-            assert!(matches!(folder.kept::<Kept>(), Err(StateError::Damaged { .. })), "cut off at {at}");
+            assert!(matches!(folder.kept::<Saved>(), Err(StateError::Damaged { .. })), "cut off at {at}");
         }
         fs::write(&file, [whole.as_slice(), &[0]].concat()).unwrap();
-        assert!(matches!(folder.kept::<Kept>(), Err(StateError::Damaged { .. })), "a byte too many");
+        assert!(matches!(folder.kept::<Saved>(), Err(StateError::Damaged { .. })), "a byte too many");
     }
 
     #[test]
@@ -388,6 +388,6 @@ mod tests {
         assert!(folder.keep(&(2_u64, None::<String>)).is_err());
         fs::remove_dir(place.path().join("state.next")).unwrap();
         assert!(folder.keep(&(3_u64, None::<String>)).is_err(), "what is on disk is not known");
-        assert_eq!(folder.kept::<Kept>().unwrap(), Some((1, None)));
+        assert_eq!(folder.kept::<Saved>().unwrap(), Some((1, None)));
     }
 }

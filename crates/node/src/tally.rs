@@ -89,10 +89,10 @@ impl Source {
 /// word about another from being told, and a bound on what is kept. A crowd of strangers at many addresses can delay what is told of others
 /// by [`CROWD_EVERY`].
 #[derive(Debug, Default)]
-pub(crate) struct Complaints(Mutex<Waiting>);
+pub(crate) struct Complaints(Mutex<Backlog>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Backlog {
     texts: VecDeque<(bool, String)>,
     /// What was told of whom, the source that was told of first at the front.
     told: VecDeque<(Source, BTreeSet<String>)>,
@@ -117,7 +117,7 @@ impl Complaints {
     }
 }
 
-impl Waiting {
+impl Backlog {
     fn tell(&mut self, about: Source, text: String, now: Instant) {
         let strange = about.is_stranger();
         let waiting = self.texts.iter().filter(|(other, _)| *other == strange).count();
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_crowd_of_strangers_mutes_no_member_and_others_only_for_a_while() {
-        let (mut waiting, now) = (Waiting::default(), Instant::now());
+        let (mut waiting, now) = (Backlog::default(), Instant::now());
         for last in 0..=255 {
             waiting.tell(stranger(last), "no".to_string(), now);
         }

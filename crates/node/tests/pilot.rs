@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::daemon::{Daemon, Network};
 use baton_node::{
-    Outgoing, Peer, Pilot, PilotError, PilotOptions, Received, Secret, Terms, Transport, flush, receive,
+    GroupSettings, Outgoing, Peer, Pilot, PilotError, PilotOptions, Received, Secret, Transport, flush,
+    receive,
 };
 use baton_peer::{NodeId, Term, Timing};
 use tempfile::TempDir;
@@ -47,7 +48,7 @@ impl Stage {
             id: id(number),
             priority: 0,
             group: "fleet".to_string(),
-            terms: Terms::new("raft", &Timing::AGENTS),
+            terms: GroupSettings::new("raft", &Timing::AGENTS),
             socket: self.folder.path().join(format!("{}.sock", 10 + number)),
             port: PORT,
             address: address(number).parse().ok(),
@@ -148,7 +149,7 @@ async fn who_lacks_the_secret_or_has_another_rhythm_is_not_heard() {
     two.reach(&others(2));
     let mut without = stage.open(1).await;
     without.send(message(2, "let me in"));
-    let terms = Terms::new("raft", &Timing::LAN);
+    let terms = GroupSettings::new("raft", &Timing::LAN);
     let faster = PilotOptions { secret: secret.clone(), terms, ..stage.options(3) };
     let mut faster = Pilot::open(faster).await.unwrap();
     faster.reach(&others(3));

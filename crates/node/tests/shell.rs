@@ -9,23 +9,28 @@ use crate::support::toy::{self, Toy};
 use crate::support::wires::Wires;
 use crate::support::{HANG, id, options, run};
 use baton_node::{
-    Answer, Ask, Change, Desk, Event, NodeError, NodeOptions, Office, Peer, Running, StateError, ask_folder,
+    Change, ControlReply, ControlRequest, Event, LeadershipSnapshot, LeadershipStatus, NodeError,
+    NodeOptions, Peer, RunningNode, StateError, ask_folder,
 };
 use baton_peer::raft::Raft;
-use baton_peer::{Group, Member, Why};
+use baton_peer::{Group, LossCause, Member};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-async fn until(desk: &mut watch::Receiver<Desk>, what: &str, holds: impl FnMut(&Desk) -> bool) -> Desk {
-    match tokio::time::timeout(HANG, desk.wait_for(holds)).await {
-        Ok(Ok(desk)) => *desk,
+async fn until(
+    leadership: &mut watch::Receiver<LeadershipStatus>,
+    what: &str,
+    holds: impl FnMut(&LeadershipStatus) -> bool,
+) -> LeadershipStatus {
+    match tokio::time::timeout(HANG, leadership.wait_for(holds)).await {
+        Ok(Ok(leadership)) => *leadership,
         Ok(Err(_)) => panic!("the member ended before: {what}"),
         Err(_) => panic!("never happened: {what}"),
     }
 }
 
-async fn leads(desk: &mut watch::Receiver<Desk>) -> Office {
-    until(desk, "it leads", |desk| desk.office.is_some()).await.office.unwrap()
+async fn leads(leadership: &mut watch::Receiver<LeadershipStatus>) -> LeadershipSnapshot {
+    until(leadership, "it leads", |leadership| leadership.current.is_some()).await.current.unwrap()
 }
 
 #[tokio::test]
@@ -40,7 +45,7 @@ async fn what_cannot_be_kept_is_not_said_and_the_machine_stops() {
     for said in 1..=3 {
         assert_eq!(other.said().await, said);
     }
-    leads(&mut member.desk).await;
+    leads(&mut member.leadership).await;
     // From here on nothing can be kept.
     fs::create_dir(folder.join("state.next")).unwrap();
     let ended = tokio::time::timeout(HANG, &mut member.task).await.unwrap().unwrap();
@@ -48,7 +53,7 @@ async fn what_cannot_be_kept_is_not_said_and_the_machine_stops() {
         matches!(&ended, Err(NodeError::State(StateError::Io { file, .. })) if file.ends_with("state.next")),
         "{ended:?}"
     );
-    assert_eq!(member.desk.borrow().office, None, "nobody must think that it leads");
+    assert_eq!(member.leadership.borrow().current, None, "nobody must think that it leads");
     // Whatever was said was kept, and what is kept may be one number more.
     let heard = other.all_said();
     let kept = toy::kept(&folder);
@@ -59,28 +64,28 @@ async fn what_cannot_be_kept_is_not_said_and_the_machine_stops() {
 async fn three_members_elect_one_and_it_hands_over_when_it_leaves() {
     let place = tempfile::tempdir().unwrap();
     let wires = Wires::new();
-    let mut members: Vec<Running> =
+    let mut members: Vec<RunningNode> =
         (1..=3).map(|number| run::<Raft>(options(&place, number, 3), &wires)).collect();
-    let (first, office) = leader(&members, 0).await;
-    assert!(office.until.is_some() && office.term.0 > 0);
-    members[first].hand.leave().await;
+    let (first, current) = leader(&members, 0).await;
+    assert!(current.until.is_some() && current.term.0 > 0);
+    members[first].work.leave().await;
     let left = tokio::time::timeout(HANG, &mut members[first].task).await.unwrap().unwrap();
     assert!(left.is_ok());
-    let ended = members[first].desk.borrow().ended;
+    let ended = members[first].leadership.borrow().ended;
     members.remove(first);
-    let (_, next) = leader(&members, office.term.0).await;
-    assert!(next.term > office.term);
-    assert!(matches!(ended, Some((serial, Why::HandedOver)) if serial == office.serial), "{ended:?}");
+    let (_, next) = leader(&members, current.term.0).await;
+    assert!(next.term > current.term);
+    assert!(matches!(ended, Some((serial, LossCause::HandedOver)) if serial == current.serial), "{ended:?}");
 }
 
 /// The member that leads above this term.
-async fn leader(members: &[Running], above: u64) -> (usize, Office) {
+async fn leader(members: &[RunningNode], above: u64) -> (usize, LeadershipSnapshot) {
     let found = tokio::time::timeout(HANG, async {
         loop {
             for (place, member) in members.iter().enumerate() {
-                let office = member.desk.borrow().office;
-                if let Some(office) = office.filter(|office| office.term.0 > above && !office.stop) {
-                    return (place, office);
+                let current = member.leadership.borrow().current;
+                if let Some(current) = current.filter(|current| current.term.0 > above && !current.stop) {
+                    return (place, current);
                 }
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -95,22 +100,25 @@ async fn who_resigns_does_not_lead_again_in_the_same_term() {
     let wires = Wires::new();
     // Alone: there is nobody to hand over to.
     let mut member = run::<Raft>(options(&place, 1, 1), &wires);
-    let first = leads(&mut member.desk).await;
-    member.hand.resign(first.serial).await;
-    let ended =
-        until(&mut member.desk, "it has ended", |desk| desk.office.is_none_or(|o| o.serial != first.serial))
-            .await;
+    let first = leads(&mut member.leadership).await;
+    member.work.resign(first.serial).await;
+    let ended = until(&mut member.leadership, "it has ended", |leadership| {
+        leadership.current.is_none_or(|o| o.serial != first.serial)
+    })
+    .await;
     assert_eq!(ended.ended.map(|(serial, _)| serial), Some(first.serial));
-    let second = leads(&mut member.desk).await;
+    let second = leads(&mut member.leadership).await;
     assert!(second.term > first.term, "{first:?} {second:?}");
     // A word about a leadership that is over changes nothing.
-    member.hand.resign(first.serial).await;
-    member.hand.stopped(first.serial).await;
-    let Answer::Status(status) = asked(&place, &Ask::Status).await else { panic!("a status") };
+    member.work.resign(first.serial).await;
+    member.work.stopped(first.serial).await;
+    let ControlReply::Status(status) = asked(&place, &ControlRequest::Status).await else {
+        panic!("a status")
+    };
     assert!(status.leads && status.term == second.term, "{status:?}");
 }
 
-async fn asked(place: &TempDir, ask: &Ask) -> Answer {
+async fn asked(place: &TempDir, ask: &ControlRequest) -> ControlReply {
     ask_folder(&place.path().join("1"), ask).await.unwrap()
 }
 
@@ -118,24 +126,27 @@ async fn asked(place: &TempDir, ask: &Ask) -> Answer {
 async fn a_transfer_waits_for_the_work_to_stop() {
     let place = tempfile::tempdir().unwrap();
     let wires = Wires::new();
-    let mut members: Vec<Running> =
+    let mut members: Vec<RunningNode> =
         (1..=3).map(|number| run::<Raft>(options(&place, number, 3), &wires)).collect();
-    let (first, office) = leader(&members, 0).await;
+    let (first, current) = leader(&members, 0).await;
     let folder = place.path().join((first + 1).to_string());
-    assert_eq!(ask_folder(&folder, &Ask::Transfer { to: None }).await.unwrap(), Answer::Begun);
-    until(&mut members[first].desk, "it is asked to stop", |desk| {
-        desk.office.is_some_and(|office| office.stop)
+    assert_eq!(
+        ask_folder(&folder, &ControlRequest::Transfer { to: None }).await.unwrap(),
+        ControlReply::Begun
+    );
+    until(&mut members[first].leadership, "it is asked to stop", |leadership| {
+        leadership.current.is_some_and(|current| current.stop)
     })
     .await;
     for (place, member) in members.iter().enumerate() {
-        assert!(place == first || member.desk.borrow().office.is_none(), "nobody else leads before");
+        assert!(place == first || member.leadership.borrow().current.is_none(), "nobody else leads before");
     }
-    members[first].hand.stopped(office.serial).await;
-    let (next, _) = leader(&members, office.term.0).await;
+    members[first].work.stopped(current.serial).await;
+    let (next, _) = leader(&members, current.term.0).await;
     assert_ne!(first, next);
     // A member that does not lead cannot hand over.
-    let answer = ask_folder(&folder, &Ask::Transfer { to: None }).await.unwrap();
-    assert!(matches!(&answer, Answer::Refused(why) if why.contains("does not lead")), "{answer:?}");
+    let answer = ask_folder(&folder, &ControlRequest::Transfer { to: None }).await.unwrap();
+    assert!(matches!(&answer, ControlReply::Refused(why) if why.contains("does not lead")), "{answer:?}");
 }
 
 #[tokio::test]
@@ -147,10 +158,10 @@ async fn a_member_of_a_file_goes_step_by_step() {
     let mut options = options(&place, 1, 1);
     options.members_file = Some(file.clone());
     let mut member = run::<Raft>(options, &wires);
-    leads(&mut member.desk).await;
+    leads(&mut member.leadership).await;
     let change = Change::Remove { id: id(1) };
-    let answer = asked(&place, &Ask::Members { change }).await;
-    assert_eq!(answer, Answer::InFile(file.display().to_string()));
+    let answer = asked(&place, &ControlRequest::Members { change }).await;
+    assert_eq!(answer, ControlReply::InFile(file.display().to_string()));
     fs::write(&file, "1=127.0.0.1:1\n2=127.0.0.1:2,witness\n").unwrap();
     let members = members_told(&mut member).await;
     assert_eq!(
@@ -169,7 +180,7 @@ async fn a_member_of_a_file_goes_step_by_step() {
     .await;
 }
 
-async fn members_told(member: &mut Running) -> Vec<Member> {
+async fn members_told(member: &mut RunningNode) -> Vec<Member> {
     support::told(member, "the members are several", |event| {
         let Event::Members(group) = event else { return None };
         (group.size() > 1).then(|| group.members().to_vec())
@@ -190,7 +201,7 @@ async fn a_member_that_must_never_lead_hands_over_at_once() {
         options.never_leads = number == 1;
         options
     };
-    let members: Vec<Running> = (1..=3).map(|number| run::<Raft>(lists(number), &wires)).collect();
+    let members: Vec<RunningNode> = (1..=3).map(|number| run::<Raft>(lists(number), &wires)).collect();
     let found = tokio::time::timeout(HANG, async {
         loop {
             let (place, _) = leader(&members, 0).await;
@@ -215,8 +226,8 @@ async fn nonsense_from_a_member_is_counted() {
     let counted = tokio::time::timeout(HANG, async {
         loop {
             // Its socket may not be there yet.
-            let asked = ask_folder(&place.path().join("1"), &Ask::Status).await;
-            if matches!(&asked, Ok(Answer::Status(status)) if status.machine.malformed == 3) {
+            let asked = ask_folder(&place.path().join("1"), &ControlRequest::Status).await;
+            if matches!(&asked, Ok(ControlReply::Status(status)) if status.machine.malformed == 3) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -233,10 +244,10 @@ async fn a_change_that_is_refused_moves_nobody() {
         peers: (1..=3).map(|n| Peer { id: id(n), address: format!("127.0.0.1:{n}") }).collect(),
         ..options(&place, number, 3)
     };
-    let members: Vec<Running> = (1..=3).map(|number| run::<Raft>(options(number), &wires)).collect();
+    let members: Vec<RunningNode> = (1..=3).map(|number| run::<Raft>(options(number), &wires)).collect();
     let (leader, _) = leader(&members, 0).await;
     let folder = |member: usize| place.path().join((member + 1).to_string());
-    let ask = async |member: usize, ask: Ask| {
+    let ask = async |member: usize, ask: ControlRequest| {
         let asked = async {
             loop {
                 // Its socket may not be there yet.
@@ -254,16 +265,18 @@ async fn a_change_that_is_refused_moves_nobody() {
     for asked in [follower, leader] {
         let elsewhere = Some("127.0.0.1:9".to_string());
         let change = Change::Add { member: Member::plain(number(other)), address: elsewhere };
-        let answer = ask(asked, Ask::Members { change }).await;
-        assert!(matches!(answer, Answer::Refused(_)), "{answer:?}");
-        let Answer::Status(status) = ask(asked, Ask::Status).await else { panic!("no status") };
+        let answer = ask(asked, ControlRequest::Members { change }).await;
+        assert!(matches!(answer, ControlReply::Refused(_)), "{answer:?}");
+        let ControlReply::Status(status) = ask(asked, ControlRequest::Status).await else {
+            panic!("no status")
+        };
         let known = status.members.iter().find(|member| member.id == number(other)).unwrap();
         assert_eq!(known.address, Some(format!("127.0.0.1:{}", other + 1)));
     }
     // A member that was never heard is not taken in at once.
     let change = Change::Add { member: Member::plain(id(9)), address: Some("127.0.0.1:9".to_string()) };
-    let answer = ask(leader, Ask::Members { change }).await;
-    assert!(matches!(&answer, Answer::Refused(why) if why.contains("not been heard")), "{answer:?}");
+    let answer = ask(leader, ControlRequest::Members { change }).await;
+    assert!(matches!(&answer, ControlReply::Refused(why) if why.contains("not been heard")), "{answer:?}");
 }
 
 #[tokio::test]
@@ -288,8 +301,8 @@ async fn what_waits_together_is_kept_together_and_answered_in_order() {
     let folder = place.path().join("1");
     let status = tokio::time::timeout(HANG, async {
         loop {
-            match ask_folder(&folder, &Ask::Status).await {
-                Ok(Answer::Status(status)) => return status,
+            match ask_folder(&folder, &ControlRequest::Status).await {
+                Ok(ControlReply::Status(status)) => return status,
                 // Its socket may not be there yet.
                 Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
             }

@@ -3,14 +3,14 @@
 
 use crate::support::wires::Wires;
 use crate::support::{HANG, id, options, run, told};
-use baton_node::{Answer, Ask, Change, Event, NodeOptions, Running, Status, ask_folder};
+use baton_node::{Change, ControlReply, ControlRequest, Event, NodeOptions, RunningNode, Status, ask_folder};
 use baton_peer::paxos::Paxos;
 use baton_peer::raft::Raft;
 use baton_peer::{Group, Member, Timing};
 use tempfile::TempDir;
 
 /// Waits until it says that nobody can be elected, with these words.
-async fn stuck(member: &mut Running, words: &str) {
+async fn stuck(member: &mut RunningNode, words: &str) {
     told(member, words, |event| {
         let is_so = matches!(&event, Event::Stuck(why) if why.contains(words));
         is_so.then_some(())
@@ -19,8 +19,8 @@ async fn stuck(member: &mut Running, words: &str) {
 }
 
 async fn status(place: &TempDir, number: u16) -> Status {
-    let answer = ask_folder(&place.path().join(number.to_string()), &Ask::Status).await.unwrap();
-    let Answer::Status(status) = answer else { panic!("no status: {answer:?}") };
+    let answer = ask_folder(&place.path().join(number.to_string()), &ControlRequest::Status).await.unwrap();
+    let ControlReply::Status(status) = answer else { panic!("no status: {answer:?}") };
     *status
 }
 
@@ -65,7 +65,7 @@ async fn where_some_are_told_to_found_all_say_so() {
 async fn where_too_many_have_forgotten_all_say_so() {
     let place = tempfile::tempdir().unwrap();
     let wires = Wires::new();
-    let mut members: Vec<Running> =
+    let mut members: Vec<RunningNode> =
         (1..=3).map(|number| run::<Raft>(quick(options(&place, number, 3)), &wires)).collect();
     // All have kept a term.
     for number in 1..=3 {
@@ -105,11 +105,14 @@ async fn a_hand_over_to_who_does_not_answer_is_refused_or_said_to_have_failed() 
     let silent = wires.end(id(3));
     let mut one = run::<Raft>(with_witness(&place, 1), &wires);
     let _two = run::<Raft>(with_witness(&place, 2), &wires);
-    tokio::time::timeout(HANG, one.desk.wait_for(|desk| desk.office.is_some())).await.unwrap().unwrap();
-    let ask = Ask::Transfer { to: Some(id(3)) };
+    tokio::time::timeout(HANG, one.leadership.wait_for(|leadership| leadership.current.is_some()))
+        .await
+        .unwrap()
+        .unwrap();
+    let ask = ControlRequest::Transfer { to: Some(id(3)) };
     // It may have been silent for long enough to be known for it.
     let first = ask_folder(&place.path().join("1"), &ask).await.unwrap();
-    if first == Answer::Begun {
+    if first == ControlReply::Begun {
         let to = told(&mut one, "it came to nothing", |event| {
             if let Event::NotHandedOver { to, .. } = event { Some(to) } else { None }
         })
@@ -119,8 +122,8 @@ async fn a_hand_over_to_who_does_not_answer_is_refused_or_said_to_have_failed() 
     let refused = async {
         loop {
             match ask_folder(&place.path().join("1"), &ask).await.unwrap() {
-                Answer::Refused(why) if why.contains("member 3 has not answered for") => return,
-                Answer::Begun | Answer::Refused(_) => {}
+                ControlReply::Refused(why) if why.contains("member 3 has not answered for") => return,
+                ControlReply::Begun | ControlReply::Refused(_) => {}
                 other => panic!("{other:?}"),
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -132,8 +135,8 @@ async fn a_hand_over_to_who_does_not_answer_is_refused_or_said_to_have_failed() 
     assert_eq!(seen.members[1].silent_ms, None);
     drop(silent);
     let gone = ask_folder(&place.path().join("1"), &ask).await.unwrap();
-    assert!(matches!(&gone, Answer::Refused(why) if why == "member 3 is out of reach"), "{gone:?}");
-    assert!(one.desk.borrow().office.is_some_and(|office| !office.stop), "its work was left alone");
+    assert!(matches!(&gone, ControlReply::Refused(why) if why == "member 3 is out of reach"), "{gone:?}");
+    assert!(one.leadership.borrow().current.is_some_and(|current| !current.stop), "its work was left alone");
 }
 
 /// Of members 1 to 3, of which the second never leads.
@@ -149,19 +152,22 @@ async fn a_change_of_nobody_or_of_somebody_unheard_is_told() {
     let place = tempfile::tempdir().unwrap();
     let wires = Wires::new();
     let mut one = run::<Raft>(options(&place, 1, 1), &wires);
-    tokio::time::timeout(HANG, one.desk.wait_for(|desk| desk.office.is_some())).await.unwrap().unwrap();
+    tokio::time::timeout(HANG, one.leadership.wait_for(|leadership| leadership.current.is_some()))
+        .await
+        .unwrap()
+        .unwrap();
     let ask = |change: Change| {
         let folder = place.path().join("1");
-        async move { ask_folder(&folder, &Ask::Members { change }).await.unwrap() }
+        async move { ask_folder(&folder, &ControlRequest::Members { change }).await.unwrap() }
     };
     let gone = ask(Change::Remove { id: id(9) }).await;
-    assert_eq!(gone, Answer::Refused("there is no member 9".to_string()));
+    assert_eq!(gone, ControlReply::Refused("there is no member 9".to_string()));
     let add = || Change::Add { member: Member::plain(id(2)), address: Some("127.0.0.1:9".to_string()) };
     let taken = async {
         loop {
             match ask(add()).await {
-                Answer::Warned(why) => return why,
-                Answer::Refused(why) => assert!(why.contains("not been heard"), "{why}"),
+                ControlReply::Warned(why) => return why,
+                ControlReply::Refused(why) => assert!(why.contains("not been heard"), "{why}"),
                 other => panic!("{other:?}"),
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -176,7 +182,10 @@ async fn a_list_that_does_not_count_is_told_of() {
     let place = tempfile::tempdir().unwrap();
     let wires = Wires::new();
     let mut one = run::<Raft>(options(&place, 1, 1), &wires);
-    tokio::time::timeout(HANG, one.desk.wait_for(|desk| desk.office.is_some())).await.unwrap().unwrap();
+    tokio::time::timeout(HANG, one.leadership.wait_for(|leadership| leadership.current.is_some()))
+        .await
+        .unwrap()
+        .unwrap();
     one.task.abort();
     let _ = (&mut one.task).await;
     let mut again = run::<Raft>(options(&place, 1, 3), &wires);

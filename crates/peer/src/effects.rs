@@ -70,7 +70,7 @@ pub enum Notice {
         /// Of the leadership that ended.
         term: Term,
         /// Why it ended.
-        why: Why,
+        why: LossCause,
     },
     /// Another member leads, as far as is known here.
     Follows {
@@ -92,7 +92,7 @@ pub enum Notice {
 
 /// Why a leadership ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum LossCause {
     /// No majority was heard for the length of a lease.
     NoMajority,
     /// A higher term was seen.

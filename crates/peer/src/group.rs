@@ -44,7 +44,7 @@ pub struct GroupStamp {
 
 /// The members, in the order of their ids, at least one of which may lead.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "UncheckedGroup", into = "UncheckedGroup")]
 pub struct Group {
     stamp: GroupStamp,
     members: Vec<Member>,
@@ -52,7 +52,7 @@ pub struct Group {
 
 /// A group as it is written, before it is checked.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct UncheckedGroup {
     stamp: GroupStamp,
     members: Vec<Member>,
 }
@@ -143,16 +143,16 @@ impl Group {
     }
 }
 
-impl From<Group> for Written {
-    fn from(group: Group) -> Written {
-        Written { stamp: group.stamp, members: group.members }
+impl From<Group> for UncheckedGroup {
+    fn from(group: Group) -> UncheckedGroup {
+        UncheckedGroup { stamp: group.stamp, members: group.members }
     }
 }
 
-impl TryFrom<Written> for Group {
+impl TryFrom<UncheckedGroup> for Group {
     type Error = InvalidGroup;
 
-    fn try_from(written: Written) -> Result<Group, InvalidGroup> {
+    fn try_from(written: UncheckedGroup) -> Result<Group, InvalidGroup> {
         Group::stamped(written.stamp, written.members)
     }
 }

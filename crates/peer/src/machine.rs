@@ -9,7 +9,7 @@ use baton_election::Moment;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::rollcall::{Founding, RollCall};
+use crate::memory_recovery::{Founding, MemoryRecovery};
 use crate::{Effects, Group, Member, NodeId, Term, Timing};
 
 /// Who a machine is and how it shall behave.
@@ -97,25 +97,25 @@ pub trait Machine: Sized + Clone + Debug {
     /// The kind of a message, in the paper's word.
     fn kind(message: &Self::Message) -> &'static str;
 
-    /// Where members that have forgotten call the roll: how far it is, while it has forgotten. For people and for checks.
-    fn roll_call(&self) -> Option<&RollCall> {
+    /// Where members that have forgotten recover it from the others: how far that is, while it has forgotten. For people and for checks.
+    fn memory_recovery(&self) -> Option<&MemoryRecovery> {
         None
     }
 
-    /// What a message has to do with the roll call. For people.
-    fn roll_word(_message: &Self::Message) -> RollWord {
-        RollWord::Apart
+    /// What a message has to do with memory recovery. For people.
+    fn recovery_role(_message: &Self::Message) -> RecoveryRole {
+        RecoveryRole::Apart
     }
 
-    /// Where members that have forgotten call the roll: how the group was founded, as far as that was kept. For checks.
+    /// Where members that have forgotten recover it from the others: how the group was founded, as far as that was kept. For checks.
     fn founding(_saved: &Self::Saved) -> Option<&Founding> {
         None
     }
 }
 
-/// What a message has to do with the roll call, and so what it says of its sender's memory.
+/// What a message has to do with memory recovery, and so what it says of its sender's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RollWord {
+pub enum RecoveryRole {
     /// Only who has forgotten asks.
     Asks,
     /// Anybody answers.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use baton_election::Span;
 use baton_peer::bully::{Bully, Message, Saved};
-use baton_peer::{Input, Machine, Member, Notice, Role, Term, Why};
+use baton_peer::{Input, LossCause, Machine, Member, Notice, Role, Term};
 
 use crate::net;
 use crate::net::{IMPATIENT, Net, PATIENT, id, plain};
@@ -89,8 +89,9 @@ fn who_comes_back_with_a_higher_rank_takes_over() {
     net.start(5);
     net.until_leaders(&[5]);
     assert_eq!(net.most_leaders, 2);
-    let lost =
-        |notice: &Notice| matches!(notice, Notice::Lost { why: Why::HigherTerm(_) | Why::Outranked(_), .. });
+    let lost = |notice: &Notice| {
+        matches!(notice, Notice::Lost { why: LossCause::HigherTerm(_) | LossCause::Outranked(_), .. })
+    };
     assert!(net.notices(4).iter().any(lost));
 }
 
@@ -209,7 +210,7 @@ fn the_next_in_rank_takes_over_when_the_leader_hands_over_and_its_work_has_stopp
     net.run(Span::secs(1));
     assert_eq!((net.leaders(), net.count(&["RESIGN"])), (vec![5], 0), "its work has not stopped yet");
     net.input(5, Input::Stopped);
-    assert_eq!(net.notices(5).last(), Some(&Notice::Lost { term, why: Why::HandedOver }));
+    assert_eq!(net.notices(5).last(), Some(&Notice::Lost { term, why: LossCause::HandedOver }));
     net.until_leaders(&[4]);
     net.run(Span::secs(10));
     assert_eq!((net.leaders(), net.most_leaders), (vec![4], 1), "who resigned stays aside");
@@ -271,7 +272,7 @@ fn a_leader_that_is_no_member_any_more_stops() {
     for number in 1..=5 {
         net.input(number, Input::Reconfigure { members: plain(4) });
     }
-    assert_eq!(net.notices(5).last(), Some(&Notice::Lost { term, why: Why::Removed }));
+    assert_eq!(net.notices(5).last(), Some(&Notice::Lost { term, why: LossCause::Removed }));
     net.until_leaders(&[4]);
     net.run(Span::secs(10));
     assert_eq!((net.leaders(), net.view(5).leader), (vec![4], None), "who is no member hears nobody");

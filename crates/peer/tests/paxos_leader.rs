@@ -4,7 +4,7 @@
 
 use baton_election::Moment;
 use baton_peer::paxos::{Message, Vote, ballot};
-use baton_peer::{Input, Member, NodeId, Notice, Random, Role, Start, Term, Timing, Why};
+use baton_peer::{Input, LossCause, Member, NodeId, Notice, Random, Role, Start, Term, Timing};
 
 use crate::paxos_world::{MS, Sent, World, id, plain, witness};
 
@@ -208,7 +208,7 @@ fn a_lease_that_ended_is_not_revived() {
         world.step(sent.to, Input::Received { from: id(sent.from), message: sent.message });
     }
     let told = world.told_by(leader, mark);
-    let lost = Notice::Lost { term: token, why: Why::NoMajority };
+    let lost = Notice::Lost { term: token, why: LossCause::NoMajority };
     assert_eq!(told.iter().filter(|notice| **notice == lost).count(), 1);
     let after = told.iter().skip_while(|notice| **notice != lost);
     assert!(!after.clone().any(|notice| matches!(notice, Notice::Extended { .. } | Notice::Leads { .. })));
@@ -221,7 +221,7 @@ fn a_leader_that_was_paused_loses_before_anything_else() {
     let (leader, token) = world.elect(2_000 * MS);
     world.now += 500 * MS;
     let out = world.watch_step(leader, Input::Transfer { to: None });
-    assert_eq!(out.notify[0], Notice::Lost { term: token, why: Why::NoMajority });
+    assert_eq!(out.notify[0], Notice::Lost { term: token, why: LossCause::NoMajority });
     assert!(out.notify.iter().any(|notice| matches!(notice, Notice::Refused(_))));
 }
 
@@ -240,7 +240,7 @@ fn a_minority_leader_steps_down_first_and_is_read_only() {
     while world.view(leader).unwrap().role == Role::Leader {
         assert!(world.run_one(world.now + 1_000 * MS));
     }
-    assert!(world.told_by(leader, mark).contains(&Notice::Lost { term: token, why: Why::NoMajority }));
+    assert!(world.told_by(leader, mark).contains(&Notice::Lost { term: token, why: LossCause::NoMajority }));
     assert!(world.view(leader).unwrap().read_only);
     let (successor, _) = world.elect(2_000 * MS);
     assert!(![leader, friend].contains(&successor));
@@ -313,7 +313,7 @@ fn a_leader_that_finds_another_one_while_it_raises_its_ballot_has_lost() {
     let vote = Some(Vote { instance: last.instance + 1, ballot: higher, value: higher });
     let message = Message::Promise { ballot, vote };
     let out = world.watch_step(leader, Input::Received { from: id(stuck), message });
-    assert_eq!(out.notify[0], Notice::Lost { term: token, why: Why::HigherTerm(higher) });
+    assert_eq!(out.notify[0], Notice::Lost { term: token, why: LossCause::HigherTerm(higher) });
 }
 
 /// A refusal by a member that has promised the very ballot that the leader is raising to is no reason to
@@ -354,7 +354,7 @@ fn a_transfer_waits_until_the_work_has_stopped() {
     world.step(leader, Input::Stopped);
     assert_eq!(
         world.told_by(leader, mark).iter().rev().nth(1),
-        Some(&Notice::Lost { term: token, why: Why::HandedOver })
+        Some(&Notice::Lost { term: token, why: LossCause::HandedOver })
     );
     assert_eq!(world.elect(1_000 * MS).0, successor);
     assert!(world.now - stopped < 20 * MS, "five messages of a millisecond each, and no timeout");

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_peer::paxos::Message;
-use baton_peer::{Input, Member, Notice, Random, Role, Start, Why};
+use baton_peer::{Input, LossCause, Member, Notice, Random, Role, Start};
 
 use crate::paxos_world::{MS, World, id, plain, witness};
 
@@ -99,7 +99,7 @@ fn a_leader_can_remove_itself() {
     assert!(world.told_by(leader, mark).contains(&Notice::Stop { term: token }));
     let now = world.now;
     world.step(leader, Input::Stopped);
-    assert!(world.told_by(leader, mark).contains(&Notice::Lost { term: token, why: Why::Removed }));
+    assert!(world.told_by(leader, mark).contains(&Notice::Lost { term: token, why: LossCause::Removed }));
     assert!(rest.contains(&world.elect(1_000 * MS).0));
     assert!(world.now - now < 50 * MS, "without a timeout");
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use baton_election::Span;
-use baton_peer::{Group, Input, Member, NodeId, Notice, Role, rollcall};
+use baton_peer::{Group, Input, Member, NodeId, Notice, Role, memory_recovery};
 
 use crate::raft_world::{Net, Weather, id, plain};
 
@@ -79,15 +79,15 @@ fn chaos(net: &mut Net, size: u16, happened: &mut Happened) {
     }
 }
 
-/// A disk may be lost if enough others remember in every list that somebody has: what the roll call needs.
+/// A disk may be lost if enough others remember in every list that somebody has: what memory recovery needs.
 fn forgets(net: &mut Net, size: u16, number: u16) -> bool {
     let lists: Vec<Group> =
         (1..=size).filter_map(|n| net.node(n).saved.as_ref().map(|saved| saved.group.clone())).collect();
     let mut remembers = |id: &NodeId| net.node(id.number()).saved.is_some();
     !lists.is_empty()
-        && lists
-            .iter()
-            .all(|list| list.others(id(number)).filter(&mut remembers).count() >= rollcall::needed(list))
+        && lists.iter().all(|list| {
+            list.others(id(number)).filter(&mut remembers).count() >= memory_recovery::needed(list)
+        })
 }
 
 /// Takes a member out of the list or puts it back, or alters its priority.

@@ -4,7 +4,7 @@
 
 use baton_election::Span;
 use baton_peer::raft::{Message, Vote};
-use baton_peer::{GroupStamp, Input, Machine, Notice, Role, Start, Term, Timing, Why};
+use baton_peer::{GroupStamp, Input, LossCause, Machine, Notice, Role, Start, Term, Timing};
 
 use crate::raft_solo;
 use crate::raft_solo::{NEW, Solo, granted, granted_pre, has_pre_vote, has_vote, id, kinds, plain};
@@ -168,7 +168,7 @@ fn a_leader_that_learns_of_a_higher_term_steps_down() {
     let mut solo = Solo::leader(3);
     let answer = Message::AppendAnswer { term: Term(3), round: 1, stamp: NEW, followed: false };
     let done = solo.hear(3, answer);
-    assert!(done.notify.contains(&Notice::Lost { term: Term(1), why: Why::HigherTerm(Term(3)) }));
+    assert!(done.notify.contains(&Notice::Lost { term: Term(1), why: LossCause::HigherTerm(Term(3)) }));
     assert_eq!((solo.view().term, solo.view().leader), (Term(3), None));
     assert_eq!(done.persist.as_ref().unwrap().term, Term(3));
     assert_eq!(kinds(&done), [(2, "PreVote"), (3, "PreVote")], "it stands again at once");
@@ -262,7 +262,7 @@ fn a_removed_leader_steps_down_when_the_list_counts() {
     let _ = solo.hear(2, answer.clone());
     assert_eq!(solo.view().role, Role::Leader, "one of two");
     let done = solo.hear(3, answer);
-    assert!(done.notify.contains(&Notice::Lost { term: Term(1), why: Why::Removed }));
+    assert!(done.notify.contains(&Notice::Lost { term: Term(1), why: LossCause::Removed }));
     assert_eq!(solo.view().role, Role::Follower);
     let _ = solo.pass(Span::secs(60));
     assert_eq!(solo.view().role, Role::Follower, "it does not stand any more");
@@ -322,7 +322,7 @@ fn a_leader_without_a_majority_stops() {
     solo.now = until;
     assert!(!solo.view().leads(solo.now), "even before it is woken");
     let done = solo.tick();
-    assert_eq!(done.notify[0], Notice::Lost { term: Term(1), why: Why::NoMajority });
+    assert_eq!(done.notify[0], Notice::Lost { term: Term(1), why: LossCause::NoMajority });
     assert!(solo.view().read_only);
     let late = solo.answer(2, 2);
     assert_eq!((late.notify, solo.view().role), (vec![], Role::Follower), "once lost, always lost");

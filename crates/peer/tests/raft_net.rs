@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::Span;
-use baton_peer::{Input, Member, Notice, Role, Start, Why};
+use baton_peer::{Input, LossCause, Member, Notice, Role, Start};
 
 use crate::raft_world::{Net, group, id, plain, witness};
 
@@ -77,7 +77,7 @@ fn a_leader_that_is_cut_off_stops_before_another_is_elected_and_reads_only() {
             Notice::Lost { why, .. } => Some(why),
             _ => None,
         });
-        assert_eq!(lost, Some(Why::NoMajority));
+        assert_eq!(lost, Some(LossCause::NoMajority));
         let terms = net.leaders.len();
         net.heal();
         net.run_for(LONG);
@@ -211,7 +211,7 @@ fn a_transfer_stops_the_work_first_and_the_successor_leads_at_once() {
         let told = net.notices(leader);
         let position = |wanted: fn(&Notice) -> bool| told.iter().position(wanted).unwrap();
         let stop = position(|notice| matches!(notice, Notice::Stop { .. }));
-        let lost = position(|notice| matches!(notice, Notice::Lost { why: Why::HandedOver, .. }));
+        let lost = position(|notice| matches!(notice, Notice::Lost { why: LossCause::HandedOver, .. }));
         assert!(stop < lost, "{told:?}");
         net.run_for(LONG);
         assert_eq!((net.leader(), net.leaders.len()), (Some(to), 2));
@@ -329,7 +329,7 @@ fn a_leader_that_removes_itself_leads_until_the_list_counts() {
         net.run_for(Span::millis(10));
         assert_eq!(net.leader(), None);
         let told = net.notices(leader);
-        assert!(told.iter().any(|n| matches!(n, Notice::Lost { why: Why::Removed, .. })), "{told:?}");
+        assert!(told.iter().any(|n| matches!(n, Notice::Lost { why: LossCause::Removed, .. })), "{told:?}");
         net.run_for(Span::secs(3));
         let next = net.leader().unwrap();
         assert_ne!(next, leader);

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::Span;
-use baton_peer::lobby::Admitted;
+use baton_peer::memory_recovery::{Answer, Ask, Founding, MemberIncarnation, Memory};
+use baton_peer::pending_members::AdmittedMembers;
 use baton_peer::raft::{MAX_JUMP, MAX_TERM, Message, Saved, Vote};
-use baton_peer::rollcall::{Answer, Ask, Founding, Life, Memory};
 use baton_peer::{Group, GroupStamp, Input, Machine, Member, Notice, Random, Role, Start, Term, Timing};
 
 use crate::raft_solo::{Done, NEW, Solo, granted, granted_pre, has_pre_vote, id, kinds, plain};
@@ -214,7 +214,7 @@ fn a_term_out_of_reach_is_dropped_and_terms_never_overflow() {
         vote: Vote::Free,
         group,
         founding: Founding::default(),
-        admitted: Admitted::default(),
+        admitted: AdmittedMembers::default(),
     };
     let mut solo = Solo::of(plain(3), Start::Restarted(saved));
     for _ in 0..20 {
@@ -271,11 +271,15 @@ fn nonsense(dice: &mut Random) -> Message {
         6 => Message::Offer { term: term(dice) },
         7 => Message::Ready { term: term(dice) },
         8 => Message::TimeoutNow { term: term(dice) },
-        9 => Message::Ask(Ask { life: Life(number(dice)), round: number(dice), stamp: stamp(dice) }),
+        9 => Message::Ask(Ask {
+            life: MemberIncarnation(number(dice)),
+            round: number(dice),
+            stamp: stamp(dice),
+        }),
         _ => {
             let memory =
                 Memory::Kept { term: term(dice), stamp: stamp(dice), founding: None, admitted: false };
-            let (life, round) = (Life(number(dice)), number(dice));
+            let (life, round) = (MemberIncarnation(number(dice)), number(dice));
             Message::Answer(Answer { life, round, memory, group: list(dice) })
         }
     }

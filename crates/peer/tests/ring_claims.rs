@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use baton_election::Span;
 use baton_peer::ring::{Message, Ring, Saved};
-use baton_peer::{Input, Machine, Member, Notice, Role, Term, Why};
+use baton_peer::{Input, LossCause, Machine, Member, Notice, Role, Term};
 
 use crate::net::{DELAY, IMPATIENT, Net, PATIENT, id, plain};
 
@@ -202,7 +202,9 @@ fn a_leader_that_is_not_heard_makes_two_leaders() {
     net.heal();
     assert_eq!(settled(&mut net), 4, "the later term is believed");
     assert!(
-        net.notices(5).iter().any(|notice| matches!(notice, Notice::Lost { why: Why::HigherTerm(_), .. }))
+        net.notices(5)
+            .iter()
+            .any(|notice| matches!(notice, Notice::Lost { why: LossCause::HigherTerm(_), .. }))
     );
 }
 
@@ -256,7 +258,7 @@ fn the_named_one_takes_over_when_the_leader_hands_over_and_its_work_has_stopped(
     net.run(Span::secs(1));
     assert_eq!(net.leaders(), [5], "its work has not stopped yet");
     net.input(5, Input::Stopped);
-    assert!(net.notices(5).contains(&Notice::Lost { term, why: Why::HandedOver }));
+    assert!(net.notices(5).contains(&Notice::Lost { term, why: LossCause::HandedOver }));
     net.until_leaders(&[2]);
     net.run(Span::secs(5));
     assert_eq!((net.leaders(), net.view(2).term, net.most_leaders), (vec![2], Term(term.0 + 1), 1));
@@ -294,7 +296,7 @@ fn a_leader_that_is_no_member_any_more_stops() {
     for number in 1..=5 {
         net.input(number, Input::Reconfigure { members: plain(4) });
     }
-    assert_eq!(net.notices(5).last(), Some(&Notice::Lost { term, why: Why::Removed }));
+    assert_eq!(net.notices(5).last(), Some(&Notice::Lost { term, why: LossCause::Removed }));
     net.until_leaders(&[4]);
     net.run(Span::secs(10));
     assert_eq!((net.leaders(), net.view(5).leader), (vec![4], None), "who is no member hears nobody");

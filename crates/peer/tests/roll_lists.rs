@@ -1,9 +1,9 @@
-//! A roll call ends also where the only members that remember are witnesses with lists of different age: nobody else would tell them the newer one.
+//! A memory recovery ends also where the only members that remember are witnesses with lists of different age: nobody else would tell them the newer one.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::{Moment, Span};
-use baton_peer::lobby::Admitted;
-use baton_peer::rollcall::{Answer, Founding, Memory};
+use baton_peer::memory_recovery::{Answer, Founding, Memory};
+use baton_peer::pending_members::AdmittedMembers;
 use baton_peer::{
     Config, Envelope, Group, GroupStamp, Input, Machine, Member, Start, Term, Timing, paxos, raft,
 };
@@ -48,7 +48,7 @@ fn first_leads<M: Machine>(kept: impl Fn(Group) -> M::Saved, lists: [Option<Grou
 
 /// The same for both algorithms.
 fn check(lists: [Option<Group>; 3]) {
-    let (founding, admitted) = (Founding::default(), Admitted::default());
+    let (founding, admitted) = (Founding::default(), AdmittedMembers::default());
     let raft = |group| raft::Saved {
         term: Term(6),
         vote: raft::Vote::Free,
@@ -94,7 +94,8 @@ fn who_has_an_old_list_without_the_candidate_votes_for_it_all_the_same() {
 
 #[test]
 fn only_who_is_behind_is_put_right() {
-    let call = baton_peer::rollcall::RollCall::begun(baton_peer::rollcall::Life(7));
+    let call =
+        baton_peer::memory_recovery::MemoryRecovery::begun(baton_peer::memory_recovery::MemberIncarnation(7));
     let answer = |term: u64| Answer {
         life: call.life(),
         round: 0,

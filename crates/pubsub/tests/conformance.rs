@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use crate::support::Place;
+use crate::support::TestProject;
 use baton_store::{BoxFuture, Store, conformance};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_suite() {
-    let Some(place) = Place::prepared().await else { return };
+    let Some(place) = TestProject::prepared().await else { return };
     let open = || {
         let client = place.client();
         Box::pin(async move { Arc::new(client.await) as Arc<dyn Store> }) as BoxFuture<'_, _>

@@ -49,7 +49,7 @@ use tokio::sync::watch;
 
 pub use access::AccessLog;
 pub use alerts::{Rate, Thresholds, Warnings};
-pub use baton_door::{Tls, TlsError};
+pub use baton_http_listener::{Tls, TlsError};
 pub use cluster::{Membership, Turned};
 pub use engine::{Engine, Event, Leads, News, Subscription, View};
 pub use founders::Founders;

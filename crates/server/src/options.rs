@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_door::Tls;
 use baton_election::time::Span;
+use baton_http_listener::Tls;
 
 use crate::access::AccessLog;
 use crate::alerts::Warnings;

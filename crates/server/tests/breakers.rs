@@ -10,8 +10,8 @@ use baton::{Coordinator, Memory};
 use baton_election::command::{Acquire, Ending, Finding, Release, Report};
 use baton_election::document::Cause;
 use baton_election::operator::{Act, OperatorKey};
+use baton_election::removal_rules::{Bars, Breakers};
 use baton_election::time::{Span, WallTime};
-use baton_election::usefulness::{Bars, Breakers};
 use baton_election::{
     AgentName, Answer, Command, Credential, ElectionName, Epoch, Incarnation, LeaseKey, Policy, Refusal,
 };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_election::command::{Acquire, Ending, Renew};
 use baton_election::document::Cause;
-use baton_election::region::{Proof, Seen};
+use baton_election::region::{Proof, RegionReading};
 use baton_election::time::Span;
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
@@ -59,7 +59,7 @@ async fn the_server_looks_for_itself() {
     // Whatever somebody claims to have seen.
     let mut document = Document::new(name("fleet/us"), StoreId([1; 8]), Epoch(0), &[]);
     document.leader = engine.view(&name("fleet/eu")).await.unwrap().document.unwrap().leader;
-    let seen = Some(Arc::new(Seen { document: Some(document), age: Span::ZERO }));
+    let seen = Some(Arc::new(RegionReading { document: Some(document), age: Span::ZERO }));
     let forged = Proof { seen, ..proof("fleet/us", 1, 1) };
     let refused = refusal(engine.acquire(&name("fleet"), bid("a", 2, Some(forged)), Span::ZERO).await);
     assert!(refused.to_string().contains("there is no election `fleet/us` here"), "{refused}");

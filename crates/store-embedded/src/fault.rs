@@ -10,13 +10,13 @@ use redb::{DatabaseError, Error, StorageError};
 
 /// Where the store is; every failure names it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct StorePath {
     pub(crate) path: PathBuf,
 }
 
-impl Place {
-    pub(crate) fn new(path: &Path) -> Place {
-        Place { path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()) }
+impl StorePath {
+    pub(crate) fn new(path: &Path) -> StorePath {
+        StorePath { path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()) }
     }
 
     pub(crate) fn location(&self) -> String {

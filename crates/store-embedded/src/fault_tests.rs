@@ -124,16 +124,16 @@ impl StorageBackend for Faulty {
     }
 }
 
-struct Place {
+struct FaultyFolder {
     _folder: tempfile::TempDir,
     path: PathBuf,
     faults: Arc<Faults>,
 }
 
-impl Place {
-    fn new() -> Place {
+impl FaultyFolder {
+    fn new() -> FaultyFolder {
         let folder = tempfile::tempdir().unwrap();
-        Place { path: folder.path().join("baton.redb"), _folder: folder, faults: Arc::default() }
+        FaultyFolder { path: folder.path().join("baton.redb"), _folder: folder, faults: Arc::default() }
     }
 
     fn store(&self) -> EmbeddedStore {
@@ -175,7 +175,7 @@ fn version(number: u64) -> Expect {
 
 /// Swaps fail with `Unknown`, then with `Unavailable` and the reason, until the disk is well and was looked at anew.
 async fn fails_and_recovers(fault: impl Fn(&Faults, bool), reason: &str) {
-    let place = Place::new();
+    let place = FaultyFolder::new();
     let store = place.store();
     let first = write(&store, "e", 1, Expect::Absent).await.unwrap();
     fault(&place.faults, true);
@@ -232,7 +232,7 @@ async fn a_full_disk() {
 
 #[tokio::test]
 async fn an_older_file_is_not_taken_for_the_one_that_failed() {
-    let place = Place::new();
+    let place = FaultyFolder::new();
     let store = place.store();
     let first = write(&store, "e", 1, Expect::Absent).await.unwrap();
     let older = std::fs::read(&place.path).unwrap();
@@ -251,7 +251,7 @@ async fn an_older_file_is_not_taken_for_the_one_that_failed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_swaps_share_a_sync_and_one_needs_one() {
-    let place = Place::new();
+    let place = FaultyFolder::new();
     let store = place.store();
     let mut last = write(&store, "e", 0, Expect::Absent).await.unwrap();
     let before = place.faults.syncs.load(Ordering::SeqCst);
@@ -279,7 +279,7 @@ async fn many_swaps_share_a_sync_and_one_needs_one() {
 #[tokio::test]
 async fn the_power_goes() {
     for seed in 1..=60_u64 {
-        let place = Place::new();
+        let place = FaultyFolder::new();
         let answered = Arc::new(AtomicU64::new(0));
         *place.faults.power.lock().unwrap() = Some(Power {
             synced: Vec::new(),

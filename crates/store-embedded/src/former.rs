@@ -11,9 +11,9 @@ use baton_election::{Document, Epoch, Fence, Span, State, StoreInfo, Tokens};
 use baton_store::{Record, StoreError};
 use redb::{Database, ReadableDatabase};
 
-use crate::fault::Place;
+use crate::fault::StorePath;
 use crate::open::{self, Opened};
-use crate::restore::{Known, Plan};
+use crate::restore::{DatabaseFacts, Plan};
 
 /// How much of the former store could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Former {
     }
 
     /// Looks at what is about to be replaced by a snapshot. What cannot be read is no obstacle; what is in use, or is another store, is.
-    pub(crate) fn of(place: &Place, snapshot: &Known) -> Result<Former, StoreError> {
+    pub(crate) fn of(place: &StorePath, snapshot: &DatabaseFacts) -> Result<Former, StoreError> {
         if !place.path.exists() {
             return Ok(Former::none(FormerStore::Absent));
         }
@@ -58,7 +58,7 @@ impl Former {
         };
         let read = opened.and_then(|Opened { database, meta, .. }| {
             let transaction = database.begin_read().map_err(|error| place.reading(error.into()))?;
-            let known = Known::of(place, &transaction)?;
+            let known = DatabaseFacts::of(place, &transaction)?;
             drop(transaction);
             Ok((database, known, meta))
         });

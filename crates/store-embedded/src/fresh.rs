@@ -10,7 +10,7 @@ use baton_store::{StoreError, boot};
 use redb::backends::FileBackend;
 use redb::{Builder, Error, WriteTransaction};
 
-use crate::fault::Place;
+use crate::fault::StorePath;
 use crate::layout::{self, DatabaseArea, Salt};
 use crate::open::CACHE_BYTES;
 use crate::shape::{FORMAT, HISTORY, META, META_FORMAT, RECORDS};
@@ -29,7 +29,7 @@ impl Drop for Fresh {
 impl Fresh {
     /// Makes a database in the folder of `place`, filled by `fill`, and sees that it is on the disk.
     pub(crate) fn make(
-        place: &Place,
+        place: &StorePath,
         fill: impl FnOnce(&WriteTransaction) -> Result<(), StoreError>,
     ) -> Result<Fresh, StoreError> {
         let name = place.path.file_name().unwrap_or_default().to_string_lossy();

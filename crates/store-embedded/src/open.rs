@@ -12,7 +12,7 @@ use baton_store::StoreError;
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, Error, ReadableDatabase, StorageBackend};
 
-use crate::fault::{Place, said};
+use crate::fault::{StorePath, said};
 use crate::fresh::Fresh;
 use crate::journal::{Damaged, Journal};
 use crate::layout::{self, DatabaseArea, Front, Salt};
@@ -59,7 +59,7 @@ pub(crate) fn connect() -> Connect {
 }
 
 /// Makes the database if it is not there.
-pub(crate) fn make(place: &Place) -> Result<(), StoreError> {
+pub(crate) fn make(place: &StorePath) -> Result<(), StoreError> {
     match fs::symlink_metadata(&place.path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -72,17 +72,17 @@ pub(crate) fn make(place: &Place) -> Result<(), StoreError> {
 }
 
 /// Opens a database to write to it, once it was read from the disk and found to be whole.
-pub(crate) fn open(place: &Place, connect: &Connect) -> Result<Opened, StoreError> {
+pub(crate) fn open(place: &StorePath, connect: &Connect) -> Result<Opened, StoreError> {
     to_write(place, || connect(&place.path))
 }
 
 /// The same, after it failed, by the handle that has kept everybody else out since.
-pub(crate) fn reopen(place: &Place, file: Arc<dyn StorageBackend>) -> Result<Opened, StoreError> {
+pub(crate) fn reopen(place: &StorePath, file: Arc<dyn StorageBackend>) -> Result<Opened, StoreError> {
     to_write(place, || Ok(file))
 }
 
 fn to_write(
-    place: &Place,
+    place: &StorePath,
     open: impl FnOnce() -> Result<Arc<dyn StorageBackend>, DatabaseError>,
 ) -> Result<Opened, StoreError> {
     let file = examine(place)?;
@@ -97,16 +97,16 @@ fn to_write(
 }
 
 /// Opens a database to look at it. Nothing is written, not even to repair it.
-pub(crate) fn peek(place: &Place) -> Result<Opened, StoreError> {
+pub(crate) fn peek(place: &StorePath) -> Result<Opened, StoreError> {
     peek_with(place, Strictness::Refuse)
 }
 
 /// The same for what is about to be replaced: of a damaged journal what comes before the damage is better than nothing.
-pub(crate) fn peek_at_remains(place: &Place) -> Result<Opened, StoreError> {
+pub(crate) fn peek_at_remains(place: &StorePath) -> Result<Opened, StoreError> {
     peek_with(place, Strictness::TakeWhatIsWhole)
 }
 
-fn peek_with(place: &Place, journal: Strictness) -> Result<Opened, StoreError> {
+fn peek_with(place: &StorePath, journal: Strictness) -> Result<Opened, StoreError> {
     let file = examine(place)?;
     whole(place, journal, || Ok(Arc::new(Overlay::new(FileBackend::new(file)?)?)))
 }
@@ -119,7 +119,7 @@ enum Strictness {
 }
 
 /// A file that may be a database: an empty one would be taken for one that is yet to be made.
-fn examine(place: &Place) -> Result<File, StoreError> {
+fn examine(place: &StorePath) -> Result<File, StoreError> {
     let file = File::open(&place.path).map_err(|error| place.io(&error))?;
     let found = file.metadata().map_err(|error| place.io(&error))?;
     if !found.is_file() {
@@ -138,7 +138,7 @@ fn forget_cached(file: &File) {
 }
 
 fn whole(
-    place: &Place,
+    place: &StorePath,
     strictness: Strictness,
     open: impl FnOnce() -> Result<Arc<dyn StorageBackend>, DatabaseError>,
 ) -> Result<Opened, StoreError> {
@@ -167,7 +167,7 @@ fn whole(
 }
 
 /// What the first page says of the file.
-fn front(place: &Place, file: &dyn StorageBackend) -> Result<Salt, StoreError> {
+fn front(place: &StorePath, file: &dyn StorageBackend) -> Result<Salt, StoreError> {
     match layout::examine(file).map_err(|error| place.io(&error))? {
         Front::Store(salt) => Ok(salt),
         Front::Newer(form) => Err(newer(place, u64::from(form))),
@@ -181,7 +181,7 @@ fn front(place: &Place, file: &dyn StorageBackend) -> Result<Salt, StoreError> {
 
 /// Writes what stands in the journal into the database. Returns what versions it knows of, if there was anything.
 fn take_in(
-    place: &Place,
+    place: &StorePath,
     database: &Database,
     journal: &Journal,
     strictness: Strictness,
@@ -212,14 +212,14 @@ fn take_in(
     Ok(Some(versions))
 }
 
-fn newer(place: &Place, format: u64) -> StoreError {
+fn newer(place: &StorePath, format: u64) -> StoreError {
     place.refused(
         format!("it was written by a newer Baton (format {format}; this one reads up to {FORMAT})"),
         "update this Baton; nothing was changed",
     )
 }
 
-fn meta(place: &Place, database: &Database) -> Result<Meta, StoreError> {
+fn meta(place: &StorePath, database: &Database) -> Result<Meta, StoreError> {
     let read = || -> Result<(Option<u64>, Meta), Error> {
         let table = database.begin_read()?.open_table(META)?;
         let number = |name: &str| table.get(name).map(|found| found.map(|found| found.value()));

@@ -17,11 +17,11 @@ const PAGE: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct Overlay {
     file: FileBackend,
-    written: Mutex<Written>,
+    written: Mutex<OverlayPages>,
 }
 
 #[derive(Debug)]
-struct Written {
+struct OverlayPages {
     len: u64,
     /// How much of the file still shows through.
     shows: u64,
@@ -31,11 +31,11 @@ struct Written {
 impl Overlay {
     pub(crate) fn new(file: FileBackend) -> io::Result<Overlay> {
         let len = file.len()?;
-        Ok(Overlay { file, written: Mutex::new(Written { len, shows: len, pages: BTreeMap::new() }) })
+        Ok(Overlay { file, written: Mutex::new(OverlayPages { len, shows: len, pages: BTreeMap::new() }) })
     }
 
     /// A page as it is, filled up with zeros.
-    fn page(&self, written: &Written, number: u64) -> io::Result<Vec<u8>> {
+    fn page(&self, written: &OverlayPages, number: u64) -> io::Result<Vec<u8>> {
         if let Some(page) = written.pages.get(&number) {
             return Ok(page.clone());
         }

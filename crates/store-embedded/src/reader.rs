@@ -9,7 +9,7 @@ use baton_election::{ElectionName, Epoch, Span};
 use baton_store::{Key, Prefix, Reading, Record, StoreError, Trace, Version, boot};
 use redb::{Database, Error, ReadTransaction, ReadableDatabase};
 
-use crate::fault::Place;
+use crate::fault::StorePath;
 use crate::history;
 use crate::open::Meta;
 use crate::pending::Pending;
@@ -28,7 +28,7 @@ pub(crate) enum Disk {
 }
 
 pub(crate) struct Shared {
-    pub(crate) place: Place,
+    pub(crate) place: StorePath,
     pub(crate) stamps: Stamps,
     pub(crate) watchers: Watchers,
     disk: RwLock<Disk>,
@@ -41,7 +41,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(place: Place, disk: Disk, meta: Option<Meta>) -> Shared {
+    pub(crate) fn new(place: StorePath, disk: Disk, meta: Option<Meta>) -> Shared {
         Shared {
             place,
             stamps: Stamps::since(boot::now()),

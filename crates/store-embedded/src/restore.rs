@@ -12,13 +12,13 @@ use baton_election::document::{Approval, Cause, Departure, Leader, Pause, Phase}
 use baton_election::id::{Incarnation, KeyHash, StoreId};
 use baton_election::operator::PublicKey;
 use baton_election::policy::Limits;
+use baton_election::removal_rules::Verdicts;
 use baton_election::tokens::TokenEntry;
-use baton_election::usefulness::Verdicts;
 use baton_election::{AgentName, Document, Epoch, Span, State, StoreInfo, Tokens, WallTime};
 use baton_store::{Key, Record, StoreError};
 use redb::{Error, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
 
-use crate::fault::Place;
+use crate::fault::StorePath;
 use crate::former::{Former, FormerStore, newer};
 use crate::fresh::{Fresh, sync_folder};
 use crate::open::{self, Opened};
@@ -80,12 +80,12 @@ pub struct Restored {
 pub fn restore(restore: &Restore<'_>) -> Result<Restored, StoreError> {
     // A link stays one: what it leads to is replaced.
     let to = restore.to.canonicalize();
-    let (from, to) = (Place::new(restore.from), Place::new(to.as_deref().unwrap_or(restore.to)));
+    let (from, to) = (StorePath::new(restore.from), StorePath::new(to.as_deref().unwrap_or(restore.to)));
     baton_store::refuse_network(&to.path)?;
     let Opened { database: snapshot, meta, .. } = open::peek(&from).map_err(another)?;
     let reading = |error: Error| from.reading(error);
     let transaction = snapshot.begin_read().map_err(|error| reading(error.into()))?;
-    let known = Known::of(&from, &transaction).map_err(another)?;
+    let known = DatabaseFacts::of(&from, &transaction).map_err(another)?;
     // Held open until the end: nobody else opens it meanwhile.
     let former = Former::of(&to, &known)?;
     let leases = former.leases.max(known.leases).max(meta.lease);
@@ -159,7 +159,11 @@ fn another(error: StoreError) -> StoreError {
 }
 
 /// Copies all tables.
-pub(crate) fn copy(place: &Place, from: &ReadTransaction, into: &WriteTransaction) -> Result<(), StoreError> {
+pub(crate) fn copy(
+    place: &StorePath,
+    from: &ReadTransaction,
+    into: &WriteTransaction,
+) -> Result<(), StoreError> {
     let copied = || -> Result<(), Error> {
         for table in [RECORDS, HISTORY] {
             let mut copied = into.open_table(table)?;
@@ -182,7 +186,7 @@ pub(crate) fn copy(place: &Place, from: &ReadTransaction, into: &WriteTransactio
 }
 
 /// What a database tells of its elections.
-pub(crate) struct Known {
+pub(crate) struct DatabaseFacts {
     pub(crate) info: Option<StoreInfo>,
     /// The highest epoch anywhere.
     pub(crate) highest: Epoch,
@@ -195,11 +199,11 @@ pub(crate) struct Known {
     pub(crate) newest: u64,
 }
 
-impl Known {
-    pub(crate) fn of(place: &Place, transaction: &ReadTransaction) -> Result<Known, StoreError> {
+impl DatabaseFacts {
+    pub(crate) fn of(place: &StorePath, transaction: &ReadTransaction) -> Result<DatabaseFacts, StoreError> {
         let leases = baton_election::Policy::default().ttl;
         let mut known =
-            Known { info: None, highest: Epoch(0), leases, elections: 0, tokens: None, newest: 0 };
+            DatabaseFacts { info: None, highest: Epoch(0), leases, elections: 0, tokens: None, newest: 0 };
         each(place, transaction, |_, record, version| {
             if matches!(record, Record::Store(_) | Record::Election(_) | Record::Fence(_) | Record::Tokens(_))
             {
@@ -231,7 +235,7 @@ impl Known {
 
 /// Hands over every record with its bytes.
 fn each(
-    place: &Place,
+    place: &StorePath,
     transaction: &ReadTransaction,
     mut each: impl FnMut(&[u8], Record, u64) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
@@ -296,8 +300,8 @@ impl Plan {
 
     fn carry_out(
         &self,
-        (place, snapshot): (&Place, &ReadTransaction),
-        former: Option<(&Place, &redb::Database)>,
+        (place, snapshot): (&StorePath, &ReadTransaction),
+        former: Option<(&StorePath, &redb::Database)>,
         into: &WriteTransaction,
     ) -> Result<(), StoreError> {
         let mut table = into.open_table(RECORDS).map_err(|error| place.reading(error.into()))?;
@@ -393,7 +397,7 @@ impl Plan {
 }
 
 /// The record under this key.
-fn found(place: &Place, table: &Rows<'_>, bytes: &[u8]) -> Result<Option<Record>, StoreError> {
+fn found(place: &StorePath, table: &Rows<'_>, bytes: &[u8]) -> Result<Option<Record>, StoreError> {
     let read = table.get(bytes).map_err(|error| place.reading(error.into()))?;
     let (Some(value), Some(key)) = (read, shape::parse(bytes)) else { return Ok(None) };
     let (record, _) = shape::record(&key, value.value()).map_err(|not| place.not_a_record(&key, not))?;
@@ -402,7 +406,7 @@ fn found(place: &Place, table: &Rows<'_>, bytes: &[u8]) -> Result<Option<Record>
 
 /// Writes a record under this key.
 fn put(
-    place: &Place,
+    place: &StorePath,
     table: &mut Rows<'_>,
     bytes: &[u8],
     record: &Record,

@@ -14,7 +14,7 @@ use baton_store::{
 use redb::WriteTransaction;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use crate::fault::Place;
+use crate::fault::StorePath;
 use crate::fresh::Fresh;
 use crate::open::{self, Connect};
 use crate::pending::Pending;
@@ -78,7 +78,7 @@ impl EmbeddedStore {
         access: Access,
         connect: Connect,
     ) -> Result<EmbeddedStore, StoreError> {
-        let place = Place::new(path);
+        let place = StorePath::new(path);
         baton_store::refuse_network(&place.path)?;
         match access {
             Access::Write => {
@@ -173,7 +173,7 @@ impl EmbeddedStore {
     ///
     /// The copy is for [`restore`](crate::restore()): opened as it is, it would give epochs a second time.
     pub fn snapshot(&self, to: &Path) -> Result<(), StoreError> {
-        let to = Place::new(to);
+        let to = StorePath::new(to);
         let copied = self.inner.shared.look(Pending::clone, |pending, transaction| {
             Ok(Fresh::make(&to, |into| {
                 copy(&self.inner.shared.place, transaction, into)?;

@@ -9,7 +9,7 @@ use baton_store::{AgeStamp, Expect, Key, NotARecord, Record, StoreError, boot};
 use redb::{Database, Error, ReadOnlyTable, ReadableDatabase, ReadableTable};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::fault::{Place, said};
+use crate::fault::{StorePath, said};
 use crate::history;
 use crate::journal::Journal;
 use crate::open::{self, Meta, Opened};
@@ -322,7 +322,7 @@ impl Writer {
     }
 
     /// Closes the database and answers everybody alike.
-    fn fail(&mut self, jobs: Vec<Job>, why: &str, error: impl Fn(&Place, &str) -> StoreError) {
+    fn fail(&mut self, jobs: Vec<Job>, why: &str, error: impl Fn(&StorePath, &str) -> StoreError) {
         // What was not committed may have been: its versions are not given again.
         self.versions += jobs.iter().map(|job| job.changes.len() as u64).sum::<u64>();
         self.failed_at = boot::now();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use baton_store::{Store, conformance};
 
-use crate::support::Place;
+use crate::support::TestStore;
 
 #[tokio::test]
 async fn the_whole_suite() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = place.store();
     let open = || {
         let store = store.clone();

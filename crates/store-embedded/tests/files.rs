@@ -9,7 +9,7 @@ use baton_store::{Access, AgeStamp, Expect, Prefix, Record, Store, StoreError, b
 use baton_store_embedded::EmbeddedStore;
 use redb::TableDefinition;
 
-use crate::support::{DATABASE_AT, Place, document, failed, key, led, put, read, record, taken_over};
+use crate::support::{DATABASE_AT, TestStore, document, failed, key, led, put, read, record, taken_over};
 
 fn open(path: &Path, access: Access) -> Result<EmbeddedStore, StoreError> {
     EmbeddedStore::open(path, access)
@@ -17,7 +17,7 @@ fn open(path: &Path, access: Access) -> Result<EmbeddedStore, StoreError> {
 
 #[tokio::test]
 async fn a_second_opener_is_refused_at_once() {
-    let place = Place::new();
+    let place = TestStore::new();
     let path = place.file("baton.redb");
     let store = place.store();
     for access in [Access::Write, Access::Read] {
@@ -37,7 +37,7 @@ async fn a_second_opener_is_refused_at_once() {
 
 #[tokio::test]
 async fn it_is_its_owner_s_only() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = place.store();
     assert_eq!(store.location(), format!("embedded:{}", place.file("baton.redb").display()));
     let copy = place.file("copy");
@@ -51,7 +51,7 @@ async fn it_is_its_owner_s_only() {
 
 #[tokio::test]
 async fn readers_create_nothing_and_change_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let path = place.file("baton.redb");
     let reader = open(&path, Access::Read).unwrap();
     assert!(read(&reader, "e").await.found.is_none());
@@ -82,7 +82,7 @@ async fn readers_create_nothing_and_change_nothing() {
 
 #[tokio::test]
 async fn the_age_counts_from_the_opening_at_most() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = place.store();
     let _ = put(&store, &led("e", 1), Expect::Absent).await;
     boot::sleep(Span::millis(80)).await.unwrap();
@@ -112,7 +112,7 @@ async fn the_age_counts_from_the_opening_at_most() {
 #[tokio::test]
 async fn what_is_no_store_is_refused_and_left_alone() {
     const FOREIGN: TableDefinition<'static, &str, u64> = TableDefinition::new("somebody's");
-    let place = Place::new();
+    let place = TestStore::new();
     let foreign = place.file("foreign.redb");
     {
         let database = redb::Database::create(&foreign).unwrap();
@@ -153,7 +153,7 @@ async fn what_is_no_store_is_refused_and_left_alone() {
 }
 
 /// A store with enough in it to fill many pages, closed.
-async fn filled(place: &Place) -> Vec<u8> {
+async fn filled(place: &TestStore) -> Vec<u8> {
     let store = place.store();
     for number in 0..100_u8 {
         let first = led(&format!("e{number}"), number);
@@ -194,7 +194,7 @@ fn is_refused(path: &Path, bytes: &[u8]) -> bool {
 
 #[tokio::test]
 async fn a_flipped_byte_is_noticed_or_harmless() {
-    let place = Place::new();
+    let place = TestStore::new();
     let whole = filled(&place).await;
     let path = place.file("damaged.redb");
     let mut refused = 0;
@@ -208,7 +208,7 @@ async fn a_flipped_byte_is_noticed_or_harmless() {
 
 #[tokio::test]
 async fn a_file_that_was_cut_off_is_noticed() {
-    let place = Place::new();
+    let place = TestStore::new();
     let whole = filled(&place).await;
     let path = place.file("damaged.redb");
     for part in 1..40 {

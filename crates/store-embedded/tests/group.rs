@@ -8,13 +8,15 @@ use baton_store_embedded::Write;
 use redb::{ReadableDatabase, ReadableTableMetadata};
 
 use crate::support;
-use crate::support::{Place, document, election, failed, key, led, number, put, read, record, taken_over};
+use crate::support::{
+    TestStore, document, election, failed, key, led, number, put, read, record, taken_over,
+};
 
 const TASKS: u8 = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn swaps_of_different_records_go_together() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = place.store();
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
@@ -50,7 +52,7 @@ async fn swaps_of_different_records_go_together() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_swaps_of_one_record_each_sees_the_one_before_it() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = place.store();
     let first = put(&store, &led("e", 0), Expect::Absent).await;
     let mut racers = tokio::task::JoinSet::new();
@@ -91,7 +93,7 @@ async fn of_swaps_of_one_record_each_sees_the_one_before_it() {
 
 #[tokio::test]
 async fn a_commit_of_several_is_all_or_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = place.store();
     let write = |name: &str, expect: Expect| Write {
         key: key(name),
@@ -113,7 +115,7 @@ async fn a_commit_of_several_is_all_or_nothing() {
 
 #[tokio::test]
 async fn the_history_is_written_with_the_swap_and_keeps_the_newest() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = place.store();
     let mut document = led("e", 0);
     let mut version = put(&store, &document, Expect::Absent).await;

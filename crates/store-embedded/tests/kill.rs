@@ -10,7 +10,7 @@ use std::time::Duration;
 use baton_store::{Access, AgeStamp, Prefix, Record, Store, StoreError};
 use baton_store_embedded::EmbeddedStore;
 
-use crate::support::{Place, document, key, led, number, record, taken_over};
+use crate::support::{TestStore, document, key, led, number, record, taken_over};
 
 const ROUNDS: u64 = 50;
 const WRITERS: u8 = 8;
@@ -22,7 +22,7 @@ fn a_killed_writer_loses_nothing_that_it_answered() {
     if let Some(path) = std::env::var_os(CHILD) {
         write_for_ever(Path::new(&path));
     }
-    let place = Place::new();
+    let place = TestStore::new();
     let path = place.file("baton.redb");
     let mut acknowledged: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let mut highest = 0;

@@ -19,7 +19,7 @@ use baton_store::{Access, AgeStamp, Expect, Key, Record, Store, StoreError, boot
 use baton_store_embedded::{EmbeddedStore, FormerStore, Restore, Restored, Write, restore};
 
 use crate::support;
-use crate::support::{Place, asked, document, election, failed, led, put, read, record, taken_over};
+use crate::support::{TestStore, asked, document, election, failed, led, put, read, record, taken_over};
 
 const GAP: u64 = 1 << 32;
 
@@ -39,7 +39,7 @@ fn info(id: u8) -> Record {
 }
 
 /// A store with an election that is held in epoch 2, one that is vacant, a fence, and a snapshot of all that.
-async fn snapshotted(place: &Place) -> EmbeddedStore {
+async fn snapshotted(place: &TestStore) -> EmbeddedStore {
     let store = place.store();
     let _ = store.swap(&Key::Store, Expect::Absent, &info(7), AgeStamp::Reset).await.unwrap();
     let version = put(&store, &led("held", 1), Expect::Absent).await;
@@ -61,7 +61,7 @@ async fn snapshotted(place: &Place) -> EmbeddedStore {
 
 #[tokio::test]
 async fn no_epoch_goes_back() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = snapshotted(&place).await;
     // What the snapshot does not know of.
     let reading = read(&store, "held").await;
@@ -114,7 +114,7 @@ async fn no_epoch_goes_back() {
 
 #[tokio::test]
 async fn what_is_known_better_counts() {
-    let place = Place::new();
+    let place = TestStore::new();
     drop(snapshotted(&place).await);
     let (snapshot, to) = (place.file("snapshot"), place.file("elsewhere.redb"));
     let leases = Some(Span::secs(3_600));
@@ -137,7 +137,7 @@ async fn what_is_known_better_counts() {
 /// Of what was given after the first restore no file tells.
 #[tokio::test]
 async fn a_snapshot_that_is_restored_twice_gives_no_epoch_twice() {
-    let place = Place::new();
+    let place = TestStore::new();
     drop(snapshotted(&place).await);
     let snapshot = place.file("snapshot");
     let at = |day: u64| WallTime::from_unix_millis(1_800_000_000_000 + day * 86_400_000);
@@ -160,7 +160,7 @@ async fn a_snapshot_that_is_restored_twice_gives_no_epoch_twice() {
 /// snapshot that somebody put in its place.
 #[tokio::test]
 async fn a_former_store_that_is_older_or_a_copy_is_noticed() {
-    let place = Place::new();
+    let place = TestStore::new();
     drop(snapshotted(&place).await);
     std::fs::copy(place.file("baton.redb"), place.file("old.redb")).unwrap();
     let store = place.store();
@@ -180,7 +180,7 @@ async fn a_former_store_that_is_older_or_a_copy_is_noticed() {
 
 #[tokio::test]
 async fn a_link_stays_one_and_what_it_leads_to_is_replaced() {
-    let place = Place::new();
+    let place = TestStore::new();
     drop(snapshotted(&place).await);
     std::os::unix::fs::symlink(place.file("baton.redb"), place.file("link.redb")).unwrap();
     let restored = from(&place.file("snapshot"), &place.file("link.redb")).unwrap();
@@ -192,7 +192,7 @@ async fn a_link_stays_one_and_what_it_leads_to_is_replaced() {
 /// The agent whom operators appointed since is waited for, and not the one of the snapshot.
 #[tokio::test]
 async fn the_last_appointment_counts() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = place.store();
     let _ = store.swap(&Key::Store, Expect::Absent, &info(7), AgeStamp::Reset).await.unwrap();
     let kept_for = |agent: &str, acts: u64| {
@@ -215,7 +215,7 @@ async fn the_last_appointment_counts() {
 /// Above it no token is left: every grant would be refused, for ever.
 #[tokio::test]
 async fn a_token_that_cannot_have_been_given_is_refused_and_nothing_is_changed() {
-    let place = Place::new();
+    let place = TestStore::new();
     drop(snapshotted(&place).await);
     let (snapshot, to) = (place.file("snapshot"), place.file("elsewhere.redb"));
     for above in [u64::MAX, u64::MAX - 1, u64::MAX / 2 + 1] {
@@ -244,7 +244,7 @@ async fn a_token_that_cannot_have_been_given_is_refused_and_nothing_is_changed()
 
 #[tokio::test]
 async fn a_damaged_store_is_no_obstacle_but_a_live_or_another_one_is() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = snapshotted(&place).await;
     let (snapshot, path) = (place.file("snapshot"), place.file("baton.redb"));
     let error = failed(from(&snapshot, &path));
@@ -273,7 +273,7 @@ async fn a_damaged_store_is_no_obstacle_but_a_live_or_another_one_is() {
 /// What stands before the damage to a journal is better than nothing: epochs that were given since the snapshot are known.
 #[tokio::test]
 async fn of_a_damaged_journal_the_part_before_the_damage_counts() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = snapshotted(&place).await;
     let high = (2..=6).fold(led("held-since", 1), |document, agent| taken_over(&document, agent));
     assert_eq!(high.epoch, Epoch(6));
@@ -295,7 +295,7 @@ async fn of_a_damaged_journal_the_part_before_the_damage_counts() {
 
 #[tokio::test]
 async fn a_snapshot_is_for_restoring_only_and_overwrites_nothing() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = snapshotted(&place).await;
     let snapshot = place.file("snapshot");
     let error = failed(store.snapshot(&snapshot));
@@ -310,7 +310,7 @@ async fn a_snapshot_is_for_restoring_only_and_overwrites_nothing() {
 #[tokio::test]
 async fn new_elections_wait_once_for_leases_that_nobody_knows_of() {
     const META: redb::TableDefinition<'static, &str, u64> = redb::TableDefinition::new("baton");
-    let place = Place::new();
+    let place = TestStore::new();
     drop(snapshotted(&place).await);
     {
         let (path, alone) = (place.file("baton.redb"), place.file("tables.redb"));
@@ -401,7 +401,7 @@ fn create(number: u8, by: &OperatorKey) -> TokenChange {
 }
 
 /// A store of three operators with an access token, an election and a snapshot.
-async fn operated(place: &Place) -> EmbeddedStore {
+async fn operated(place: &TestStore) -> EmbeddedStore {
     let [ada, ben, cy] = [1, 2, 3].map(operator);
     let store = place.store();
     let _ = store.swap(&Key::Store, Expect::Absent, &info(7), AgeStamp::Reset).await.unwrap();
@@ -420,7 +420,7 @@ async fn operated(place: &Place) -> EmbeddedStore {
 /// A removed operator is not back, nor a revoked token, and a quorum and pauses are not over.
 #[tokio::test]
 async fn what_operators_ordered_since_the_snapshot_is_not_taken_back() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = operated(&place).await;
     let [ada, ben, cy] = [1, 2, 3].map(operator);
     order(&store, &ada, operators(&[&ada, &ben])).await;
@@ -469,7 +469,7 @@ async fn what_operators_ordered_since_the_snapshot_is_not_taken_back() {
 /// Whoever recorded orders that were signed since the snapshot cannot have them carried out a second time, with or without the former store.
 #[tokio::test]
 async fn an_order_that_was_signed_before_a_restore_is_refused_after_it() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = operated(&place).await;
     let [ada, ben, cy] = [1, 2, 3].map(operator);
     let (info, known) = (own(&store).await, tokens(&store).await);
@@ -503,7 +503,7 @@ async fn an_order_that_was_signed_before_a_restore_is_refused_after_it() {
 /// Nobody knows who was removed since the snapshot: nothing goes on before a person has looked.
 #[tokio::test]
 async fn without_a_whole_former_store_everything_is_paused() {
-    let place = Place::new();
+    let place = TestStore::new();
     let store = operated(&place).await;
     order(&store, &operator(1), operators(&[&operator(1)])).await;
     drop(store);

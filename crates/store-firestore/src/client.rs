@@ -45,7 +45,7 @@ impl Snapshot {
 }
 
 /// What is told of a target. It ends when this is dropped: to drop the changes alone would leave it to the server to send them.
-pub(crate) struct Listening {
+pub(crate) struct Subscription {
     pub(crate) changes: Streaming<api::ListenResponse>,
     _open: oneshot::Sender<()>,
 }
@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// Begins to listen to a target.
-    pub(crate) async fn listen(&self, target: api::Target) -> Result<Listening, Failure> {
+    pub(crate) async fn listen(&self, target: api::Target) -> Result<Subscription, Failure> {
         let message = api::ListenRequest {
             database: self.database.clone(),
             target_change: Some(TargetChange::AddTarget(target)),
@@ -140,7 +140,7 @@ impl Client {
         let request = self.caller.request(messages).await.map_err(Failure::NotSent)?;
         let mut client = self.watches.clone();
         let changes = self.bounded(client.listen(request)).await?.into_inner();
-        Ok(Listening { changes, _open: open })
+        Ok(Subscription { changes, _open: open })
     }
 
     /// Waits for an answer, but not for ever.

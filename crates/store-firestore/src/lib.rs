@@ -27,12 +27,12 @@
 //! second.
 
 mod client;
+mod database;
+mod election_cache;
 mod fault;
-mod known;
 mod mark;
 mod open;
 mod pace;
-mod place;
 mod shape;
 mod store;
 mod swap;

@@ -7,9 +7,9 @@ use baton_pubsub::google::{Caller, REQUEST_LIMIT, Route};
 use baton_store::{Store, StoreError, StoreUrl};
 
 use crate::client::Client;
+use crate::database::DatabasePath;
 use crate::fault::{Failure, reading};
 use crate::pace::SHORTEST_LEASE;
-use crate::place::Place;
 use crate::store::FirestoreStore;
 
 const SERVICE: &str = "firestore.googleapis.com";
@@ -52,7 +52,7 @@ impl FirestoreStore {
 }
 
 /// What a URL names.
-fn place(url: &StoreUrl) -> Result<(Place, Route), StoreError> {
+fn place(url: &StoreUrl) -> Result<(DatabasePath, Route), StoreError> {
     let shown = url.shown();
     let refuse =
         |why: String, hint: &str| StoreError::Misnamed { place: shown.clone(), why, hint: hint.to_string() };
@@ -85,7 +85,7 @@ fn place(url: &StoreUrl) -> Result<(Place, Route), StoreError> {
         Route::Service(_) => String::new(),
         Route::Emulator(host) => format!("&emulator={host}"),
     };
-    let place = Place {
+    let place = DatabasePath {
         database: format!("projects/{project}/databases/{database}"),
         collection: collection.to_string(),
         location: format!("firestore://{project}/{database}?collection={collection}{emulator}"),
@@ -173,7 +173,7 @@ mod tests {
         assert!(matches!(error, StoreError::Unavailable { .. }), "only the server is missing: {error:?}");
     }
 
-    fn parsed(url: &str) -> Result<Place, String> {
+    fn parsed(url: &str) -> Result<DatabasePath, String> {
         place(&url.parse().unwrap()).map(|(place, _)| place).map_err(|error| error.to_string())
     }
 

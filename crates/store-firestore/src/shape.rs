@@ -25,7 +25,7 @@ const EXPIRATION: &str = "leaseExpiration";
 
 /// A document that was read.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ParsedDocument {
     pub(crate) record: Record,
     /// When its clock was last restarted.
     pub(crate) heartbeat: Timestamp,
@@ -34,7 +34,7 @@ pub(crate) struct Found {
 }
 
 /// Reads a document. `place` is where it is, for people.
-pub(crate) fn parse(place: &str, key: &Key, document: &api::Document) -> Result<Found, StoreError> {
+pub(crate) fn parse(place: &str, key: &Key, document: &api::Document) -> Result<ParsedDocument, StoreError> {
     let corrupt = |why: String, hint: &str| StoreError::Corrupt {
         place: place.to_string(),
         why,
@@ -63,7 +63,7 @@ pub(crate) fn parse(place: &str, key: &Key, document: &api::Document) -> Result<
     let Some(update_time) = document.update_time else {
         return Err(corrupt("the server did not say when it was changed".to_string(), "try again"));
     };
-    Ok(Found { record, heartbeat: *heartbeat, update_time })
+    Ok(ParsedDocument { record, heartbeat: *heartbeat, update_time })
 }
 
 /// The write of a record.

@@ -15,10 +15,10 @@ use gcloud_sdk::google::firestore::v1::value::ValueType;
 use gcloud_sdk::prost_types::Timestamp;
 
 use crate::client::{Client, Snapshot};
-use crate::known::{Memory, Seen};
+use crate::database::DatabasePath;
+use crate::election_cache::{CachedDocument, ElectionCache};
 use crate::mark::{self, Mark};
 use crate::pace::Beat;
-use crate::place::Place;
 use crate::{fault, shape, time, watch};
 
 /// The bound on noting in a mark that its document is gone, which no reader waits for in vain.
@@ -33,23 +33,25 @@ pub struct FirestoreStore {
 /// What the clones of a store share.
 pub(crate) struct Inner {
     pub(crate) client: Client,
-    pub(crate) place: Place,
+    pub(crate) place: DatabasePath,
     /// What was last seen of elections.
-    pub(crate) memory: Memory,
+    pub(crate) memory: ElectionCache,
     /// The shortest lease that is taken.
     pub(crate) shortest: Span,
 }
 
 /// A key as it was read.
 struct Read {
-    found: Option<shape::Found>,
+    found: Option<shape::ParsedDocument>,
     trace: Trace,
     read_time: Timestamp,
 }
 
 impl FirestoreStore {
-    pub(crate) fn new(client: Client, place: Place, shortest: Span) -> FirestoreStore {
-        FirestoreStore { inner: Arc::new(Inner { client, place, memory: Memory::default(), shortest }) }
+    pub(crate) fn new(client: Client, place: DatabasePath, shortest: Span) -> FirestoreStore {
+        FirestoreStore {
+            inner: Arc::new(Inner { client, place, memory: ElectionCache::default(), shortest }),
+        }
     }
 
     /// The same store with another bound on every request than 10 s.
@@ -122,7 +124,11 @@ impl Inner {
                 });
             }
             let beaten = asked_at - time::elapsed(&read_time, &found.heartbeat);
-            let seen = Seen { version: time::version(&found.update_time), beat: Beat::of(document), beaten };
+            let seen = CachedDocument {
+                version: time::version(&found.update_time),
+                beat: Beat::of(document),
+                beaten,
+            };
             self.memory.read(election, Some(seen), mark);
         }
         Ok(Read { found: Some(found), trace, read_time })
@@ -149,7 +155,7 @@ impl Inner {
         got.map_err(|failure| fault::reading(&self.place.location, &failure))
     }
 
-    fn found(&self, key: &Key, snapshot: &Snapshot) -> Result<Option<shape::Found>, StoreError> {
+    fn found(&self, key: &Key, snapshot: &Snapshot) -> Result<Option<shape::ParsedDocument>, StoreError> {
         let name = self.place.document(key);
         let document = snapshot.document(&name);
         document.map(|document| shape::parse(&self.place.shown(&name), key, document)).transpose()

@@ -10,8 +10,8 @@ use gcloud_sdk::prost_types::Timestamp;
 use gcloud_sdk::tonic::Code;
 use tokio::time::Instant;
 
+use crate::election_cache::{CachedDocument, CachedElection};
 use crate::fault::{Failure, refused, writing};
-use crate::known::{Known, Seen};
 use crate::mark::{self, Mark};
 use crate::pace::{self, Beat};
 use crate::store::Inner;
@@ -94,13 +94,14 @@ impl Inner {
             Some(mark_time) => Some(Mark::after(known.mark.as_ref(), next, mark_time)),
             None => known.mark,
         };
-        let seen = Seen { version: time::version(&update_time), beat, beaten };
-        self.memory.wrote(election, Known { document: Some(seen), mark, written: Some(boot::now()) });
+        let seen = CachedDocument { version: time::version(&update_time), beat, beaten };
+        self.memory
+            .wrote(election, CachedElection { document: Some(seen), mark, written: Some(boot::now()) });
         Ok(update_time)
     }
 
     /// What is known of the election that is about to be swapped; read if need be.
-    async fn known(&self, election: &ElectionName, expect: &Expect) -> Result<Known, StoreError> {
+    async fn known(&self, election: &ElectionName, expect: &Expect) -> Result<CachedElection, StoreError> {
         if let Some(known) = self.memory.expected(election, expect) {
             return Ok(known);
         }

@@ -11,7 +11,7 @@ use gcloud_sdk::google::firestore::v1::target::{DocumentsTarget, ResumeType, Tar
 use gcloud_sdk::google::firestore::v1::target_change::TargetChangeType;
 use gcloud_sdk::tonic::{Code, Status};
 
-use crate::client::{Client, Listening};
+use crate::client::{Client, Subscription};
 use crate::fault::{self, Failure};
 
 /// The number of the one target on each stream.
@@ -27,12 +27,12 @@ struct Watcher {
     /// Where the server may go on from.
     resume: Vec<u8>,
     /// The stream; none while there is no connection.
-    changes: Option<Listening>,
+    changes: Option<Subscription>,
     backoff: Backoff,
 }
 
 /// What a message of the stream means.
-enum Told {
+enum StreamEvent {
     Changed,
     /// All that was before is told.
     Current,
@@ -77,9 +77,9 @@ impl Watcher {
                 return Err(Failure::Status(Status::unavailable("the stream ended")));
             };
             match self.told(message) {
-                Told::Current => break,
-                Told::Changed | Told::Nothing => {}
-                Told::Ended(status) => {
+                StreamEvent::Current => break,
+                StreamEvent::Changed | StreamEvent::Nothing => {}
+                StreamEvent::Ended(status) => {
                     // It may have been the token that the server did not like.
                     self.resume.clear();
                     return Err(Failure::Status(status));
@@ -107,9 +107,9 @@ impl Watcher {
             // A connection that tells something is a good one.
             self.backoff = backoff();
             match self.told(message) {
-                Told::Changed => return Change::Changed,
-                Told::Current | Told::Nothing => {}
-                Told::Ended(_) => {
+                StreamEvent::Changed => return Change::Changed,
+                StreamEvent::Current | StreamEvent::Nothing => {}
+                StreamEvent::Ended(_) => {
                     self.resume.clear();
                     self.changes = None;
                 }
@@ -117,30 +117,30 @@ impl Watcher {
         }
     }
 
-    fn told(&mut self, message: api::ListenResponse) -> Told {
+    fn told(&mut self, message: api::ListenResponse) -> StreamEvent {
         match message.response_type {
             Some(
                 ResponseType::DocumentChange(_)
                 | ResponseType::DocumentDelete(_)
                 | ResponseType::DocumentRemove(_)
                 | ResponseType::Filter(_),
-            ) => Told::Changed,
+            ) => StreamEvent::Changed,
             Some(ResponseType::TargetChange(target)) => {
                 let kind = target.target_change_type();
                 if !target.resume_token.is_empty() {
                     self.resume = target.resume_token;
                 }
                 match kind {
-                    TargetChangeType::Current => Told::Current,
-                    TargetChangeType::NoChange | TargetChangeType::Add => Told::Nothing,
-                    TargetChangeType::Reset => Told::Changed,
-                    TargetChangeType::Remove => Told::Ended(match target.cause {
+                    TargetChangeType::Current => StreamEvent::Current,
+                    TargetChangeType::NoChange | TargetChangeType::Add => StreamEvent::Nothing,
+                    TargetChangeType::Reset => StreamEvent::Changed,
+                    TargetChangeType::Remove => StreamEvent::Ended(match target.cause {
                         Some(cause) => Status::new(Code::from_i32(cause.code), cause.message),
                         None => Status::unavailable("the server ended the target"),
                     }),
                 }
             }
-            None => Told::Nothing,
+            None => StreamEvent::Nothing,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::support::Place;
+use crate::support::TestProject;
 use baton_pubsub::Notified;
 use baton_pubsub::google::Route;
 use baton_store::conformance::{Required, required};
@@ -12,7 +12,7 @@ use baton_store::{BoxFuture, Key, Store, conformance};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_suite() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let open = || {
         let store = place.store();
         Box::pin(async move { Arc::new(store.await) as Arc<dyn Store> }) as BoxFuture<'_, _>
@@ -22,7 +22,7 @@ async fn the_whole_suite() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_suite_with_push() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let Required::At(pubsub) = required("BATON_TEST_PUBSUB") else { return };
     let (place, route) = (&place, &Route::Emulator(pubsub));
     let notified = || async move {
@@ -36,7 +36,7 @@ async fn the_whole_suite_with_push() {
 
 #[tokio::test]
 async fn epochs_survive_a_deletion() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let open = || {
         let store = place.store();
         Box::pin(async move { Arc::new(store.await) as Arc<dyn Store> }) as BoxFuture<'_, _>

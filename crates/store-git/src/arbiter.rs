@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use baton_store::StoreError;
 
 use crate::blame;
-use crate::git::{Fault, Git};
+use crate::git::{Git, GitFailure};
 use crate::refs::{NAMESPACE, Oid};
 
 /// The arbiter, and how to reach it.
@@ -17,12 +17,12 @@ pub(crate) struct Arbiter {
     /// The store, for people.
     pub(crate) location: String,
     /// Which of the two.
-    pub(crate) seat: Seat,
+    pub(crate) seat: ArbiterLocation,
 }
 
 /// Where the arbiter is.
 #[derive(Clone, Debug)]
-pub(crate) enum Seat {
+pub(crate) enum ArbiterLocation {
     /// This repository, whose shared part is in this folder.
     Here(PathBuf),
     /// A remote, by its configured name or its URL.
@@ -32,14 +32,14 @@ pub(crate) enum Seat {
 impl Arbiter {
     /// Whether the arbiter is this repository.
     pub(crate) fn is_here(&self) -> bool {
-        matches!(self.seat, Seat::Here(_))
+        matches!(self.seat, ArbiterLocation::Here(_))
     }
 
     /// Where the arbiter is, for people.
     pub(crate) fn name(&self) -> String {
         match &self.seat {
-            Seat::Here(_) => "this repository".to_string(),
-            Seat::Remote(remote) => blame::without_secrets(remote),
+            ArbiterLocation::Here(_) => "this repository".to_string(),
+            ArbiterLocation::Remote(remote) => blame::without_secrets(remote),
         }
     }
 
@@ -65,11 +65,11 @@ impl Arbiter {
     /// The names of all of Baton's refs.
     pub(crate) async fn names(&self) -> Result<Vec<String>, StoreError> {
         match &self.seat {
-            Seat::Remote(remote) => {
+            ArbiterLocation::Remote(remote) => {
                 let listed = self.listed(remote, &format!("{NAMESPACE}*")).await?;
                 Ok(listed.into_iter().map(|(_, name)| name).collect())
             }
-            Seat::Here(_) => {
+            ArbiterLocation::Here(_) => {
                 let output = self.git.run(&["for-each-ref", "--format=%(refname)", NAMESPACE], b"").await;
                 let output = output.map_err(|fault| blame::fault(&self.location, &fault))?;
                 if !output.ok() {
@@ -123,8 +123,8 @@ impl Arbiter {
         seen: &str,
     ) -> Result<(), StoreError> {
         match &self.seat {
-            Seat::Remote(remote) => self.push(remote, refname, expected, next).await,
-            Seat::Here(common) => self.move_here(common, refname, expected, next, seen).await,
+            ArbiterLocation::Remote(remote) => self.push(remote, refname, expected, next).await,
+            ArbiterLocation::Here(common) => self.move_here(common, refname, expected, next, seen).await,
         }
     }
 
@@ -143,11 +143,11 @@ impl Arbiter {
         arguments.extend([lease.as_str(), "--", remote, what.as_str()]);
         match self.git.run(&arguments, b"").await {
             Ok(output) => blame::push(&self.location, &output),
-            Err(Fault::Missing) => Err(blame::fault(&self.location, &Fault::Missing)),
-            Err(Fault::Broken(error)) => {
+            Err(GitFailure::Missing) => Err(blame::fault(&self.location, &GitFailure::Missing)),
+            Err(GitFailure::Broken(error)) => {
                 Err(StoreError::Unknown { location: self.location.clone(), why: error.to_string() })
             }
-            Err(Fault::Silent(limit)) => Err(StoreError::Unknown {
+            Err(GitFailure::Silent(limit)) => Err(StoreError::Unknown {
                 location: self.location.clone(),
                 why: format!("the push did not finish within {} s", limit.as_secs()),
             }),
@@ -170,11 +170,11 @@ impl Arbiter {
         let script = format!("{change}update {seen} {next}\n");
         let output = match self.git.run(&["update-ref", "--stdin"], script.as_bytes()).await {
             Ok(output) => output,
-            Err(Fault::Missing) => return Err(blame::fault(&self.location, &Fault::Missing)),
-            Err(Fault::Broken(error)) => {
+            Err(GitFailure::Missing) => return Err(blame::fault(&self.location, &GitFailure::Missing)),
+            Err(GitFailure::Broken(error)) => {
                 return Err(StoreError::Unknown { location: self.location.clone(), why: error.to_string() });
             }
-            Err(Fault::Silent(limit)) => {
+            Err(GitFailure::Silent(limit)) => {
                 let why = format!("git did not finish within {} s", limit.as_secs());
                 return Err(StoreError::Unknown { location: self.location.clone(), why });
             }
@@ -194,7 +194,7 @@ impl Arbiter {
 
     /// Makes objects that were written here survive a power cut; a remote does that itself.
     pub(crate) async fn keep(&self, oids: &[&Oid]) -> Result<(), StoreError> {
-        let Seat::Here(common) = &self.seat else { return Ok(()) };
+        let ArbiterLocation::Here(common) = &self.seat else { return Ok(()) };
         let mut paths = Vec::new();
         for oid in oids {
             let (folder, file) = oid.as_str().split_at(2);

@@ -5,7 +5,7 @@
 
 use baton_store::StoreError;
 
-use crate::git::{Fault, Output};
+use crate::git::{GitFailure, Output};
 
 /// The oldest git that knows all that is asked of it.
 pub(crate) const OLDEST_GIT: &str = "2.30";
@@ -82,20 +82,20 @@ const CONFLICTS: [&str; 8] = [
 const BUSY: [&str; 2] = [".lock': File exists", "Another git process seems to be running"];
 
 /// A process that did not end by itself, where it could change nothing that counts.
-pub(crate) fn fault(location: &str, fault: &Fault) -> StoreError {
+pub(crate) fn fault(location: &str, fault: &GitFailure) -> StoreError {
     let location = location.to_string();
     match fault {
-        Fault::Missing => StoreError::Refused {
+        GitFailure::Missing => StoreError::Refused {
             place: location,
             why: "there is no `git` command here".to_string(),
             hint: format!("install git {OLDEST_GIT} or newer, or use another store"),
         },
-        Fault::Broken(error) => StoreError::Unavailable {
+        GitFailure::Broken(error) => StoreError::Unavailable {
             location,
             why: format!("git could not be used: {error}"),
             hint: "look with `git fsck`, and at the machine's free memory and processes".to_string(),
         },
-        Fault::Silent(limit) => StoreError::Unavailable {
+        GitFailure::Silent(limit) => StoreError::Unavailable {
             location,
             why: format!("git did not finish within {} s", limit.as_secs()),
             hint: "look at the connection to the remote".to_string(),

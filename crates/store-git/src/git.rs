@@ -107,7 +107,7 @@ impl Output {
 
 /// Why a process did not end by itself.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum GitFailure {
     /// There is no git here.
     Missing,
     /// It could not be started or talked to.
@@ -152,28 +152,28 @@ impl Git {
     }
 
     /// Runs one command to its end.
-    pub(crate) async fn run(&self, arguments: &[&str], input: &[u8]) -> Result<Output, Fault> {
+    pub(crate) async fn run(&self, arguments: &[&str], input: &[u8]) -> Result<Output, GitFailure> {
         let mut running = self.start(arguments)?;
         let ended = timeout(self.limit, running.finish(input)).await;
         match ended {
             Ok(Ok(output)) => Ok(output),
-            Ok(Err(error)) => Err(Fault::Broken(error)),
+            Ok(Err(error)) => Err(GitFailure::Broken(error)),
             Err(_) => {
                 running.end().await;
-                Err(Fault::Silent(self.limit))
+                Err(GitFailure::Silent(self.limit))
             }
         }
     }
 
     /// Starts a command whose pipes the caller uses.
-    pub(crate) fn start(&self, arguments: &[&str]) -> Result<Running, Fault> {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Result<GitProcess, GitFailure> {
         let spawned = tokio::process::Command::from(self.command(arguments)).spawn();
         let moves_refs = arguments.first().is_some_and(|first| MOVES_REFS.contains(first));
-        spawned.map(|child| Running { child, moves_refs }).map_err(|error| self.not_started(error))
+        spawned.map(|child| GitProcess { child, moves_refs }).map_err(|error| self.not_started(error))
     }
 
     /// Runs one command to its end while this thread waits: for what asks nothing of a network.
-    pub(crate) fn run_now(&self, arguments: &[&str]) -> Result<Output, Fault> {
+    pub(crate) fn run_now(&self, arguments: &[&str]) -> Result<Output, GitFailure> {
         let child = self.command(arguments).stdin(Stdio::null()).spawn();
         let child = child.map_err(|error| self.not_started(error))?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -186,8 +186,8 @@ impl Git {
         }
         let _ = waiter.join();
         match output {
-            Err(_) => Err(Fault::Silent(self.limit)),
-            Ok(Err(error)) => Err(Fault::Broken(error)),
+            Err(_) => Err(GitFailure::Silent(self.limit)),
+            Ok(Err(error)) => Err(GitFailure::Broken(error)),
             Ok(Ok(output)) => Ok(Output {
                 code: output.status.code(),
                 stdout: output.stdout,
@@ -196,12 +196,12 @@ impl Git {
         }
     }
 
-    fn not_started(&self, error: io::Error) -> Fault {
+    fn not_started(&self, error: io::Error) -> GitFailure {
         // A folder that is not there is told by the same error.
         if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() {
-            Fault::Missing
+            GitFailure::Missing
         } else {
-            Fault::Broken(error)
+            GitFailure::Broken(error)
         }
     }
 
@@ -245,13 +245,13 @@ fn is_dropped(name: &OsStr) -> bool {
 }
 
 /// A git process. It and its children are told to end with this value.
-pub(crate) struct Running {
+pub(crate) struct GitProcess {
     pub(crate) child: Child,
     /// It may hold the lock file of a ref.
     moves_refs: bool,
 }
 
-impl Running {
+impl GitProcess {
     async fn finish(&mut self, input: &[u8]) -> io::Result<Output> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let (stdin, answer, talk) =
@@ -280,7 +280,7 @@ impl Running {
     }
 }
 
-impl Running {
+impl GitProcess {
     /// Ends it: gently, so that it takes its lock files away, and then in any case. One that moves refs is never killed outright: it would leave its
     /// lock behind, and nobody could change the ref any more. It ends by itself as soon as the disk lets it.
     async fn end(&mut self) {
@@ -301,7 +301,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for GitProcess {
     fn drop(&mut self) {
         self.signal(Signal::TERM);
         self.signal(Signal::CONT);
@@ -340,7 +340,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let git = Git::at(folder.path()).limited_to(Duration::from_millis(50));
         let git = git.with("alias.wait=!sleep 60 & sleep 60".to_string());
-        assert!(matches!(git.run(&["wait"], b"").await, Err(Fault::Silent(_))));
+        assert!(matches!(git.run(&["wait"], b"").await, Err(GitFailure::Silent(_))));
     }
 
     /// Here git is a script that cannot be asked to end, as one that waits for a disk.
@@ -356,7 +356,7 @@ mod tests {
             let mut command = Command::new("sh");
             command.args(["-c", &script]).current_dir(folder.path()).process_group(0);
             let child = tokio::process::Command::from(command).spawn().unwrap();
-            let mut running = Running { child, moves_refs };
+            let mut running = GitProcess { child, moves_refs };
             while pid(name).is_none() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(git.run(&["say"], b"").await.unwrap().stdout.len() as u64, MAX_OUTPUT_BYTES);
         let git = Git::at(folder.path()).with(lines(MAX_OUTPUT_BYTES + 1));
         match git.run(&["say"], b"").await {
-            Err(Fault::Broken(error)) => assert!(error.to_string().contains("more than"), "{error}"),
+            Err(GitFailure::Broken(error)) => assert!(error.to_string().contains("more than"), "{error}"),
             other => panic!("{other:?}"),
         }
     }

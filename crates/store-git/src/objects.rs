@@ -10,7 +10,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::git::{Fault, Git, Output, Running};
+use crate::git::{Git, GitFailure, GitProcess, Output};
 use crate::refs::{Oid, resembles_description};
 
 /// The largest object that can be a part of a record.
@@ -39,7 +39,7 @@ pub(crate) struct Object {
 
 /// A running `git cat-file --batch`.
 struct Session {
-    _running: Running,
+    _running: GitProcess,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
@@ -51,7 +51,7 @@ impl Objects {
     }
 
     /// The object of a ref; none if there is no such ref.
-    pub(crate) async fn at_ref(&self, refname: &str) -> Result<Option<Object>, Fault> {
+    pub(crate) async fn at_ref(&self, refname: &str) -> Result<Option<Object>, GitFailure> {
         if !resembles_description(refname) {
             return self.find(refname).await;
         }
@@ -68,17 +68,17 @@ impl Objects {
     }
 
     /// The object of that name, or at a path in that commit (`OID:PATH`).
-    pub(crate) async fn find(&self, name: &str) -> Result<Option<Object>, Fault> {
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<Object>, GitFailure> {
         let mut slot = self.session.lock().await;
         let reused = slot.is_some();
         match self.ask(&mut slot, name).await {
             // Whatever ended the former process may be over.
-            Err(Fault::Broken(_)) if reused => self.ask(&mut slot, name).await,
+            Err(GitFailure::Broken(_)) if reused => self.ask(&mut slot, name).await,
             answer => answer,
         }
     }
 
-    async fn ask(&self, slot: &mut Option<Session>, name: &str) -> Result<Option<Object>, Fault> {
+    async fn ask(&self, slot: &mut Option<Session>, name: &str) -> Result<Option<Object>, GitFailure> {
         let mut session = match slot.take() {
             Some(session) => session,
             None => Session::start(&self.git)?,
@@ -88,13 +88,13 @@ impl Objects {
                 *slot = Some(session);
                 Ok(found)
             }
-            Ok(Err(error)) => Err(Fault::Broken(error)),
-            Err(_) => Err(Fault::Silent(self.git.limit())),
+            Ok(Err(error)) => Err(GitFailure::Broken(error)),
+            Err(_) => Err(GitFailure::Silent(self.git.limit())),
         }
     }
 
     /// Writes an object of this kind.
-    pub(crate) async fn write(&self, kind: &str, body: &[u8]) -> Result<Result<Oid, Output>, Fault> {
+    pub(crate) async fn write(&self, kind: &str, body: &[u8]) -> Result<Result<Oid, Output>, GitFailure> {
         let output = self.git.run(&["hash-object", "-t", kind, "-w", "--stdin"], body).await?;
         match Oid::parse(output.text().trim_end()).filter(|_| output.ok()) {
             Some(oid) => Ok(Ok(oid)),
@@ -104,7 +104,7 @@ impl Objects {
 }
 
 impl Session {
-    fn start(git: &Git) -> Result<Session, Fault> {
+    fn start(git: &Git) -> Result<Session, GitFailure> {
         let mut running = git.start(&["cat-file", "--batch"])?;
         let pipes = (running.child.stdin.take(), running.child.stdout.take());
         // What it says in so many words is not needed, and must not fill a pipe that nobody reads.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use baton_election::ContentHash;
 use baton_store::{StoreError, StoreUrl, UrlError};
 
-use crate::arbiter::{Arbiter, Seat};
+use crate::arbiter::{Arbiter, ArbiterLocation};
 use crate::blame;
 use crate::git::{Git, Output};
 
@@ -45,13 +45,13 @@ pub(crate) fn open(url: &StoreUrl) -> Result<(Arbiter, String), StoreError> {
         None => {
             let common = dir.join(common.text().trim_end_matches('\n'));
             let git = git.with("core.fsync=reference".to_string());
-            Ok((Arbiter { git, location, seat: Seat::Here(common) }, "here".to_string()))
+            Ok((Arbiter { git, location, seat: ArbiterLocation::Here(common) }, "here".to_string()))
         }
         Some(remote) => {
             let (git, target, identity) =
                 choose(git.clone(), &location, &dir, remote, &Settings::parse(&asked(&wanted)?))?;
             let space = ContentHash::of(identity.as_bytes()).to_string()[..16].to_string();
-            Ok((Arbiter { git, location, seat: Seat::Remote(target) }, space))
+            Ok((Arbiter { git, location, seat: ArbiterLocation::Remote(target) }, space))
         }
     }
 }

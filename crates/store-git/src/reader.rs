@@ -6,8 +6,8 @@ use baton_election::document::Transition;
 use baton_election::{ElectionName, Epoch};
 use baton_store::{Claim, Key, Record, StoreError, Version};
 
-use crate::arbiter::Seat;
-use crate::git::Fault;
+use crate::arbiter::ArbiterLocation;
+use crate::git::GitFailure;
 use crate::lineage::{Judgement, Search, compare};
 use crate::refs::{self, Oid};
 use crate::store::Inner;
@@ -58,8 +58,8 @@ impl Inner {
     /// Where a ref stands at the arbiter.
     pub(crate) async fn tip_oid(&self, refname: &str) -> Result<Option<Oid>, StoreError> {
         match &self.arbiter.seat {
-            Seat::Remote(remote) => self.arbiter.remote_tip(remote, refname).await,
-            Seat::Here(_) => {
+            ArbiterLocation::Remote(remote) => self.arbiter.remote_tip(remote, refname).await,
+            ArbiterLocation::Here(_) => {
                 let found = self.objects.at_ref(refname).await.map_err(|fault| self.fault(&fault))?;
                 Ok(found.map(|object| object.oid))
             }
@@ -73,7 +73,7 @@ impl Inner {
             if let Some(tip) = self.tip(key, &oid).await? {
                 return Ok(Some(tip));
             }
-            let Seat::Remote(remote) = &self.arbiter.seat else {
+            let ArbiterLocation::Remote(remote) = &self.arbiter.seat else {
                 return Err(self.corrupt(key, &oid, "a part of it is missing", "look with `git fsck`"));
             };
             self.arbiter.fetch(remote, &refs::of(key), have).await?;
@@ -221,8 +221,8 @@ impl Inner {
     fn lost(&self, key: &Key, seen: &Tip, why: &str) -> StoreError {
         let (refname, seen_ref, oid) = (refs::of(key), refs::seen(&self.space, key), &seen.commit.oid);
         let put_back = match &self.arbiter.seat {
-            Seat::Here(_) => format!("git update-ref {refname} {oid}"),
-            Seat::Remote(_) => format!("git push --force {} {oid}:{refname}", self.arbiter.name()),
+            ArbiterLocation::Here(_) => format!("git update-ref {refname} {oid}"),
+            ArbiterLocation::Remote(_) => format!("git push --force {} {oid}:{refname}", self.arbiter.name()),
         };
         StoreError::Corrupt {
             place: format!("{refname} of {}", self.arbiter.location),
@@ -256,7 +256,7 @@ impl Inner {
         Ok(found)
     }
 
-    pub(crate) fn fault(&self, fault: &Fault) -> StoreError {
+    pub(crate) fn fault(&self, fault: &GitFailure) -> StoreError {
         blame::fault(&self.arbiter.location, fault)
     }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::Place;
+use crate::support::TestRepository;
 use baton_store::{Store, conformance};
 
 #[tokio::test]
 async fn without_a_remote() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let checks = conformance::run(&|| {
         let store = place.lone_store("only");
         Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
@@ -19,7 +19,7 @@ async fn without_a_remote() {
 
 #[tokio::test]
 async fn with_a_remote() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let opened = AtomicUsize::new(0);
     // Several clones, some of them with several clients.
     let open = || {

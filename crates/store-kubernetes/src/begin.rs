@@ -16,7 +16,7 @@ use baton_store::{AgeStamp, Key, StoreError, Swapped};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::fault::Doing;
+use crate::fault::Operation;
 use crate::shape::{self, CHANGE, KIND};
 use crate::store::{Inner, get};
 use crate::{config_map, name};
@@ -49,7 +49,7 @@ impl Inner {
     /// Writes the mark of an election over the one that was there when this client looked.
     async fn mark_beginning(&self, key: &Key, document: &Document, change: &str) -> Result<(), StoreError> {
         let (name, epoch) = (name::mark(key), document.epoch.0);
-        let found = self.ask(Doing::Reading, get(&self.config_maps(), &name)).await?;
+        let found = self.ask(Operation::Reading, get(&self.config_maps(), &name)).await?;
         let over = found.and_then(|map| map.resource_version());
         if let Some(resource) = &over
             && shape::resource_version(Some(resource.as_str()), &self.place("ConfigMap", &name))? >= epoch

@@ -12,7 +12,7 @@ const MANIFESTS: &str = "deploy/kubernetes/README.md";
 
 /// What was being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
+pub(crate) enum Operation {
     /// Nothing is changed.
     Reading,
     /// A change that is not known to have failed may have been applied.
@@ -20,7 +20,7 @@ pub(crate) enum Doing {
 }
 
 /// There was no answer for so long.
-pub(crate) fn silence(location: &str, doing: Doing, limit: Duration) -> StoreError {
+pub(crate) fn silence(location: &str, doing: Operation, limit: Duration) -> StoreError {
     unclear(location, doing, format!("there was no answer within {} ms", limit.as_millis()))
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn premature(location: &str, error: &kube::Error) -> StoreError {
 }
 
 /// What a failure means.
-pub(crate) fn of(location: &str, doing: Doing, error: &kube::Error) -> StoreError {
+pub(crate) fn of(location: &str, doing: Operation, error: &kube::Error) -> StoreError {
     match error {
         kube::Error::Api(status) => answered(location, doing, status),
         kube::Error::Service(fault) => unanswered(location, doing, &**fault),
@@ -74,10 +74,10 @@ pub(crate) fn of(location: &str, doing: Doing, error: &kube::Error) -> StoreErro
 }
 
 /// A failure of which it is not known what it means.
-fn unclear(location: &str, doing: Doing, why: String) -> StoreError {
+fn unclear(location: &str, doing: Operation, why: String) -> StoreError {
     match doing {
-        Doing::Writing => StoreError::Unknown { location: location.to_string(), why },
-        Doing::Reading => unavailable(location, why),
+        Operation::Writing => StoreError::Unknown { location: location.to_string(), why },
+        Operation::Reading => unavailable(location, why),
     }
 }
 
@@ -94,7 +94,7 @@ fn refused(location: &str, why: String, hint: &str) -> StoreError {
 }
 
 /// The apiserver, or something in front of it, said no.
-fn answered(location: &str, doing: Doing, status: &Status) -> StoreError {
+fn answered(location: &str, doing: Operation, status: &Status) -> StoreError {
     let why =
         if status.message.is_empty() { format!("HTTP {}", status.code) } else { status.message.clone() };
     match status.code {
@@ -104,7 +104,7 @@ fn answered(location: &str, doing: Doing, status: &Status) -> StoreError {
             "they have expired or are another cluster's; log in again, or name another context: ?context=NAME",
         ),
         403 => forbidden(location, why),
-        404 if doing == Doing::Writing && is_gone(status) => StoreError::Conflict,
+        404 if doing == Operation::Writing && is_gone(status) => StoreError::Conflict,
         404 if why.contains("namespaces \"") => refused(
             location,
             why,
@@ -142,7 +142,7 @@ fn forbidden(location: &str, why: String) -> StoreError {
 }
 
 /// The request, or its answer, got lost.
-fn unanswered(location: &str, doing: Doing, error: &(dyn StdError + 'static)) -> StoreError {
+fn unanswered(location: &str, doing: Operation, error: &(dyn StdError + 'static)) -> StoreError {
     let known = network_failure(error);
     let why = known.map_or_else(|| innermost(error), str::to_string);
     if !causes(error).any(is_connect) {
@@ -206,7 +206,7 @@ mod tests {
         kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
     }
 
-    fn said(doing: Doing, code: u16, message: &str) -> StoreError {
+    fn said(doing: Operation, code: u16, message: &str) -> StoreError {
         of("k8s://n", doing, &status(code, message, "e", "leases"))
     }
 
@@ -214,23 +214,23 @@ mod tests {
     fn a_write_that_the_server_did_not_judge_may_have_been_applied() {
         for code in [500, 502, 503, 504] {
             assert_eq!(
-                said(Doing::Writing, code, "etcdserver: request timed out").code(),
+                said(Operation::Writing, code, "etcdserver: request timed out").code(),
                 "unknown",
                 "{code}"
             );
-            assert_eq!(said(Doing::Reading, code, "etcdserver: request timed out").code(), "unavailable");
+            assert_eq!(said(Operation::Reading, code, "etcdserver: request timed out").code(), "unavailable");
         }
     }
 
     #[test]
     fn what_the_server_judged_was_not_applied() {
         for (code, word) in [(409, "conflict"), (404, "conflict"), (429, "unavailable"), (422, "refused")] {
-            assert_eq!(said(Doing::Writing, code, "no").code(), word, "{code}");
+            assert_eq!(said(Operation::Writing, code, "no").code(), word, "{code}");
         }
         let missing =
-            of("k8s://n", Doing::Writing, &status(404, "namespaces \"n\" not found", "n", "namespaces"));
+            of("k8s://n", Operation::Writing, &status(404, "namespaces \"n\" not found", "n", "namespaces"));
         assert!(missing.hint().contains("create namespace"), "{missing:?}");
-        let another = of("k8s://n", Doing::Writing, &status(404, "404 page not found", "", ""));
+        let another = of("k8s://n", Operation::Writing, &status(404, "404 page not found", "", ""));
         assert!(
             matches!(another, StoreError::Refused { .. }) && another.hint().contains("apiserver"),
             "{another:?}"
@@ -252,7 +252,7 @@ mod tests {
             ),
             (403, "admission webhook \"w\" denied the request", "administrator"),
         ] {
-            let error = said(Doing::Writing, code, message);
+            let error = said(Operation::Writing, code, message);
             assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
             assert!(error.hint().contains(hint), "{}", error.hint());
             assert!(error.to_string().contains(message), "{error}");

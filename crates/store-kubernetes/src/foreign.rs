@@ -11,7 +11,7 @@ use baton_election::document::{
 };
 use baton_election::id::Incarnation;
 use baton_election::policy::Limits;
-use baton_election::usefulness::Verdicts;
+use baton_election::removal_rules::Verdicts;
 use baton_election::{AgentName, ContentHash, ElectionName, Epoch, Span, StoreInfo};
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;

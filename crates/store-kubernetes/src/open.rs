@@ -27,7 +27,7 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
 }
 
 /// How the cluster is reached.
-struct Reached {
+struct Cluster {
     config: Config,
     /// The namespace and the name of the pod that this is, if it is one.
     pod: Option<(String, String)>,
@@ -46,7 +46,7 @@ impl KubernetesStore {
             why: error.why,
             hint: error.hint,
         };
-        let Reached { mut config, pod } = reach(url).await.map_err(refused)?;
+        let Cluster { mut config, pod } = reach(url).await.map_err(refused)?;
         let pod = owner(url, &namespace, pod).map_err(misnamed)?;
         let address = &config.cluster_url;
         let port = address.port_u16().map_or_else(String::new, |port| format!(":{port}"));
@@ -55,7 +55,7 @@ impl KubernetesStore {
         // A write that is sent again after it was applied would be answered with a conflict.
         config.default_retry = false;
         let connect = |config: Config| {
-            Client::try_from(config).map_err(|error| fault::of(&location, fault::Doing::Reading, &error))
+            Client::try_from(config).map_err(|error| fault::of(&location, fault::Operation::Reading, &error))
         };
         let mut unnamed = config.clone();
         unnamed.auth_info = AuthInfo::default();
@@ -84,14 +84,14 @@ fn namespace(url: &StoreUrl) -> Result<String, UrlError> {
     Ok(name.to_string())
 }
 
-async fn reach(url: &StoreUrl) -> Result<Reached, UrlError> {
+async fn reach(url: &StoreUrl) -> Result<Cluster, UrlError> {
     let (file, context) = (url.parameters.get("kubeconfig"), url.parameters.get("context"));
     if file.is_none()
         && context.is_none()
         && let Ok(config) = Config::incluster()
     {
         let pod = this_pod(&config.default_namespace);
-        return Ok(Reached { config, pod });
+        return Ok(Cluster { config, pod });
     }
     let options = KubeConfigOptions { context: context.cloned(), ..KubeConfigOptions::default() };
     let config = match file {
@@ -102,7 +102,7 @@ async fn reach(url: &StoreUrl) -> Result<Reached, UrlError> {
         None => Config::from_kubeconfig(&options).await,
     };
     let named = file.map_or("$KUBECONFIG or ~/.kube/config", String::as_str);
-    Ok(Reached { config: config.map_err(|error| misread(&error, named))?, pod: None })
+    Ok(Cluster { config: config.map_err(|error| misread(&error, named))?, pod: None })
 }
 
 fn misread(error: &(dyn std::error::Error + 'static), file: &str) -> UrlError {

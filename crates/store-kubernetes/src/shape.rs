@@ -31,30 +31,30 @@ pub(crate) const CHANGE: &str = "baton.dev/change";
 pub(crate) const KIND: &str = "baton.dev/kind";
 
 /// What Baton wrote on a Lease.
-struct Written {
+struct ParsedLease {
     record: Document,
     base: u64,
     /// What of the spec it was written with; none if Baton left another client's as it was.
-    with: Option<Mark>,
+    with: Option<SpecMark>,
 }
 
 /// What tells whether another client has changed a spec.
 #[derive(PartialEq, Eq)]
-struct Mark {
+struct SpecMark {
     holder: String,
     transitions: u64,
     /// Counts for a Lease that nobody holds: a client may have taken and released it meanwhile, without counting that.
     renewed: Option<String>,
 }
 
-impl Mark {
-    fn new(holder: &str, transitions: u64, renewed: Option<String>) -> Mark {
+impl SpecMark {
+    fn new(holder: &str, transitions: u64, renewed: Option<String>) -> SpecMark {
         let renewed = renewed.filter(|_| holder.is_empty());
-        Mark { holder: holder.to_string(), transitions, renewed }
+        SpecMark { holder: holder.to_string(), transitions, renewed }
     }
 
-    fn of(spec: &LeaseSpec) -> Mark {
-        Mark::new(foreign::holder(spec), foreign::transitions(spec), spec.renew_time.as_ref().map(text))
+    fn of(spec: &LeaseSpec) -> SpecMark {
+        SpecMark::new(foreign::holder(spec), foreign::transitions(spec), spec.renew_time.as_ref().map(text))
     }
 }
 
@@ -89,9 +89,9 @@ pub(crate) fn read(
         let version = LeaseVersion { resource, base, foreign: true };
         return Ok((foreign::bare(election, info, base, spec), version));
     }
-    let Written { record, base, with } = written(election, lease, place)?;
+    let ParsedLease { record, base, with } = written(election, lease, place)?;
     match with {
-        Some(mark) if mark == Mark::of(spec) => {
+        Some(mark) if mark == SpecMark::of(spec) => {
             agree(&record, base, &mark, place)?;
             Ok((record, LeaseVersion { resource, base, foreign: false }))
         }
@@ -113,7 +113,7 @@ pub(crate) fn resource_version(text: Option<&str>, place: &str) -> Result<u64, S
 }
 
 /// What Baton wrote, all of it or an error.
-fn written(election: &ElectionName, lease: &Lease, place: &str) -> Result<Written, StoreError> {
+fn written(election: &ElectionName, lease: &Lease, place: &str) -> Result<ParsedLease, StoreError> {
     let no_annotations = BTreeMap::new();
     let annotations = lease.metadata.annotations.as_ref().unwrap_or(&no_annotations);
     let missing = |name: &str| {
@@ -138,18 +138,18 @@ fn written(election: &ElectionName, lease: &Lease, place: &str) -> Result<Writte
     let with = match [HOLDER, TRANSITIONS, RENEWED].map(|name| annotations.get(name)) {
         [None, None, _] => None,
         [Some(holder), Some(transitions), Some(renewed)] => {
-            Some(Mark::new(holder, number(TRANSITIONS, transitions)?, Some(renewed.clone())))
+            Some(SpecMark::new(holder, number(TRANSITIONS, transitions)?, Some(renewed.clone())))
         }
         [None, Some(_), _] => return Err(missing(HOLDER)),
         [Some(_), None, _] => return Err(missing(TRANSITIONS)),
         [Some(_), Some(_), None] => return Err(missing(RENEWED)),
     };
-    Ok(Written { record: *record, base, with })
+    Ok(ParsedLease { record: *record, base, with })
 }
 
 /// Refuses a record that says something else than the spec that it was written with.
-fn agree(record: &Document, base: u64, mark: &Mark, place: &str) -> Result<(), StoreError> {
-    let Mark { holder, transitions, .. } = mark;
+fn agree(record: &Document, base: u64, mark: &SpecMark, place: &str) -> Result<(), StoreError> {
+    let SpecMark { holder, transitions, .. } = mark;
     let epoch = Epoch(base.saturating_add(*transitions));
     if record.epoch != epoch {
         return Err(corrupt(

@@ -15,14 +15,14 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::fault::{self, Doing};
+use crate::fault::{self, Operation};
 use crate::mark::{MARK, Marks};
 use crate::owner::Owner;
 use crate::readiness::Readiness;
 use crate::shape::{self, KIND, LeaseBase};
 use crate::stamp::Stamps;
 use crate::version::LeaseVersion;
-use crate::watch::{self, Watched};
+use crate::watch::{self, WatchedKind};
 use crate::{config_map, name};
 
 /// How long anything that is asked of the store may take.
@@ -102,7 +102,7 @@ impl Inner {
     /// Bounds an operation as a whole, however many requests it takes.
     async fn within<T>(
         &self,
-        doing: Doing,
+        doing: Operation,
         operation: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         match tokio::time::timeout(self.limit, operation).await {
@@ -114,7 +114,7 @@ impl Inner {
     /// Carries out a request, and says what its failure means.
     pub(crate) async fn ask<T>(
         &self,
-        doing: Doing,
+        doing: Operation,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, StoreError> {
         match request.await {
@@ -140,7 +140,7 @@ impl Inner {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         match namespaces.get_metadata(&self.namespace).await {
             Err(error) if !fault::is_denial(&error) => {
-                return Err(fault::of(&self.reached, Doing::Reading, &error));
+                return Err(fault::of(&self.reached, Operation::Reading, &error));
             }
             Ok(_) | Err(_) => self.there.store(true, Ordering::Relaxed),
         }
@@ -154,12 +154,12 @@ impl Inner {
     /// A Lease, or the resourceVersion at which there was none.
     async fn lease(&self, name: &str) -> Result<Result<Lease, u64>, StoreError> {
         let leases = self.leases();
-        if let Some(lease) = self.ask(Doing::Reading, get(&leases, name)).await? {
+        if let Some(lease) = self.ask(Operation::Reading, get(&leases, name)).await? {
             return Ok(Ok(lease));
         }
         // A list without a version is as new as the moment, and says what moment that is.
         let only = ListParams::default().fields(&watch::only(name));
-        let list = self.ask(Doing::Reading, leases.list(&only)).await?;
+        let list = self.ask(Operation::Reading, leases.list(&only)).await?;
         let place = self.place("Lease", name);
         match list.items.into_iter().next() {
             Some(lease) => Ok(Ok(lease)),
@@ -173,7 +173,7 @@ impl Inner {
         key: &Key,
         name: String,
     ) -> Result<Option<(Record, Version)>, StoreError> {
-        let Some(map) = self.ask(Doing::Reading, get(&self.config_maps(), &name)).await? else {
+        let Some(map) = self.ask(Operation::Reading, get(&self.config_maps(), &name)).await? else {
             return Ok(None);
         };
         let record = config_map::read(key, &map, &self.place("ConfigMap", &name))?;
@@ -292,14 +292,14 @@ impl Inner {
         mut patch: Value,
     ) -> Result<Option<String>, StoreError>
     where
-        K: Watched + serde::Serialize,
+        K: WatchedKind + serde::Serialize,
     {
         let written = match over {
             Some(resource) => {
                 patch["metadata"]["resourceVersion"] = Value::from(resource);
                 let parameters =
                     PatchParams { field_manager: Some(MANAGER.to_string()), ..PatchParams::default() };
-                self.ask(Doing::Writing, api.patch(&name, &parameters, &Patch::Merge(&patch))).await?
+                self.ask(Operation::Writing, api.patch(&name, &parameters, &Patch::Merge(&patch))).await?
             }
             None => {
                 patch["metadata"]["name"] = Value::from(name);
@@ -314,7 +314,7 @@ impl Inner {
                 };
                 let parameters =
                     PostParams { field_manager: Some(MANAGER.to_string()), ..PostParams::default() };
-                self.ask(Doing::Writing, api.create(&parameters, &object)).await?
+                self.ask(Operation::Writing, api.create(&parameters, &object)).await?
             }
         };
         Ok(written.resource_version())
@@ -357,7 +357,7 @@ impl Inner {
     }
 
     /// The keys of all objects with these labels. Only their metadata is sent.
-    async fn list_all<K: Watched>(
+    async fn list_all<K: WatchedKind>(
         &self,
         api: &Api<K>,
         selector: &str,
@@ -366,7 +366,7 @@ impl Inner {
         let mut parameters = ListParams::default().labels(selector).limit(PAGE);
         let mut keys = Vec::new();
         loop {
-            let page = self.ask(Doing::Reading, api.list_metadata(&parameters)).await?;
+            let page = self.ask(Operation::Reading, api.list_metadata(&parameters)).await?;
             for object in &page.items {
                 keys.extend(key_of(&object.name_any(), object.annotations().get(config_map::KEY)));
             }
@@ -391,12 +391,12 @@ impl Inner {
         }
     }
 
-    async fn watch_object<K: Watched>(
+    async fn watch_object<K: WatchedKind>(
         &self,
         api: Api<K>,
         name: String,
     ) -> Result<BoxStream<Change>, StoreError> {
-        let from = self.ask(Doing::Reading, watch::now(&api, &name)).await?;
+        let from = self.ask(Operation::Reading, watch::now(&api, &name)).await?;
         Ok(watch::watch(api, name, from, self.limit))
     }
 
@@ -413,7 +413,7 @@ impl Inner {
 }
 
 /// An object, if there is one. That something else was not found is an error.
-pub(crate) async fn get<K: Watched>(api: &Api<K>, name: &str) -> kube::Result<Option<K>> {
+pub(crate) async fn get<K: WatchedKind>(api: &Api<K>, name: &str) -> kube::Result<Option<K>> {
     match api.get(name).await {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if fault::is_gone(&status) => Ok(None),
@@ -432,7 +432,7 @@ impl Store for KubernetesStore {
     }
 
     fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>> {
-        Box::pin(self.inner.within(Doing::Reading, self.inner.read(key)))
+        Box::pin(self.inner.within(Operation::Reading, self.inner.read(key)))
     }
 
     fn swap<'a>(
@@ -443,16 +443,16 @@ impl Store for KubernetesStore {
         clock: AgeStamp,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
-            self.inner.within(Doing::Writing, self.inner.swap(key, &expect, next, clock)).await
+            self.inner.within(Operation::Writing, self.inner.swap(key, &expect, next, clock)).await
         })
     }
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {
-        Box::pin(self.inner.within(Doing::Reading, self.inner.list(prefix)))
+        Box::pin(self.inner.within(Operation::Reading, self.inner.list(prefix)))
     }
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        Box::pin(self.inner.within(Doing::Reading, self.inner.watch(key)))
+        Box::pin(self.inner.within(Operation::Reading, self.inner.watch(key)))
     }
 
     fn properties(&self) -> StoreProperties {

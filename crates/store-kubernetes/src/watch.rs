@@ -28,16 +28,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const GONE: u16 = 410;
 
 /// Kinds of objects that can be watched here.
-pub(crate) trait Watched:
+pub(crate) trait WatchedKind:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static
 {
 }
-impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static> Watched for K {}
+impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static> WatchedKind for K {}
 
 type Events<K> = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<PartialObjectMeta<K>>>> + Send>>;
 
 /// One watcher of one object.
-struct Watcher<K: Watched> {
+struct Watcher<K: WatchedKind> {
     api: Api<K>,
     name: String,
     limit: Duration,
@@ -49,7 +49,7 @@ struct Watcher<K: Watched> {
 }
 
 /// Tells of changes of an object after a resourceVersion, whether it is there or not.
-pub(crate) fn watch<K: Watched>(
+pub(crate) fn watch<K: WatchedKind>(
     api: Api<K>,
     name: String,
     from: Option<String>,
@@ -68,11 +68,11 @@ pub(crate) fn only(name: &str) -> String {
 }
 
 /// The present resourceVersion.
-pub(crate) async fn now<K: Watched>(api: &Api<K>, name: &str) -> kube::Result<Option<String>> {
+pub(crate) async fn now<K: WatchedKind>(api: &Api<K>, name: &str) -> kube::Result<Option<String>> {
     Ok(api.list_metadata(&ListParams::default().fields(&only(name))).await?.metadata.resource_version)
 }
 
-impl<K: Watched> Watcher<K> {
+impl<K: WatchedKind> Watcher<K> {
     async fn change(&mut self) -> Change {
         loop {
             let Some((events, since)) = &mut self.events else {

@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::support::{Cluster, Line, Player, Proxy, document, key, open, put, read};
+use crate::support::{Cluster, Player, Proxy, ProxyState, document, key, open, put, read};
 
 const TTL: Span = Span::secs(30);
 
@@ -197,18 +197,18 @@ async fn a_swap_without_an_answer_may_have_been_applied() {
     let store = by_proxy.store().await.limited_to(Duration::from_secs(8));
     let (mut held, version) = document(&store, &key("e")).await;
     held.task = Some("else".into());
-    proxy.set(Line::Mute);
+    proxy.set(ProxyState::Mute);
     let error = put(&store, &key("e"), Expect::Version(version), &held).await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
     let error = store.read(&key("e")).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-    proxy.set(Line::Open);
+    proxy.set(ProxyState::Open);
     let (found, version) = document(&agent.store, &key("e")).await;
     assert_eq!(found, held, "as it was here");
-    proxy.set(Line::Cut);
+    proxy.set(ProxyState::Cut);
     let error = put(&store, &key("e"), Expect::Version(version.clone()), &held).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }), "{error:?}");
-    proxy.set(Line::Open);
+    proxy.set(ProxyState::Open);
     assert!(
         put(&store, &key("e"), Expect::Version(version), &held).await.is_ok(),
         "without being opened anew"
@@ -244,11 +244,11 @@ async fn a_watch_goes_on_after_a_cut_and_tells_of_the_gap() {
     let mut changes = store.watch(&key("e")).await.unwrap();
     agent.renew().await.unwrap();
     assert_eq!(changes.next().await, Some(Change::Changed));
-    proxy.set(Line::Cut);
+    proxy.set(ProxyState::Cut);
     agent.renew().await.unwrap();
     let none = tokio::time::timeout(Duration::from_millis(500), changes.next()).await;
     assert!(none.is_err(), "nothing is known while it is cut: {none:?}");
-    proxy.set(Line::Open);
+    proxy.set(ProxyState::Open);
     assert_eq!(changes.next().await, Some(Change::Gap));
     assert_eq!(changes.next().await, Some(Change::Changed), "what was missed is told of as well");
     agent.renew().await.unwrap();

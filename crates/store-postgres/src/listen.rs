@@ -28,7 +28,7 @@ const TO_OURSELVES: &str = "? ";
 
 /// What was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum ListenEvent {
     /// A row has this version; empty if it is gone.
     Changed {
         /// Its key.
@@ -42,14 +42,14 @@ pub(crate) enum Word {
     Echo(String),
 }
 
-impl Word {
-    fn parse(payload: &str) -> Word {
+impl ListenEvent {
+    fn parse(payload: &str) -> ListenEvent {
         match (payload.strip_prefix(TO_OURSELVES), payload.split_once(' ')) {
-            (Some(echo), _) => Word::Echo(echo.to_string()),
+            (Some(echo), _) => ListenEvent::Echo(echo.to_string()),
             (None, Some((key, version))) => {
-                Word::Changed { key: key.to_string(), version: version.to_string() }
+                ListenEvent::Changed { key: key.to_string(), version: version.to_string() }
             }
-            (None, None) => Word::Gap,
+            (None, None) => ListenEvent::Gap,
         }
     }
 }
@@ -57,7 +57,7 @@ impl Word {
 /// What the server tells one store.
 pub(crate) struct Listener {
     pool: Arc<Pool>,
-    words: broadcast::Sender<Word>,
+    words: broadcast::Sender<ListenEvent>,
     polled: AtomicBool,
     pump: Mutex<Option<JoinHandle<()>>>,
 }
@@ -82,7 +82,7 @@ impl Listener {
     }
 
     /// Everything that is told from now on; none if watchers must look for themselves.
-    pub(crate) async fn subscribe(&self) -> Result<Option<broadcast::Receiver<Word>>, StoreError> {
+    pub(crate) async fn subscribe(&self) -> Result<Option<broadcast::Receiver<ListenEvent>>, StoreError> {
         let mut pump = self.pump.lock().await;
         if self.is_polled() {
             return Ok(None);
@@ -115,7 +115,7 @@ impl Listener {
         let values = [(&channel as _, Type::TEXT), (&payload as _, Type::TEXT)];
         let _ = self.pool.run(Act::Read, "SELECT pg_notify($1, $2)::text", &values).await?;
         let echoed = async {
-            let echo = Word::Echo(nonce);
+            let echo = ListenEvent::Echo(nonce);
             loop {
                 match heard.recv().await {
                     Ok(word) if word == echo => return true,
@@ -134,10 +134,10 @@ impl Listener {
 }
 
 /// A connection whose notifications become words.
-async fn connect(pool: &Pool, words: &broadcast::Sender<Word>) -> Result<Session, StoreError> {
+async fn connect(pool: &Pool, words: &broadcast::Sender<ListenEvent>) -> Result<Session, StoreError> {
     let words = words.clone();
     // Nobody may be listening at the moment.
-    pool.connect(move |payload| drop(words.send(Word::parse(payload)))).await
+    pool.connect(move |payload| drop(words.send(ListenEvent::parse(payload)))).await
 }
 
 async fn listen(pool: &Pool, session: &mut Session) -> Result<(), StoreError> {
@@ -146,7 +146,7 @@ async fn listen(pool: &Pool, session: &mut Session) -> Result<(), StoreError> {
 }
 
 /// Connects again whenever the connection is lost, and tells of the gap.
-async fn go_on(pool: Arc<Pool>, words: broadcast::Sender<Word>, mut session: Session) {
+async fn go_on(pool: Arc<Pool>, words: broadcast::Sender<ListenEvent>, mut session: Session) {
     loop {
         session.lost().await;
         let mut failures = 0;
@@ -159,7 +159,7 @@ async fn go_on(pool: Arc<Pool>, words: broadcast::Sender<Word>, mut session: Ses
                 break session;
             }
         };
-        let _ = words.send(Word::Gap);
+        let _ = words.send(ListenEvent::Gap);
     }
 }
 
@@ -175,10 +175,11 @@ mod tests {
 
     #[test]
     fn a_payload_is_a_change_an_echo_or_a_gap() {
-        let changed = |key: &str, version: &str| Word::Changed { key: key.into(), version: version.into() };
-        assert_eq!(Word::parse("a/b v"), changed("a/b", "v"));
-        assert_eq!(Word::parse("a "), changed("a", ""));
-        assert_eq!(Word::parse("? 7"), Word::Echo("7".into()));
-        assert_eq!(Word::parse(""), Word::Gap);
+        let changed =
+            |key: &str, version: &str| ListenEvent::Changed { key: key.into(), version: version.into() };
+        assert_eq!(ListenEvent::parse("a/b v"), changed("a/b", "v"));
+        assert_eq!(ListenEvent::parse("a "), changed("a", ""));
+        assert_eq!(ListenEvent::parse("? 7"), ListenEvent::Echo("7".into()));
+        assert_eq!(ListenEvent::parse(""), ListenEvent::Gap);
     }
 }

@@ -10,7 +10,7 @@ use tokio_postgres::config::{Host, TargetSessionAttrs};
 
 use crate::fault::Faults;
 use crate::names::Names;
-use crate::password::{self, Wanted};
+use crate::password::{self, PasswordQuery};
 use crate::pool::{Limits, Pool};
 use crate::store::PostgresStore;
 use crate::tls;
@@ -183,8 +183,12 @@ fn configure(url: &StoreUrl) -> Result<Config, UrlError> {
     if config.get_password().is_none() {
         let (host, user) = (host(&config), user(&config));
         let port = config.get_ports().first().map_or_else(|| "5432".to_string(), u16::to_string);
-        let wanted =
-            Wanted { host: &host, port: &port, database: config.get_dbname().unwrap_or(&user), user: &user };
+        let wanted = PasswordQuery {
+            host: &host,
+            port: &port,
+            database: config.get_dbname().unwrap_or(&user),
+            user: &user,
+        };
         if let Some(password) = password::find(&wanted) {
             config.password(password);
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// What a line of the password file must fit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PasswordQuery<'a> {
     pub(crate) host: &'a str,
     pub(crate) port: &'a str,
     pub(crate) database: &'a str,
@@ -16,7 +16,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// The password for this connection, if there is one.
-pub(crate) fn find(wanted: &Wanted<'_>) -> Option<String> {
+pub(crate) fn find(wanted: &PasswordQuery<'_>) -> Option<String> {
     let file = match std::env::var_os("PGPASSFILE") {
         Some(file) => Some(PathBuf::from(file)),
         None => std::env::home_dir().map(|home| home.join(".pgpass")),
@@ -24,7 +24,7 @@ pub(crate) fn find(wanted: &Wanted<'_>) -> Option<String> {
     choose(std::env::var("PGPASSWORD").ok(), file.as_deref(), wanted)
 }
 
-fn choose(variable: Option<String>, file: Option<&Path>, wanted: &Wanted<'_>) -> Option<String> {
+fn choose(variable: Option<String>, file: Option<&Path>, wanted: &PasswordQuery<'_>) -> Option<String> {
     if let Some(password) = variable.filter(|password| !password.is_empty()) {
         return Some(password);
     }
@@ -35,7 +35,7 @@ fn choose(variable: Option<String>, file: Option<&Path>, wanted: &Wanted<'_>) ->
 }
 
 /// The password of a line, if the line fits.
-fn fitting(line: &str, wanted: &Wanted<'_>) -> Option<String> {
+fn fitting(line: &str, wanted: &PasswordQuery<'_>) -> Option<String> {
     if line.starts_with('#') {
         return None;
     }
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(choose(None, Some(&folder.path().join("none")), &WANTED), None);
     }
 
-    const WANTED: Wanted<'_> = Wanted { host: "h", port: "5432", database: "d", user: "u" };
+    const WANTED: PasswordQuery<'_> = PasswordQuery { host: "h", port: "5432", database: "d", user: "u" };
 
     #[test]
     fn a_line_fits_or_not() {

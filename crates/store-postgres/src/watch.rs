@@ -8,7 +8,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::time::Instant;
 
 use crate::fault::Act;
-use crate::listen::{Word, pause};
+use crate::listen::{ListenEvent, pause};
 use crate::store::Inner;
 
 /// How often a watcher looks even if the server tells: from this to twice this.
@@ -26,7 +26,7 @@ struct Watcher {
     key: String,
     /// The version that was seen or told of last; empty if there was no row.
     last: String,
-    words: Option<broadcast::Receiver<Word>>,
+    words: Option<broadcast::Receiver<ListenEvent>>,
     next_look: Instant,
     failures: u32,
 }
@@ -61,14 +61,14 @@ impl Watcher {
         }
     }
 
-    fn told(&mut self, word: Result<Word, RecvError>) -> Option<Change> {
+    fn told(&mut self, word: Result<ListenEvent, RecvError>) -> Option<Change> {
         match word {
-            Ok(Word::Changed { key, version }) if key == self.key && version != self.last => {
+            Ok(ListenEvent::Changed { key, version }) if key == self.key && version != self.last => {
                 self.last = version;
                 Some(Change::Changed)
             }
-            Ok(Word::Changed { .. } | Word::Echo(_)) => None,
-            Ok(Word::Gap) | Err(RecvError::Lagged(_)) => Some(Change::Gap),
+            Ok(ListenEvent::Changed { .. } | ListenEvent::Echo(_)) => None,
+            Ok(ListenEvent::Gap) | Err(RecvError::Lagged(_)) => Some(Change::Gap),
             // The sender lives as long as the store that this watcher holds.
             Err(RecvError::Closed) => {
                 self.words = None;
@@ -101,7 +101,7 @@ impl Watcher {
 }
 
 /// The next word; never, if there are none.
-async fn heard(words: &mut Option<broadcast::Receiver<Word>>) -> Result<Word, RecvError> {
+async fn heard(words: &mut Option<broadcast::Receiver<ListenEvent>>) -> Result<ListenEvent, RecvError> {
     match words {
         Some(words) => words.recv().await,
         None => std::future::pending().await,

@@ -18,7 +18,7 @@ use google_cloud_spanner::result::Row;
 use google_cloud_spanner::retry_policy::SpannerRetryPolicy;
 use google_cloud_spanner::statement::Statement;
 
-use crate::fault::{Fault, Kind};
+use crate::fault::{Kind, RequestError};
 use crate::open::Settings;
 use crate::sql;
 
@@ -80,7 +80,7 @@ impl Client {
     }
 
     /// The same, with the fault as it is.
-    pub(crate) async fn try_query(&self, statement: &Statement) -> Result<Vec<Row>, Fault> {
+    pub(crate) async fn try_query(&self, statement: &Statement) -> Result<Vec<Row>, RequestError> {
         let asked = async {
             match self.query_once(statement).await {
                 // The server was restarted, or the session was too old: with a new one it goes on.
@@ -92,12 +92,12 @@ impl Client {
             Ok(answered) => answered,
             Err(_) => {
                 self.forget_any();
-                Err(Fault::late(self.settings.limit, &self.settings))
+                Err(RequestError::late(self.settings.limit, &self.settings))
             }
         }
     }
 
-    async fn query_once(&self, statement: &Statement) -> Result<Vec<Row>, Fault> {
+    async fn query_once(&self, statement: &Statement) -> Result<Vec<Row>, RequestError> {
         let session = self.session().await?;
         self.statements.fetch_add(1, Ordering::Relaxed);
         let rows = async {
@@ -112,8 +112,8 @@ impl Client {
     }
 
     /// What an error means, for the session too.
-    pub(crate) fn failed(&self, session: &Session, error: &google_cloud_spanner::Error) -> Fault {
-        let fault = Fault::of(error, &self.settings);
+    pub(crate) fn failed(&self, session: &Session, error: &google_cloud_spanner::Error) -> RequestError {
+        let fault = RequestError::of(error, &self.settings);
         if fault.spoils_session() {
             self.forget(session.number);
         }
@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// The session, made if there is none.
-    pub(crate) async fn session(&self) -> Result<Session, Fault> {
+    pub(crate) async fn session(&self) -> Result<Session, RequestError> {
         if let Some(session) = self.current() {
             return Ok(session);
         }
@@ -131,27 +131,28 @@ impl Client {
         }
         let limit = CONNECT_LIMIT.min(self.settings.limit);
         let made = tokio::time::timeout(limit, self.make()).await;
-        let database = made.unwrap_or_else(|_| Err(Fault::late(limit, &self.settings)))?;
+        let database = made.unwrap_or_else(|_| Err(RequestError::late(limit, &self.settings)))?;
         let mut slot = self.slot();
         slot.number += 1;
         slot.session = Some(database.clone());
         Ok(Session { database, number: slot.number })
     }
 
-    async fn make(&self) -> Result<DatabaseClient, Fault> {
+    async fn make(&self) -> Result<DatabaseClient, RequestError> {
         // An election asks little: one connection serves it.
         let mut builder = Spanner::builder().with_channel_pool(StaticChannelPoolConfig::new(1));
         if let Some(emulator) = &self.settings.place.emulator {
             builder =
                 builder.with_endpoint(&emulator.grpc).with_credentials(anonymous::Builder::new().build());
         }
-        let spanner = builder.build().await.map_err(|error| Fault::of_builder(&error, &self.settings))?;
+        let spanner =
+            builder.build().await.map_err(|error| RequestError::of_builder(&error, &self.settings))?;
         let mut options = RequestOptions::default();
         options.set_retry_policy(SpannerRetryPolicy::new().with_attempt_limit(3));
         options.set_backoff_policy(sql::backoff());
         let database =
             spanner.database_client(self.settings.place.database_path()).with_request_options(options);
-        database.build().await.map_err(|error| Fault::of(&error, &self.settings))
+        database.build().await.map_err(|error| RequestError::of(&error, &self.settings))
     }
 
     fn current(&self) -> Option<Session> {

@@ -15,7 +15,7 @@ const MAX_WHY_CHARS: usize = 400;
 
 /// A request that failed.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct RequestError {
     pub(crate) kind: Kind,
     pub(crate) why: String,
     pub(crate) hint: String,
@@ -40,9 +40,9 @@ pub(crate) enum Kind {
     Passing,
 }
 
-impl Fault {
+impl RequestError {
     /// What an error of a request means.
-    pub(crate) fn of(error: &Error, settings: &Settings) -> Fault {
+    pub(crate) fn of(error: &Error, settings: &Settings) -> RequestError {
         match error.status() {
             Some(status) => of_status(status, settings),
             None if error.is_authentication() => of_credentials(error, settings),
@@ -52,13 +52,13 @@ impl Fault {
     }
 
     /// What it means that no client can be made.
-    pub(crate) fn of_builder(error: &BuilderError, settings: &Settings) -> Fault {
+    pub(crate) fn of_builder(error: &BuilderError, settings: &Settings) -> RequestError {
         let why = one_line(&explained(error));
         if error.is_default_credentials() { no_credentials(settings, why) } else { passing(settings, why) }
     }
 
     /// There was no answer in time.
-    pub(crate) fn late(limit: Duration, settings: &Settings) -> Fault {
+    pub(crate) fn late(limit: Duration, settings: &Settings) -> RequestError {
         passing(settings, format!("there was no answer within {limit:?}"))
     }
 
@@ -97,10 +97,10 @@ impl Fault {
     }
 }
 
-fn of_status(status: &Status, settings: &Settings) -> Fault {
+fn of_status(status: &Status, settings: &Settings) -> RequestError {
     let place = &settings.place;
     let why = one_line(&status.message);
-    let fault = |kind, hint: String| Fault { kind, why: why.clone(), hint };
+    let fault = |kind, hint: String| RequestError { kind, why: why.clone(), hint };
     match status.code {
         Code::Aborted => fault(Kind::Aborted, "many change the same record: try again".to_string()),
         Code::NotFound if why.starts_with("Session") || why.starts_with("Transaction") => {
@@ -144,18 +144,18 @@ fn of_status(status: &Status, settings: &Settings) -> Fault {
 }
 
 /// There is no instance or no database. On an emulator, which forgets both, laying out makes them.
-fn no_database(settings: &Settings, why: String, create: &str) -> Fault {
+fn no_database(settings: &Settings, why: String, create: &str) -> RequestError {
     let init = settings.init();
     let hint = match settings.place.emulator {
         Some(_) => format!("an emulator gets it by: {init}; elsewhere: {create}"),
         None => format!("create it, or name another: {create}; then: {init}"),
     };
-    Fault { kind: Kind::NoDatabase, why, hint }
+    RequestError { kind: Kind::NoDatabase, why, hint }
 }
 
 /// No access token could be had. Where nobody has logged in, the library asks a server that only Google's own machines
 /// have, and takes its silence for a passing trouble: whether it is cannot be told apart.
-fn of_credentials(error: &Error, settings: &Settings) -> Fault {
+fn of_credentials(error: &Error, settings: &Settings) -> RequestError {
     let (mut cause, mut transient): (&dyn std::error::Error, bool) = (error, false);
     while let Some(inner) = cause.source() {
         transient |= inner.downcast_ref::<CredentialsError>().is_some_and(CredentialsError::is_transient);
@@ -163,36 +163,36 @@ fn of_credentials(error: &Error, settings: &Settings) -> Fault {
     }
     if transient {
         let why = "there is no access token: nobody has logged in here, or Google's metadata server does not answer";
-        return Fault { kind: Kind::Passing, ..no_credentials(settings, why.to_string()) };
+        return RequestError { kind: Kind::Passing, ..no_credentials(settings, why.to_string()) };
     }
     no_credentials(settings, format!("there is no access token: {}", one_line(&cause.to_string())))
 }
 
-fn no_credentials(settings: &Settings, why: String) -> Fault {
+fn no_credentials(settings: &Settings, why: String) -> RequestError {
     let hint = match settings.place.emulator {
         Some(_) => "an emulator asks for none: is it one?".to_string(),
         None => "log in: gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS; for an emulator \
                  set SPANNER_EMULATOR_HOST"
             .to_string(),
     };
-    Fault { kind: Kind::Refused, why, hint }
+    RequestError { kind: Kind::Refused, why, hint }
 }
 
 /// The table was not made by Baton.
-pub(crate) fn other_shape(settings: &Settings, why: String) -> Fault {
-    Fault {
+pub(crate) fn other_shape(settings: &Settings, why: String) -> RequestError {
+    RequestError {
         kind: Kind::Refused,
         why: format!("the table `{}` is not as Baton makes it: {why}", settings.tables.elections),
         hint: "use another, which `baton init` makes: ?table=NAME".to_string(),
     }
 }
 
-fn passing(settings: &Settings, why: String) -> Fault {
+fn passing(settings: &Settings, why: String) -> RequestError {
     let hint = match &settings.place.emulator {
         Some(emulator) => format!("is the emulator running at {}?", emulator.grpc),
         None => "is the network up, and spanner.googleapis.com to be reached?".to_string(),
     };
-    Fault { kind: Kind::Passing, why, hint }
+    RequestError { kind: Kind::Passing, why, hint }
 }
 
 /// What began it, in its own words: those around it say where in a library it was met.
@@ -220,8 +220,8 @@ mod tests {
         crate::open::settings(&"spanner://p/i1/d1?emulator=h:1".parse().unwrap()).unwrap()
     }
 
-    fn fault(code: Code, message: &str) -> Fault {
-        Fault::of(&Error::service(Status::default().set_code(code).set_message(message)), &settings())
+    fn fault(code: Code, message: &str) -> RequestError {
+        RequestError::of(&Error::service(Status::default().set_code(code).set_message(message)), &settings())
     }
 
     fn refusal(code: Code, message: &str) -> String {
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(gone.kind, Kind::SessionGone);
         assert!(gone.spoils_session());
         assert!(matches!(
-            Fault::of(&Error::timeout("t"), &settings()).not_applied("here".to_string()),
+            RequestError::of(&Error::timeout("t"), &settings()).not_applied("here".to_string()),
             StoreError::Unavailable { .. }
         ));
     }

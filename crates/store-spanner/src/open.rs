@@ -21,7 +21,7 @@ const TABLE: &str = "Leadership";
 
 /// A database, as people and as Spanner name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct DatabaseName {
     pub(crate) project: String,
     pub(crate) instance: String,
     pub(crate) database: String,
@@ -38,7 +38,7 @@ pub(crate) struct Emulator {
 /// What a URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    pub(crate) place: Place,
+    pub(crate) place: DatabaseName,
     /// The whole URL, for commands in hints.
     pub(crate) url: StoreUrl,
     pub(crate) tables: Tables,
@@ -48,7 +48,7 @@ pub(crate) struct Settings {
     pub(crate) limit: Duration,
 }
 
-impl Place {
+impl DatabaseName {
     /// The URL without what only this client needs to know.
     pub(crate) fn url(&self) -> String {
         format!("spanner://{}/{}/{}", self.project, self.instance, self.database)
@@ -133,7 +133,7 @@ fn parse(url: &StoreUrl, variable: Option<String>) -> Result<Settings, UrlError>
         }
     };
     Ok(Settings {
-        place: Place {
+        place: DatabaseName {
             project: (*project).to_string(),
             instance: (*instance).to_string(),
             database: (*database).to_string(),

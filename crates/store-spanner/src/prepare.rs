@@ -14,8 +14,8 @@ use google_cloud_spanner_admin_instance_v1::client::InstanceAdmin;
 use google_cloud_spanner_admin_instance_v1::model::Instance;
 
 use crate::client::Client;
-use crate::fault::{self, Fault, Kind};
-use crate::open::{Emulator, Place, Settings};
+use crate::fault::{self, Kind, RequestError};
+use crate::open::{DatabaseName, Emulator, Settings};
 use crate::sql;
 
 /// The longest that laying out may take: Spanner changes a schema in seconds to minutes. An emulator does it at once.
@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// What must be laid out, as an administrator would write it.
 pub(crate) fn layout(settings: &Settings) -> String {
     let place = &settings.place;
-    let Place { project, instance, database, .. } = place;
+    let DatabaseName { project, instance, database, .. } = place;
     format!(
         "-- What Baton keeps in {} (GoogleSQL dialect). To apply it from a file:\n\
          -- gcloud spanner databases ddl update {database} --instance={instance} --project={project} --ddl-file=FILE\n\n\
@@ -43,7 +43,7 @@ pub(crate) fn layout(settings: &Settings) -> String {
 }
 
 /// What is there.
-enum Found {
+enum SchemaState {
     /// All of it.
     Everything,
     /// A table or more is not there.
@@ -55,12 +55,12 @@ pub(crate) async fn prepare(client: &Client) -> Result<(), StoreError> {
     lay_out(client).await.map_err(|fault| fault.not_applied(client.location()))
 }
 
-async fn lay_out(client: &Client) -> Result<(), Fault> {
+async fn lay_out(client: &Client) -> Result<(), RequestError> {
     let settings = &client.settings;
     let emulator = settings.place.emulator.as_ref();
     let bare = match (inspect(client).await, emulator) {
-        (Ok(Found::Everything), _) => return Ok(()),
-        (Ok(Found::Missing), _) => None,
+        (Ok(SchemaState::Everything), _) => return Ok(()),
+        (Ok(SchemaState::Missing), _) => None,
         (Err(fault), Some(emulator)) if fault.kind == Kind::NoDatabase => Some(emulator),
         (Err(fault), _) => return Err(fault),
     };
@@ -72,32 +72,32 @@ async fn lay_out(client: &Client) -> Result<(), Fault> {
         }
     };
     let made = tokio::time::timeout(limit, making).await;
-    let made = made.unwrap_or_else(|_| Err(at_rest(Fault::late(limit, settings), settings)));
+    let made = made.unwrap_or_else(|_| Err(at_rest(RequestError::late(limit, settings), settings)));
     // What is there decides, not what the making said: somebody else may have made it at the same time, and a table of
     // the same name that is somebody else's is passed over in silence.
     match (inspect(client).await, made) {
-        (Ok(Found::Everything), _) => Ok(()),
-        (Ok(Found::Missing), Ok(())) => {
+        (Ok(SchemaState::Everything), _) => Ok(()),
+        (Ok(SchemaState::Missing), Ok(())) => {
             Err(fault::other_shape(settings, "it is not there although it was made".to_string()))
         }
-        (Ok(Found::Missing) | Err(_), Err(fault)) | (Err(fault), Ok(())) => Err(fault),
+        (Ok(SchemaState::Missing) | Err(_), Err(fault)) | (Err(fault), Ok(())) => Err(fault),
     }
 }
 
 /// Compares what is there with what should be. A table of another shape is a fault.
-async fn inspect(client: &Client) -> Result<Found, Fault> {
+async fn inspect(client: &Client) -> Result<SchemaState, RequestError> {
     let settings = &client.settings;
     let rows = client.try_query(&sql::columns(&settings.tables)).await?;
     let mut there: Vec<(String, String, String)> = Vec::with_capacity(rows.len());
     for row in &rows {
-        let cell = |column: usize| row.get(column).map_err(|error| Fault::of(&error, settings));
+        let cell = |column: usize| row.get(column).map_err(|error| RequestError::of(&error, settings));
         there.push((cell(0)?, cell(1)?, cell(2)?));
     }
-    let mut found = Found::Everything;
+    let mut found = SchemaState::Everything;
     for (table, columns) in settings.tables.all() {
         let name = table.to_lowercase();
         if !there.iter().any(|(table, ..)| *table == name) {
-            found = Found::Missing;
+            found = SchemaState::Missing;
             continue;
         }
         for column in columns {
@@ -119,7 +119,7 @@ async fn inspect(client: &Client) -> Result<Found, Fault> {
     Ok(found)
 }
 
-async fn make_tables(client: &Client) -> Result<(), Fault> {
+async fn make_tables(client: &Client) -> Result<(), RequestError> {
     let settings = &client.settings;
     let admin = database_admin(settings).await?;
     let made = admin
@@ -130,7 +130,7 @@ async fn make_tables(client: &Client) -> Result<(), Fault> {
         .until_done()
         .await;
     made.map(|_| ()).map_err(|error| {
-        let mut fault = at_rest(Fault::of(&error, settings), settings);
+        let mut fault = at_rest(RequestError::of(&error, settings), settings);
         if fault.kind == Kind::Refused {
             fault.hint = format!(
                 "somebody with the role roles/spanner.databaseAdmin can apply what this prints: {} --print",
@@ -141,10 +141,10 @@ async fn make_tables(client: &Client) -> Result<(), Fault> {
     })
 }
 
-async fn make_database(client: &Client, emulator: &Emulator) -> Result<(), Fault> {
+async fn make_database(client: &Client, emulator: &Emulator) -> Result<(), RequestError> {
     let settings = &client.settings;
     let place = &settings.place;
-    let fault = |error| at_rest(Fault::of(&error, settings), settings);
+    let fault = |error| at_rest(RequestError::of(&error, settings), settings);
     // Retries would only hide for a minute that nobody listens there.
     let admin = InstanceAdmin::builder()
         .with_endpoint(&emulator.rest)
@@ -152,7 +152,7 @@ async fn make_database(client: &Client, emulator: &Emulator) -> Result<(), Fault
         .with_retry_policy(NeverRetry)
         .build()
         .await
-        .map_err(|error| Fault::of_builder(&error, settings))?;
+        .map_err(|error| RequestError::of_builder(&error, settings))?;
     let instance = Instance::new()
         .set_name(place.instance_path())
         .set_config(format!("projects/{}/instanceConfigs/emulator-config", place.project))
@@ -183,7 +183,7 @@ async fn make_database(client: &Client, emulator: &Emulator) -> Result<(), Fault
     }
 }
 
-async fn database_admin(settings: &Settings) -> Result<DatabaseAdmin, Fault> {
+async fn database_admin(settings: &Settings) -> Result<DatabaseAdmin, RequestError> {
     let mut builder = DatabaseAdmin::builder().with_attempt_timeout(settings.limit);
     builder = match &settings.place.emulator {
         Some(emulator) => builder
@@ -192,11 +192,11 @@ async fn database_admin(settings: &Settings) -> Result<DatabaseAdmin, Fault> {
             .with_retry_policy(NeverRetry),
         None => builder.with_retry_policy(Aip194Strict.with_time_limit(settings.limit)),
     };
-    builder.build().await.map_err(|error| Fault::of_builder(&error, settings))
+    builder.build().await.map_err(|error| RequestError::of_builder(&error, settings))
 }
 
 /// An emulator administers databases at a port of its own, which may be the one that was not found.
-fn at_rest(mut fault: Fault, settings: &Settings) -> Fault {
+fn at_rest(mut fault: RequestError, settings: &Settings) -> RequestError {
     if let (Some(emulator), Kind::Passing) = (&settings.place.emulator, fault.kind) {
         fault.why = format!("nothing administers the emulator at {}: {}", emulator.rest, fault.why);
         fault.hint = format!("name its REST port: {}", settings.init_at_rest());

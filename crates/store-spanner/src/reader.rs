@@ -128,5 +128,5 @@ pub(crate) fn cell<T: FromValue>(client: &Client, row: &Row, column: usize) -> R
 }
 
 fn misshaped(client: &Client, error: &google_cloud_spanner::Error) -> StoreError {
-    fault::Fault::of(error, &client.settings).not_applied(client.location())
+    fault::RequestError::of(error, &client.settings).not_applied(client.location())
 }

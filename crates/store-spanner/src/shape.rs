@@ -26,7 +26,7 @@ pub(crate) struct Mark {
 
 /// An election as its row shows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ElectionColumns {
     pub(crate) leader: Option<String>,
     pub(crate) mark: Mark,
     /// How long the lease lasts after the beat; none without one.
@@ -79,12 +79,12 @@ pub(crate) struct Intact {
     pub(crate) age: Span,
 }
 
-impl Shown {
+impl ElectionColumns {
     /// None if the numbers are beyond what a column takes.
-    pub(crate) fn of(document: &Document, record: String) -> Option<Shown> {
+    pub(crate) fn of(document: &Document, record: String) -> Option<ElectionColumns> {
         let millis = |span: Span| i64::try_from(span.as_millis()).ok();
         let holder = document.lease_holder();
-        Some(Shown {
+        Some(ElectionColumns {
             leader: document.leader.as_ref().map(|leader| leader.agent.to_string()),
             mark: mark(document)?,
             lease_ms: match holder {

@@ -11,7 +11,7 @@ use google_cloud_spanner::retry_policy::SpannerRetryPolicy;
 use google_cloud_spanner::statement::{Statement, StatementBuilder};
 use google_cloud_spanner::types;
 
-use crate::shape::{Mark, Shown};
+use crate::shape::{ElectionColumns, Mark};
 use crate::tables::Tables;
 
 /// How often a statement is sent that did not get through. It is sent again only where that does no harm: outside of a
@@ -117,7 +117,12 @@ pub(crate) fn list(tables: &Tables, prefix: &Prefix) -> Statement {
 ///
 /// That there is no row is not enough: another one may have come and been deleted since it was looked. A token is
 /// given only above the mark; a row that gives none may stand at it.
-pub(crate) fn insert_election(tables: &Tables, key: &Key, shown: &Shown, version: &str) -> Statement {
+pub(crate) fn insert_election(
+    tables: &Tables,
+    key: &Key,
+    shown: &ElectionColumns,
+    version: &str,
+) -> Statement {
     let Tables { elections, marks, .. } = tables;
     let taken = if shown.leader.is_some() { ">=" } else { ">" };
     let sql = format!(
@@ -135,7 +140,7 @@ pub(crate) fn update_election(
     tables: &Tables,
     key: &Key,
     expected: &str,
-    shown: &Shown,
+    shown: &ElectionColumns,
     version: &str,
     clock: AgeStamp,
 ) -> Statement {
@@ -154,7 +159,7 @@ pub(crate) fn update_election(
         .build()
 }
 
-fn shown_as(statement: StatementBuilder, shown: &Shown, version: &str) -> StatementBuilder {
+fn shown_as(statement: StatementBuilder, shown: &ElectionColumns, version: &str) -> StatementBuilder {
     statement
         .add_typed_param("leader", shown.leader.clone(), types::string())
         .add_typed_param("lease", shown.lease_ms, types::int64())

@@ -14,8 +14,8 @@ use google_cloud_spanner::statement::Statement;
 use google_cloud_spanner::transaction::ReadWriteTransaction;
 
 use crate::client::{Client, Session};
-use crate::fault::{Fault, Kind};
-use crate::shape::{self, Shown};
+use crate::fault::{Kind, RequestError};
+use crate::shape::{self, ElectionColumns};
 use crate::sql;
 
 /// Puts a record in the place of what is expected.
@@ -56,7 +56,7 @@ fn statements(
         };
         return Ok((vec![statement], version));
     };
-    let shown = Shown::of(document, text).ok_or_else(|| StoreError::Refused {
+    let shown = ElectionColumns::of(document, text).ok_or_else(|| StoreError::Refused {
         place: client.location(),
         why: format!("no column takes the token {}", document.epoch),
         hint: "begin the election anew under another name".to_string(),
@@ -127,7 +127,7 @@ pub(crate) async fn transact(client: &Client, statements: Vec<Statement>) -> Res
     let fault = match tokio::time::timeout(limit, attempt(client, &statements, &progress)).await {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(fault)) => fault,
-        Err(_) => Fault::late(limit, &client.settings),
+        Err(_) => RequestError::late(limit, &client.settings),
     };
     Err(match progress.stage() {
         Stage::Lost => StoreError::Conflict,
@@ -136,7 +136,7 @@ pub(crate) async fn transact(client: &Client, statements: Vec<Statement>) -> Res
     })
 }
 
-async fn attempt(client: &Client, statements: &[Statement], progress: &Progress) -> Result<(), Fault> {
+async fn attempt(client: &Client, statements: &[Statement], progress: &Progress) -> Result<(), RequestError> {
     let _turn = client.turn().await;
     let fault = match run(client, client.session().await?, statements, progress).await {
         Ok(()) => return Ok(()),
@@ -156,7 +156,7 @@ async fn run(
     session: Session,
     statements: &[Statement],
     progress: &Progress,
-) -> Result<(), Fault> {
+) -> Result<(), RequestError> {
     let mut unfinished = Unfinished { client, number: Some(session.number) };
     let (sent, progress, statements) =
         (Arc::clone(&client.statements), progress.clone(), statements.to_vec());

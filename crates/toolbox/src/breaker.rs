@@ -13,8 +13,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use baton_election::removal_rules::{Breakers, OpenBreaker};
 use baton_election::time::WallTime;
-use baton_election::usefulness::{Breakers, OpenBreaker};
 use baton_election::{AgentName, ContentHash, ElectionName, ItemName, Refusal, Span};
 use serde::{Deserialize, Serialize};
 
@@ -266,7 +266,7 @@ fn shortened(reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_election::usefulness::Bars;
+    use baton_election::removal_rules::Bars;
 
     use super::*;
 

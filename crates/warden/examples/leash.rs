@@ -4,7 +4,7 @@
 //! `unvalidate`, `stop`, `kill`, `own`) from the
 //! pipe `DIR/control` and writes what happens to `DIR/events`. There is no lease: a *release* writes
 //! `DIR/released`, with the paper of the leadership, the time and how many processes of CMD were alive at that
-//! moment. With `LEASH_OUTLIVES` in the environment, CMD outlives its deadline; `DIR/sign/mode` and `DIR/sign/paper`
+//! moment. With `LEASH_OUTLIVES` in the environment, CMD outlives its deadline; `DIR/status_files/mode` and `DIR/status_files/paper`
 //! tell it so. It shows how a program wires the crate, and the tests drive it.
 #![allow(clippy::print_stderr, reason = "a program for people and tests")]
 
@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use baton_warden::{
-    BootTime, Household, Lead, News, Paper, Report, Shims, Sign, Start, Ticket, Validation, Ward, WardError,
-    exec_shim, keep_validator, serve,
+    BootTime, ChildRegistry, Lead, Report, SecretFile, Shims, Start, StatusFiles, Ticket, Validation,
+    WardenEvent, WardenHandle, WardenHandleError, exec_shim, keep_validator, serve,
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
@@ -83,8 +83,8 @@ async fn run(args: &[OsString]) -> Outcome<ExitCode> {
     run.note(&format!("deadline {}", deadline.as_ns()))?;
     run.grace_ms = grace_ms.parse()?;
     fs::create_dir_all(Path::new(dir).join("sign"))?;
-    run.ward.show(run.sign("1"))?;
-    run.ward.start(Start {
+    run.handle.show(run.status_files("1"))?;
+    run.handle.start(Start {
         command: command.to_vec(),
         env: vec![(MARK.into(), dir.clone())],
         deadline,
@@ -96,9 +96,9 @@ async fn run(args: &[OsString]) -> Outcome<ExitCode> {
     loop {
         tokio::select! {
             line = control.next_line() => run.obey(&line?.unwrap_or_default())?,
-            news = run.ward.next_report() => {
+            news = run.handle.next_report() => {
                 if let Some(code) = run.hear(news?).await? {
-                    run.ward.dismiss().await?;
+                    run.handle.dismiss().await?;
                     return Ok(code);
                 }
             }
@@ -108,8 +108,8 @@ async fn run(args: &[OsString]) -> Outcome<ExitCode> {
 
 struct Run {
     dir: PathBuf,
-    household: Household,
-    ward: Ward,
+    registry: ChildRegistry,
+    handle: WardenHandle,
     grace_ms: u64,
     /// CMD has ended, with this code. The validator may not have.
     ended: bool,
@@ -118,21 +118,21 @@ struct Run {
 
 impl Run {
     async fn new(dir: &str) -> Outcome<Self> {
-        let household = Household::open()?;
+        let registry = ChildRegistry::open()?;
         let mut command = std::process::Command::new("/proc/self/exe");
         command.arg("__warden");
-        let ward = Ward::prepare(household, command, Path::new(dir)).await?;
+        let handle = WardenHandle::prepare(registry, command, Path::new(dir)).await?;
         let run =
-            Self { dir: dir.into(), household, ward, grace_ms: 0, ended: false, code: ExitCode::SUCCESS };
-        run.note(&format!("warden {}", run.ward.pid()))?;
+            Self { dir: dir.into(), registry, handle, grace_ms: 0, ended: false, code: ExitCode::SUCCESS };
+        run.note(&format!("warden {}", run.handle.pid()))?;
         Ok(run)
     }
 
-    fn sign(&self, text: &str) -> Sign {
-        let sign = self.dir.join("sign");
-        Sign {
-            mode: sign.join("mode"),
-            papers: vec![Paper { path: sign.join("paper"), text: text.into() }],
+    fn status_files(&self, text: &str) -> StatusFiles {
+        let status_files = self.dir.join("sign");
+        StatusFiles {
+            mode: status_files.join("mode"),
+            secrets: vec![SecretFile { path: status_files.join("paper"), text: text.into() }],
             outlives_lease: std::env::var_os(OUTLIVES).is_some(),
         }
     }
@@ -146,30 +146,29 @@ impl Run {
             ("renew", ms) => {
                 let deadline = BootTime::now().later(Duration::from_millis(ms.parse()?));
                 self.note(&format!("deadline {}", deadline.as_ns()))?;
-                self.ward.deadline(deadline)?;
+                self.handle.deadline(deadline)?;
             }
             ("lead", ms) => {
                 let deadline = BootTime::now().later(Duration::from_millis(ms.parse()?));
                 self.note(&format!("deadline {}", deadline.as_ns()))?;
-                let (sign, ticket) = (self.sign("2"), self.ticket("2"));
-                let led = self.ward.lead(Lead { deadline, grace_ms: self.grace_ms, ticket, sign });
-                if let Err(WardError::TooLate) = led {
+                let (status_files, ticket) = (self.status_files("2"), self.ticket("2"));
+                let led = self.handle.lead(Lead { deadline, grace_ms: self.grace_ms, ticket, status_files });
+                if let Err(WardenHandleError::TooLate) = led {
                     return self.note("too late");
                 }
                 led?;
             }
-            ("paper", text) => self.ward.show(self.sign(text))?,
+            ("paper", text) => self.handle.show(self.status_files(text))?,
             ("validate", script) => {
                 let command = ["sh", "-c", script].map(String::from).to_vec();
                 let mark = (MARK.to_string(), self.dir.display().to_string());
-                self.ward.validate(Validation { command, env: vec![mark] })?;
+                self.handle.validate(Validation { command, env: vec![mark] })?;
             }
-            ("unvalidate", _) => self.ward.end_validation()?,
-            ("stop", _) => self.ward.stop()?,
-            ("kill", _) => self.ward.kill()?,
+            ("unvalidate", _) => self.handle.end_validation()?,
+            ("stop", _) => self.handle.stop()?,
+            ("kill", _) => self.handle.kill()?,
             ("own", _) => {
-                let child =
-                    self.household.spawn(|| std::process::Command::new("sleep").arg("600").spawn())?;
+                let child = self.registry.spawn(|| std::process::Command::new("sleep").arg("600").spawn())?;
                 self.note(&format!("own {}", child.id()))?;
             }
             _ => return Err(format!("unknown order: {line}").into()),
@@ -178,36 +177,36 @@ impl Run {
     }
 
     /// The exit code, once nothing of CMD is left.
-    async fn hear(&mut self, news: News) -> Outcome<Option<ExitCode>> {
+    async fn hear(&mut self, news: WardenEvent) -> Outcome<Option<ExitCode>> {
         match news {
-            News::Told(Report::Ended { how, why }) => {
+            WardenEvent::Told(Report::Ended { how, why }) => {
                 self.note(&format!("ended {how:?} {why:?} {}", self.now_and_living()))?;
                 self.code = ExitCode::from(how.exit_code());
                 self.ended = true;
-                Ok((!self.ward.is_validating()).then_some(self.code))
+                Ok((!self.handle.is_validating()).then_some(self.code))
             }
-            News::Told(Report::Validated { how, why, said }) => {
+            WardenEvent::Told(Report::Validated { how, why, said }) => {
                 self.note(&format!("validated {how:?} {why:?} {} {said}", self.now_and_living()))?;
                 Ok(self.ended.then_some(self.code))
             }
-            News::Told(Report::Started { pid }) => self.note(&format!("started {pid}")).map(|()| None),
-            News::Told(Report::Unkillable { pid, name }) => {
+            WardenEvent::Told(Report::Started { pid }) => self.note(&format!("started {pid}")).map(|()| None),
+            WardenEvent::Told(Report::Unkillable { pid, name }) => {
                 self.note(&format!("unkillable {pid} {name}")).map(|()| None)
             }
-            News::Told(Report::Terminating { why }) => {
+            WardenEvent::Told(Report::Terminating { why }) => {
                 self.note(&format!("terminating {why:?}")).map(|()| None)
             }
-            News::Told(Report::ReadOnly) => {
+            WardenEvent::Told(Report::ReadOnly) => {
                 self.note(&format!("read-only {}", BootTime::now().as_ns())).map(|()| None)
             }
-            News::Told(Report::Leading) => self.note("leading again").map(|()| None),
+            WardenEvent::Told(Report::Leading) => self.note("leading again").map(|()| None),
             // The last two only at a terminal.
-            News::Told(Report::Kept { .. } | Report::Suspended) | News::Asked(_) => Ok(None),
+            WardenEvent::Told(Report::Kept { .. } | Report::Suspended) | WardenEvent::Asked(_) => Ok(None),
             // Its death after the end of CMD, and of the validator, takes nothing along.
-            News::Gone if self.ended && !self.ward.is_validating() => Ok(Some(self.code)),
-            News::Overdue | News::Gone => {
+            WardenEvent::Gone if self.ended && !self.handle.is_validating() => Ok(Some(self.code)),
+            WardenEvent::Overdue | WardenEvent::Gone => {
                 self.note(&format!("{news:?}").to_lowercase())?;
-                self.ward.seize().await?;
+                self.handle.seize().await?;
                 self.note(&format!("seized {}", self.now_and_living()))?;
                 Ok(Some(ExitCode::from(99)))
             }

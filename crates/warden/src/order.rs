@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::BootTime;
-use crate::sign::Sign;
+use crate::status_files::StatusFiles;
 use crate::terminal::Modes;
 
 /// Longest line, in bytes. Linux allows about 2 MiB of arguments by default; the rest is for JSON's escapes.
@@ -72,7 +72,7 @@ pub struct Lead {
     /// Given to `release` if run cannot release.
     pub ticket: Ticket,
     /// What CMD is shown.
-    pub sign: Sign,
+    pub status_files: StatusFiles,
 }
 
 impl Lead {
@@ -81,7 +81,7 @@ impl Lead {
     }
 }
 
-/// A second command, beside CMD or after it, that has the leader's papers too: it judges what CMD did.
+/// A second command, beside CMD or after it, that has the leader's secret files too: it judges what CMD did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Validation {
     /// Program and arguments; the program is looked up in `PATH`.
@@ -94,8 +94,8 @@ pub struct Validation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub enum Order {
-    /// What CMD is shown: before `Start`, from its start; later, other papers for a CMD that leads.
-    Sign(Sign),
+    /// What CMD is shown: before `Start`, from its start; later, other secret files for a CMD that leads.
+    Show(StatusFiles),
     /// Before `Start`: the warden's stdin is CMD's terminal, and its stdout is run's.
     Terminal {
         /// CMD's stderr is its terminal too; otherwise it is the warden's.
@@ -141,7 +141,7 @@ pub enum Report {
     /// SIGTERM was sent to the tree.
     Terminating {
         /// By order, or because of the deadline.
-        why: Why,
+        why: EndCause,
     },
     /// CMD has been shown that it does not lead, and goes on. It has no deadline until [`Order::Lead`].
     ReadOnly,
@@ -152,16 +152,16 @@ pub enum Report {
     /// CMD and every descendant of it are gone. A validator may still be at work.
     Ended {
         /// How the main process ended.
-        how: How,
+        how: CommandExit,
         /// Who ended it.
-        why: Why,
+        why: EndCause,
     },
     /// The validator and every descendant of it are gone. Each [`Order::Validate`] has one.
     Validated {
         /// How it ended.
-        how: How,
-        /// [`Why::Finished`] if it ended by itself: only then is it an answer.
-        why: Why,
+        how: CommandExit,
+        /// [`EndCause::Finished`] if it ended by itself: only then is it an answer.
+        why: EndCause,
         /// The last line that it printed.
         said: String,
     },
@@ -178,7 +178,7 @@ pub enum Report {
 /// How CMD's main process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum How {
+pub enum CommandExit {
     /// It exited with this code.
     Exit(i32),
     /// This signal ended it.
@@ -187,7 +187,7 @@ pub enum How {
     Unstarted(String),
 }
 
-impl How {
+impl CommandExit {
     /// The exit code a shell would give.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -202,7 +202,7 @@ impl How {
 /// Why CMD ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Why {
+pub enum EndCause {
     /// Its main process ended by itself.
     Finished,
     /// Run ordered it.
@@ -217,7 +217,7 @@ pub enum Why {
 
 #[cfg(test)]
 mod tests {
-    use super::{How, Order, Start, Ticket};
+    use super::{CommandExit, Order, Start, Ticket};
     use crate::clock::BootTime;
 
     #[test]
@@ -234,8 +234,8 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_of_a_shell() {
-        assert_eq!(How::Exit(3).exit_code(), 3);
-        assert_eq!(How::Signal(9).exit_code(), 137);
-        assert_eq!(How::Unstarted(String::new()).exit_code(), 126);
+        assert_eq!(CommandExit::Exit(3).exit_code(), 3);
+        assert_eq!(CommandExit::Signal(9).exit_code(), 137);
+        assert_eq!(CommandExit::Unstarted(String::new()).exit_code(), 126);
     }
 }

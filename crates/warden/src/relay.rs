@@ -19,8 +19,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::handle::watched;
 use crate::terminal::{Modes, Terminal, copy_size, is_in_foreground, suspends};
-use crate::ward::watched;
 
 /// Two interrupts that are nearer than this end CMD.
 const TWICE: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ pub(crate) enum Event {
 
 /// Where run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ForegroundState {
     Unknown,
     /// The terminal is raw.
     Foreground,
@@ -59,10 +59,10 @@ enum Place {
     Ended,
 }
 
-struct Ends {
+struct TerminalPair {
     outer: AsyncFd<File>,
     master: AsyncFd<OwnedFd>,
-    place: watch::Sender<Place>,
+    place: watch::Sender<ForegroundState>,
     /// As they were before run made the terminal raw, once it has.
     before: Mutex<Option<Modes>>,
     /// CMD's main process, once it has been started.
@@ -72,7 +72,7 @@ struct Ends {
 
 /// The two terminals, seen from run. Dropped, it leaves run's as it was.
 pub(crate) struct Relay {
-    ends: Arc<Ends>,
+    ends: Arc<TerminalPair>,
     has_stderr: bool,
     events: Option<mpsc::Receiver<Event>>,
     task: Option<JoinHandle<()>>,
@@ -82,10 +82,10 @@ impl Relay {
     /// Ready for a CMD; also gives CMD's end of its terminal.
     pub(crate) fn prepare(terminal: Terminal) -> io::Result<(Relay, OwnedFd)> {
         let Terminal { outer, master, slave, has_stderr } = terminal;
-        let ends = Ends {
+        let ends = TerminalPair {
             outer: watched(outer)?,
             master: watched(master)?,
-            place: watch::Sender::new(Place::Unknown),
+            place: watch::Sender::new(ForegroundState::Unknown),
             before: Mutex::default(),
             main: AtomicI32::new(0),
             heard: Arc::default(),
@@ -136,7 +136,8 @@ impl Relay {
 
     /// The modes to which the terminal is to be restored, if it is made raw at this moment. None if it is not to be made raw.
     pub(crate) fn modes(&self) -> Option<Modes> {
-        if *self.ends.place.borrow() == Place::Ended || !is_in_foreground(self.ends.outer.get_ref()) {
+        if *self.ends.place.borrow() == ForegroundState::Ended || !is_in_foreground(self.ends.outer.get_ref())
+        {
             return None;
         }
         let known = *self.ends.lock();
@@ -153,12 +154,12 @@ impl Relay {
         *self.ends.lock() = Some(before);
         let raw =
             is_in_foreground(self.ends.outer.get_ref()) && before.make_raw(self.ends.outer.get_ref()).is_ok();
-        self.ends.stand(if raw { Place::Foreground } else { Place::Background });
+        self.ends.stand(if raw { ForegroundState::Foreground } else { ForegroundState::Background });
     }
 
     /// Nothing of CMD is left. The rest of its output is passed on, and then the terminal is as it was.
     pub(crate) fn ended(&self) {
-        self.ends.place.send_replace(Place::Ended);
+        self.ends.place.send_replace(ForegroundState::Ended);
     }
 
     /// The same, and waits for it, but not for long.
@@ -179,20 +180,20 @@ impl Drop for Relay {
     }
 }
 
-impl Ends {
+impl TerminalPair {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Modes>> {
         // It is whole between any two statements.
         self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> ForegroundState {
         *self.place.borrow()
     }
 
     /// The end is final.
-    fn stand(&self, place: Place) {
+    fn stand(&self, place: ForegroundState) {
         self.place.send_if_modified(|now| {
-            let is_new = *now != Place::Ended && *now != place;
+            let is_new = *now != ForegroundState::Ended && *now != place;
             if is_new {
                 *now = place;
             }
@@ -215,7 +216,7 @@ impl Ends {
         let mut place = self.place.subscribe();
         let mut buffer = [0; 8_192];
         loop {
-            if self.place() == Place::Unknown {
+            if self.place() == ForegroundState::Unknown {
                 let _changed = place.changed().await;
                 continue;
             }
@@ -226,7 +227,7 @@ impl Ends {
                     let _ = write_all(&self.outer, &buffer[..count]).await;
                 }
                 Err(Errno::INTR) => {}
-                Ok(0) | Err(_) if self.place() == Place::Ended => return,
+                Ok(0) | Err(_) if self.place() == ForegroundState::Ended => return,
                 Err(Errno::AGAIN) => tokio::select! {
                     () = readable(&self.master) => {}
                     _ = place.changed() => {}
@@ -245,12 +246,12 @@ impl Ends {
         let mut last_interrupt = None;
         let mut buffer = [0; 4_096];
         loop {
-            if self.place() != Place::Foreground {
+            if self.place() != ForegroundState::Foreground {
                 let _changed = place.changed().await;
                 continue;
             }
             if !is_in_foreground(self.outer.get_ref()) {
-                self.stand(Place::Background);
+                self.stand(ForegroundState::Background);
                 continue;
             }
             match rustix::io::read(self.outer.get_ref(), &mut buffer) {
@@ -299,18 +300,18 @@ impl Ends {
         loop {
             copy_size(self.outer.get_ref(), self.master.get_ref());
             let stands = *place.borrow_and_update();
-            if stands != Place::Foreground && stands != Place::Ended {
+            if stands != ForegroundState::Foreground && stands != ForegroundState::Ended {
                 if is_in_foreground(self.outer.get_ref()) {
                     let _ = tell.try_send(Event::Foreground);
                 } else {
-                    self.stand(Place::Background);
+                    self.stand(ForegroundState::Background);
                 }
             }
-            let looks = matches!(self.place(), Place::Unknown | Place::Background);
+            let looks = matches!(self.place(), ForegroundState::Unknown | ForegroundState::Background);
             tokio::select! {
                 _ = resized.recv() => {}
                 // A shell has set modes of its own meanwhile, and may have continued us in the background.
-                _ = continued.recv() => self.stand(Place::Unknown),
+                _ = continued.recv() => self.stand(ForegroundState::Unknown),
                 _ = place.changed() => {}
                 () = tokio::time::sleep(BACKGROUND_LOOK), if looks => {}
             }

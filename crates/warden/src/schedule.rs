@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::clock::BootTime;
-use crate::order::Why;
+use crate::order::EndCause;
 
 /// Least and most time kept for the sweep. A sweep of hundreds of processes takes milliseconds; the rest is for
 /// a machine so busy that a process which has been woken, or killed, waits for a processor (2 s were seen).
@@ -18,7 +18,7 @@ const MARGIN_MAX: Duration = Duration::from_secs(2);
 /// What happens when, for one deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// SIGTERM to the tree; or, to a CMD that outlives its lease, the sign that it does not lead.
+    /// SIGTERM to the tree; or, to a CMD that outlives its lease, the notice that it does not lead.
     pub term_at: BootTime,
     /// Run takes a warden that has reported neither for stopped, and does as at `seize_at`.
     pub doubt_at: BootTime,
@@ -52,7 +52,7 @@ pub(crate) enum Step {
     Wait { until: Option<BootTime> },
     Terminate,
     StandDown,
-    Kill(Why),
+    Kill(EndCause),
 }
 
 /// The warden's view of a running CMD: its deadline, and whether CMD has been told to end.
@@ -62,7 +62,7 @@ pub(crate) struct Watch {
     /// None while CMD goes on without a lease.
     schedule: Option<Schedule>,
     outlives_lease: bool,
-    stopping: Option<(Why, BootTime)>,
+    stopping: Option<(EndCause, BootTime)>,
 }
 
 impl Watch {
@@ -99,11 +99,11 @@ impl Watch {
     }
 
     /// CMD has been told to end. The first reason stands.
-    pub(crate) fn stop(&mut self, why: Why, now: BootTime) {
+    pub(crate) fn stop(&mut self, why: EndCause, now: BootTime) {
         self.stopping.get_or_insert((why, now.later(self.grace)));
     }
 
-    pub(crate) fn stopping(&self) -> Option<Why> {
+    pub(crate) fn stopping(&self) -> Option<EndCause> {
         self.stopping.map(|(why, _)| why)
     }
 
@@ -117,7 +117,7 @@ impl Watch {
             (None, Some(schedule)) if now < schedule.term_at => Step::Wait { until: Some(schedule.term_at) },
             (None, Some(_)) if self.outlives_lease => Step::StandDown,
             (None, Some(schedule)) if now < schedule.kill_at => Step::Terminate,
-            (None, Some(_)) => Step::Kill(Why::Deadline),
+            (None, Some(_)) => Step::Kill(EndCause::Deadline),
         }
     }
 }
@@ -126,7 +126,7 @@ impl Watch {
 mod tests {
     use super::{Schedule, Step, Watch};
     use crate::clock::BootTime;
-    use crate::order::Why;
+    use crate::order::EndCause;
     use std::time::Duration;
 
     fn at(ms: u64) -> BootTime {
@@ -183,25 +183,25 @@ mod tests {
         let mut watch = watch();
         assert_eq!(watch.step(at(8_999)), Step::Wait { until: Some(at(9_000)) });
         assert_eq!(watch.step(at(9_000)), Step::Terminate);
-        watch.stop(Why::Deadline, at(9_000));
+        watch.stop(EndCause::Deadline, at(9_000));
         assert_eq!(watch.step(at(9_499)), Step::Wait { until: Some(at(9_500)) });
-        assert_eq!(watch.step(at(9_500)), Step::Kill(Why::Deadline));
+        assert_eq!(watch.step(at(9_500)), Step::Kill(EndCause::Deadline));
     }
 
     #[test]
     fn a_warden_that_wakes_too_late_to_ask_kills_at_once() {
         let watch = watch();
-        assert_eq!(watch.step(at(20_000)), Step::Kill(Why::Deadline));
+        assert_eq!(watch.step(at(20_000)), Step::Kill(EndCause::Deadline));
     }
 
     #[test]
     fn a_stop_gives_the_grace_but_never_beyond_the_kill_time() {
         let mut early = watch();
-        early.stop(Why::Stopped, at(2_000));
+        early.stop(EndCause::Stopped, at(2_000));
         assert_eq!(early.step(at(2_000)), Step::Wait { until: Some(at(3_000)) });
-        assert_eq!(early.step(at(3_000)), Step::Kill(Why::Stopped));
+        assert_eq!(early.step(at(3_000)), Step::Kill(EndCause::Stopped));
         let mut late = watch();
-        late.stop(Why::Stopped, at(8_900));
+        late.stop(EndCause::Stopped, at(8_900));
         assert_eq!(late.step(at(8_900)), Step::Wait { until: Some(at(9_500)) });
     }
 
@@ -210,11 +210,11 @@ mod tests {
         let mut watch = watch();
         watch.renew(at(20_000));
         assert_eq!(watch.step(at(18_999)), Step::Wait { until: Some(at(19_000)) });
-        watch.stop(Why::Deadline, at(19_000));
-        watch.stop(Why::Stopped, at(19_100));
+        watch.stop(EndCause::Deadline, at(19_000));
+        watch.stop(EndCause::Stopped, at(19_100));
         watch.renew(at(40_000));
-        assert_eq!(watch.stopping(), Some(Why::Deadline));
-        assert_eq!(watch.step(at(20_000)), Step::Kill(Why::Deadline));
+        assert_eq!(watch.stopping(), Some(EndCause::Deadline));
+        assert_eq!(watch.step(at(20_000)), Step::Kill(EndCause::Deadline));
     }
     #[test]
     fn work_that_outlives_its_lease_stands_down_when_other_work_would_be_asked() {
@@ -243,12 +243,12 @@ mod tests {
     fn a_stop_without_a_lease_gives_the_whole_grace_and_one_with_a_lease_does_not_outlive_it() {
         let mut without = outliving();
         without.stand_down();
-        without.stop(Why::Stopped, at(50_000));
+        without.stop(EndCause::Stopped, at(50_000));
         assert_eq!(without.step(at(50_000)), Step::Wait { until: Some(at(51_000)) });
-        assert_eq!(without.step(at(51_000)), Step::Kill(Why::Stopped));
+        assert_eq!(without.step(at(51_000)), Step::Kill(EndCause::Stopped));
         let mut with = outliving();
-        with.stop(Why::Stopped, at(8_900));
+        with.stop(EndCause::Stopped, at(8_900));
         assert_eq!(with.step(at(9_000)), Step::Wait { until: Some(at(9_500)) });
-        assert_eq!(with.step(at(9_500)), Step::Kill(Why::Stopped));
+        assert_eq!(with.step(at(9_500)), Step::Kill(EndCause::Stopped));
     }
 }

@@ -21,8 +21,8 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal, wait, waitpid,
 };
 
-use crate::family::{self, Family, Kin};
-use crate::household::Household;
+use crate::child_registry::ChildRegistry;
+use crate::process_tree::{self, ProcessId, ProcessTree};
 
 /// Between two passes: long enough for killed processes to go, short beside any margin.
 const PAUSE_MIN: Duration = Duration::from_micros(500);
@@ -53,9 +53,9 @@ impl fmt::Display for Survivor {
 pub(crate) enum Reach {
     /// All of this process: the warden, with CMD and the validator; the validator's keeper.
     Everything,
-    /// Those that are not below a child of this process's household: in run, all that it adopted; in the
+    /// Those that are not below a child of this process's child registry: in run, all that it adopted; in the
     /// warden, CMD without the validator.
-    Adopted(Household),
+    Adopted(ChildRegistry),
 }
 
 /// What one pass found.
@@ -75,7 +75,7 @@ impl Reach {
         let survivors = self.signal(&[Signal::KILL]);
         let (no_children, reaped) = match self {
             Self::Everything => reap_everything(),
-            Self::Adopted(household) => reap_adopted(*household),
+            Self::Adopted(registry) => reap_adopted(*registry),
         };
         Pass { clear: no_children, survivors, reaped }
     }
@@ -84,26 +84,26 @@ impl Reach {
     /// to replace a child.
     pub(crate) fn signal(&self, signals: &[Signal]) -> Vec<Survivor> {
         // What cannot be read cannot be signalled; the pass is then not clear, and the next one tries again.
-        let Ok(family) = Family::look() else { return Vec::new() };
+        let Ok(tree) = ProcessTree::look() else { return Vec::new() };
         let me = getpid();
         let roots = match self {
-            Self::Everything => family.children(me),
-            Self::Adopted(household) => household.adopted(&family.children(me)),
+            Self::Everything => tree.children(me),
+            Self::Adopted(registry) => registry.adopted(&tree.children(me)),
         };
-        signal_trees(&family, me, roots, signals)
+        signal_trees(&tree, me, roots, signals)
     }
 }
 
 /// Sends SIGKILL to what descends from one of our children, but not to the child itself.
 pub(crate) fn kill_below(child: Pid) {
-    let Ok(family) = Family::look() else { return };
-    signal_trees(&family, child, family.children(child), &[Signal::KILL]);
+    let Ok(tree) = ProcessTree::look() else { return };
+    signal_trees(&tree, child, tree.children(child), &[Signal::KILL]);
 }
 
 /// Sends SIGKILL to one of our children and to what descends from it.
 pub(crate) fn kill_tree(child: Pid) {
-    let Ok(family) = Family::look() else { return };
-    signal_trees(&family, getpid(), vec![child], &[Signal::KILL]);
+    let Ok(tree) = ProcessTree::look() else { return };
+    signal_trees(&tree, getpid(), vec![child], &[Signal::KILL]);
 }
 
 /// Waits between passes, longer and longer.
@@ -121,7 +121,7 @@ impl Pauses {
 }
 
 /// Visits the trees from the top, below `me`, which adopts what is orphaned in them. Bound: the number of processes that exist.
-fn signal_trees(family: &Family, me: Pid, roots: Vec<Pid>, signals: &[Signal]) -> Vec<Survivor> {
+fn signal_trees(tree: &ProcessTree, me: Pid, roots: Vec<Pid>, signals: &[Signal]) -> Vec<Survivor> {
     let mut queue: VecDeque<(Pid, Pid)> = roots.into_iter().map(|root| (root, me)).collect();
     let mut seen = HashSet::new();
     let mut survivors = Vec::new();
@@ -132,12 +132,12 @@ fn signal_trees(family: &Family, me: Pid, roots: Vec<Pid>, signals: &[Signal]) -
         // Opened before it is looked at: if the pid is then given to another, the handle still means the
         // process that is gone, and the signal reaches nobody.
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        let Some(stat) = family::stat(pid) else { continue };
+        let Some(stat) = process_tree::stat(pid) else { continue };
         if stat.parent != Some(parent) && stat.parent != Some(me) {
             continue;
         }
         // Read before the signal: the children of a process that dies move elsewhere.
-        queue.extend(children_of(family, stat.kin).into_iter().map(|child| (child, pid)));
+        queue.extend(children_of(tree, stat.process).into_iter().map(|child| (child, pid)));
         let refused = signals.iter().any(|signal| pidfd_send_signal(&handle, *signal) == Err(Errno::PERM));
         survivors.push(Survivor { pid: pid.as_raw_pid().cast_unsigned(), name: stat.name, refused });
     }
@@ -145,9 +145,9 @@ fn signal_trees(family: &Family, me: Pid, roots: Vec<Pid>, signals: &[Signal]) -
 }
 
 /// The children of this very process, not of one that was given its pid.
-fn children_of(family: &Family, kin: Kin) -> Vec<Pid> {
-    let children = family.children(kin.pid);
-    let same = family::stat(kin.pid).is_some_and(|stat| stat.kin == kin);
+fn children_of(tree: &ProcessTree, process: ProcessId) -> Vec<Pid> {
+    let children = tree.children(process.pid);
+    let same = process_tree::stat(process.pid).is_some_and(|stat| stat.process == process);
     if same { children } else { Vec::new() }
 }
 
@@ -166,27 +166,27 @@ pub(crate) fn reap_everything() -> (bool, Vec<(Pid, WaitStatus)>) {
 
 /// Reaps dead adopted children and leaves run's own to whoever waits for them; `true` if no adopted ones
 /// are left.
-fn reap_adopted(household: Household) -> (bool, Vec<(Pid, WaitStatus)>) {
+fn reap_adopted(registry: ChildRegistry) -> (bool, Vec<(Pid, WaitStatus)>) {
     let me = getpid();
     let mut reaped = Vec::new();
-    let Ok(mut family) = Family::look() else { return (false, reaped) };
+    let Ok(mut tree) = ProcessTree::look() else { return (false, reaped) };
     // Bound: each round but the last takes a process away.
     loop {
         let before = reaped.len();
         let dead = |pid: Pid| waitpid(Some(pid), WaitOptions::NOHANG).ok().flatten();
-        reaped.extend(household.adopted(&family.children(me)).into_iter().filter_map(dead));
-        let Ok(next) = Family::look() else { return (false, reaped) };
-        family = next;
+        reaped.extend(registry.adopted(&tree.children(me)).into_iter().filter_map(dead));
+        let Ok(next) = ProcessTree::look() else { return (false, reaped) };
+        tree = next;
         if reaped.len() == before {
             break;
         }
     }
     // The lists are kept per thread and can hide a child while a thread ends or another child is reaped; a
     // look at all processes does not depend on threads. Both together must come out empty.
-    let none_listed = household.adopted(&family.children(me)).is_empty();
+    let none_listed = registry.adopted(&tree.children(me)).is_empty();
     let none_seen = || {
-        family::scan().is_ok_and(|by_parent| {
-            by_parent.get(&me).is_none_or(|children| household.adopted(children).is_empty())
+        process_tree::scan().is_ok_and(|by_parent| {
+            by_parent.get(&me).is_none_or(|children| registry.adopted(children).is_empty())
         })
     };
     (none_listed && none_seen(), reaped)

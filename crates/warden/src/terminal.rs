@@ -19,7 +19,7 @@ use rustix::termios::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::family;
+use crate::process_tree;
 
 /// What run changes of a terminal, as it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,7 +155,7 @@ fn controls_us(file: impl AsFd) -> io::Result<bool> {
 
 /// Whether this process may use its terminal without being stopped for it.
 pub(crate) fn is_in_foreground(terminal: impl AsFd) -> bool {
-    let own = family::stat(getpid()).and_then(|stat| stat.group);
+    let own = process_tree::stat(getpid()).and_then(|stat| stat.group);
     own.is_some() && tcgetpgrp(terminal).ok() == own
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn suspends(key: u8, master: impl AsFd, main: Pid) -> bool {
     let makes_signal = modes.local_modes.contains(LocalModes::ISIG)
         && modes.special_codes[SpecialCodeIndex::VSUSP] == key
         && key != 0;
-    makes_signal && tcgetpgrp(&master) == Ok(main) && !family::ignores_stop(main)
+    makes_signal && tcgetpgrp(&master) == Ok(main) && !process_tree::ignores_stop(main)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, getpid};
 
-use crate::family::Family;
+use crate::process_tree::ProcessTree;
 
 /// The most processes that are looked at.
 const MOST: usize = 4_096;
@@ -33,8 +33,8 @@ pub struct Usage {
 /// # Errors
 /// If `/proc` cannot be read.
 pub fn of_descendants() -> io::Result<Usage> {
-    let family = Family::look()?;
-    let (mut waiting, mut seen) = (family.children(getpid()), HashSet::new());
+    let tree = ProcessTree::look()?;
+    let (mut waiting, mut seen) = (tree.children(getpid()), HashSet::new());
     let mut usage = Usage::default();
     while let Some(pid) = waiting.pop() {
         if seen.len() >= MOST {
@@ -47,7 +47,7 @@ pub fn of_descendants() -> io::Result<Usage> {
         usage.cpu += Duration::from_millis(ticks.saturating_mul(1_000 / TICKS_PER_SECOND));
         usage.memory_bytes = usage.memory_bytes.saturating_add(resident(pid).unwrap_or(0));
         usage.processes += 1;
-        waiting.extend(family.children(pid));
+        waiting.extend(tree.children(pid));
     }
     Ok(usage)
 }

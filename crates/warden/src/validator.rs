@@ -1,4 +1,4 @@
-//! The validator: a second command under the same warden, which has the leader's papers and judges what CMD did.
+//! The validator: a second command under the same warden, which has the leader's secret files and judges what CMD did.
 //!
 //! Between the warden and the validator stands a *keeper*, a subreaper of its own: it tells the validator's descendants from CMD's, also
 //! those that left their parents, and ends when none of them is left.
@@ -20,10 +20,10 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitStatus, getpid, getppid, pidfd_open, set_parent_process_death_signal,
 };
 
+use crate::child_registry::ChildRegistry;
 use crate::clock::BootTime;
-use crate::household::Household;
 use crate::link::Link;
-use crate::order::{How, Report, Validation, Why};
+use crate::order::{CommandExit, EndCause, Report, Validation};
 use crate::shim::{ShimError, warden_of};
 use crate::sweep::{Pauses, Reach, kill_below, kill_tree, reap_everything};
 
@@ -39,16 +39,16 @@ const KEEPER_TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 const ENDING_TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
 /// Where the warden has its validator, if there is one.
-pub(crate) struct Bench<'a> {
-    household: Household,
+pub(crate) struct ValidatorSlot<'a> {
+    registry: ChildRegistry,
     /// The hidden subcommand that calls [`keep_validator`].
     shim: &'a [OsString],
     validator: Option<Validator>,
 }
 
-impl<'a> Bench<'a> {
-    pub(crate) fn new(household: Household, shim: &'a [OsString]) -> Self {
-        Self { household, shim, validator: None }
+impl<'a> ValidatorSlot<'a> {
+    pub(crate) fn new(registry: ChildRegistry, shim: &'a [OsString]) -> Self {
+        Self { registry, shim, validator: None }
     }
 
     pub(crate) fn is_taken(&self) -> bool {
@@ -58,7 +58,7 @@ impl<'a> Bench<'a> {
     /// All of the warden's descendants but those of the validator.
     pub(crate) fn others(&self) -> Reach {
         match self.is_taken() {
-            true => Reach::Adopted(self.household),
+            true => Reach::Adopted(self.registry),
             false => Reach::Everything,
         }
     }
@@ -73,7 +73,7 @@ impl<'a> Bench<'a> {
             link.closed = true;
             return;
         }
-        match Validator::start(validation, self.shim, self.household) {
+        match Validator::start(validation, self.shim, self.registry) {
             Ok(validator) => self.validator = Some(validator),
             Err(error) => unstarted(error.to_string(), link),
         }
@@ -84,7 +84,7 @@ impl<'a> Bench<'a> {
         let Some(validator) = &mut self.validator else { return };
         validator.hear();
         if validator.ended() {
-            let why = if validator.kill_at.is_some() { Why::Stopped } else { Why::Finished };
+            let why = if validator.kill_at.is_some() { EndCause::Stopped } else { EndCause::Finished };
             if let Some((how, said)) = self.validator.take().map(Validator::close) {
                 link.say(&Report::Validated { how, why, said });
             }
@@ -107,15 +107,15 @@ impl<'a> Bench<'a> {
     /// Returns when there is no validator.
     pub(crate) fn end_now(&mut self, link: &mut Link) {
         if let Some((how, said)) = self.validator.take().map(Validator::end_now) {
-            link.say(&Report::Validated { how, why: Why::Stopped, said });
+            link.say(&Report::Validated { how, why: EndCause::Stopped, said });
         }
     }
 
     /// The validator went with everything else that the warden has swept.
     pub(crate) fn swept(&mut self, link: &mut Link) {
         if self.validator.take().is_some() {
-            let how = How::Signal(Signal::KILL.as_raw());
-            link.say(&Report::Validated { how, why: Why::Stopped, said: String::new() });
+            let how = CommandExit::Signal(Signal::KILL.as_raw());
+            link.say(&Report::Validated { how, why: EndCause::Stopped, said: String::new() });
         }
     }
 
@@ -133,7 +133,11 @@ impl<'a> Bench<'a> {
 
 /// Reports a validator that was not started.
 pub(crate) fn unstarted(why: String, link: &mut Link) {
-    link.say(&Report::Validated { how: How::Unstarted(why), why: Why::Finished, said: String::new() });
+    link.say(&Report::Validated {
+        how: CommandExit::Unstarted(why),
+        why: EndCause::Finished,
+        said: String::new(),
+    });
 }
 
 /// A validator at work, seen from the warden.
@@ -149,7 +153,7 @@ struct Validator {
 
 impl Validator {
     /// Starts one. `shim` is the hidden subcommand that calls [`keep_validator`].
-    fn start(validation: &Validation, shim: &[OsString], household: Household) -> io::Result<Validator> {
+    fn start(validation: &Validation, shim: &[OsString], registry: ChildRegistry) -> io::Result<Validator> {
         let (output, input) = io::pipe()?;
         ioctl_fionbio(&output, true)?;
         let mut command = Command::new("/proc/self/exe");
@@ -159,8 +163,8 @@ impl Validator {
         command.args(shim).arg(getpid().as_raw_pid().to_string()).args(&validation.command);
         command.envs(validation.env.iter().map(|(name, value)| (name, value))).process_group(0);
         command.stdin(Stdio::piped()).stdout(input.try_clone()?).stderr(input);
-        // A child of the household: the sweep of CMD leaves it alone.
-        let mut keeper = household.spawn(|| command.spawn())?;
+        // A child of the child registry: the sweep of CMD leaves it alone.
+        let mut keeper = registry.spawn(|| command.spawn())?;
         let control = keeper.stdin.take();
         match pidfd_open(Pid::from_child(&keeper), PidfdFlags::empty()) {
             Ok(handle) => Ok(Validator { keeper, handle, control, output, tail: Vec::new(), kill_at: None }),
@@ -195,7 +199,7 @@ impl Validator {
 
     /// Ends it at once; returns when nothing of it is left. While something of it does not die, this does not return, and
     /// nothing is released.
-    fn end_now(mut self) -> (How, String) {
+    fn end_now(mut self) -> (CommandExit, String) {
         self.control = None;
         let keeper = Pid::from_child(&self.keeper);
         let patience_ends = BootTime::now().later(KEEPER_PATIENCE);
@@ -213,14 +217,14 @@ impl Validator {
     }
 
     /// Reaps one that has ended; says how it did, and the last that it printed.
-    fn close(mut self) -> (How, String) {
+    fn close(mut self) -> (CommandExit, String) {
         self.hear();
         let how = match self.keeper.wait() {
             Ok(status) => match status.code() {
-                Some(code) => How::Exit(code),
-                None => How::Signal(status.signal().unwrap_or_default()),
+                Some(code) => CommandExit::Exit(code),
+                None => CommandExit::Signal(status.signal().unwrap_or_default()),
             },
-            Err(error) => How::Unstarted(error.to_string()),
+            Err(error) => CommandExit::Unstarted(error.to_string()),
         };
         let said = String::from_utf8_lossy(&self.tail);
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -268,7 +272,9 @@ pub fn keep_validator(args: impl IntoIterator<Item = OsString>) -> Result<u8, Sh
         let pass = Reach::Everything.pass();
         status = status.or_else(|| status_of(main, &pass.reaped));
         if pass.clear {
-            return Ok(status.map_or(How::Signal(Signal::KILL.as_raw()), crate::warden::how).exit_code());
+            return Ok(status
+                .map_or(CommandExit::Signal(Signal::KILL.as_raw()), crate::warden::how)
+                .exit_code());
         }
         pauses.pause();
     }

@@ -22,16 +22,16 @@ use rustix::process::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::child_registry::{ChildRegistry, become_subreaper};
 use crate::clock::{BootTime, BootTimer};
-use crate::family::Family;
-use crate::household::{Household, become_subreaper};
 use crate::link::{Link, OwnTerminal};
-use crate::order::{How, Lead, Order, Report, Start, Ticket, Why};
+use crate::order::{CommandExit, EndCause, Lead, Order, Report, Start, Ticket};
+use crate::process_tree::ProcessTree;
 use crate::schedule::{Schedule, Step, Watch};
 use crate::shim::NO_TERMINAL;
-use crate::sign::Sign;
+use crate::status_files::StatusFiles;
 use crate::sweep::{Pauses, Reach};
-use crate::validator::{Bench, unstarted};
+use crate::validator::{ValidatorSlot, unstarted};
 
 /// How often a tree that was asked to end is looked at.
 const STOPPING_TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -56,7 +56,7 @@ pub enum WardenError {
 
 /// How a warden's service ended. No descendant is left in any of these cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Farewell {
+pub enum WardenExit {
     /// CMD was never ordered.
     Unneeded,
     /// Run took care of the lease.
@@ -83,32 +83,33 @@ pub fn serve(
     socket: &Path,
     shims: Shims<'_>,
     release: impl FnOnce(&Ticket),
-) -> Result<Farewell, WardenError> {
-    let household = leave_terminal().map_err(WardenError::Setup)?;
+) -> Result<WardenExit, WardenError> {
+    let registry = leave_terminal().map_err(WardenError::Setup)?;
     // Connected last: run takes the connection for the sign that the terminal's signals cannot reach us.
     let mut link = Link::connect(socket).map_err(WardenError::Setup)?;
     let timer = BootTimer::new().map_err(|error| WardenError::Setup(error.into()))?;
-    let Some((start, sign)) = await_start(&mut link)? else { return Ok(Farewell::Unneeded) };
-    let outlives_lease = sign.as_ref().is_some_and(|sign| sign.outlives_lease);
+    let Some((start, status_files)) = await_start(&mut link)? else { return Ok(WardenExit::Unneeded) };
+    let outlives_lease = status_files.as_ref().is_some_and(|status_files| status_files.outlives_lease);
     let watch = Watch::new(start.deadline, start.grace(), outlives_lease);
     let grace = start.grace();
-    let mut bench = Bench::new(household, shims.validator);
+    let mut bench = ValidatorSlot::new(registry, shims.validator);
     let (how, why, mut lease, dismissed) =
-        match spawn(&start, sign.as_ref(), &watch, shims.command, link.terminal.cmd) {
+        match spawn(&start, status_files.as_ref(), &watch, shims.command, link.terminal.cmd) {
             Ok((main, handle)) => {
                 link.say(&Report::Started { pid: main.as_raw_pid().cast_unsigned() });
                 link.say(&Report::Kept { deadline: start.deadline });
                 let (link, timer, ticket, bench) = (&mut link, &timer, start.ticket, &mut bench);
-                let ends = Ends { dismissed: false, at_once: false };
-                let mut warden = Warden { link, timer, main, handle, watch, sign, ticket, bench, ends };
+                let ends = EndOrder { dismissed: false, at_once: false };
+                let mut warden =
+                    Warden { link, timer, main, handle, watch, status_files, ticket, bench, ends };
                 let why = warden.keep();
                 if warden.link.closed {
                     warden.link.terminal.restore();
                 }
                 // Whatever happened, nothing of CMD stays.
-                let how = warden.sweep(matches!(why, Ok(Why::Finished | Why::Stopped)));
-                take_down(warden.sign.as_ref());
-                if matches!(why, Ok(Why::Deadline)) {
+                let how = warden.sweep(matches!(why, Ok(EndCause::Finished | EndCause::Stopped)));
+                take_down(warden.status_files.as_ref());
+                if matches!(why, Ok(EndCause::Deadline)) {
                     // Run may be stopped.
                     warden.link.terminal.restore();
                 }
@@ -116,23 +117,23 @@ pub fn serve(
                 (how, why?, lease, warden.ends.dismissed)
             }
             Err((how, why)) => {
-                take_down(sign.as_ref());
+                take_down(status_files.as_ref());
                 (how, why, Lease { deadline: Some(start.deadline), grace, ticket: start.ticket }, false)
             }
         };
     link.say(&Report::Ended { how, why });
-    if dismissed || linger(&mut link, &timer, why, &mut lease, &mut bench)? == Farewell::Dismissed {
-        return Ok(Farewell::Dismissed);
+    if dismissed || linger(&mut link, &timer, why, &mut lease, &mut bench)? == WardenExit::Dismissed {
+        return Ok(WardenExit::Dismissed);
     }
     link.terminal.restore();
     drop(link);
     release(&lease.ticket);
-    Ok(Farewell::Released)
+    Ok(WardenExit::Released)
 }
 
 /// Nothing of CMD is left: whoever still looks at its files, as another's CMD begins, must not find that it leads.
-fn take_down(sign: Option<&Sign>) {
-    let _shown = sign.map(Sign::show_read_only);
+fn take_down(status_files: Option<&StatusFiles>) {
+    let _shown = status_files.map(StatusFiles::show_read_only);
 }
 
 /// What is left to give back after CMD.
@@ -144,10 +145,10 @@ struct Lease {
 }
 
 /// A session of its own, and a life that signals do not end.
-fn leave_terminal() -> io::Result<Household> {
+fn leave_terminal() -> io::Result<ChildRegistry> {
     setsid()?;
     outlive_signals()?;
-    Ok(Household::of_warden())
+    Ok(ChildRegistry::of_warden())
 }
 
 /// Adoption of orphans, and handlers in place of the deadly defaults: a service manager that sends SIGTERM to everybody must not take from CMD the grace that
@@ -165,17 +166,17 @@ pub(crate) fn outlive_signals() -> io::Result<()> {
     Ok(())
 }
 
-fn await_start(link: &mut Link) -> Result<Option<(Start, Option<Sign>)>, WardenError> {
-    let mut sign = None;
+fn await_start(link: &mut Link) -> Result<Option<(Start, Option<StatusFiles>)>, WardenError> {
+    let mut status_files = None;
     loop {
         wait_for(&mut [PollFd::new(link, PollFlags::IN)], None)?;
         link.drain();
         while let Some(order) = link.next() {
             match order {
-                Order::Sign(shown) => sign = Some(shown),
+                Order::Show(shown) => status_files = Some(shown),
                 Order::Terminal { stderr } => link.terminal.cmd = Some(OwnTerminal { stderr }),
                 Order::Modes(modes) => link.terminal.run = Some(modes),
-                Order::Start(start) => return Ok(Some((start, sign))),
+                Order::Start(start) => return Ok(Some((start, status_files))),
                 // Nothing runs that a deadline could end, or that could lead again.
                 Order::Deadline { .. } | Order::Lead(_) | Order::EndValidation => {}
                 // Nothing is there that it could judge.
@@ -191,23 +192,23 @@ fn await_start(link: &mut Link) -> Result<Option<(Start, Option<Sign>)>, WardenE
 
 fn spawn(
     start: &Start,
-    sign: Option<&Sign>,
+    status_files: Option<&StatusFiles>,
     watch: &Watch,
     shim: &[OsString],
     terminal: Option<OwnTerminal>,
-) -> Result<(Pid, OwnedFd), (How, Why)> {
+) -> Result<(Pid, OwnedFd), (CommandExit, EndCause)> {
     if !matches!(watch.step(BootTime::now()), Step::Wait { .. }) {
-        return Err((How::Unstarted("the lease is about to end".into()), Why::Deadline));
+        return Err((CommandExit::Unstarted("the lease is about to end".into()), EndCause::Deadline));
     }
-    if let Some(Err(error)) = sign.map(Sign::show_leading) {
-        return Err((How::Unstarted(error.to_string()), Why::Unshown));
+    if let Some(Err(error)) = status_files.map(StatusFiles::show_leading) {
+        return Err((CommandExit::Unstarted(error.to_string()), EndCause::Unshown));
     }
     // The running executable, also if its file was replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
     if let Some(name) = std::env::args_os().next() {
         command.arg0(name);
     }
-    let unstarted = |error: io::Error| (How::Unstarted(error.to_string()), Why::Finished);
+    let unstarted = |error: io::Error| (CommandExit::Unstarted(error.to_string()), EndCause::Finished);
     command.args(shim);
     match terminal {
         Some(terminal) => terminal.give_to(&mut command).map_err(unstarted)?,
@@ -231,15 +232,15 @@ fn spawn(
 fn linger(
     link: &mut Link,
     timer: &BootTimer,
-    why: Why,
+    why: EndCause,
     lease: &mut Lease,
-    bench: &mut Bench<'_>,
-) -> Result<Farewell, WardenError> {
+    bench: &mut ValidatorSlot<'_>,
+) -> Result<WardenExit, WardenError> {
     let now = BootTime::now();
     let patience_ends = |deadline: BootTime| match why {
-        Why::Deadline => deadline.min(now.later(RELEASE_PATIENCE_MAX)),
+        EndCause::Deadline => deadline.min(now.later(RELEASE_PATIENCE_MAX)),
         // The lease goes on, and run with it until it stops renewing.
-        Why::Finished | Why::Stopped | Why::Orphaned | Why::Unshown => deadline,
+        EndCause::Finished | EndCause::Stopped | EndCause::Orphaned | EndCause::Unshown => deadline,
     };
     let mut release_at =
         lease.deadline.map(|deadline| patience_ends(deadline).max(now.later(RELEASE_PATIENCE_MIN)));
@@ -249,7 +250,7 @@ fn linger(
             match order {
                 Order::Dismiss => {
                     bench.end_now(link);
-                    return Ok(Farewell::Dismissed);
+                    return Ok(WardenExit::Dismissed);
                 }
                 // Said before run heard that CMD has ended: what was granted to it has to be given back.
                 Order::Lead(Lead { deadline, grace_ms, ticket, .. }) => {
@@ -263,7 +264,7 @@ fn linger(
                     link.say(&Report::Kept { deadline });
                 }
                 Order::Validate(validation) => match release_at {
-                    Some(deadline) if why != Why::Deadline => {
+                    Some(deadline) if why != EndCause::Deadline => {
                         bench.begin(&validation, link);
                         link.say(&Report::Kept { deadline });
                     }
@@ -273,7 +274,7 @@ fn linger(
                 Order::Kill => bench.end_now(link),
                 Order::Modes(modes) => link.terminal.run = Some(modes),
                 Order::Deadline { .. }
-                | Order::Sign(_)
+                | Order::Show(_)
                 | Order::Terminal { .. }
                 | Order::Start(_)
                 | Order::Stop => {}
@@ -282,7 +283,7 @@ fn linger(
         bench.tend(link);
         if link.closed || release_at.is_some_and(|at| BootTime::now() >= at) {
             bench.end_now(link);
-            return Ok(Farewell::Released);
+            return Ok(WardenExit::Released);
         }
         let validator_due = end_validator_in_time(link, bench, release_at, lease.grace);
         let due = release_at.into_iter().chain(validator_due).min();
@@ -296,7 +297,7 @@ fn linger(
 /// A validator that outlives CMD ends before the lease does, as CMD would. Returns when it has to be looked at again.
 fn end_validator_in_time(
     link: &mut Link,
-    bench: &mut Bench<'_>,
+    bench: &mut ValidatorSlot<'_>,
     deadline: Option<BootTime>,
     grace: Duration,
 ) -> Option<BootTime> {
@@ -306,7 +307,7 @@ fn end_validator_in_time(
         bench.end_now(link);
     } else if now >= schedule.term_at && bench.works() {
         bench.ask_to_end();
-        link.say(&Report::Terminating { why: Why::Deadline });
+        link.say(&Report::Terminating { why: EndCause::Deadline });
     }
     if !bench.is_taken() {
         return None;
@@ -322,14 +323,14 @@ struct Warden<'a, 'b> {
     main: Pid,
     handle: OwnedFd,
     watch: Watch,
-    sign: Option<Sign>,
+    status_files: Option<StatusFiles>,
     ticket: Ticket,
-    bench: &'a mut Bench<'b>,
-    ends: Ends,
+    bench: &'a mut ValidatorSlot<'b>,
+    ends: EndOrder,
 }
 
 /// How run wants CMD to end.
-struct Ends {
+struct EndOrder {
     /// Run has left the rest to us.
     dismissed: bool,
     /// Nothing is spared.
@@ -338,7 +339,7 @@ struct Ends {
 
 impl Warden<'_, '_> {
     /// Waits until CMD has to be swept, and says why.
-    fn keep(&mut self) -> Result<Why, WardenError> {
+    fn keep(&mut self) -> Result<EndCause, WardenError> {
         loop {
             // Orders before time: having been stopped ourselves, we may find an old deadline passed and a
             // newer one said.
@@ -347,7 +348,7 @@ impl Warden<'_, '_> {
                 return Ok(why);
             }
             if self.link.closed {
-                return Ok(Why::Orphaned);
+                return Ok(EndCause::Orphaned);
             }
             self.bench.tend(self.link);
             if let Some(why) = self.reap_orphans() {
@@ -357,7 +358,7 @@ impl Warden<'_, '_> {
             let until = match self.watch.step(BootTime::now()) {
                 Step::Kill(why) => return Ok(why),
                 Step::Terminate => {
-                    self.terminate(Why::Deadline);
+                    self.terminate(EndCause::Deadline);
                     continue;
                 }
                 Step::StandDown => {
@@ -371,7 +372,7 @@ impl Warden<'_, '_> {
     }
 
     /// Does what run said; a reason means that CMD has to be killed.
-    fn obey(&mut self) -> Option<Why> {
+    fn obey(&mut self) -> Option<EndCause> {
         let mut renewed = None;
         while let Some(order) = self.link.next() {
             match order {
@@ -379,12 +380,12 @@ impl Warden<'_, '_> {
                     // Unless it is of a lease that CMD was told is over.
                     renewed = self.watch.renew(deadline).then_some(deadline).or(renewed);
                 }
-                Order::Sign(sign) => self.show_papers(sign),
+                Order::Show(status_files) => self.show_secrets(status_files),
                 Order::Lead(lead) => {
                     renewed = Some(lead.deadline);
                     self.lead(lead);
                 }
-                Order::Stop if self.watch.stopping().is_none() => self.terminate(Why::Stopped),
+                Order::Stop if self.watch.stopping().is_none() => self.terminate(EndCause::Stopped),
                 Order::Stop => {}
                 Order::Validate(validation) => match self.watch.deadline() {
                     Some(deadline) => {
@@ -396,11 +397,11 @@ impl Warden<'_, '_> {
                 Order::EndValidation => self.bench.ask_to_end(),
                 Order::Kill => {
                     self.ends.at_once = true;
-                    return Some(Why::Stopped);
+                    return Some(EndCause::Stopped);
                 }
                 Order::Dismiss => {
-                    self.ends = Ends { dismissed: true, at_once: true };
-                    return Some(Why::Stopped);
+                    self.ends = EndOrder { dismissed: true, at_once: true };
+                    return Some(EndCause::Stopped);
                 }
                 Order::Modes(modes) => self.link.terminal.run = Some(modes),
                 // A second CMD is nonsense, and whoever says it cannot be trusted with the first.
@@ -413,12 +414,12 @@ impl Warden<'_, '_> {
         None
     }
 
-    fn terminate(&mut self, why: Why) {
+    fn terminate(&mut self, why: EndCause) {
         self.watch.stop(why, BootTime::now());
         // A stopped process hears SIGTERM only once it is continued. A validator may finish while CMD has its grace, unless the lease
         // is about to end.
         self.bench.others().signal(&[Signal::TERM, Signal::CONT]);
-        if why != Why::Stopped {
+        if why != EndCause::Stopped {
             self.bench.ask_to_end();
         }
         self.link.say(&Report::Terminating { why });
@@ -426,14 +427,14 @@ impl Warden<'_, '_> {
 
     /// CMD goes on without its lease. One that cannot be told so is asked to end.
     fn stand_down(&mut self) {
-        match self.sign.as_ref().map_or(Ok(()), Sign::show_read_only) {
+        match self.status_files.as_ref().map_or(Ok(()), StatusFiles::show_read_only) {
             Ok(()) => {
-                // It does not look at the sign, and has the papers of the lease that ends.
+                // It does not look at the status files, and has the secret files of the lease that ends.
                 self.bench.end_now(self.link);
                 self.watch.stand_down();
                 self.link.say(&Report::ReadOnly);
             }
-            Err(_) => self.terminate(Why::Unshown),
+            Err(_) => self.terminate(EndCause::Unshown),
         }
     }
 
@@ -443,21 +444,21 @@ impl Warden<'_, '_> {
         self.ticket = lead.ticket;
         let timely = matches!(self.watch.step(BootTime::now()), Step::Wait { .. });
         if timely && self.watch.stopping().is_none() {
-            match lead.sign.show_leading() {
+            match lead.status_files.show_leading() {
                 Ok(()) => self.link.say(&Report::Leading),
-                Err(_) => self.terminate(Why::Unshown),
+                Err(_) => self.terminate(EndCause::Unshown),
             }
         }
-        self.sign = Some(lead.sign);
+        self.status_files = Some(lead.status_files);
     }
 
-    /// CMD has other papers, unless it was told that it does not lead.
-    fn show_papers(&mut self, sign: Sign) {
+    /// CMD has other secret files, unless it was told that it does not lead.
+    fn show_secrets(&mut self, status_files: StatusFiles) {
         if self.watch.leads() {
-            if sign.show_papers().is_err() && self.watch.stopping().is_none() {
-                self.terminate(Why::Unshown);
+            if status_files.show_secrets().is_err() && self.watch.stopping().is_none() {
+                self.terminate(EndCause::Unshown);
             }
-            self.sign = Some(sign);
+            self.status_files = Some(status_files);
         }
     }
 
@@ -465,15 +466,15 @@ impl Warden<'_, '_> {
     ///
     /// The main process stays unreaped until the sweep, so that its pid and its group's number remain its
     /// own.
-    fn reap_orphans(&self) -> Option<Why> {
-        let children = Family::look().map(|family| family.children(getpid())).unwrap_or_default();
+    fn reap_orphans(&self) -> Option<EndCause> {
+        let children = ProcessTree::look().map(|tree| tree.children(getpid())).unwrap_or_default();
         let mut left = 0;
         for pid in children.into_iter().filter(|pid| *pid != self.main && !self.bench.is_keeper(*pid)) {
             left += usize::from(!matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))));
         }
         match self.watch.stopping() {
             _ if !self.main_ended() => None,
-            None => Some(Why::Finished),
+            None => Some(EndCause::Finished),
             // What outlives the main process has the rest of the grace.
             Some(why) => (left == 0).then_some(why),
         }
@@ -512,7 +513,7 @@ impl Warden<'_, '_> {
     }
 
     /// Kills until nobody is left; says how the main process ended. A validator may be spared: it judges what CMD left.
-    fn sweep(&mut self, spares_validator: bool) -> How {
+    fn sweep(&mut self, spares_validator: bool) -> CommandExit {
         // One blow for the whole group, against forks that are quicker than a look at `/proc`. It may be
         // empty, or not ours to kill; the sweep finds whoever there is.
         let _group = kill_process_group(self.main, Signal::KILL);
@@ -524,7 +525,7 @@ impl Warden<'_, '_> {
         if !spared {
             self.bench.swept(self.link);
         }
-        status.map_or(How::Signal(Signal::KILL.as_raw()), how)
+        status.map_or(CommandExit::Signal(Signal::KILL.as_raw()), how)
     }
 }
 
@@ -552,10 +553,10 @@ fn sweep(reach: &Reach, main: Option<Pid>, mut report: impl FnMut(u32, String)) 
     }
 }
 
-pub(crate) fn how(status: WaitStatus) -> How {
+pub(crate) fn how(status: WaitStatus) -> CommandExit {
     match status.exit_status() {
-        Some(code) => How::Exit(code),
-        None => How::Signal(status.terminating_signal().unwrap_or_default()),
+        Some(code) => CommandExit::Exit(code),
+        None => CommandExit::Signal(status.terminating_signal().unwrap_or_default()),
     }
 }
 

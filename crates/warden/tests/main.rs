@@ -3,9 +3,9 @@
 
 mod command;
 mod failing;
+mod handle;
 mod outliving;
 mod stopping;
 mod support;
 mod unkillable;
 mod validating;
-mod ward;

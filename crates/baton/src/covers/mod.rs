@@ -15,8 +15,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use baton_election::ContentHash;
-pub use baton_election::covers::{Covers, Differences, Manifest, Print, Root};
-use baton_election::covers::{Found, MAX_ROOTS, named};
+pub use baton_election::manifest::{Coverage, Differences, Manifest, Print, Root};
+use baton_election::manifest::{MAX_ROOTS, ScannedRoot, named};
 
 use git::{Objects, Tracked};
 use scan::Meter;
@@ -87,15 +87,15 @@ impl Looked {
         self,
         room: usize,
         keep: impl FnOnce(&str, ContentHash) -> Result<String, E>,
-    ) -> Result<Covers, E> {
+    ) -> Result<Coverage, E> {
         let text = self.manifest.text();
         let sha256 = ContentHash::of(text.as_bytes());
         let (paths, bytes) = (self.manifest.paths(), self.bytes);
         if text.len() <= room {
-            return Ok(Covers { sha256, paths, bytes, manifest: Some(self.manifest), location: None });
+            return Ok(Coverage { sha256, paths, bytes, manifest: Some(self.manifest), location: None });
         }
         let location = Some(keep(&text, sha256)?);
-        Ok(Covers { sha256, paths, bytes, manifest: None, location })
+        Ok(Coverage { sha256, paths, bytes, manifest: None, location })
     }
 }
 
@@ -122,7 +122,7 @@ pub fn look(places: &[PathBuf]) -> Result<Looked, CoversError> {
 /// What is no longer as a checkpoint says, of the places that lie in one of these folders (or are one of them). Blocks.
 ///
 /// The checkpoint's author chose the places that it covers, and is not trusted: a place outside these folders is listed, not read.
-pub fn compare(covers: &Covers, within: &[PathBuf]) -> Result<Differences, CoversError> {
+pub fn compare(covers: &Coverage, within: &[PathBuf]) -> Result<Differences, CoversError> {
     let within: Vec<PathBuf> =
         within.iter().filter_map(|folder| std::fs::canonicalize(folder).ok()).collect();
     let read;
@@ -148,7 +148,7 @@ pub fn compare(covers: &Covers, within: &[PathBuf]) -> Result<Differences, Cover
         let found = match &root.commit {
             Some(commit) if !linked => differing(&real, commit, &root.entries, &mut meter),
             Some(_) | None => scan::all_below(&real, &mut meter)
-                .map(|entries| Found { entries, in_commit: BTreeSet::new() }),
+                .map(|entries| ScannedRoot { entries, in_commit: BTreeSet::new() }),
         };
         match found {
             Ok(found) => {
@@ -202,9 +202,9 @@ fn differing(
     commit: &str,
     listed: &BTreeMap<String, Print>,
     meter: &mut Meter,
-) -> Result<Found, CoversError> {
+) -> Result<ScannedRoot, CoversError> {
     let tree = git::tree_of(top, commit)?;
-    let (mut found, mut in_tree) = (Found::default(), Meter::of_commit());
+    let (mut found, mut in_tree) = (ScannedRoot::default(), Meter::of_commit());
     let mut objects = Objects::open(top)?;
     for (path, tracked) in &tree {
         let real = scan::path_of(path);

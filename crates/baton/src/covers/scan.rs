@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use baton_election::covers::Print;
+use baton_election::manifest::Print;
 use baton_election::{ContentHash, ContentHasher};
 use rustix::fs::OFlags;
 

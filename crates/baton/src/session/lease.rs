@@ -8,7 +8,7 @@ use baton_election::command::{Ending, Release};
 use baton_election::document::Document;
 use baton_election::lease::renewal_interval;
 use baton_election::time::Moment;
-use baton_election::{Credential, ElectionName, Epoch, Incarnation, Standing, Tenure};
+use baton_election::{Credential, ElectionName, Epoch, Incarnation, Tenure, TenureState};
 use baton_store::boot;
 use tokio::sync::watch;
 
@@ -39,7 +39,7 @@ impl Lease {
     /// It was renewed by a heartbeat that was sent at this moment. False if it is lost all the same.
     pub(super) fn renewed(&mut self, asked_at: Moment) -> bool {
         let before = self.tenure.deadline();
-        self.tenure.renewed(asked_at, boot::now()) != Standing::Lost
+        self.tenure.renewed(asked_at, boot::now()) != TenureState::Lost
             && self.seat.renewed(before, self.tenure.deadline())
     }
 
@@ -59,9 +59,9 @@ impl Lease {
     /// It could not be renewed. False if it is lost.
     pub(super) fn overdue(&mut self, why: &str) -> bool {
         match self.tenure.standing(boot::now()) {
-            Standing::Lost => return false,
-            Standing::Jeopardy => self.seat.tell(Status::Jeopardy(why.to_string())),
-            Standing::Safe | Standing::Offered => {}
+            TenureState::Lost => return false,
+            TenureState::Jeopardy => self.seat.tell(Status::Jeopardy(why.to_string())),
+            TenureState::Safe | TenureState::Offered => {}
         }
         true
     }

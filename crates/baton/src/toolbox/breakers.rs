@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use baton_election::command::{Finding, Report};
 use baton_election::policy::Policy;
+use baton_election::removal_rules::{Bars, Breakers, OpenBreaker};
 use baton_election::time::Span;
-use baton_election::usefulness::{Bars, Breakers, OpenBreaker};
 use baton_election::{AgentName, Document, ElectionName, Epoch, ItemName, Refusal, StoreId};
 use baton_store::toolbox::board::{self, Assign};
 use baton_store::toolbox::breaker::{ANYTHING, Breaker, Counted, Scope, Standing, Written, name_of};

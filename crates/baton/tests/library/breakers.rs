@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use baton::election::usefulness::Breakers;
+use baton::election::removal_rules::Breakers;
 use baton::election::{Epoch, ItemName, Policy, Refusal, Span};
 use baton::store::conformance::Wrapped;
 use baton::store::{BoxFuture, Key, MemoryStore, Reading, Store, StoreError};

@@ -5,9 +5,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton::covers::{self, Covers, CoversError, Differences, Print};
+use baton::covers::{self, Coverage, CoversError, Differences, Print};
 
-fn cover(places: &[&Path]) -> Covers {
+fn cover(places: &[&Path]) -> Coverage {
     let places: Vec<_> = places.iter().map(|place| place.to_path_buf()).collect();
     let looked = covers::look(&places).unwrap();
     looked
@@ -16,7 +16,7 @@ fn cover(places: &[&Path]) -> Covers {
 }
 
 /// Wherever it lies.
-fn compare(covers: &Covers) -> Result<Differences, CoversError> {
+fn compare(covers: &Coverage) -> Result<Differences, CoversError> {
     covers::compare(covers, &[PathBuf::from("/")])
 }
 
@@ -124,7 +124,7 @@ fn a_large_manifest_lies_elsewhere_and_must_be_the_same() {
     rustix_fifo(&pipe);
     symlink(&kept, &link).unwrap();
     for odd in [pipe.as_path(), Path::new("/dev/zero"), &link, place.path()] {
-        let elsewhere = Covers { location: Some(odd.display().to_string()), ..covers.clone() };
+        let elsewhere = Coverage { location: Some(odd.display().to_string()), ..covers.clone() };
         let refused = compare(&elsewhere);
         assert!(matches!(refused, Err(CoversError::Manifest { .. })), "{odd:?}: {refused:?}");
     }
@@ -322,7 +322,7 @@ fn only_what_the_caller_names_is_looked_at() {
     for folder in [&mine, &other] {
         fs::write(folder.join("a"), "2").unwrap();
     }
-    let within = |covers: &Covers, folder: &Path| covers::compare(covers, &[folder.to_path_buf()]).unwrap();
+    let within = |covers: &Coverage, folder: &Path| covers::compare(covers, &[folder.to_path_buf()]).unwrap();
     let since = within(&covers, &mine);
     assert_eq!(told(&mine, &since)[0], ["a"]);
     assert_eq!(since.elsewhere, [other.to_str().unwrap()]);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_door::Tls;
+use baton_http_listener::Tls;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -7,7 +7,7 @@ use baton::election::time::Span;
 use baton::election::{AgentName, Credential, ElectionName, Epoch, Margins, Moment, Refusal, ResourceName};
 use baton::store::{Access, boot};
 use baton::{Error, mint_credential};
-use baton_warden::{Household, News, Report, Start, Ward};
+use baton_warden::{ChildRegistry, Report, Start, WardenEvent, WardenHandle};
 use clap::Args;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -198,7 +198,7 @@ impl Fence {
     /// Runs CMD while the resource is held.
     async fn hold(&self, context: &Context, resource: &ResourceName, token: Epoch) -> Outcome {
         let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let household = Household::open()?;
+        let household = ChildRegistry::open()?;
         let folder = RunFolder::make()?;
         let mut ward = custody::prepare(household, &folder, Given::default()).await?;
         let run = mint_credential().map_err(fail)?;
@@ -309,18 +309,18 @@ fn at_it(resource: &ResourceName, token: Epoch) -> String {
 impl Inside<'_> {
     /// Until nothing of CMD is left, keeping the hold as long as the token is current. What the store is asked goes on beside the watch: a store that
     /// does not answer keeps no deadline and no word of the warden waiting.
-    async fn watch_over(&mut self, ward: &mut Ward) -> Outcome {
+    async fn watch_over(&mut self, ward: &mut WardenHandle) -> Outcome {
         let mut refused: Option<Failure> = None;
         let mut keeping: Option<Keeping> = None;
         let mut beats = tokio::time::interval(std::time::Duration::from_nanos(HOLD.scaled(1, 3).as_nanos()));
         loop {
             tokio::select! {
                 news = ward.next_report() => match news {
-                    Ok(News::Told(Report::Ended { how, .. })) => {
+                    Ok(WardenEvent::Told(Report::Ended { how, .. })) => {
                         return refused.map_or(Ok(Exit::Command(how.exit_code())), Err);
                     }
-                    Ok(News::Told(_) | News::Asked(_)) => {}
-                    Ok(News::Overdue | News::Gone) | Err(_) => {
+                    Ok(WardenEvent::Told(_) | WardenEvent::Asked(_)) => {}
+                    Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => {
                         while ward.seize().await.is_err() {}
                         let lost = || Failure::new(Exit::Lost, "lost", "the warden was killed or stopped", "run it again");
                         return Err(refused.unwrap_or_else(lost));

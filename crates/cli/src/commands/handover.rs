@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use baton::Renewal;
-use baton::covers::{Covers, Differences};
+use baton::covers::{Coverage, Differences};
 use baton::election::ElectionName;
 use baton::election::document::Checkpoint;
 use baton::store::Access;
@@ -129,7 +129,7 @@ fn described(checkpoint: &Checkpoint, state: &Value) -> Vec<String> {
 
 /// What was changed after a checkpoint, of what it covers.
 struct Since<'a> {
-    covers: &'a Covers,
+    covers: &'a Coverage,
     found: Result<Differences, Failure>,
 }
 

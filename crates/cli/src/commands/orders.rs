@@ -2,7 +2,7 @@
 
 use baton::election::operator::OperatorKey;
 use baton::election::store_order::{StoreChange, StoreOrder};
-use baton::election::store_quorum::{Gathers, OrderOutcome, StoreQuorum, WAITS, Waiting};
+use baton::election::store_quorum::{Gathers, OrderOutcome, PendingOrder, StoreQuorum, WAITS};
 use baton::election::tokens::{TokenChange, TokenEntry, TokenOrder};
 use baton::election::{ElectionName, StoreInfo};
 use baton::{Error, Spread};
@@ -20,9 +20,9 @@ use crate::output::{Failure, Outcome, clean, table};
 
 /// An order that waits.
 enum One {
-    Store(Waiting<StoreOrder>),
+    Store(PendingOrder<StoreOrder>),
     /// With the token that would be made or revoked; none if it is not there any more.
-    Tokens(Box<Waiting<TokenOrder>>, Option<Box<TokenEntry>>),
+    Tokens(Box<PendingOrder<TokenOrder>>, Option<Box<TokenEntry>>),
 }
 
 impl One {
@@ -76,7 +76,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn of<O: Gathers + serde::Serialize>(waiting: &Waiting<O>, one: &One, info: &StoreInfo) -> Shown {
+    fn of<O: Gathers + serde::Serialize>(waiting: &PendingOrder<O>, one: &One, info: &StoreInfo) -> Shown {
         let need = waiting.needed(info);
         let operators = waiting.signed.iter().map(|signed| signed.operator());
         let until = waiting.begun + WAITS;
@@ -183,7 +183,7 @@ pub(super) async fn cosign(context: &Context, key: &OperatorKey, named: Option<&
     for (what, value) in facts {
         context.output.talk(&format!("  {what:<10} {value}"));
     }
-    if let One::Store(Waiting {
+    if let One::Store(PendingOrder {
         order: StoreOrder { change: StoreChange::Operators { after, names }, .. },
         ..
     }) = &one

@@ -10,8 +10,8 @@ use crate::document::{Cause, Document, Leader, State};
 use crate::policy::{Policy, Select, check_capability, check_ttl};
 use crate::refusal::{DEPENDENCY, Refusal};
 use crate::region::{self, Flaw, Region};
+use crate::removal_rules::{self, check_dependency};
 use crate::time::Span;
-use crate::usefulness::{self, check_dependency};
 
 pub(super) fn decide(
     document: Option<&Document>,
@@ -186,7 +186,7 @@ fn eligible(document: &Document, acquire: &Acquire, evidence: &Evidence<'_>) -> 
         return Ok(());
     }
     obeys(&document.policy, acquire)?;
-    usefulness::admit(&document.policy, acquire.open.as_deref())
+    removal_rules::admit(&document.policy, acquire.open.as_deref())
 }
 
 /// What the policy demands of the agent itself; its place among others is not decided here.

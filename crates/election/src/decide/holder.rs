@@ -11,12 +11,12 @@ use crate::command::{
     Acknowledge, Answer, Decision, Ending, Evidence, MAX_CHECKPOINT_BYTES, MAX_CHECKPOINT_DEPTH, Pass,
     Persistence, Release, Renew, WriteCheckpoint,
 };
-use crate::covers::Covers;
 use crate::document::{
     Approval, Cause, Checkpoint, Departure, Document, Leader, Phase, Question, Reservation, State, Transition,
 };
 use crate::handover::HandoverRule;
 use crate::id::Epoch;
+use crate::manifest::Coverage;
 use crate::name::AgentName;
 use crate::policy::ApprovalMode;
 use crate::quorum;
@@ -376,7 +376,7 @@ fn check_checkpoint(write: &WriteCheckpoint) -> Result<String, Refusal> {
     if let Some(covers) = &write.covers {
         covers.check()?;
     }
-    let covered = write.covers.as_ref().map_or(0, Covers::inline_bytes);
+    let covered = write.covers.as_ref().map_or(0, Coverage::inline_bytes);
     check_size(write.state.len().saturating_add(covered))?;
     let refused = |why: &dyn core::fmt::Display| {
         Refusal::invalid(

@@ -5,17 +5,17 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use crate::command::{Acquire, Evidence, MAX_TEXT_BYTES, Persistence};
-use crate::covers::Covers;
 use crate::document::{
     Approval, Cause, Departure, Document, Leader, Phase, PhaseTimes, Reference, State, Transition,
 };
 use crate::id::ContentHash;
 use crate::lease::MIN_TTL;
+use crate::manifest::Coverage;
 use crate::policy::{ApprovalMode, Limits, Policy};
 use crate::quorum;
 use crate::refusal::Refusal;
+use crate::removal_rules::Verdicts;
 use crate::time::Span;
-use crate::usefulness::Verdicts;
 
 /// Restarts the document's clock: a grant, a renewal, the beginning of a vacancy.
 pub(super) fn beat(document: &mut Document) {
@@ -189,7 +189,7 @@ pub fn checkpoint_hash(
     summary: &str,
     state: &str,
     reference: Option<&Reference>,
-    covers: Option<&Covers>,
+    covers: Option<&Coverage>,
 ) -> ContentHash {
     let reference = reference.map_or(String::new(), |r| format!("{}\n{}", r.location, r.sha256));
     let text = format!(

@@ -8,8 +8,8 @@ use crate::command::{Answer, Decision, Evidence, Finding, Persistence, Report};
 use crate::document::{Cause, Document, Leader, State};
 use crate::name::AgentName;
 use crate::refusal::Refusal;
+use crate::removal_rules::{self, Bars};
 use crate::time::Span;
-use crate::usefulness::{self, Bars};
 
 pub(super) fn decide(
     document: &Document,
@@ -78,7 +78,7 @@ fn breaker(
             "send it to who decides on the election",
         ));
     };
-    match usefulness::broken(document, leader, evidence.age, open) {
+    match removal_rules::broken(document, leader, evidence.age, open) {
         Some(open) => Ok(end_for(document, document.clone(), Cause::Breaker, &open.to_string(), evidence)),
         None => Ok(Decision::unchanged(nothing_ended(document))),
     }
@@ -127,7 +127,8 @@ fn verdict(
     if let Some(leader) = &mut next.leader {
         leader.verdicts = verdicts;
     }
-    let judged = next.leader.as_ref().is_some_and(|leader| usefulness::judged(&next, leader, evidence.age));
+    let judged =
+        next.leader.as_ref().is_some_and(|leader| removal_rules::judged(&next, leader, evidence.age));
     if bad && judged {
         return Ok(end(document, next, Cause::Validation, report, evidence));
     }

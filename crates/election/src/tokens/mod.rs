@@ -27,7 +27,7 @@ use crate::order::{Order, Signed};
 use crate::quorum::Cosignature;
 use crate::refusal::Refusal;
 use crate::store_info::StoreInfo;
-use crate::store_quorum::{Gathers, OrderKind, OrderOutcome, Waiting, Weighed, weigh};
+use crate::store_quorum::{Gathers, OrderKind, OrderOutcome, PendingOrder, Weighed, weigh};
 use crate::time::WallTime;
 
 pub use pattern::Pattern;
@@ -181,7 +181,7 @@ pub struct Tokens {
     pub tokens: Vec<TokenEntry>,
     /// The orders that wait for more signatures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waiting: Vec<Waiting<TokenOrder>>,
+    pub waiting: Vec<PendingOrder<TokenOrder>>,
     /// The last order, as the audit log will have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_order: Option<Arc<Entry>>,

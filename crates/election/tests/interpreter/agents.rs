@@ -5,7 +5,7 @@ use baton_election::command::{
 };
 use baton_election::document::{Phase, Reference};
 use baton_election::policy::Limits;
-use baton_election::usefulness::OpenBreaker;
+use baton_election::removal_rules::OpenBreaker;
 use baton_election::{ContentHash, Credential, Epoch, LeaseKey, checkpoint_hash};
 
 use super::World;

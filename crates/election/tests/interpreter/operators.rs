@@ -5,7 +5,7 @@ use baton_election::command::Command;
 use baton_election::document::Question;
 use baton_election::operator::Act;
 use baton_election::quorum::Quorum;
-use baton_election::usefulness::{Breakers, Performance};
+use baton_election::removal_rules::{Breakers, Performance};
 
 use super::World;
 use super::agents::limits;

@@ -4,22 +4,22 @@ use baton_election::command::{Acknowledge, Acquire, Finding, Pass, Release, Rene
 use baton_election::document::{Leader, Phase, Question};
 use baton_election::operator::Act;
 use baton_election::policy::{ApprovalMode, Limits};
-use baton_election::usefulness::{Bars, Breakers, OpenBreaker, Performance};
+use baton_election::removal_rules::{Bars, Breakers, OpenBreaker, Performance};
 use baton_election::{Command, ContentHash, Credential, Epoch, Incarnation, Policy, Span};
 
-use super::steps::{What, Who};
+use super::steps::{Life, StepKind};
 use super::{AGENTS, Play, Sent};
 use crate::cast;
 
 impl Play {
     /// Makes a command as its sender would at this moment.
-    pub(super) fn make(&mut self, what: &What) -> Sent {
+    pub(super) fn make(&mut self, what: &StepKind) -> Sent {
         let asked_at_ms = self.now_ms;
         let (by, command) = match *what {
-            What::Acquire { agent, fresh, offer, ttl_s, renewals } => {
+            StepKind::Acquire { agent, fresh, offer, ttl_s, renewals } => {
                 self.acquire(agent, fresh, offer, ttl_s, renewals)
             }
-            What::Renew { who, idle, spent } => {
+            StepKind::Renew { who, idle, spent } => {
                 let (by, epoch, credential) = self.holder(who);
                 let (progress, spent_tokens) = (!idle, spent);
                 // Whatever it says of itself, it serves only once it has acknowledged.
@@ -27,33 +27,33 @@ impl Play {
                 let renew = Renew { progress, spent_tokens, phase, ..Renew::new(epoch, credential) };
                 (Some(by), Command::Renew(renew))
             }
-            What::Release { who, ending } => {
+            StepKind::Release { who, ending } => {
                 let (by, epoch, credential) = self.holder(who);
                 (Some(by), Command::Release(Release { epoch, credential, reason: None, ending }))
             }
-            What::Pass { who, to } => {
+            StepKind::Pass { who, to } => {
                 let (by, epoch, credential) = self.holder(who);
                 (Some(by), Command::Pass(Pass { epoch, credential, to: name(to), reason: None }))
             }
-            What::Checkpoint { who, seq_off } => self.checkpoint(who, seq_off),
-            What::Acknowledge { who } => {
+            StepKind::Checkpoint { who, seq_off } => self.checkpoint(who, seq_off),
+            StepKind::Acknowledge { who } => {
                 let (by, epoch, credential) = self.holder(who);
                 let left = self.document.as_ref().and_then(|document| document.checkpoint.as_ref());
                 let hash = left.map_or(ContentHash([0; 32]), |left| left.hash);
                 (Some(by), Command::Acknowledge(Acknowledge { epoch, credential, hash }))
             }
-            What::Report { itself } => self.report(itself),
-            What::Appoint { .. }
-            | What::Depose { .. }
-            | What::Pause
-            | What::Resume
-            | What::Approve
-            | What::Reject
-            | What::Policy(_)
-            | What::Enrol
-            | What::Dismiss
-            | What::Forget
-            | What::Forge => (None, self.operate(what)),
+            StepKind::Report { itself } => self.report(itself),
+            StepKind::Appoint { .. }
+            | StepKind::Depose { .. }
+            | StepKind::Pause
+            | StepKind::Resume
+            | StepKind::Approve
+            | StepKind::Reject
+            | StepKind::Policy(_)
+            | StepKind::Enrol
+            | StepKind::Dismiss
+            | StepKind::Forget
+            | StepKind::Forge => (None, self.operate(what)),
         };
         Sent { command, by, asked_at_ms }
     }
@@ -92,7 +92,7 @@ impl Play {
         (Some(by), Command::Acquire(acquire))
     }
 
-    fn checkpoint(&mut self, who: Who, seq_off: bool) -> (Option<(u8, u32)>, Command) {
+    fn checkpoint(&mut self, who: Life, seq_off: bool) -> (Option<(u8, u32)>, Command) {
         let (by, epoch, credential) = self.holder(who);
         let last = self.document.as_ref().and_then(|document| document.checkpoint.as_ref());
         let seq = last.map_or(1, |last| last.seq + 1) + u64::from(seq_off);
@@ -102,7 +102,7 @@ impl Play {
     }
 
     fn report(&mut self, itself: bool) -> (Option<(u8, u32)>, Command) {
-        let (by, epoch, credential) = self.holder(Who::Leader);
+        let (by, epoch, credential) = self.holder(Life::Leader);
         let report = Report {
             epoch: self.document.as_ref().map_or(epoch, |document| document.epoch),
             finding: [
@@ -128,7 +128,7 @@ impl Play {
         (itself.then_some(by), Command::Report(report))
     }
 
-    fn operate(&mut self, what: &What) -> Command {
+    fn operate(&mut self, what: &StepKind) -> Command {
         let reason = "so be it".to_string();
         let question = self.document.as_ref().and_then(|document| document.approval.question.as_ref());
         let looked_at = match question {
@@ -136,35 +136,35 @@ impl Play {
             Some(Question::MoreTime) | None => None,
         };
         let act = match *what {
-            What::Appoint { agent, lasts_s, force } => {
+            StepKind::Appoint { agent, lasts_s, force } => {
                 Act::Appoint { agent: name(agent), lasts: lasts_s.map(Span::secs), force, reason }
             }
-            What::Depose { force } => Act::Depose { force, reason },
-            What::Pause => Act::Pause { reason },
-            What::Resume => Act::Resume,
-            What::Approve => Act::Approve { checkpoint: looked_at },
-            What::Policy(which) => Act::SetPolicy { policy: policy(which) },
-            What::Enrol => Act::Enrol { key: cast::operator("ada").public() },
-            What::Dismiss => Act::Dismiss { key: cast::operator("ada").public() },
-            What::Forget => Act::Forget { reason },
+            StepKind::Depose { force } => Act::Depose { force, reason },
+            StepKind::Pause => Act::Pause { reason },
+            StepKind::Resume => Act::Resume,
+            StepKind::Approve => Act::Approve { checkpoint: looked_at },
+            StepKind::Policy(which) => Act::SetPolicy { policy: policy(which) },
+            StepKind::Enrol => Act::Enrol { key: cast::operator("ada").public() },
+            StepKind::Dismiss => Act::Dismiss { key: cast::operator("ada").public() },
+            StepKind::Forget => Act::Forget { reason },
             _ => Act::Reject { reason },
         };
-        let by = cast::operator(if matches!(what, What::Forge) { "mallory" } else { "root" });
+        let by = cast::operator(if matches!(what, StepKind::Forge) { "mallory" } else { "root" });
         let unwritten = cast::unwritten(Epoch(0));
         Command::Operate(by.sign(self.document.as_ref().unwrap_or(&unwritten), act))
     }
 
     /// Which life of which agent acts, with the token that it believes to hold.
-    pub(super) fn holder(&mut self, who: Who) -> ((u8, u32), Epoch, Credential) {
+    pub(super) fn holder(&mut self, who: Life) -> ((u8, u32), Epoch, Credential) {
         let document = self.document.as_ref();
         let leader = document.and_then(|document| document.leader.as_ref());
         let outgoing = document.and_then(|document| document.outgoing.as_ref());
         let present = |agent: u8| (agent, self.lives[usize::from(agent)]);
         let by = match who {
-            Who::Leader => leader.or(outgoing).map_or(present(0), |leader| self.known(leader)),
-            Who::Outgoing => outgoing.or(leader).map_or(present(1), |leader| self.known(leader)),
-            Who::Agent(agent) => present(agent),
-            Who::Former(agent) => (agent, self.lives[usize::from(agent)].saturating_sub(1)),
+            Life::Leader => leader.or(outgoing).map_or(present(0), |leader| self.known(leader)),
+            Life::Outgoing => outgoing.or(leader).map_or(present(1), |leader| self.known(leader)),
+            Life::Agent(agent) => present(agent),
+            Life::Former(agent) => (agent, self.lives[usize::from(agent)].saturating_sub(1)),
         };
         let heard = self.client(by).token;
         // One that has not heard of its grant reads its token from the document.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_election::document::Cause;
 use baton_election::{
     Answer, Command, Decision, Document, Epoch, Evidence, Fence, Incarnation, Margins, Moment, Refusal, Span,
-    Standing, Tenure, WallTime, decide,
+    Tenure, TenureState, WallTime, decide,
 };
 
 use crate::cast;
@@ -247,7 +247,7 @@ impl Play {
                 client.token = client.token.max(*epoch);
                 let standing = client.tenure.as_mut().map(|tenure| tenure.renewed(asked, now));
                 match standing {
-                    Some(Standing::Lost) => self.count("heard of a renewal too late"),
+                    Some(TenureState::Lost) => self.count("heard of a renewal too late"),
                     Some(_) => self.count("heard of a renewal in time"),
                     None => {}
                 }

@@ -5,7 +5,7 @@ use baton_election::document::{Cause, Phase};
 use baton_election::operator::Act;
 use baton_election::{
     Answer, Command, Credential, Decision, Document, Epoch, Evidence, Incarnation, LeaseKey, Persistence,
-    Refusal, Running, Span, Standing, WallTime, decide, fence,
+    PlainLease, Refusal, Span, TenureState, WallTime, decide, fence,
 };
 
 use super::commands::credential;
@@ -68,7 +68,7 @@ impl Play {
         decided: &Result<Decision, Refusal>,
     ) -> Result<(), Broken> {
         let Some(document) = before else { return Ok(()) };
-        let Some(running) = Running::of(document) else { return Ok(()) };
+        let Some(running) = PlainLease::of(document) else { return Ok(()) };
         let mut same = document.clone();
         running.put_into(&mut same);
         must(same == *document, || "what was taken out of a document is put back otherwise".to_string())?;
@@ -83,7 +83,7 @@ impl Play {
                 if let Ok(decision) = &decided {
                     cast::persistence::check(before, decision)?;
                 }
-                let again = decided.ok().and_then(|decision| Running::of(decision.next.as_ref()?));
+                let again = decided.ok().and_then(|decision| PlainLease::of(decision.next.as_ref()?));
                 must(again == Some(next), || "after a plain renewal the next is not".to_string())?;
             }
         }
@@ -291,7 +291,7 @@ impl Play {
         for (by, client) in &mut self.clients {
             let now = client.clock(self.now_ms);
             let ensured = client.tenure.as_ref().is_some_and(|tenure| tenure.ensures(now, Span::ZERO));
-            let lost = client.tenure.as_mut().is_some_and(|tenure| tenure.standing(now) == Standing::Lost);
+            let lost = client.tenure.as_mut().is_some_and(|tenure| tenure.standing(now) == TenureState::Lost);
             must(!client.was_lost || lost, || format!("{by:?} lost its leadership and has it again"))?;
             client.was_lost = lost;
             if ensured {

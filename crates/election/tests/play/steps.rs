@@ -7,7 +7,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 
 /// The life of an agent that acts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Who {
+pub(crate) enum Life {
     /// Whoever the document names as its leader.
     Leader,
     /// Whoever's lease is waited for.
@@ -20,13 +20,13 @@ pub(crate) enum Who {
 
 /// A command, before it is known who leads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum What {
+pub(crate) enum StepKind {
     Acquire { agent: u8, fresh: bool, offer: bool, ttl_s: Option<u64>, renewals: Option<u64> },
-    Renew { who: Who, idle: bool, spent: Option<u64> },
-    Release { who: Who, ending: Ending },
-    Pass { who: Who, to: u8 },
-    Checkpoint { who: Who, seq_off: bool },
-    Acknowledge { who: Who },
+    Renew { who: Life, idle: bool, spent: Option<u64> },
+    Release { who: Life, ending: Ending },
+    Pass { who: Life, to: u8 },
+    Checkpoint { who: Life, seq_off: bool },
+    Acknowledge { who: Life },
     Report { itself: bool },
     Appoint { agent: u8, lasts_s: Option<u64>, force: bool },
     Depose { force: bool },
@@ -47,13 +47,13 @@ pub(crate) enum Step {
     /// Time passes.
     Tick(u64),
     /// A command is sent and arrives. `heard`: its reply arrives too. `knows`: how much of the age is known, in percent.
-    Do { what: What, heard: bool, knows: u8 },
+    Do { what: StepKind, heard: bool, knows: u8 },
     /// A command is sent and stays on its way.
-    Post(What),
+    Post(StepKind),
     /// Any command sent so far arrives: late, or once more.
     Deliver { which: usize, heard: bool, knows: u8 },
     /// Somebody asks the fence, to stay for the run of a command or not.
-    Fence { who: Who, run: Option<u8>, knows: u8 },
+    Fence { who: Life, run: Option<u8>, knows: u8 },
     /// A run keeps its hold.
     Keep { run: u8 },
     /// A run has ended.
@@ -84,31 +84,31 @@ fn agent() -> impl Strategy<Value = u8> {
     0..3_u8
 }
 
-fn who() -> impl Strategy<Value = Who> {
+fn who() -> impl Strategy<Value = Life> {
     prop_oneof![
-        12 => Just(Who::Leader),
-        2 => Just(Who::Outgoing),
-        2 => agent().prop_map(Who::Agent),
-        2 => agent().prop_map(Who::Former),
+        12 => Just(Life::Leader),
+        2 => Just(Life::Outgoing),
+        2 => agent().prop_map(Life::Agent),
+        2 => agent().prop_map(Life::Former),
     ]
 }
 
-fn of_agents() -> impl Strategy<Value = What> {
+fn of_agents() -> impl Strategy<Value = StepKind> {
     let ttl = prop_oneof![3 => Just(None), 1 => (1..12_u64).prop_map(Some)];
     let renewals = prop_oneof![6 => Just(None), 1 => (0..4_u64).prop_map(Some)];
     let acquire = (agent(), any::<bool>(), prop_oneof![3 => Just(false), 1 => Just(true)], ttl, renewals);
     prop_oneof![
-        14 => acquire.prop_map(|(agent, fresh, offer, ttl_s, renewals)| What::Acquire {
+        14 => acquire.prop_map(|(agent, fresh, offer, ttl_s, renewals)| StepKind::Acquire {
             agent, fresh, offer, ttl_s, renewals
         }),
         12 => (who(), any::<bool>(), prop_oneof![4 => Just(None), 1 => (1..1_500_u64).prop_map(Some)])
-            .prop_map(|(who, idle, spent)| What::Renew { who, idle, spent }),
-        2 => (who(), ending()).prop_map(|(who, ending)| What::Release { who, ending }),
-        2 => (who(), agent()).prop_map(|(who, to)| What::Pass { who, to }),
+            .prop_map(|(who, idle, spent)| StepKind::Renew { who, idle, spent }),
+        2 => (who(), ending()).prop_map(|(who, ending)| StepKind::Release { who, ending }),
+        2 => (who(), agent()).prop_map(|(who, to)| StepKind::Pass { who, to }),
         4 => (who(), prop_oneof![5 => Just(false), 1 => Just(true)])
-            .prop_map(|(who, seq_off)| What::Checkpoint { who, seq_off }),
-        2 => who().prop_map(|who| What::Acknowledge { who }),
-        2 => any::<bool>().prop_map(|itself| What::Report { itself }),
+            .prop_map(|(who, seq_off)| StepKind::Checkpoint { who, seq_off }),
+        2 => who().prop_map(|who| StepKind::Acknowledge { who }),
+        2 => any::<bool>().prop_map(|itself| StepKind::Report { itself }),
     ]
 }
 
@@ -116,21 +116,21 @@ fn ending() -> impl Strategy<Value = Ending> {
     prop_oneof![Just(Ending::Stopped), Just(Ending::Finished), Just(Ending::Orphaned)]
 }
 
-fn of_operators(force: bool) -> impl Strategy<Value = What> {
+fn of_operators(force: bool) -> impl Strategy<Value = StepKind> {
     let forced = move || if force { any::<bool>().boxed() } else { Just(false).boxed() };
     let lasts = prop_oneof![Just(None), (1..20_u64).prop_map(Some)];
     prop_oneof![
-        2 => (agent(), lasts, forced()).prop_map(|(agent, lasts_s, force)| What::Appoint { agent, lasts_s, force }),
-        3 => forced().prop_map(|force| What::Depose { force }),
-        1 => Just(What::Pause),
-        3 => Just(What::Resume),
-        5 => Just(What::Approve),
-        2 => Just(What::Reject),
-        1 => (0..7_u8).prop_map(What::Policy),
-        1 => Just(What::Enrol),
-        1 => Just(What::Dismiss),
-        2 => Just(What::Forget),
-        1 => Just(What::Forge),
+        2 => (agent(), lasts, forced()).prop_map(|(agent, lasts_s, force)| StepKind::Appoint { agent, lasts_s, force }),
+        3 => forced().prop_map(|force| StepKind::Depose { force }),
+        1 => Just(StepKind::Pause),
+        3 => Just(StepKind::Resume),
+        5 => Just(StepKind::Approve),
+        2 => Just(StepKind::Reject),
+        1 => (0..7_u8).prop_map(StepKind::Policy),
+        1 => Just(StepKind::Enrol),
+        1 => Just(StepKind::Dismiss),
+        2 => Just(StepKind::Forget),
+        1 => Just(StepKind::Forge),
     ]
 }
 
@@ -165,8 +165,8 @@ fn step(force: bool, most: u8) -> BoxedStrategy<Step> {
 /// A play: an operator sets the policy, one agent is first, and up to a hundred steps follow.
 pub(crate) fn steps(force: bool, most: u8) -> BoxedStrategy<Vec<Step>> {
     let begin = |policy| {
-        let first = What::Acquire { agent: 0, fresh: false, offer: false, ttl_s: None, renewals: None };
-        [What::Policy(policy), first].map(|what| Step::Do { what, heard: true, knows: 100 })
+        let first = StepKind::Acquire { agent: 0, fresh: false, offer: false, ttl_s: None, renewals: None };
+        [StepKind::Policy(policy), first].map(|what| Step::Do { what, heard: true, knows: 100 })
     };
     (0..6_u8, proptest::collection::vec(step(force, most), 1..100))
         .prop_map(move |(policy, rest)| begin(policy).into_iter().chain(rest).collect())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use baton_election::command::{Acquire, Ending, Release, Renew};
 use baton_election::document::Cause;
 use baton_election::operator::Act;
-use baton_election::region::{Proof, Seen};
+use baton_election::region::{Proof, RegionReading};
 use baton_election::time::{Moment, Span, WallTime};
 use baton_election::{
     Answer, Command, Credential, Document, ElectionName, Epoch, Evidence, Margins, Policy, Refusal, decide,
@@ -78,7 +78,7 @@ struct Held {
 struct Mind {
     region: Option<(String, Held)>,
     fleet: Option<Held>,
-    look: Option<Arc<Seen>>,
+    look: Option<Arc<RegionReading>>,
 }
 
 pub(crate) struct World {
@@ -174,9 +174,9 @@ impl World {
         self.credentials.get(&(who.to_string(), of.to_string())).map_or(Epoch(0), |(_, epoch)| *epoch)
     }
 
-    fn seen(&self, of: &str) -> Arc<Seen> {
+    fn seen(&self, of: &str) -> Arc<RegionReading> {
         let document = self.places.get(of).map(|(document, _)| document.clone());
-        Arc::new(Seen { document, age: self.age(of) })
+        Arc::new(RegionReading { document, age: self.age(of) })
     }
 
     /// What an agent shows of a region that it leads or led.

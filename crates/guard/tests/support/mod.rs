@@ -32,7 +32,7 @@ pub(crate) const LARGE: usize = 16 << 20;
 
 /// What an upstream saw of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
@@ -47,7 +47,7 @@ pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
     /// `begin PATH` and `end PATH`, in order.
     events: Arc<Mutex<Vec<String>>>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<SeenRequest>>>,
     go: watch::Sender<bool>,
     changed: watch::Sender<()>,
 }
@@ -95,7 +95,7 @@ impl Upstream {
         self.note(format!("begin {path}"));
         let body = body.collect().await.ok().map(http_body_util::Collected::to_bytes);
         let whole = body.is_some();
-        let seen = Seen { method: parts.method, path: path.clone(), headers: parts.headers, body };
+        let seen = SeenRequest { method: parts.method, path: path.clone(), headers: parts.headers, body };
         self.seen.lock().unwrap().push(seen);
         if path.starts_with("/slow") {
             let _ = self.go.subscribe().wait_for(|go| *go).await;
@@ -128,7 +128,7 @@ impl Upstream {
         self.events.lock().unwrap().clone()
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<SeenRequest> {
         self.seen.lock().unwrap().clone()
     }
 
@@ -208,18 +208,18 @@ pub(crate) async fn succeed(store: &Fickle, grant: &Grant, agent: &str) -> Grant
 }
 
 /// A guard that runs.
-pub(crate) struct Running {
+pub(crate) struct RunningGuard {
     pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
-impl Running {
-    pub(crate) async fn start(store: &Fickle, upstream: &str, drain: Duration) -> Running {
-        Running::with(store, Settings { drain, ..settings(upstream) }).await
+impl RunningGuard {
+    pub(crate) async fn start(store: &Fickle, upstream: &str, drain: Duration) -> RunningGuard {
+        RunningGuard::with(store, Settings { drain, ..settings(upstream) }).await
     }
 
-    pub(crate) async fn with(store: &Fickle, settings: Settings) -> Running {
+    pub(crate) async fn with(store: &Fickle, settings: Settings) -> RunningGuard {
         let listener = Guard::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let guard = Guard::start(listener, coordinator(store), settings).await.unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -227,7 +227,7 @@ impl Running {
         let until = async {
             let _ = stopped.await;
         };
-        Running { address, stop: Some(stop), task: tokio::spawn(guard.serve(until)) }
+        RunningGuard { address, stop: Some(stop), task: tokio::spawn(guard.serve(until)) }
     }
 
     /// Asks it to stop, and waits until it has.

@@ -3,7 +3,7 @@
 use baton_election::Span;
 use baton_peer::Timing;
 
-use crate::{Algorithm, DiskFate, Fault, Network, Planned, Setup, Whom, run};
+use crate::{Algorithm, DiskFate, Fault, FaultTarget, Network, PlannedFault, Setup, run};
 
 use super::Plan;
 
@@ -50,10 +50,10 @@ fn of_one(algorithm: Algorithm, nodes: u8, seed: u64) -> f64 {
     };
     // When even members that began by waiting for a longest patience follow; and the new one leads when the dead one comes back.
     let at = timing.timeout_max.scaled(5, 2);
-    let costs = |whom: Whom| {
-        let fault = Fault::Crash { whom, disk: DiskFate::Kept, reboot: true, down: quiet.chaos };
-        let setup = Setup { plan: vec![Planned { at, fault }], ..quiet.clone() };
+    let costs = |target: FaultTarget| {
+        let fault = Fault::Crash { target, disk: DiskFate::Kept, reboot: true, down: quiet.chaos };
+        let setup = Setup { plan: vec![PlannedFault { at, fault }], ..quiet.clone() };
         super::count(run(&setup).statistics.elective)
     };
-    costs(Whom::Leader(0)) - costs(Whom::Follower(0))
+    costs(FaultTarget::Leader(0)) - costs(FaultTarget::Follower(0))
 }

@@ -1,6 +1,6 @@
 //! All algorithms under the same faults, side by side.
 //!
-//! For each scenario and seed there is one plan of faults and one weather, and every algorithm meets it: with as many members,
+//! For each scenario and seed there is one plan of faults and one network, and every algorithm meets it: with as many members,
 //! and with a lease as long as the longest patience of a group, so that what differs is the algorithm.
 //!
 //! Assumes nothing. Guarantees that the same [`Plan`] gives the same numbers, on however many threads. Does **not** compare
@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use baton_election::Span;
 use baton_peer::{Random, Timing};
 
-use crate::{Algorithm, Broken, Frame, Scenario, Setup, Statistics, percentile, run, weather};
+use crate::{Algorithm, Broken, Network, PlanBounds, Scenario, Setup, Statistics, percentile, run};
 
 pub use elections::{Cost, SIZES};
 
@@ -136,20 +136,20 @@ fn count(number: u64) -> f64 {
     std::time::Duration::from_secs(number).as_secs_f64()
 }
 
-/// The setup of an algorithm under a scenario: all algorithms get the same plan and the same weather.
+/// The setup of an algorithm under a scenario: all algorithms get the same plan and the same network.
 pub fn setup(algorithm: Algorithm, scenario: Scenario, nodes: u8, seed: u64) -> Setup {
     let timing = Timing::AGENTS;
     let round = timing.timeout_max;
     let random = &mut Random::seeded(seed ^ 0xc0_4e1a_7e5e_ed00);
     let mut setup = Setup { seed, ttl: round, chaos: CHAOS, ..Setup::quiet(algorithm, nodes, timing) };
-    setup.network = weather::bad(round, random);
+    setup.network = Network::bad(round, random);
     let drift_ppm = i32::try_from(timing.margins.drift_permille * 1_000).unwrap_or(0);
     let width = u64::try_from(2 * drift_ppm).unwrap_or(0);
     let drift = |random: &mut Random| i32::try_from(random.below(width + 1)).unwrap_or(0) - drift_ppm;
     setup.drift_ppm = (0..=nodes).map(|_| drift(random)).collect();
     // A plan for a lease has one end more, the store, which groups do not notice: so all meet the same plan to the letter.
-    let frame = Frame { algorithm: Algorithm::Lease, places: nodes, round, chaos: CHAOS, drift_ppm };
-    setup.plan = scenario.plan(&frame, &mut Random::seeded(seed));
+    let bounds = PlanBounds { algorithm: Algorithm::Lease, places: nodes, round, chaos: CHAOS, drift_ppm };
+    setup.plan = scenario.plan(&bounds, &mut Random::seeded(seed));
     setup
 }
 

@@ -54,7 +54,7 @@ impl Comparison {
         let plan = &self.plan;
         let text = format!(
             "{} members (agents, on a store), with the rhythm for agents: heartbeats every 5 s, patience of 15 to 20 s, leases of 20 s. Seeds {} to {}; for each \
-             scenario and seed all algorithms meet the same plan of faults and the same weather. {} hours were simulated, with the machines that ship.",
+             scenario and seed all algorithms meet the same plan of faults and the same network. {} hours were simulated, with the machines that ship.",
             plan.nodes,
             plan.from,
             plan.from + plan.seeds.saturating_sub(1),

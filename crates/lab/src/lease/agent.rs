@@ -8,7 +8,7 @@ use baton_peer::Random;
 
 use super::names::credential;
 use super::store::Swap;
-use crate::place::Place;
+use crate::host::Place;
 use crate::setup::Setup;
 
 /// The most answers that wait for a process that stands still.
@@ -25,7 +25,7 @@ pub(super) enum Reply {
 
 /// What a request wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum RequestKind {
     /// Only to see who leads.
     Look,
     Acquire,
@@ -39,7 +39,7 @@ pub(super) enum Wish {
 /// A request under way: perhaps several attempts.
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) wish: Wish,
+    pub(super) kind: RequestKind,
     /// Whether it belongs to an election: the lease was over when it was sent, or has changed hands.
     pub(super) elective: bool,
     /// Before its first attempt.
@@ -71,7 +71,7 @@ pub(super) struct Lead {
 
 /// What this agent wrote last, as long as it was its own beat.
 #[derive(Debug)]
-pub(super) struct Own {
+pub(super) struct LastWrite {
     pub(super) document: Arc<Document>,
     pub(super) version: u64,
     pub(super) heard_at: Moment,
@@ -81,7 +81,7 @@ pub(super) struct Own {
 #[derive(Debug)]
 pub(super) struct Agent {
     pub(super) up: bool,
-    pub(super) place: Place,
+    pub(super) host: Host,
     /// Counts its incarnations.
     pub(super) incarnation: u32,
     pub(super) credential: Credential,
@@ -98,7 +98,7 @@ pub(super) struct Agent {
     pub(super) found: Option<(Epoch, Span)>,
     /// Requests that failed in a row.
     pub(super) failures: u32,
-    pub(super) own: Option<Own>,
+    pub(super) own: Option<LastWrite>,
     pub(super) waiting: VecDeque<(u64, Reply)>,
     /// The leader, as far as the agent has seen.
     pub(super) believed: Option<u8>,
@@ -108,7 +108,7 @@ impl Agent {
     pub(super) fn new(setup: &Setup, place: usize, random: &mut Random) -> Agent {
         Agent {
             up: false,
-            place: Place::new(setup, place, random),
+            host: Host::new(setup, place, random),
             incarnation: 0,
             credential: credential(place, 0),
             observer: Observer::default(),

@@ -6,7 +6,7 @@ use baton_election::command::{Ending, Pass, Release, Renew};
 use baton_election::lease::renewal_interval;
 use baton_election::{Answer, Command, Credential, Document, Moment, Refusal, Span, decide};
 
-use super::agent::{MAX_WAITING, Own, Reply, Request, Wish};
+use super::agent::{LastWrite, MAX_WAITING, Reply, Request, RequestKind};
 use super::names::place_of;
 use super::store::Swap;
 use super::{Event, LeaseWorld, small};
@@ -21,7 +21,7 @@ pub(super) const RETRIES: u32 = 8;
 impl LeaseWorld<'_> {
     /// An agent is woken: its lease has ended, its patience has, or it is time for its next request.
     pub(super) fn alarm(&mut self, place: usize) {
-        let now = self.agents[place].place.clock.at(self.now);
+        let now = self.agents[place].host.clock.at(self.now);
         if self.agents[place].lead.as_ref().is_some_and(|lead| now >= lead.tenure.deadline()) {
             self.lose(place, "its lease has run out");
         }
@@ -38,24 +38,24 @@ impl LeaseWorld<'_> {
     /// Begins the request that is due.
     fn begin(&mut self, place: usize) {
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
-        let wish = match (&agent.lead, agent.leaving) {
-            (Some(_), _) => Wish::Renew,
-            (None, Some(_)) => Wish::Leave(None),
-            (None, None) => Wish::Look,
+        let now = agent.host.clock.at(self.now);
+        let kind = match (&agent.lead, agent.leaving) {
+            (Some(_), _) => RequestKind::Renew,
+            (None, Some(_)) => RequestKind::Leave(None),
+            (None, None) => RequestKind::Look,
         };
-        self.ask(place, wish, now);
+        self.ask(place, kind, now);
     }
 
     /// Begins a request. A renewal begins with what the agent itself wrote last, if that is known; everything else with a look.
-    pub(super) fn ask(&mut self, place: usize, wish: Wish, now: Moment) {
-        let elective = match wish {
-            Wish::Look => std::mem::take(&mut self.agents[place].is_told),
-            Wish::Acquire | Wish::Confirm | Wish::Leave(_) => true,
-            Wish::Renew => false,
+    pub(super) fn ask(&mut self, place: usize, kind: RequestKind, now: Moment) {
+        let elective = match kind {
+            RequestKind::Look => std::mem::take(&mut self.agents[place].is_told),
+            RequestKind::Acquire | RequestKind::Confirm | RequestKind::Leave(_) => true,
+            RequestKind::Renew => false,
         };
         self.agents[place].request = Some(Request {
-            wish,
+            kind,
             elective,
             asked_at: now,
             tried_at: now,
@@ -65,7 +65,7 @@ impl LeaseWorld<'_> {
             sent: None,
             unknown: None,
         });
-        let own = if wish == Wish::Renew { self.agents[place].own.take() } else { None };
+        let own = if kind == RequestKind::Renew { self.agents[place].own.take() } else { None };
         match own {
             Some(own) => {
                 self.be_patient(place, now);
@@ -81,11 +81,11 @@ impl LeaseWorld<'_> {
     /// Sends the question of an attempt.
     fn look(&mut self, place: usize) {
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         self.be_patient(place, now);
         let number = self.next_number();
         let agent = &mut self.agents[place];
-        let life = agent.place.life;
+        let life = agent.host.life;
         let mut elective = false;
         if let Some(request) = &mut agent.request {
             (request.tried_at, request.number, request.sent) = (now, number, None);
@@ -99,7 +99,7 @@ impl LeaseWorld<'_> {
         let ttl = self.setup.ttl;
         if let Some(request) = &mut self.agents[place].request {
             let patience =
-                if request.wish == Wish::Renew { renewal_interval(ttl) } else { PATIENCE.min(ttl) };
+                if request.kind == RequestKind::Renew { renewal_interval(ttl) } else { PATIENCE.min(ttl) };
             request.patience = now + patience;
         }
     }
@@ -121,10 +121,10 @@ impl LeaseWorld<'_> {
     /// The store's answer arrives.
     pub(super) fn answered(&mut self, place: usize, life: u32, number: u64, reply: Reply) {
         let agent = &mut self.agents[place];
-        if !agent.up || agent.place.life != life {
+        if !agent.up || agent.host.life != life {
             return;
         }
-        if agent.place.paused {
+        if agent.host.paused {
             if agent.waiting.len() < MAX_WAITING {
                 agent.waiting.push_back((number, reply));
             }
@@ -136,7 +136,7 @@ impl LeaseWorld<'_> {
 
     pub(super) fn take_in(&mut self, place: usize, number: u64, reply: Reply) {
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         let Some(request) = agent.request.as_mut().filter(|request| request.number == number) else { return };
         self.ledger.sent("answer", request.elective);
         match reply {
@@ -151,7 +151,7 @@ impl LeaseWorld<'_> {
                 if let Some((swap, answer)) = request.unknown.take_if(landed) {
                     return self.concluded(place, Some((&swap, version)), answer);
                 }
-                if request.wish == Wish::Look {
+                if request.kind == RequestKind::Look {
                     return self.judge(place, document.as_ref(), version, age);
                 }
                 self.conclude_from(place, document.as_ref(), version, age, true);
@@ -171,7 +171,7 @@ impl LeaseWorld<'_> {
     /// What a candidate does after a look: it waits, or asks, with what it has just read.
     fn judge(&mut self, place: usize, document: Option<&Arc<Document>>, version: u64, age: Span) {
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         let Some(mut request) = agent.request.take() else { return };
         agent.failures = 0;
         let mine = agent.credential.incarnation;
@@ -189,7 +189,7 @@ impl LeaseWorld<'_> {
             agent.next_at = (request.tried_at + remaining.min(LOOK_AGAIN)).max(now + Span::millis(1));
             return;
         }
-        agent.request = Some(Request { wish: Wish::Acquire, asked_at: now, ..request });
+        agent.request = Some(Request { kind: RequestKind::Acquire, asked_at: now, ..request });
         self.be_patient(place, now);
         self.conclude_from(place, document, version, age, true);
     }
@@ -203,9 +203,9 @@ impl LeaseWorld<'_> {
         age: Span,
         read: bool,
     ) -> bool {
-        let wall = self.agents[place].place.clock.wall(self.now);
+        let wall = self.agents[place].host.clock.wall(self.now);
         let Some(request) = &self.agents[place].request else { return false };
-        let command = self.command(place, request.wish);
+        let command = self.command(place, request.kind);
         self.ledger.statistics.steps += 1;
         let decided = decide(document.map(|document| &**document), &command, &self.names.evidence(age, wall));
         match decided {
@@ -224,20 +224,22 @@ impl LeaseWorld<'_> {
         true
     }
 
-    fn command(&self, place: usize, wish: Wish) -> Command {
+    fn command(&self, place: usize, kind: RequestKind) -> Command {
         let agent = &self.agents[place];
         let credential: Credential = agent.credential;
         let led = agent.lead.as_ref().map(|lead| lead.epoch).or(agent.found.map(|(epoch, _)| epoch));
         let held = led.or(agent.leaving).unwrap_or_default();
-        match wish {
-            Wish::Look | Wish::Acquire => self.names.acquire(place, &credential, self.setup.ttl),
-            Wish::Confirm | Wish::Renew => {
+        match kind {
+            RequestKind::Look | RequestKind::Acquire => {
+                self.names.acquire(place, &credential, self.setup.ttl)
+            }
+            RequestKind::Confirm | RequestKind::Renew => {
                 Command::Renew(Renew { progress: true, ..Renew::new(held, credential) })
             }
-            Wish::Leave(None) => {
+            RequestKind::Leave(None) => {
                 Command::Release(Release { epoch: held, credential, reason: None, ending: Ending::Stopped })
             }
-            Wish::Leave(Some(to)) => {
+            RequestKind::Leave(Some(to)) => {
                 let to = self.names.agent(usize::from(to)).clone();
                 Command::Pass(Pass { epoch: held, credential, to, reason: None })
             }
@@ -252,7 +254,7 @@ impl LeaseWorld<'_> {
         request.number = number;
         request.sent = Some((swap.clone(), answer));
         let elective = request.elective;
-        let (from, life) = (small(place), agent.place.life);
+        let (from, life) = (small(place), agent.host.life);
         self.ledger.sent("swap", elective);
         let (longest, permille) = self.setup.stumble;
         if !self.healed && permille > 0 && self.random.below(1_000) < 10 * u64::from(permille) {
@@ -274,17 +276,21 @@ impl LeaseWorld<'_> {
     /// Nobody answers: whether a swap was done is not known.
     fn unanswered(&mut self, place: usize) {
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         let Some(request) = &mut agent.request else { return };
         request.failed += 1;
         request.unknown = request.sent.take().or(request.unknown.take());
-        match request.wish {
-            Wish::Acquire | Wish::Confirm | Wish::Leave(_) if request.failed <= RETRIES => self.look(place),
-            Wish::Leave(_) => {
+        match request.kind {
+            RequestKind::Acquire | RequestKind::Confirm | RequestKind::Leave(_)
+                if request.failed <= RETRIES =>
+            {
+                self.look(place)
+            }
+            RequestKind::Leave(_) => {
                 // It has been tried often enough: the lease runs out by itself.
                 agent.begin_anew(place, now + LOOK_AGAIN);
             }
-            Wish::Look | Wish::Acquire | Wish::Confirm | Wish::Renew => {
+            RequestKind::Look | RequestKind::Acquire | RequestKind::Confirm | RequestKind::Renew => {
                 // What was found and not confirmed is found again by the next look.
                 (agent.request, agent.found) = (None, None);
                 let wait = self.back_off(place);
@@ -308,9 +314,9 @@ impl LeaseWorld<'_> {
     /// A request is done: what it was answered, and what it wrote if it wrote anything.
     fn concluded(&mut self, place: usize, wrote: Option<(&Swap, u64)>, answer: Answer) {
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         agent.failures = 0;
-        agent.own = wrote.filter(|(swap, _)| swap.restarts).map(|(swap, version)| Own {
+        agent.own = wrote.filter(|(swap, _)| swap.restarts).map(|(swap, version)| LastWrite {
             document: Arc::clone(&swap.next),
             version,
             heard_at: now,
@@ -319,7 +325,7 @@ impl LeaseWorld<'_> {
         match answer {
             Answer::Granted { epoch, ttl, .. } if answer.is_unconfirmed() => {
                 agent.found = Some((epoch, ttl));
-                self.ask(place, Wish::Confirm, now);
+                self.ask(place, RequestKind::Confirm, now);
             }
             Answer::Granted { epoch, ttl, .. } => self.granted(place, epoch, ttl, request.asked_at),
             Answer::Renewed { epoch, .. } => match agent.found.take() {
@@ -341,10 +347,10 @@ impl LeaseWorld<'_> {
     fn refused(&mut self, place: usize, refusal: &Refusal) {
         let wait_longer = Span::nanos(self.random.below(1_000_000_000));
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         let Some(request) = agent.request.take() else { return };
-        match request.wish {
-            Wish::Look | Wish::Acquire => {
+        match request.kind {
+            RequestKind::Look | RequestKind::Acquire => {
                 let wait = match refusal {
                     Refusal::Held { remaining, .. } => *remaining,
                     Refusal::NotEligible { retry_in: Some(span), .. } => *span,
@@ -364,18 +370,18 @@ impl LeaseWorld<'_> {
                 };
                 agent.next_at = now + wait.min(LOOK_AGAIN.plus(wait_longer)).max(Span::millis(1));
             }
-            Wish::Confirm => agent.begin_anew(place, now),
-            Wish::Renew => self.lose(place, "its renewal was refused"),
-            Wish::Leave(_) => agent.begin_anew(place, now + LOOK_AGAIN),
+            RequestKind::Confirm => agent.begin_anew(place, now),
+            RequestKind::Renew => self.lose(place, "its renewal was refused"),
+            RequestKind::Leave(_) => agent.begin_anew(place, now + LOOK_AGAIN),
         }
     }
 
     /// An agent hears that something changed: a candidate looks at once.
     pub(super) fn told(&mut self, place: usize, life: u32, elective: bool) {
         let agent = &mut self.agents[place];
-        let idle = agent.up && agent.place.life == life && !agent.place.paused && agent.request.is_none();
+        let idle = agent.up && agent.host.life == life && !agent.host.paused && agent.request.is_none();
         if idle && agent.lead.is_none() && agent.leaving.is_none() {
-            agent.next_at = agent.place.clock.at(self.now);
+            agent.next_at = agent.host.clock.at(self.now);
             agent.is_told |= elective;
             self.set_alarm(place);
         }
@@ -383,8 +389,8 @@ impl LeaseWorld<'_> {
 
     pub(super) fn set_alarm(&mut self, place: usize) {
         let agent = &mut self.agents[place];
-        agent.place.alarm_at = if agent.up && !agent.place.paused {
-            agent.place.clock.when(agent.wakes_at()).max(self.now)
+        agent.host.alarm_at = if agent.up && !agent.host.paused {
+            agent.host.clock.when(agent.wakes_at()).max(self.now)
         } else {
             u64::MAX
         };

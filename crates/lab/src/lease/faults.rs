@@ -8,37 +8,37 @@ use std::sync::Arc;
 use super::ask::{PATIENCE, RETRIES};
 use super::store::Swap;
 use super::{Event, LeaseWorld, small};
-use crate::fault::{Fault, Whom};
+use crate::fault::{Fault, FaultTarget};
+use crate::host::Orphan;
 use crate::network::Links;
-use crate::place::Orphan;
-use crate::timeline::What;
+use crate::timeline::EventKind;
 
 impl LeaseWorld<'_> {
     /// Something goes wrong.
     pub(super) fn strike(&mut self, fault: &Fault) {
-        self.ledger.note(None, || What::Fault(fault.to_string()));
+        self.ledger.note(None, || EventKind::Fault(fault.to_string()));
         match fault {
             Fault::Cut(links) => self.set_links(links.clone()),
             Fault::Mend => self.set_links(Links::whole(self.agents.len() + 1)),
-            Fault::Weather(network) => self.network = *network,
-            Fault::Rate { whom: Whom::Place(place), drift_ppm }
+            Fault::Network(network) => self.network = *network,
+            Fault::Rate { target: FaultTarget::Place(place), drift_ppm }
                 if usize::from(*place) == self.agents.len() =>
             {
                 self.store.clock.set_rate(self.now, *drift_ppm);
             }
-            Fault::Isolate { whom, outbound, inbound } => {
-                self.befall(*whom, |world, place| world.isolate(place, *outbound, *inbound));
+            Fault::Isolate { target, outbound, inbound } => {
+                self.befall(*target, |world, place| world.isolate(place, *outbound, *inbound));
             }
             // An agent's disk holds nothing that counts.
-            Fault::Crash { whom, disk: _, reboot, down } => {
-                self.befall(*whom, |world, place| world.crash(place, *reboot, *down));
+            Fault::Crash { target, disk: _, reboot, down } => {
+                self.befall(*target, |world, place| world.crash(place, *reboot, *down));
             }
-            Fault::Pause { whom, span } => self.befall(*whom, |world, place| world.pause(place, *span)),
-            Fault::Rate { whom, drift_ppm } => {
-                self.befall(*whom, |world, place| world.set_rate(place, *drift_ppm));
+            Fault::Pause { target, span } => self.befall(*target, |world, place| world.pause(place, *span)),
+            Fault::Rate { target, drift_ppm } => {
+                self.befall(*target, |world, place| world.set_rate(place, *drift_ppm));
             }
-            Fault::WallJump { whom, by_ms } => {
-                self.befall(*whom, |world, place| world.agents[place].place.clock.jump_wall(*by_ms));
+            Fault::WallJump { target, by_ms } => {
+                self.befall(*target, |world, place| world.agents[place].host.clock.jump_wall(*by_ms));
             }
             Fault::HandOver { to } => self.hand_over(*to),
             Fault::Depose => self.depose(),
@@ -50,8 +50,8 @@ impl LeaseWorld<'_> {
     }
 
     /// Something goes wrong at a place, if there is such a one.
-    fn befall(&mut self, whom: Whom, blow: impl FnOnce(&mut Self, usize)) {
-        if let Some(place) = whom.among(self.agents.len(), self.leader()) {
+    fn befall(&mut self, target: FaultTarget, blow: impl FnOnce(&mut Self, usize)) {
+        if let Some(place) = target.among(self.agents.len(), self.leader()) {
             blow(self, place);
         }
     }
@@ -74,7 +74,7 @@ impl LeaseWorld<'_> {
 
     /// If that one leads, a fail-over is measured from here on.
     fn strike_leader(&mut self, place: usize) {
-        let clock = &self.agents[place].place.clock;
+        let clock = &self.agents[place].host.clock;
         let full = clock.when(self.setup.timing.margins.deadline(clock.at(self.now), self.setup.ttl));
         self.ledger.strike(small(place), full);
     }
@@ -87,15 +87,15 @@ impl LeaseWorld<'_> {
     /// A process starts.
     pub(super) fn start(&mut self, place: usize, life: u32) {
         let agent = &mut self.agents[place];
-        if agent.up || agent.place.life != life {
+        if agent.up || agent.host.life != life {
             return;
         }
-        agent.place.life += 1;
-        (agent.up, agent.place.paused) = (true, false);
+        agent.host.life += 1;
+        (agent.up, agent.host.paused) = (true, false);
         agent.observer = Observer::default();
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         agent.begin_anew(place, now);
-        self.ledger.note(Some(small(place)), || What::Started("a new incarnation"));
+        self.ledger.note(Some(small(place)), || EventKind::Started("a new incarnation"));
         self.set_alarm(place);
     }
 
@@ -107,16 +107,16 @@ impl LeaseWorld<'_> {
         self.strike_leader(place);
         let kept_by_another = self.random.below(2) == 0;
         let agent = &mut self.agents[place];
-        (agent.up, agent.place.paused, agent.believed) = (false, false, None);
+        (agent.up, agent.host.paused, agent.believed) = (false, false, None);
         agent.request = None;
         agent.waiting.clear();
-        let (lead, life, credential) = (agent.lead.take(), agent.place.life, agent.credential);
+        let (lead, life, credential) = (agent.lead.take(), agent.host.life, agent.credential);
         if let Some(lead) = lead {
             if reboot || kept_by_another {
                 self.ledger.ended(lead.number);
             } else {
                 let until = lead.tenure.deadline();
-                agent.place.orphan = Some(Orphan { number: lead.number, until });
+                agent.host.orphan = Some(Orphan { number: lead.number, until });
                 self.ledger.stands_still(lead.number, false);
             }
             if kept_by_another && !reboot {
@@ -125,11 +125,11 @@ impl LeaseWorld<'_> {
                 self.queue.put(self.now + delay, Event::Orphaned { place, credential, epoch, failed: 0 });
             }
         }
-        if reboot && let Some(orphan) = self.agents[place].place.reboot(self.now, &mut self.random) {
+        if reboot && let Some(orphan) = self.agents[place].host.reboot(self.now, &mut self.random) {
             self.ledger.ended(orphan.number);
         }
         self.set_alarm(place);
-        self.ledger.note(Some(small(place)), || What::Crashed);
+        self.ledger.note(Some(small(place)), || EventKind::Crashed);
         self.queue.put(self.now + down.as_nanos(), Event::Restarts { place: small(place), life });
     }
 
@@ -177,30 +177,30 @@ impl LeaseWorld<'_> {
 
     fn pause(&mut self, place: usize, span: Span) {
         let agent = &self.agents[place];
-        if !agent.up || agent.place.paused {
+        if !agent.up || agent.host.paused {
             return;
         }
         self.strike_leader(place);
         let agent = &mut self.agents[place];
-        let pause = agent.place.stand_still();
+        let pause = agent.host.stand_still();
         if let Some(lead) = &agent.lead {
             self.ledger.stands_still(lead.number, true);
         }
         self.set_alarm(place);
-        self.ledger.note(Some(small(place)), || What::Paused);
+        self.ledger.note(Some(small(place)), || EventKind::Paused);
         self.queue.put(self.now + span.as_nanos(), Event::Resumes { place: small(place), pause });
     }
 
     /// A pause ends: what waits is taken in, before or after a look at the clock.
     pub(super) fn resume(&mut self, place: usize, pause: u32) {
         let agent = &mut self.agents[place];
-        if !agent.place.go_on(pause) {
+        if !agent.host.go_on(pause) {
             return;
         }
         if let Some(lead) = &agent.lead {
             self.ledger.stands_still(lead.number, false);
         }
-        self.ledger.note(Some(small(place)), || What::Resumed);
+        self.ledger.note(Some(small(place)), || EventKind::Resumed);
         if self.random.below(2) == 0 {
             self.alarm(place);
         }
@@ -212,11 +212,11 @@ impl LeaseWorld<'_> {
 
     fn set_rate(&mut self, place: usize, drift_ppm: i32) {
         let agent = &mut self.agents[place];
-        agent.place.clock.set_rate(self.now, drift_ppm);
+        agent.host.clock.set_rate(self.now, drift_ppm);
         let work = agent.lead.as_ref().map(|lead| (lead.number, lead.tenure.deadline()));
-        let orphan = agent.place.orphan.map(|orphan| (orphan.number, orphan.until));
+        let orphan = agent.host.orphan.map(|orphan| (orphan.number, orphan.until));
         for (number, until) in [work, orphan].into_iter().flatten() {
-            self.ledger.moved(number, agent.place.clock.when(until));
+            self.ledger.moved(number, agent.host.clock.when(until));
         }
         self.set_alarm(place);
     }
@@ -228,7 +228,7 @@ impl LeaseWorld<'_> {
         self.network = self.setup.calm;
         self.store.down_until = self.now;
         for place in 0..self.agents.len() {
-            let (pause, life) = (self.agents[place].place.pause(), self.agents[place].place.life);
+            let (pause, life) = (self.agents[place].host.pause(), self.agents[place].host.life);
             if let Some(pause) = pause {
                 self.resume(place, pause);
             }

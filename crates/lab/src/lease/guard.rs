@@ -5,7 +5,7 @@ use baton_election::{Document, Epoch, Fence, Moment, Observer, Span, WallTime};
 
 use super::{Event, LeaseWorld};
 use crate::invariants::Fact;
-use crate::timeline::What;
+use crate::timeline::EventKind;
 
 /// The resource's fence, and what its guard has seen of the election.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl LeaseWorld<'_> {
             fence::admit(self.guard.fence.as_ref(), &entry, &sight)
         });
         let accepted = matches!(admitted, Some(Ok(_)));
-        self.ledger.note(Some(place), || What::Wrote { token: token.0, accepted });
+        self.ledger.note(Some(place), || EventKind::Wrote { token: token.0, accepted });
         match admitted {
             Some(Ok(mut next)) => {
                 // What is in the log beside the fence decides nothing.

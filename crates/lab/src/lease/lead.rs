@@ -1,20 +1,20 @@
 //! A leadership: its beginning, its renewals, its work, its end.
 
-use baton_election::{Epoch, Moment, Span, Standing, Tenure};
+use baton_election::{Epoch, Moment, Span, Tenure, TenureState};
 
-use super::agent::{Lead, Wish};
+use super::agent::{Lead, RequestKind};
 use super::{Event, LeaseWorld, small};
 use crate::invariants::{Backing, Fact};
-use crate::timeline::What;
+use crate::timeline::EventKind;
 
 impl LeaseWorld<'_> {
     /// The lease is granted; the work begins if there is any of it left.
     pub(super) fn granted(&mut self, place: usize, epoch: Epoch, ttl: Span, asked_at: Moment) {
         let margins = self.setup.timing.margins;
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         let mut tenure = Tenure::granted(asked_at, ttl, margins);
-        if tenure.standing(now) == Standing::Lost {
+        if tenure.standing(now) == TenureState::Lost {
             // It was heard of too late to be used; nothing was done under it.
             agent.leaving = Some(epoch);
             agent.next_at = now;
@@ -22,7 +22,7 @@ impl LeaseWorld<'_> {
         }
         agent.believed = Some(small(place));
         agent.next_at = tenure.renew_at();
-        let until = agent.place.clock.when(tenure.deadline());
+        let until = agent.host.clock.when(tenure.deadline());
         let number = self.ledger.leads(small(place), epoch.0, until, Backing::BY_A_STORE);
         self.agents[place].lead = Some(Lead { tenure, epoch, number, leaving: false });
         self.queue.put(self.now, Event::Works { place: small(place), number });
@@ -31,16 +31,16 @@ impl LeaseWorld<'_> {
     /// A renewal was answered.
     pub(super) fn renewed(&mut self, place: usize, epoch: Epoch, asked_at: Moment) {
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         let Some(lead) = &mut agent.lead else { return };
         let ended = now >= lead.tenure.deadline();
         let standing = lead.tenure.renewed(asked_at, now);
-        if standing == Standing::Lost {
+        if standing == TenureState::Lost {
             return self.lose(place, "a renewal was answered after the deadline");
         }
         lead.epoch = epoch;
         agent.next_at = lead.tenure.renew_at().max(now);
-        let (number, until) = (lead.number, agent.place.clock.when(lead.tenure.deadline()));
+        let (number, until) = (lead.number, agent.host.clock.when(lead.tenure.deadline()));
         self.ledger.see(&Fact::Extended { place: small(place), term: epoch.0, ended });
         self.ledger.extended(number, until);
     }
@@ -48,23 +48,23 @@ impl LeaseWorld<'_> {
     /// It is over: the work stops, and the agent stands again under a new name.
     pub(super) fn lose(&mut self, place: usize, why: &'static str) {
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         let Some(mut lead) = agent.lead.take() else { return };
         lead.tenure.end();
         agent.begin_anew(place, now);
         self.ledger.ended(lead.number);
-        self.ledger.note(Some(small(place)), || What::Told(why.to_string()));
+        self.ledger.note(Some(small(place)), || EventKind::Told(why.to_string()));
     }
 
     /// A leader writes, and will again.
     pub(super) fn work(&mut self, place: usize, number: u64) {
         let agent = &self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         let Some(lead) = agent.lead.as_ref().filter(|lead| lead.number == number) else { return };
         if !self.ledger.acts(number) || lead.leaving {
             return;
         }
-        if !agent.place.paused && lead.tenure.ensures(now, Span::ZERO) {
+        if !agent.host.paused && lead.tenure.ensures(now, Span::ZERO) {
             // The check is made, then the write is under way for as long as the network likes.
             let token = lead.epoch;
             let delay = self.network.delay(&mut self.random).as_nanos();
@@ -87,16 +87,16 @@ impl LeaseWorld<'_> {
     /// Its work has stopped: it gives the lease back.
     pub(super) fn stopped(&mut self, place: usize, number: u64, to: Option<u8>) {
         let agent = &mut self.agents[place];
-        let now = agent.place.clock.at(self.now);
+        let now = agent.host.clock.at(self.now);
         let Some(lead) = agent.lead.take_if(|lead| lead.number == number) else { return };
         self.ledger.ended(number);
         agent.leaving = Some(lead.epoch);
         agent.request = None;
         let to = to.filter(|to| usize::from(*to) < self.agents.len() && usize::from(*to) != place);
-        if self.agents[place].place.paused {
+        if self.agents[place].host.paused {
             self.agents[place].next_at = now;
         } else {
-            self.ask(place, Wish::Leave(to), now);
+            self.ask(place, RequestKind::Leave(to), now);
             self.set_alarm(place);
         }
     }

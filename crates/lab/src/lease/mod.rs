@@ -20,13 +20,13 @@ use baton_election::{Credential, Document, Epoch};
 use baton_peer::Random;
 
 use crate::fault::Fault;
+use crate::host::next_alarm;
 use crate::invariants::Demands;
 use crate::ledger::Ledger;
 use crate::network::{Links, Network};
-use crate::place::next_alarm;
 use crate::queue::Queue;
 use crate::setup::{Outcome, Setup};
-use crate::stage::{Stage, play};
+use crate::simulation::{Simulation, play};
 use crate::timeline::Timeline;
 
 use agent::{Agent, Reply};
@@ -122,11 +122,11 @@ impl<'s> LeaseWorld<'s> {
     }
 
     fn next_alarm(&self) -> (u64, usize) {
-        next_alarm(self.agents.iter().map(|agent| &agent.place))
+        next_alarm(self.agents.iter().map(|agent| &agent.host))
     }
 }
 
-impl Stage for LeaseWorld<'_> {
+impl Simulation for LeaseWorld<'_> {
     fn next_at(&self) -> u64 {
         self.next_alarm().0.min(self.queue.next_at().unwrap_or(u64::MAX))
     }

@@ -8,10 +8,10 @@ use baton_peer::Random;
 use super::agent::Reply;
 use super::names::{Names, number};
 use super::{Event, LeaseWorld, small};
-use crate::clock::Clock;
+use crate::clock::HostClock;
 use crate::invariants::Fact;
 use crate::setup::{Algorithm, Setup};
-use crate::timeline::What;
+use crate::timeline::EventKind;
 
 /// What is to be swapped in.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub(super) struct Store {
     pub(super) version: u64,
     /// Whether it tells how old a lease is.
     stamped: bool,
-    pub(super) clock: Clock,
+    pub(super) clock: HostClock,
     /// When the lease's clock began, on its own clock and in true time.
     stamp: (Moment, u64),
     pub(super) down_until: u64,
@@ -39,7 +39,7 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn new(setup: &Setup, names: &Names, random: &mut Random) -> Store {
         let drift = setup.drift_ppm.get(setup.places()).copied().unwrap_or(0);
-        let clock = Clock::new(0, random.between(1, 1 << 50), drift);
+        let clock = HostClock::new(0, random.between(1, 1 << 50), drift);
         // Mostly somebody has set a policy before anybody led.
         let document = (random.below(4) != 0).then(|| Arc::new(names.founded()));
         Store {
@@ -136,8 +136,9 @@ impl LeaseWorld<'_> {
             let holder =
                 document.lease_holder().map_or("nobody".to_string(), |leader| leader.agent.to_string());
             let (epoch, beat) = (document.epoch, document.beat);
-            self.ledger
-                .note(None, || What::Kept(format!("epoch {epoch}, beat {beat}, the lease is {holder}'s")));
+            self.ledger.note(None, || {
+                EventKind::Kept(format!("epoch {epoch}, beat {beat}, the lease is {holder}'s"))
+            });
         }
         for to in 0..self.agents.len() {
             self.ledger.sent("told", elective);
@@ -145,7 +146,7 @@ impl LeaseWorld<'_> {
             if self.links.open(self.agents.len(), to)
                 && let Some(delay) = self.network.travel(&mut self.random)
             {
-                let told = Event::Told { to: small(to), life: self.agents[to].place.life, elective };
+                let told = Event::Told { to: small(to), life: self.agents[to].host.life, elective };
                 self.queue.put(self.now + delay.as_nanos(), told);
             }
         }

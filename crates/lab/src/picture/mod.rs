@@ -9,7 +9,7 @@ use baton_election::Span;
 use crate::compare::seconds;
 use crate::plot::{Axis, Unit, escape};
 use crate::setup::Setup;
-use crate::timeline::{Timeline, What};
+use crate::timeline::{EventKind, Timeline};
 use key::{COLOURS, draw_legend, style};
 
 /// The most messages that are drawn; of more, every so-manieth.
@@ -22,12 +22,12 @@ const LANE: f64 = 46.0;
 const TICKS: u32 = 12;
 
 /// Where things stand.
-struct Frame {
+struct PictureLayout {
     end: u64,
     lanes: usize,
 }
 
-impl Frame {
+impl PictureLayout {
     #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
     fn x(&self, at: u64) -> f64 {
         LEFT + (WIDTH - LEFT - 20.0) * (at.min(self.end) as f64 / self.end.max(1) as f64)
@@ -56,7 +56,7 @@ struct Bar {
 /// Draws a run as an SVG.
 pub fn svg(setup: &Setup, timeline: &Timeline) -> String {
     let end = timeline.entries.last().map_or(1, |entry| entry.at.as_nanos());
-    let frame = Frame { end, lanes: setup.places() };
+    let frame = PictureLayout { end, lanes: setup.places() };
     let mut out = String::new();
     let height = frame.height() + 40.0;
     let _ = write!(
@@ -83,7 +83,7 @@ pub fn svg(setup: &Setup, timeline: &Timeline) -> String {
     out
 }
 
-fn draw_lanes(out: &mut String, frame: &Frame) {
+fn draw_lanes(out: &mut String, frame: &PictureLayout) {
     for lane in 0..frame.lanes {
         let (y, number) = (frame.y(lane), lane + 1);
         let right = WIDTH - 20.0;
@@ -108,10 +108,10 @@ fn draw_lanes(out: &mut String, frame: &Frame) {
 }
 
 /// When not all links were open.
-fn draw_cuts(out: &mut String, frame: &Frame, timeline: &Timeline) {
+fn draw_cuts(out: &mut String, frame: &PictureLayout, timeline: &Timeline) {
     let mut cut_at = None;
     let changes = timeline.entries.iter().filter_map(|entry| {
-        if let What::Links { whole } = entry.what { Some((entry.at.as_nanos(), whole)) } else { None }
+        if let EventKind::Links { whole } = entry.event { Some((entry.at.as_nanos(), whole)) } else { None }
     });
     for (at, whole) in changes.chain([(frame.end, true)]) {
         match (whole, cut_at) {
@@ -131,33 +131,33 @@ fn draw_cuts(out: &mut String, frame: &Frame, timeline: &Timeline) {
 }
 
 /// When a place was down, or stood still.
-fn draw_absences(out: &mut String, frame: &Frame, timeline: &Timeline) {
+fn draw_absences(out: &mut String, frame: &PictureLayout, timeline: &Timeline) {
     for place in 0..frame.lanes {
         let (mut down, mut paused) = (None, None);
         let mine = timeline.entries.iter().filter(|entry| entry.place.map(usize::from) == Some(place));
         for entry in mine {
             let at = entry.at.as_nanos();
-            match &entry.what {
-                What::Crashed => {
+            match &entry.event {
+                EventKind::Crashed => {
                     // Who dies in a pause does not go on.
                     close(out, frame, place, &mut paused, at, "still");
                     down = Some(at);
                 }
-                What::Started(_) => close(out, frame, place, &mut down, at, "down"),
-                What::Paused => paused = Some(at),
-                What::Resumed => close(out, frame, place, &mut paused, at, "still"),
-                What::Fault(_)
-                | What::Links { .. }
-                | What::Sent { .. }
-                | What::Received { .. }
-                | What::Kept(_)
-                | What::Told(_)
-                | What::Leads { .. }
-                | What::Extended { .. }
-                | What::Ended { .. }
-                | What::Wrote { .. }
-                | What::Healed
-                | What::Broken(_) => {}
+                EventKind::Started(_) => close(out, frame, place, &mut down, at, "down"),
+                EventKind::Paused => paused = Some(at),
+                EventKind::Resumed => close(out, frame, place, &mut paused, at, "still"),
+                EventKind::Fault(_)
+                | EventKind::Links { .. }
+                | EventKind::Sent { .. }
+                | EventKind::Received { .. }
+                | EventKind::Kept(_)
+                | EventKind::Told(_)
+                | EventKind::Leads { .. }
+                | EventKind::Extended { .. }
+                | EventKind::Ended { .. }
+                | EventKind::Wrote { .. }
+                | EventKind::Healed
+                | EventKind::Broken(_) => {}
             }
         }
         close(out, frame, place, &mut down, frame.end, "down");
@@ -165,7 +165,14 @@ fn draw_absences(out: &mut String, frame: &Frame, timeline: &Timeline) {
     }
 }
 
-fn close(out: &mut String, frame: &Frame, place: usize, from: &mut Option<u64>, to: u64, class: &str) {
+fn close(
+    out: &mut String,
+    frame: &PictureLayout,
+    place: usize,
+    from: &mut Option<u64>,
+    to: u64,
+    class: &str,
+) {
     let Some(from) = from.take() else { return };
     let (x, y) = (frame.x(from), frame.y(place) - 12.0);
     let width = (frame.x(to) - x).max(1.0);
@@ -175,11 +182,13 @@ fn close(out: &mut String, frame: &Frame, place: usize, from: &mut Option<u64>, 
     );
 }
 
-fn draw_messages(out: &mut String, frame: &Frame, timeline: &Timeline) {
-    let sent = timeline.entries.iter().filter(|entry| matches!(entry.what, What::Sent { .. }));
+fn draw_messages(out: &mut String, frame: &PictureLayout, timeline: &Timeline) {
+    let sent = timeline.entries.iter().filter(|entry| matches!(entry.event, EventKind::Sent { .. }));
     let step = (sent.clone().count() / MAX_MESSAGES) + 1;
     for entry in sent.step_by(step) {
-        let (What::Sent { to, arrives, kind, .. }, Some(from)) = (&entry.what, entry.place) else { continue };
+        let (EventKind::Sent { to, arrives, kind, .. }, Some(from)) = (&entry.event, entry.place) else {
+            continue;
+        };
         let (from, to, at) = (usize::from(from), usize::from(*to), entry.at.as_nanos());
         if to >= frame.lanes {
             continue;
@@ -200,33 +209,33 @@ fn draw_messages(out: &mut String, frame: &Frame, timeline: &Timeline) {
     }
 }
 
-fn draw_leaderships(out: &mut String, frame: &Frame, timeline: &Timeline) {
+fn draw_leaderships(out: &mut String, frame: &PictureLayout, timeline: &Timeline) {
     let mut bars: Vec<Bar> = Vec::new();
     for entry in &timeline.entries {
         let at = entry.at.as_nanos();
-        match &entry.what {
-            What::Leads { number, term, until } => bars.push(Bar {
+        match &entry.event {
+            EventKind::Leads { number, term, until } => bars.push(Bar {
                 place: entry.place.unwrap_or(0),
                 from: at,
                 until: until.map_or(u64::MAX, |until| until.as_nanos()),
                 number: *number,
                 term: *term,
             }),
-            What::Extended { number, until } => set_end(&mut bars, *number, until.as_nanos()),
-            What::Ended { number } => set_end(&mut bars, *number, at),
-            What::Fault(_)
-            | What::Links { .. }
-            | What::Started(_)
-            | What::Crashed
-            | What::Paused
-            | What::Resumed
-            | What::Sent { .. }
-            | What::Received { .. }
-            | What::Kept(_)
-            | What::Told(_)
-            | What::Wrote { .. }
-            | What::Healed
-            | What::Broken(_) => {}
+            EventKind::Extended { number, until } => set_end(&mut bars, *number, until.as_nanos()),
+            EventKind::Ended { number } => set_end(&mut bars, *number, at),
+            EventKind::Fault(_)
+            | EventKind::Links { .. }
+            | EventKind::Started(_)
+            | EventKind::Crashed
+            | EventKind::Paused
+            | EventKind::Resumed
+            | EventKind::Sent { .. }
+            | EventKind::Received { .. }
+            | EventKind::Kept(_)
+            | EventKind::Told(_)
+            | EventKind::Wrote { .. }
+            | EventKind::Healed
+            | EventKind::Broken(_) => {}
         }
     }
     for bar in bars {
@@ -256,25 +265,25 @@ fn set_end(bars: &mut [Bar], number: u64, until: u64) {
     }
 }
 
-fn draw_faults(out: &mut String, frame: &Frame, timeline: &Timeline) {
+fn draw_faults(out: &mut String, frame: &PictureLayout, timeline: &Timeline) {
     for entry in &timeline.entries {
-        let (class, width, text) = match &entry.what {
-            What::Fault(text) => ("fault", 0.8, text.as_str()),
-            What::Healed => ("healed", 2.0, "all faults have ended"),
-            What::Broken(text) => ("broken", 2.5, text.as_str()),
-            What::Links { .. }
-            | What::Started(_)
-            | What::Crashed
-            | What::Paused
-            | What::Resumed
-            | What::Sent { .. }
-            | What::Received { .. }
-            | What::Kept(_)
-            | What::Told(_)
-            | What::Leads { .. }
-            | What::Extended { .. }
-            | What::Ended { .. }
-            | What::Wrote { .. } => continue,
+        let (class, width, text) = match &entry.event {
+            EventKind::Fault(text) => ("fault", 0.8, text.as_str()),
+            EventKind::Healed => ("healed", 2.0, "all faults have ended"),
+            EventKind::Broken(text) => ("broken", 2.5, text.as_str()),
+            EventKind::Links { .. }
+            | EventKind::Started(_)
+            | EventKind::Crashed
+            | EventKind::Paused
+            | EventKind::Resumed
+            | EventKind::Sent { .. }
+            | EventKind::Received { .. }
+            | EventKind::Kept(_)
+            | EventKind::Told(_)
+            | EventKind::Leads { .. }
+            | EventKind::Extended { .. }
+            | EventKind::Ended { .. }
+            | EventKind::Wrote { .. } => continue,
         };
         let x = frame.x(entry.at.as_nanos());
         let _ = writeln!(
@@ -294,7 +303,7 @@ mod tests {
     use super::*;
     use crate::Algorithm;
 
-    fn seen(whats: &[(u64, What)]) -> String {
+    fn seen(whats: &[(u64, EventKind)]) -> String {
         let mut timeline = Timeline::default();
         for (second, what) in whats {
             timeline.push(second * 1_000_000_000, Some(0), what.clone());
@@ -305,10 +314,10 @@ mod tests {
     #[test]
     fn who_dies_in_a_pause_is_down_and_no_longer_paused() {
         let picture = seen(&[
-            (10, What::Paused),
-            (20, What::Crashed),
-            (30, What::Started("again")),
-            (200, What::Healed),
+            (10, EventKind::Paused),
+            (20, EventKind::Crashed),
+            (30, EventKind::Started("again")),
+            (200, EventKind::Healed),
         ]);
         // From 70 to 1580 for 200 s: the pause is 75 pixels wide, and so is the time that it was down.
         for (class, x) in [("still", "145.5"), ("down", "221.0")] {
@@ -319,7 +328,7 @@ mod tests {
 
     #[test]
     fn time_is_written_in_round_numbers_and_what_is_drawn_stands_in_the_legend() {
-        let picture = seen(&[(1, What::Paused), (215, What::Healed)]);
+        let picture = seen(&[(1, EventKind::Paused), (215, EventKind::Healed)]);
         for label in [">30s<", ">1min<", ">3.5min<"] {
             assert!(picture.contains(label), "{label}\n{picture}");
         }

@@ -45,7 +45,12 @@ impl Axis {
     }
 
     /// The axis laid over these numbers, from pixel `start` to pixel `end`, with about `wanted` numbers beside it.
-    pub(super) fn over(&self, values: impl Iterator<Item = f64>, pixels: (f64, f64), wanted: u32) -> Laid {
+    pub(super) fn over(
+        &self,
+        values: impl Iterator<Item = f64>,
+        pixels: (f64, f64),
+        wanted: u32,
+    ) -> PlacedAxis {
         let held = values.filter(|&value| self.holds(value));
         let (low, high) = held
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -54,7 +59,7 @@ impl Axis {
             Scale::Log if low <= high => self.log_ticks(low, high, wanted),
             Scale::Log => self.log_ticks(1.0, 10.0, wanted),
         };
-        Laid { scale: self.scale, ticks, range, pixels }
+        PlacedAxis { scale: self.scale, ticks, range, pixels }
     }
 
     /// Multiples of 1, 2 or 5 times a power of ten, of the unit in which people count, that cover the range; they begin and end
@@ -124,7 +129,7 @@ impl Axis {
 
 /// An axis that knows its range and its place in the picture.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Laid {
+pub(super) struct PlacedAxis {
     scale: Scale,
     /// The numbers that are written beside it.
     pub(super) ticks: Vec<f64>,
@@ -132,7 +137,7 @@ pub(super) struct Laid {
     pub(super) pixels: (f64, f64),
 }
 
-impl Laid {
+impl PlacedAxis {
     /// Where the number lies.
     pub(super) fn at(&self, value: f64) -> f64 {
         let (low, high, value) = match self.scale {
@@ -153,7 +158,7 @@ fn tidy(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn laid(axis: &Axis, values: &[f64]) -> Laid {
+    fn laid(axis: &Axis, values: &[f64]) -> PlacedAxis {
         axis.over(values.iter().copied(), (0.0, 100.0), 5)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::axis::{Axis, Laid};
+use super::axis::{Axis, PlacedAxis};
 use super::legend::{self, Entry, Form, Ink};
 use super::svg::{Anchor, Canvas, Setting, escape};
 
@@ -22,7 +22,7 @@ pub struct LinePlot {
     /// The curves.
     pub series: Vec<Series>,
     /// Points that are pointed out.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<PointLabel>,
 }
 
 /// A curve.
@@ -51,7 +51,7 @@ pub enum Stroke {
 
 /// A point that is pointed out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mark {
+pub struct PointLabel {
     /// What it is.
     pub label: String,
     /// Of which colour.
@@ -94,7 +94,7 @@ impl LinePlot {
         self.x.holds(point.0) && self.y.holds(point.1)
     }
 
-    fn frame(&self, top: f64) -> Frame {
+    fn frame(&self, top: f64) -> PlotArea {
         let points = || {
             let series = self.series.iter().flat_map(|series| series.points.iter().copied());
             series.chain(self.marks.iter().map(|mark| mark.at)).filter(|&point| self.held(point))
@@ -104,13 +104,13 @@ impl LinePlot {
         let widest = y.ticks.iter().map(|&tick| legend::width(&self.y.unit.tick(tick))).fold(0.0, f64::max);
         let left = EDGE + widest + 8.0;
         let x = self.x.over(points().map(|point| point.0), (left, WIDTH - EDGE - 14.0), 6);
-        Frame { x, y }
+        PlotArea { x, y }
     }
 }
 
-struct Frame {
-    x: Laid,
-    y: Laid,
+struct PlotArea {
+    x: PlacedAxis,
+    y: PlacedAxis,
 }
 
 /// Draws title and legend, and says where they end.
@@ -124,7 +124,7 @@ pub(super) fn head(canvas: &mut Canvas, title: &str, entries: &[Entry]) -> f64 {
     legend::draw(canvas, entries, (EDGE, y + 4.0), WIDTH - EDGE)
 }
 
-fn draw_frame(canvas: &mut Canvas, plot: &LinePlot, frame: &Frame) {
+fn draw_frame(canvas: &mut Canvas, plot: &LinePlot, frame: &PlotArea) {
     let ((left, right), (bottom, top)) = (frame.x.pixels, frame.y.pixels);
     canvas.text((EDGE, top - 10.0), Anchor::Start, "quiet", &plot.y.label);
     for &tick in &frame.y.ticks {
@@ -148,7 +148,7 @@ fn draw_frame(canvas: &mut Canvas, plot: &LinePlot, frame: &Frame) {
     canvas.text((right, bottom + 34.0), Anchor::End, "quiet", &plot.x.label);
 }
 
-fn draw_series(canvas: &mut Canvas, series: &Series, plot: &LinePlot, frame: &Frame) {
+fn draw_series(canvas: &mut Canvas, series: &Series, plot: &LinePlot, frame: &PlotArea) {
     let points: Vec<(f64, f64)> = series.points.iter().copied().filter(|&point| plot.held(point)).collect();
     let (index, light) = (series.ink.index(), series.ink.light());
     let mut path = String::new();
@@ -189,13 +189,13 @@ fn closing(shape: &str) -> String {
     format!("</{name}>")
 }
 
-fn draw_marks(canvas: &mut Canvas, plot: &LinePlot, frame: &Frame) {
-    let marks: Vec<&Mark> = plot.marks.iter().filter(|mark| plot.held(mark.at)).collect();
+fn draw_marks(canvas: &mut Canvas, plot: &LinePlot, frame: &PlotArea) {
+    let marks: Vec<&PointLabel> = plot.marks.iter().filter(|mark| plot.held(mark.at)).collect();
     let ((left, right), (bottom, top)) = (frame.x.pixels, frame.y.pixels);
-    let fits = |mark: &Mark| frame.x.at(mark.at.0) + 12.0 + legend::width(&mark.label) <= right;
+    let fits = |mark: &PointLabel| frame.x.at(mark.at.0) + 12.0 + legend::width(&mark.label) <= right;
     // On the right above its ring, and above those that come after it; on the left below it: curves fall, and few run through a label there.
     let lift = |place: usize| u32::try_from(marks.len() - place).map_or(0.0, f64::from) * 15.0;
-    let wish = |(place, mark): (usize, &&Mark)| {
+    let wish = |(place, mark): (usize, &&PointLabel)| {
         let shift = if fits(mark) { -6.0 - lift(place) } else { 14.0 };
         frame.y.at(mark.at.1) + shift
     };

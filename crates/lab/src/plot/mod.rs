@@ -17,7 +17,7 @@ mod unit;
 pub use axis::{Axis, Scale};
 pub use bars::{Bar, BarGroup, BarPlot};
 pub use legend::Ink;
-pub use lines::{LinePlot, Mark, Series, Stroke};
+pub use lines::{LinePlot, PointLabel, Series, Stroke};
 pub use page::{Figure, Page, Plot, Section, Table};
 pub use svg::{Setting, escape};
 pub use unit::Unit;

@@ -5,7 +5,7 @@ use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span, WallTime};
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Evidence, Incarnation, LeaseKey,
-    Margins, Refusal, Standing, StoreId, Tenure, decide,
+    Margins, Refusal, StoreId, Tenure, TenureState, decide,
 };
 
 use super::Error;
@@ -76,7 +76,7 @@ impl Elections {
     /// The leader's hold, as the holder itself sees it.
     pub(super) fn holder(&mut self, scope: u32, now: u64) -> Option<&Hold> {
         let hold = self.own(scope).as_mut()?;
-        (hold.tenure.standing(moment(now)) != Standing::Lost).then_some(&*hold)
+        (hold.tenure.standing(moment(now)) != TenureState::Lost).then_some(&*hold)
     }
 
     /// The holder's own view, whether it has ended or not.
@@ -144,7 +144,7 @@ impl Elections {
             Err(_) => Err(Error::Inconsistent),
             Ok(Answer::Granted { epoch, .. }) => {
                 let before = self.own(scope).as_mut().map(|hold| hold.tenure.standing(moment(now)));
-                if before.is_some_and(|standing| standing != Standing::Lost) {
+                if before.is_some_and(|standing| standing != TenureState::Lost) {
                     return Err(Error::TwoLeaders);
                 }
                 let tenure = Tenure::granted(moment(asked), ttl, Margins::STANDARD);

@@ -3,12 +3,12 @@
 use baton_election::Span;
 
 use super::Draw;
-use crate::fault::{Fault, Whom};
+use crate::fault::{Fault, FaultTarget};
 use crate::network::Links;
 
 pub(super) fn plan(draw: &mut Draw<'_>) {
     let mut at = draw.rounds(0, 200);
-    while at < draw.frame.chaos {
+    while at < draw.bounds.chaos {
         let lasts = lean(draw, at);
         at = at.plus(lasts).plus(draw.rounds(20, 250));
     }
@@ -17,9 +17,9 @@ pub(super) fn plan(draw: &mut Draw<'_>) {
 /// The links are not the same both ways for a while; returns how long.
 pub(super) fn lean(draw: &mut Draw<'_>, at: Span) -> Span {
     let fault = match draw.below(5) {
-        0 => Fault::Isolate { whom: Whom::Leader(0), outbound: true, inbound: false },
-        1 => Fault::Isolate { whom: Whom::Leader(0), outbound: false, inbound: true },
-        2 => Fault::Isolate { whom: draw.whom(), outbound: draw.one_in(2), inbound: true },
+        0 => Fault::Isolate { target: FaultTarget::Leader(0), outbound: true, inbound: false },
+        1 => Fault::Isolate { target: FaultTarget::Leader(0), outbound: false, inbound: true },
+        2 => Fault::Isolate { target: draw.target(), outbound: draw.one_in(2), inbound: true },
         3 => Fault::Cut(hub(draw)),
         _ => Fault::Cut(sieve(draw)),
     };

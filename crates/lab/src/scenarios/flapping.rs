@@ -3,12 +3,12 @@
 use baton_election::Span;
 
 use super::Draw;
-use crate::fault::{Fault, Whom};
+use crate::fault::{Fault, FaultTarget};
 use crate::network::Links;
 
 pub(super) fn plan(draw: &mut Draw<'_>) {
     let mut at = draw.rounds(0, 100);
-    while at < draw.frame.chaos {
+    while at < draw.bounds.chaos {
         let lasts = flap(draw, at);
         at = at.plus(lasts).plus(draw.rounds(50, 300));
     }
@@ -22,8 +22,8 @@ pub(super) fn flap(draw: &mut Draw<'_>, from: Span) -> Span {
     let mut at = from;
     for _ in 0..times {
         let fault = match draw.below(3) {
-            0 => Fault::Isolate { whom: Whom::Place(one), outbound: true, inbound: true },
-            1 => Fault::Isolate { whom: draw.whom(), outbound: true, inbound: draw.one_in(2) },
+            0 => Fault::Isolate { target: FaultTarget::Place(one), outbound: true, inbound: true },
+            1 => Fault::Isolate { target: draw.target(), outbound: true, inbound: draw.one_in(2) },
             _ => {
                 let mut links = Links::whole(ends);
                 for from in 0..ends {

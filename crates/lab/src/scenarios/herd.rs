@@ -3,11 +3,11 @@
 use baton_election::Span;
 
 use super::Draw;
-use crate::fault::{DiskFate, Fault, Whom};
+use crate::fault::{DiskFate, Fault, FaultTarget};
 
 pub(super) fn plan(draw: &mut Draw<'_>) {
     let mut at = draw.rounds(50, 300);
-    while at < draw.frame.chaos {
+    while at < draw.bounds.chaos {
         stampede(draw, at);
         at = at.plus(draw.rounds(150, 500));
     }
@@ -17,16 +17,16 @@ pub(super) fn plan(draw: &mut Draw<'_>) {
 pub(super) fn stampede(draw: &mut Draw<'_>, at: Span) {
     let gone = draw.rounds(5, 250);
     let (crash, reboot) = (draw.one_in(2), draw.one_in(2));
-    for place in 0..draw.frame.places {
+    for place in 0..draw.bounds.places {
         let (after, early) = (draw.rounds(0, 3), draw.rounds(0, 3));
-        let whom = Whom::Place(place);
+        let target = FaultTarget::Place(place);
         let span = gone.plus(early);
         draw.add(
             at.plus(after),
             if crash {
-                Fault::Crash { whom, disk: DiskFate::Kept, reboot, down: span }
+                Fault::Crash { target, disk: DiskFate::Kept, reboot, down: span }
             } else {
-                Fault::Pause { whom, span }
+                Fault::Pause { target, span }
             },
         );
     }

@@ -1,14 +1,14 @@
-//! All of the others, and hand-overs, changes of members, bad weather, failing stores.
+//! All of the others, and hand-overs, changes of members, bad networks, failing stores.
 
 use baton_election::Span;
 
 use super::{Draw, asymmetric, cascade, disk, flapping, herd, partition, pause, skew};
 use crate::fault::Fault;
-use crate::weather;
+use crate::network::Network;
 
 pub(super) fn plan(draw: &mut Draw<'_>) {
     let mut at = draw.rounds(0, 150);
-    while at < draw.frame.chaos {
+    while at < draw.bounds.chaos {
         strike(draw, at);
         at = at.plus(draw.rounds(5, 200));
     }
@@ -30,8 +30,8 @@ fn strike(draw: &mut Draw<'_>, at: Span) {
             draw.add(at, Fault::HandOver { to });
         }
         11 => {
-            let network = weather::bad(draw.frame.round, draw.random);
-            draw.add(at, Fault::Weather(network));
+            let network = Network::bad(draw.bounds.round, draw.random);
+            draw.add(at, Fault::Network(network));
         }
         12 => {
             // Several in a row: each must wait until a majority has the one before.

@@ -16,7 +16,7 @@ use std::str::FromStr;
 use baton_election::Span;
 use baton_peer::Random;
 
-use crate::fault::{Fault, Planned, Whom};
+use crate::fault::{Fault, FaultTarget, PlannedFault};
 use crate::setup::Algorithm;
 
 /// The most faults of one plan.
@@ -41,7 +41,7 @@ pub enum Scenario {
     Herd,
     /// Disks are slow, lose what they were writing, or all they had.
     Disk,
-    /// All of the above, and hand-overs, changes of members, bad weather, failing stores.
+    /// All of the above, and hand-overs, changes of members, bad networks, failing stores.
     Mixed,
 }
 
@@ -75,8 +75,8 @@ impl Scenario {
     }
 
     /// The plan of one run, in the order of time.
-    pub fn plan(self, frame: &Frame, random: &mut Random) -> Vec<Planned> {
-        let mut draw = Draw { frame, random, plan: Vec::new() };
+    pub fn plan(self, bounds: &PlanBounds, random: &mut Random) -> Vec<PlannedFault> {
+        let mut draw = Draw { bounds, random, plan: Vec::new() };
         match self {
             Scenario::Partition => partition::plan(&mut draw),
             Scenario::Flapping => flapping::plan(&mut draw),
@@ -89,7 +89,7 @@ impl Scenario {
             Scenario::Mixed => mixed::plan(&mut draw),
         }
         let mut plan = draw.plan;
-        plan.retain(|planned| planned.at < frame.chaos);
+        plan.retain(|planned| planned.at < bounds.chaos);
         plan.sort_by_key(|planned| planned.at);
         plan
     }
@@ -114,7 +114,7 @@ impl FromStr for Scenario {
 
 /// What a plan must fit into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
+pub struct PlanBounds {
     /// What elects.
     pub algorithm: Algorithm,
     /// How many places there are for members.
@@ -129,21 +129,21 @@ pub struct Frame {
 
 /// A plan in the making.
 struct Draw<'a> {
-    frame: &'a Frame,
+    bounds: &'a PlanBounds,
     random: &'a mut Random,
-    plan: Vec<Planned>,
+    plan: Vec<PlannedFault>,
 }
 
 impl Draw<'_> {
     fn add(&mut self, at: Span, fault: Fault) {
         if self.plan.len() < MAX_FAULTS {
-            self.plan.push(Planned { at, fault });
+            self.plan.push(PlannedFault { at, fault });
         }
     }
 
     /// A length between two shares of a round, in hundredths.
     fn rounds(&mut self, low: u64, high: u64) -> Span {
-        let (low, high) = (self.frame.round.scaled(low, 100), self.frame.round.scaled(high, 100));
+        let (low, high) = (self.bounds.round.scaled(low, 100), self.bounds.round.scaled(high, 100));
         Span::nanos(self.random.between(low.as_nanos(), high.as_nanos()))
     }
 
@@ -156,28 +156,28 @@ impl Draw<'_> {
     }
 
     fn place(&mut self) -> u8 {
-        let places = u64::from(self.frame.places);
+        let places = u64::from(self.bounds.places);
         u8::try_from(self.random.below(places)).unwrap_or(0)
     }
 
     /// Where links begin and end: members, and the store if there is one.
     fn ends(&self) -> usize {
-        usize::from(self.frame.places) + usize::from(self.frame.algorithm.has_store())
+        usize::from(self.bounds.places) + usize::from(self.bounds.algorithm.has_store())
     }
 
     /// Leaders are struck more often than chance would have it.
-    fn whom(&mut self) -> Whom {
+    fn target(&mut self) -> FaultTarget {
         let place = self.place();
         match self.below(4) {
-            0 | 1 => Whom::Leader(place),
-            2 => Whom::Follower(place),
-            _ => Whom::Place(place),
+            0 | 1 => FaultTarget::Leader(place),
+            2 => FaultTarget::Follower(place),
+            _ => FaultTarget::Place(place),
         }
     }
 
     /// Every clock's extreme is drawn more often than what lies between.
     fn drift(&mut self) -> i32 {
-        let most = self.frame.drift_ppm;
+        let most = self.bounds.drift_ppm;
         match self.below(4) {
             0 => most,
             1 => -most,
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn every_scenario_makes_a_plan_in_order_and_within_its_frame() {
         for algorithm in Algorithm::ALL {
-            let frame = Frame {
+            let bounds = PlanBounds {
                 algorithm,
                 places: 6,
                 round: Span::secs(20),
@@ -206,11 +206,11 @@ mod tests {
             };
             for scenario in Scenario::ALL {
                 for seed in 0..20 {
-                    let plan = scenario.plan(&frame, &mut Random::seeded(seed));
+                    let plan = scenario.plan(&bounds, &mut Random::seeded(seed));
                     assert!(!plan.is_empty() && plan.len() <= MAX_FAULTS, "{scenario}");
                     assert!(plan.is_sorted_by_key(|planned| planned.at), "{scenario}");
-                    assert!(plan.iter().all(|planned| planned.at < frame.chaos), "{scenario}");
-                    assert_eq!(plan, scenario.plan(&frame, &mut Random::seeded(seed)), "{scenario}");
+                    assert!(plan.iter().all(|planned| planned.at < bounds.chaos), "{scenario}");
+                    assert_eq!(plan, scenario.plan(&bounds, &mut Random::seeded(seed)), "{scenario}");
                 }
                 assert_eq!(scenario.name().parse(), Ok(scenario));
             }

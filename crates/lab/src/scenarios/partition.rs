@@ -8,7 +8,7 @@ use crate::network::Links;
 
 pub(super) fn plan(draw: &mut Draw<'_>) {
     let mut at = draw.rounds(0, 200);
-    while at < draw.frame.chaos {
+    while at < draw.bounds.chaos {
         let lasts = split(draw, at);
         at = at.plus(lasts).plus(draw.rounds(20, 250));
     }

@@ -3,11 +3,11 @@
 use baton_election::Span;
 
 use super::Draw;
-use crate::fault::{Fault, Whom};
+use crate::fault::{Fault, FaultTarget};
 
 pub(super) fn plan(draw: &mut Draw<'_>) {
     let mut at = draw.rounds(0, 150);
-    while at < draw.frame.chaos {
+    while at < draw.bounds.chaos {
         stand_still(draw, at);
         at = at.plus(draw.rounds(20, 250));
     }
@@ -15,13 +15,13 @@ pub(super) fn plan(draw: &mut Draw<'_>) {
 
 /// One stands still, or several at once.
 pub(super) fn stand_still(draw: &mut Draw<'_>, at: Span) {
-    let whom = draw.whom();
+    let target = draw.target();
     // Often about as long as a lease, when it matters.
     let span = if draw.one_in(2) { draw.rounds(60, 140) } else { draw.rounds(1, 300) };
-    draw.add(at, Fault::Pause { whom, span });
+    draw.add(at, Fault::Pause { target, span });
     if draw.one_in(4) {
         let (place, span) = (draw.place(), draw.rounds(1, 300));
         let at = at.plus(draw.rounds(0, 20));
-        draw.add(at, Fault::Pause { whom: Whom::Place(place), span });
+        draw.add(at, Fault::Pause { target: FaultTarget::Place(place), span });
     }
 }

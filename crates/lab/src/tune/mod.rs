@@ -30,7 +30,7 @@ pub use network::{Network, Pauses, Share, Transport, exact};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wish {
+pub struct TuningGoal {
     /// The network.
     pub network: Network,
     /// How long at most, in 99 of 100 cases, nobody leads after a leader died.
@@ -43,7 +43,7 @@ pub struct Wish {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
     /// What was asked for.
-    pub wish: Wish,
+    pub goal: TuningGoal,
     /// For a lease in a store; none if the shortest lease is too long.
     pub lease: Option<LeaseAdvice>,
     /// For a group of Raft or Paxos; none if its shortest timeouts are too long.
@@ -95,7 +95,7 @@ impl FalseAlarms {
 
 /// Why nothing can be recommended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum InvalidWish {
+pub enum InvalidGoal {
     /// It is none, or longer than a minute.
     RoundTrip(Span),
     /// Longer than the round trip could bear.
@@ -115,18 +115,18 @@ pub enum InvalidWish {
     },
 }
 
-impl InvalidWish {
+impl InvalidGoal {
     /// What to do about it.
     pub fn hint(&self) -> String {
         match self {
-            InvalidWish::RoundTrip(_) => "measure it with ping: --rtt 40ms".to_string(),
-            InvalidWish::Jitter(_) => {
+            InvalidGoal::RoundTrip(_) => "measure it with ping: --rtt 40ms".to_string(),
+            InvalidGoal::Jitter(_) => {
                 "it is the mean of what a round trip takes longer: --jitter 10ms".to_string()
             }
-            InvalidWish::Loss(_) => "measure it with ping or mtr: --loss 1%".to_string(),
-            InvalidWish::Failover(_) => "say how long nobody may lead: --failover 10s".to_string(),
-            InvalidWish::Nodes(_) => "three or five are usual: --nodes 3".to_string(),
-            InvalidWish::TooShort { shortest, .. } => {
+            InvalidGoal::Loss(_) => "measure it with ping or mtr: --loss 1%".to_string(),
+            InvalidGoal::Failover(_) => "say how long nobody may lead: --failover 10s".to_string(),
+            InvalidGoal::Nodes(_) => "three or five are usual: --nodes 3".to_string(),
+            InvalidGoal::TooShort { shortest, .. } => {
                 format!(
                     "ask for at least --failover {shortest}, or release and pass on instead of failing over"
                 )
@@ -135,17 +135,17 @@ impl InvalidWish {
     }
 }
 
-impl fmt::Display for InvalidWish {
+impl fmt::Display for InvalidGoal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InvalidWish::RoundTrip(rtt) => write!(f, "a round trip of {}; it is 1us to 1m", exact(*rtt)),
-            InvalidWish::Jitter(jitter) => write!(f, "a jitter of {jitter}; it is at most 1m"),
-            InvalidWish::Loss(loss) => {
+            InvalidGoal::RoundTrip(rtt) => write!(f, "a round trip of {}; it is 1us to 1m", exact(*rtt)),
+            InvalidGoal::Jitter(jitter) => write!(f, "a jitter of {jitter}; it is at most 1m"),
+            InvalidGoal::Loss(loss) => {
                 write!(f, "a loss of {loss}: where half of all packets are lost, no timing helps")
             }
-            InvalidWish::Failover(failover) => write!(f, "a fail-over of {failover}; it is at most 1d"),
-            InvalidWish::Nodes(nodes) => write!(f, "a group of {nodes}; it has 2 to {MAX_MEMBERS} members"),
-            InvalidWish::TooShort { wished, shortest } => {
+            InvalidGoal::Failover(failover) => write!(f, "a fail-over of {failover}; it is at most 1d"),
+            InvalidGoal::Nodes(nodes) => write!(f, "a group of {nodes}; it has 2 to {MAX_MEMBERS} members"),
+            InvalidGoal::TooShort { wished, shortest } => {
                 write!(
                     f,
                     "a fail-over within {wished} cannot be had on this network; the shortest is {shortest}"
@@ -155,39 +155,39 @@ impl fmt::Display for InvalidWish {
     }
 }
 
-impl std::error::Error for InvalidWish {}
+impl std::error::Error for InvalidGoal {}
 
 /// Recommends timings.
-pub fn advise(wish: Wish) -> Result<Advice, InvalidWish> {
-    check(&wish)?;
-    let (network, failover) = (&wish.network, network::seconds(wish.failover));
+pub fn advise(goal: TuningGoal) -> Result<Advice, InvalidGoal> {
+    check(&goal)?;
+    let (network, failover) = (&goal.network, network::seconds(goal.failover));
     let lease = lease::advise(network, failover);
-    let group = group::advise(network, wish.nodes, failover);
+    let group = group::advise(network, goal.nodes, failover);
     if lease.is_none() && group.is_none() {
-        let group = group::shortest(network, wish.nodes).unwrap_or(f64::INFINITY);
+        let group = group::shortest(network, goal.nodes).unwrap_or(f64::INFINITY);
         let shortest = tidy_up(span(lease::shortest(network).min(group)));
-        return Err(InvalidWish::TooShort { wished: wish.failover, shortest });
+        return Err(InvalidGoal::TooShort { wished: goal.failover, shortest });
     }
-    Ok(Advice { wish, lease, group, curve: curve::over(&wish) })
+    Ok(Advice { goal, lease, group, curve: curve::over(&goal) })
 }
 
-fn check(wish: &Wish) -> Result<(), InvalidWish> {
-    let network = &wish.network;
+fn check(goal: &TuningGoal) -> Result<(), InvalidGoal> {
+    let network = &goal.network;
     let minute = Span::secs(60);
     if network.rtt < Span::nanos(1_000) || network.rtt > minute {
-        return Err(InvalidWish::RoundTrip(network.rtt));
+        return Err(InvalidGoal::RoundTrip(network.rtt));
     }
     if network.jitter > minute {
-        return Err(InvalidWish::Jitter(network.jitter));
+        return Err(InvalidGoal::Jitter(network.jitter));
     }
     if network.loss.of_one() >= 0.5 {
-        return Err(InvalidWish::Loss(network.loss));
+        return Err(InvalidGoal::Loss(network.loss));
     }
-    if wish.failover == Span::ZERO || wish.failover > Span::secs(86_400) {
-        return Err(InvalidWish::Failover(wish.failover));
+    if goal.failover == Span::ZERO || goal.failover > Span::secs(86_400) {
+        return Err(InvalidGoal::Failover(goal.failover));
     }
-    if !(2..=MAX_MEMBERS).contains(&wish.nodes) {
-        return Err(InvalidWish::Nodes(wish.nodes));
+    if !(2..=MAX_MEMBERS).contains(&goal.nodes) {
+        return Err(InvalidGoal::Nodes(goal.nodes));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The recommendation as rows and as a page.
 
-use crate::plot::{Axis, Figure, Ink, LinePlot, Mark, Page, Section, Series, Stroke, Table, Unit};
+use crate::plot::{Axis, Figure, Ink, LinePlot, Page, PointLabel, Section, Series, Stroke, Table, Unit};
 
 use super::network::{exact, seconds};
 use super::{Advice, Fails, FalseAlarms, Tradeoff, Transport, group, lease, span, tidy_up};
@@ -48,12 +48,12 @@ impl Advice {
     }
 
     fn group_name(&self) -> String {
-        format!("group of {} (Raft, Paxos)", self.wish.nodes)
+        format!("group of {} (Raft, Paxos)", self.goal.nodes)
     }
 
     /// What is assumed, in a sentence.
     pub fn assumptions(&self) -> String {
-        let network = &self.wish.network;
+        let network = &self.goal.network;
         let lost = match network.transport {
             Transport::Tcp => "sent again as TCP does",
             Transport::Datagrams => "and between the members of a group not sent again",
@@ -74,7 +74,7 @@ impl Advice {
 
     /// What cannot be had, and what could.
     pub fn missing(&self) -> Vec<String> {
-        let network = &self.wish.network;
+        let network = &self.goal.network;
         let says = |what: &str, shortest: f64| {
             format!(
                 "{what} cannot fail over so fast on this network; its shortest is {}.",
@@ -82,7 +82,7 @@ impl Advice {
             )
         };
         let lease = self.lease.is_none().then(|| says("A lease in a store", lease::shortest(network)));
-        let group = self.group.is_none().then(|| match group::shortest(network, self.wish.nodes) {
+        let group = self.group.is_none().then(|| match group::shortest(network, self.goal.nodes) {
             Some(shortest) => says("A group", shortest),
             None => "A group of two never fails over: the one that is left is no majority. Add a third member, which may be a witness.".to_string(),
         });
@@ -120,7 +120,7 @@ impl Advice {
                 series(self.group_name(), GROUP, &|tradeoff| tradeoff.group),
             ],
             marks: marks
-                .map(|(ink, label, failover, alarms)| Mark {
+                .map(|(ink, label, failover, alarms)| PointLabel {
                     // At the lower edge what is rarer than anything that is drawn.
                     label: if alarms.per_day() < NEVER { format!("{label}: rarer") } else { label },
                     ink,
@@ -140,7 +140,7 @@ impl Advice {
                 " A ring at the lower edge: rarer than one in a million years, which is not drawn.",
             );
         }
-        if self.wish.network.pauses.is_some() {
+        if self.goal.network.pauses.is_some() {
             caption.push_str(
                 " The steep part on the left is the network: a few lost packets suffice. The slow fall on the right is the pauses, whose \
                  tail is so long that no affordable lease outlasts them all.",
@@ -163,7 +163,7 @@ impl Advice {
             tables: vec![self.table()],
         };
         Page {
-            title: format!("Timings for a fail-over within {}", self.wish.failover),
+            title: format!("Timings for a fail-over within {}", self.goal.failover),
             lead: "How long a lease, how often a heartbeat, and how many false alarms to expect.".to_string(),
             command: command.to_string(),
             sections: vec![section],

@@ -1,38 +1,38 @@
 //! What goes wrong in a group, and how it heals.
 
 use baton_election::Span;
-use baton_peer::rollcall::needed;
+use baton_peer::memory_recovery::needed;
 use baton_peer::{Input, Machine};
 
 use super::member::Work;
 use super::{Event, World, listed, node, place_of, small};
-use crate::fault::{DiskFate, Fault, Whom};
+use crate::fault::{DiskFate, Fault, FaultTarget};
+use crate::host::Orphan;
 use crate::network::Links;
-use crate::place::Orphan;
-use crate::timeline::What;
+use crate::timeline::EventKind;
 
 impl<M: Machine> World<'_, M> {
     /// Something goes wrong.
     pub(super) fn strike(&mut self, fault: &Fault) {
-        self.ledger.note(None, || What::Fault(fault.to_string()));
+        self.ledger.note(None, || EventKind::Fault(fault.to_string()));
         match fault {
             Fault::Cut(links) => self.set_links(links.clone()),
             Fault::Mend => self.mend_links(),
-            Fault::Weather(network) => self.network = *network,
-            Fault::Isolate { whom, outbound, inbound } => {
-                self.befall(*whom, |world, place| world.isolate(place, *outbound, *inbound));
+            Fault::Network(network) => self.network = *network,
+            Fault::Isolate { target, outbound, inbound } => {
+                self.befall(*target, |world, place| world.isolate(place, *outbound, *inbound));
             }
-            Fault::Crash { whom, disk, reboot, down } => {
-                self.befall(*whom, |world, place| world.crash(place, *disk, *reboot, *down));
+            Fault::Crash { target, disk, reboot, down } => {
+                self.befall(*target, |world, place| world.crash(place, *disk, *reboot, *down));
             }
-            Fault::Pause { whom, span } => self.befall(*whom, |world, place| world.pause(place, *span)),
-            Fault::Rate { whom, drift_ppm } => {
-                self.befall(*whom, |world, place| world.set_rate(place, *drift_ppm));
+            Fault::Pause { target, span } => self.befall(*target, |world, place| world.pause(place, *span)),
+            Fault::Rate { target, drift_ppm } => {
+                self.befall(*target, |world, place| world.set_rate(place, *drift_ppm));
             }
-            Fault::WallJump { whom, by_ms } => {
-                self.befall(*whom, |world, place| world.members[place].place.clock.jump_wall(*by_ms));
+            Fault::WallJump { target, by_ms } => {
+                self.befall(*target, |world, place| world.members[place].host.clock.jump_wall(*by_ms));
             }
-            Fault::SlowDisk { whom, span, each } => self.befall(*whom, |world, place| {
+            Fault::SlowDisk { target, span, each } => self.befall(*target, |world, place| {
                 world.members[place].slow_disk = (world.now + span.as_nanos(), *each);
             }),
             Fault::HandOver { to } => self.hand_over(*to),
@@ -49,8 +49,8 @@ impl<M: Machine> World<'_, M> {
     }
 
     /// Something goes wrong at a place, if there is such a one.
-    fn befall(&mut self, whom: Whom, blow: impl FnOnce(&mut Self, usize)) {
-        if let Some(place) = whom.among(self.members.len(), self.leader()) {
+    fn befall(&mut self, target: FaultTarget, blow: impl FnOnce(&mut Self, usize)) {
+        if let Some(place) = target.among(self.members.len(), self.leader()) {
             blow(self, place);
         }
     }
@@ -73,7 +73,7 @@ impl<M: Machine> World<'_, M> {
 
     /// If that one leads, a fail-over is measured from here on.
     fn strike_leader(&mut self, place: usize) {
-        let clock = &self.members[place].place.clock;
+        let clock = &self.members[place].host.clock;
         let full = clock.when(self.setup.timing.lease_until(clock.at(self.now)));
         self.ledger.strike(small(place), full);
     }
@@ -86,7 +86,7 @@ impl<M: Machine> World<'_, M> {
     fn mend_links(&mut self) {
         self.set_links(Links::whole(self.members.len()));
         for (place, member) in self.members.iter().enumerate() {
-            if !member.place.paused {
+            if !member.host.paused {
                 self.ledger.recovers(small(place));
             }
         }
@@ -114,23 +114,23 @@ impl<M: Machine> World<'_, M> {
             member.lost = Some(member.last_group.clone());
         }
         member.waiting.clear();
-        member.place.paused = false;
-        member.place.alarm_at = u64::MAX;
-        let life = member.place.life;
+        member.host.paused = false;
+        member.host.alarm_at = u64::MAX;
+        let life = member.host.life;
         let work = member.work.take();
         // Work whose process died goes on until its own clock stops it: only a lease ends it. Without one, or with its machine, it dies.
         match work {
             Some(Work { number, until: Some(until), .. }) if !reboot => {
-                member.place.orphan = Some(Orphan { number, until });
+                member.host.orphan = Some(Orphan { number, until });
                 self.ledger.stands_still(number, false);
             }
             Some(work) => self.ledger.ended(work.number),
             None => {}
         }
-        if reboot && let Some(orphan) = self.members[place].place.reboot(self.now, &mut self.random) {
+        if reboot && let Some(orphan) = self.members[place].host.reboot(self.now, &mut self.random) {
             self.ledger.ended(orphan.number);
         }
-        self.ledger.note(Some(small(place)), || What::Crashed);
+        self.ledger.note(Some(small(place)), || EventKind::Crashed);
         let back = Event::Restarts { place: small(place), life };
         self.queue.put(self.now + down.as_nanos(), back);
     }
@@ -159,33 +159,33 @@ impl<M: Machine> World<'_, M> {
 
     fn pause(&mut self, place: usize, span: Span) {
         let member = &self.members[place];
-        if member.machine.is_none() || member.place.paused {
+        if member.machine.is_none() || member.host.paused {
             return;
         }
         self.strike_leader(place);
         let member = &mut self.members[place];
-        let pause = member.place.stand_still();
+        let pause = member.host.stand_still();
         if let Some(work) = member.work {
             self.ledger.stands_still(work.number, true);
         }
         self.set_alarm(place);
-        self.ledger.note(Some(small(place)), || What::Paused);
+        self.ledger.note(Some(small(place)), || EventKind::Paused);
         self.queue.put(self.now + span.as_nanos(), Event::Resumes { place: small(place), pause });
     }
 
     /// A pause ends: what it was about to do is done, then what waits.
     pub(super) fn resume(&mut self, place: usize, pause: u32) {
         let member = &mut self.members[place];
-        if !member.place.go_on(pause) {
+        if !member.host.go_on(pause) {
             return;
         }
         if let Some(work) = member.work {
             self.ledger.stands_still(work.number, false);
         }
-        self.ledger.note(Some(small(place)), || What::Resumed);
+        self.ledger.note(Some(small(place)), || EventKind::Resumed);
         let member = &self.members[place];
         if member.busy.as_ref().is_some_and(|pending| pending.done) {
-            self.kept(place, self.members[place].place.life);
+            self.kept(place, self.members[place].host.life);
         } else {
             self.catch_up(place);
         }
@@ -196,11 +196,11 @@ impl<M: Machine> World<'_, M> {
 
     fn set_rate(&mut self, place: usize, drift_ppm: i32) {
         let member = &mut self.members[place];
-        member.place.clock.set_rate(self.now, drift_ppm);
+        member.host.clock.set_rate(self.now, drift_ppm);
         let work = member.work.and_then(|work| work.until.map(|until| (work.number, until)));
-        let orphan = member.place.orphan.map(|orphan| (orphan.number, orphan.until));
+        let orphan = member.host.orphan.map(|orphan| (orphan.number, orphan.until));
         for (number, until) in [work, orphan].into_iter().flatten() {
-            self.ledger.moved(number, member.place.clock.when(until));
+            self.ledger.moved(number, member.host.clock.when(until));
         }
         self.set_alarm(place);
     }
@@ -236,7 +236,7 @@ impl<M: Machine> World<'_, M> {
     /// A place at which nobody ever was is taken.
     fn first_start(&mut self, place: usize) {
         let place = place % self.members.len();
-        if self.members[place].machine.is_none() && self.members[place].place.life == 0 {
+        if self.members[place].machine.is_none() && self.members[place].host.life == 0 {
             self.start(place, 0);
         }
     }
@@ -272,7 +272,7 @@ impl<M: Machine> World<'_, M> {
         for place in 0..self.members.len() {
             let member = &mut self.members[place];
             member.slow_disk = (0, Span::ZERO);
-            let (pause, life) = (member.place.pause(), member.place.life);
+            let (pause, life) = (member.host.pause(), member.host.life);
             if let Some(pause) = pause {
                 self.resume(place, pause);
             }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use baton_election::{Moment, Span};
 use baton_peer::{Effects, Group, Machine, Random, Term};
 
-use crate::place::Place;
+use crate::host::Place;
 use crate::setup::Setup;
 
 /// The most messages that wait for a process that stands still; what comes then is lost, as a full socket loses it.
@@ -42,7 +42,7 @@ pub(super) struct Work {
 
 /// Whom a member has heard since its term began.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Heard {
+pub(super) struct HeardPlaces {
     pub(super) term: Term,
     pub(super) since: u64,
     /// A bit for each place.
@@ -59,10 +59,10 @@ pub(super) struct Member<M: Machine> {
     pub(super) founds: bool,
     /// Its disk was lost, and this was the list of members then.
     pub(super) lost: Option<Group>,
-    pub(super) place: Place,
+    pub(super) host: Host,
     pub(super) busy: Option<Pending<M>>,
     pub(super) waiting: VecDeque<Letter<M::Message>>,
-    pub(super) heard: Heard,
+    pub(super) heard: HeardPlaces,
     /// Until when its disk is slow, and how slow.
     pub(super) slow_disk: (u64, Span),
     pub(super) work: Option<Work>,
@@ -79,10 +79,10 @@ impl<M: Machine> Member<M> {
             saved: None,
             founds: setup.founded && place < usize::from(setup.members),
             lost: None,
-            place: Place::new(setup, place, random),
+            host: Host::new(setup, place, random),
             busy: None,
             waiting: VecDeque::new(),
-            heard: Heard::default(),
+            heard: HeardPlaces::default(),
             slow_disk: (0, Span::ZERO),
             work: None,
             last_group: group,
@@ -97,6 +97,6 @@ impl<M: Machine> Member<M> {
 
     /// Whether it can take a step at once.
     pub(super) fn is_free(&self) -> bool {
-        self.machine.is_some() && !self.place.paused && self.busy.is_none()
+        self.machine.is_some() && !self.host.paused && self.busy.is_none()
     }
 }

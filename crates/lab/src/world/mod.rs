@@ -9,17 +9,17 @@ mod member;
 mod steps;
 mod work;
 
-use baton_peer::rollcall::{RollCall, needed};
+use baton_peer::memory_recovery::{MemoryRecovery, needed};
 use baton_peer::{Config, Group, GroupStamp, Machine, Member as Listed, NodeId, Random};
 
 use crate::fault::Fault;
+use crate::host::next_alarm;
 use crate::invariants::Demands;
 use crate::ledger::{Ledger, Resource};
 use crate::network::{Links, Network};
-use crate::place::next_alarm;
 use crate::queue::Queue;
 use crate::setup::{Outcome, Setup};
-use crate::stage::{Stage, play};
+use crate::simulation::{Simulation, play};
 use crate::timeline::Timeline;
 
 use member::{Letter, Member};
@@ -127,7 +127,8 @@ impl<'s, M: Machine> World<'s, M> {
     /// it in its present life.
     fn is_about_to_remember(&self, id: NodeId) -> bool {
         let Some(member) = self.members.get(place_of(id)) else { return false };
-        let Some(life) = member.machine.as_ref().and_then(M::roll_call).map(RollCall::life) else {
+        let Some(life) = member.machine.as_ref().and_then(M::memory_recovery).map(MemoryRecovery::life)
+        else {
             return member.busy.as_ref().is_some_and(|pending| pending.effects.persist.is_some());
         };
         let written = |member: &Member<M>| {
@@ -139,11 +140,11 @@ impl<'s, M: Machine> World<'s, M> {
     }
 
     fn next_tick(&self) -> (u64, usize) {
-        next_alarm(self.members.iter().map(|member| &member.place))
+        next_alarm(self.members.iter().map(|member| &member.host))
     }
 }
 
-impl<M: Machine> Stage for World<'_, M> {
+impl<M: Machine> Simulation for World<'_, M> {
     fn next_at(&self) -> u64 {
         self.next_tick().0.min(self.queue.next_at().unwrap_or(u64::MAX))
     }
@@ -186,7 +187,7 @@ impl<M: Machine> Stage for World<'_, M> {
         let places: Vec<usize> = (0..self.members.len()).filter(|place| listed(*place)).collect();
         let knows = |place: &&usize| {
             let member = &self.members[**place];
-            let view = member.machine.as_ref().map(|machine| machine.view(member.place.clock.at(self.now)));
+            let view = member.machine.as_ref().map(|machine| machine.view(member.host.clock.at(self.now)));
             view.and_then(|view| view.leader) == leader.map(|leader| node(usize::from(leader)))
         };
         let known = places.iter().filter(knows).count();

@@ -3,10 +3,10 @@
 use baton_election::Span;
 use baton_peer::{Effects, Group, Input, Machine, Notice, Start};
 
-use super::member::{Heard, Letter, MAX_WAITING, Pending};
+use super::member::{HeardPlaces, Letter, MAX_WAITING, Pending};
 use super::{Event, MAX_STEPS_AT_ONCE, World, config, founding_group, listed, node, place_of, small};
 use crate::invariants::{Broken, Fact};
-use crate::timeline::What;
+use crate::timeline::EventKind;
 
 /// The rounds of all algorithms that go on while somebody leads, and the answers to them.
 const HEARTBEATS: [&str; 5] = ["HEARTBEAT", "AppendEntries", "AppendAnswer", "accept", "accepted"];
@@ -16,21 +16,21 @@ impl<M: Machine> World<'_, M> {
     pub(super) fn start(&mut self, place: usize, life: u32) {
         let group = self.written_list(place);
         let member = &mut self.members[place];
-        if member.place.life != life || member.machine.is_some() {
+        if member.host.life != life || member.machine.is_some() {
             return;
         }
-        member.place.life += 1;
+        member.host.life += 1;
         let (start, how) = match &member.saved {
             Some(saved) => (Start::Restarted(saved.clone()), "with what it kept"),
             None if member.founds => (Start::Founded, "founded"),
             None => (Start::Forgotten, "forgotten"),
         };
-        let now = member.place.clock.at(self.now);
+        let now = member.host.clock.at(self.now);
         member.machine = Some(M::start(config(self.setup, place, group, life), start, now));
-        member.place.paused = false;
-        member.heard = Heard { since: self.now, ..Heard::default() };
+        member.host.paused = false;
+        member.heard = HeardPlaces { since: self.now, ..HeardPlaces::default() };
         member.announced = None;
-        self.ledger.note(Some(small(place)), || What::Started(how));
+        self.ledger.note(Some(small(place)), || EventKind::Started(how));
         self.set_alarm(place);
     }
 
@@ -76,7 +76,7 @@ impl<M: Machine> World<'_, M> {
             heard.places |= 1 << from;
         }
         let kind = M::kind(&message);
-        self.ledger.note(Some(small(place)), || What::Received { from, kind });
+        self.ledger.note(Some(small(place)), || EventKind::Received { from, kind });
         self.step_after(place, Input::Received { from: node(usize::from(from)), message }, elective);
     }
 
@@ -104,14 +104,14 @@ impl<M: Machine> World<'_, M> {
     /// The same. The input may be a leader's heartbeat; the answer to that is not elective.
     fn step_after(&mut self, place: usize, input: Input<M::Message>, elective: bool) {
         let member = &mut self.members[place];
-        let now = member.place.clock.at(self.now);
+        let now = member.host.clock.at(self.now);
         let Some(machine) = &mut member.machine else { return };
         let effects = machine.step(now, input);
         self.ledger.statistics.steps += 1;
         let term = machine.view(now).term;
         // A leader may show the term that it was elected in although it has seen a higher one since.
         if term > member.heard.term {
-            member.heard = Heard { term, since: self.now, places: 0 };
+            member.heard = HeardPlaces { term, since: self.now, places: 0 };
         }
         self.look_at_announcements(place, &effects);
         let takes = self.takes(place, effects.persist.is_some());
@@ -120,7 +120,7 @@ impl<M: Machine> World<'_, M> {
         } else {
             let member = &mut self.members[place];
             member.busy = Some(Pending { effects, elective, done: false });
-            let kept = Event::Kept { place: small(place), life: member.place.life };
+            let kept = Event::Kept { place: small(place), life: member.host.life };
             self.queue.put(self.now + takes.as_nanos(), kept);
         }
     }
@@ -128,7 +128,7 @@ impl<M: Machine> World<'_, M> {
     /// A machine must not say that a leadership goes on whose end it has let pass on its own clock.
     fn look_at_announcements(&mut self, place: usize, effects: &Effects<M::Saved, M::Message>) {
         let member = &mut self.members[place];
-        let now = member.place.clock.at(self.now);
+        let now = member.host.clock.at(self.now);
         for notice in &effects.notify {
             match notice {
                 Notice::Leads { term, until } => member.announced = until.map(|until| (*term, until)),
@@ -165,10 +165,10 @@ impl<M: Machine> World<'_, M> {
     /// The disk is done.
     pub(super) fn kept(&mut self, place: usize, life: u32) {
         let member = &mut self.members[place];
-        if member.place.life != life {
+        if member.host.life != life {
             return;
         }
-        if member.place.paused {
+        if member.host.paused {
             if let Some(pending) = &mut member.busy {
                 pending.done = true;
             }
@@ -198,7 +198,7 @@ impl<M: Machine> World<'_, M> {
         let Effects { persist, send, notify } = effects;
         if let Some(saved) = persist {
             self.ledger.statistics.kept += 1;
-            self.ledger.note(Some(small(place)), || What::Kept(format!("{saved:?}")));
+            self.ledger.note(Some(small(place)), || EventKind::Kept(format!("{saved:?}")));
             self.members[place].saved = Some(saved);
         }
         for envelope in send {
@@ -220,7 +220,7 @@ impl<M: Machine> World<'_, M> {
         if self.ledger.is_watched() {
             let arrives = travel.map(|span| Span::nanos(self.now).plus(span));
             let text = format!("{message:?}");
-            self.ledger.note(Some(small(from)), || What::Sent { to: small(to), kind, text, arrives });
+            self.ledger.note(Some(small(from)), || EventKind::Sent { to: small(to), kind, text, arrives });
         }
         let Some(span) = travel else { return };
         let (from, to, sent) = (small(from), small(to), self.now);
@@ -236,8 +236,8 @@ impl<M: Machine> World<'_, M> {
     /// Finds out when a machine wants to be woken.
     pub(super) fn set_alarm(&mut self, place: usize) {
         let member = &mut self.members[place];
-        member.place.alarm_at = match &member.machine {
-            Some(machine) if member.is_free() => member.place.clock.when(machine.deadline()).max(self.now),
+        member.host.alarm_at = match &member.machine {
+            Some(machine) if member.is_free() => member.host.clock.when(machine.deadline()).max(self.now),
             Some(_) | None => u64::MAX,
         };
     }

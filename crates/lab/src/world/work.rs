@@ -7,12 +7,12 @@ use super::member::Work;
 use super::{Event, World, node, place_of, small};
 use crate::fault::DiskFate;
 use crate::invariants::Backing;
-use crate::timeline::What;
+use crate::timeline::EventKind;
 
 impl<M: Machine> World<'_, M> {
     /// The machine tells who does the work.
     pub(super) fn tell(&mut self, place: usize, notice: Notice) {
-        self.ledger.note(Some(small(place)), || What::Told(format!("{notice:?}")));
+        self.ledger.note(Some(small(place)), || EventKind::Told(format!("{notice:?}")));
         match notice {
             Notice::Leads { term, until } => self.lead(place, term, until),
             Notice::Extended { term, until } => self.extend(place, term, until),
@@ -39,7 +39,7 @@ impl<M: Machine> World<'_, M> {
         if let Some(former) = member.work.take() {
             self.ledger.ended(former.number);
         }
-        let end = until.map_or(u64::MAX, |until| member.place.clock.when(until));
+        let end = until.map_or(u64::MAX, |until| member.host.clock.when(until));
         if end <= self.now {
             // It was told too late: the work does not begin.
             return;
@@ -53,7 +53,7 @@ impl<M: Machine> World<'_, M> {
     fn extend(&mut self, place: usize, term: Term, until: Moment) {
         let member = &mut self.members[place];
         let Some(work) = member.work.as_mut().filter(|work| work.term == term) else { return };
-        let was = work.until.map_or(u64::MAX, |until| member.place.clock.when(until));
+        let was = work.until.map_or(u64::MAX, |until| member.host.clock.when(until));
         if was <= self.now {
             // The work has stopped by its own clock before this was told, and does not begin again in this term. A machine that leads
             // without anybody at work helps nobody: the process gives up and starts anew.
@@ -61,7 +61,7 @@ impl<M: Machine> World<'_, M> {
             return self.crash(place, DiskFate::Kept, false, heartbeat);
         }
         work.until = Some(until);
-        let (number, end) = (work.number, member.place.clock.when(until));
+        let (number, end) = (work.number, member.host.clock.when(until));
         self.ledger.extended(number, end);
     }
 
@@ -72,7 +72,7 @@ impl<M: Machine> World<'_, M> {
         }
         let every = self.setup.write_every.as_nanos();
         let Some(work) = self.members[place].work.filter(|work| work.number == number) else { return };
-        if !self.members[place].place.paused {
+        if !self.members[place].host.paused {
             // The check is made, then the write is under way for as long as the network likes.
             let delay = self.network.delay(&mut self.random).as_nanos();
             let write = Event::Writes { place: small(place), token: work.term.0, number };

@@ -45,11 +45,11 @@ const RAFT: &str = "crates/peer/src/raft/mod.rs";
 const GROUP: &str = "crates/peer/src/group.rs";
 const TIMING: &str = "crates/peer/src/timing.rs";
 const ROUNDS: &str = "crates/peer/src/rounds.rs";
-const ROLLCALL: &str = "crates/peer/src/rollcall.rs";
+const MEMORY_RECOVERY: &str = "crates/peer/src/memory_recovery.rs";
 const MEMBERS: &str = "crates/peer/src/members.rs";
 const ACCEPTOR: &str = "crates/peer/src/paxos/acceptor.rs";
 const PAXOS_LEADER: &str = "crates/peer/src/paxos/leader.rs";
-const PAXOS_WISHES: &str = "crates/peer/src/paxos/wishes.rs";
+const PAXOS_ORDERS: &str = "crates/peer/src/paxos/orders.rs";
 const PAXOS: &str = "crates/peer/src/paxos/mod.rs";
 const LEASE: &str = "crates/election/src/lease.rs";
 const TENURE: &str = "crates/election/src/tenure.rs";
@@ -169,22 +169,22 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         &[VIEW_FIRST, ONE_LEADER, RISE],
     ),
     mutant(
-        "one who remembers is enough for a roll call",
-        (ROLLCALL, "raft", "disk"),
+        "one who remembers is enough to recover a memory",
+        (MEMORY_RECOVERY, "raft", "disk"),
         "if with_this_list < needed(group) {",
         "if with_this_list < 1 {",
         &[RISE, ONE_LEADER, VIEW_FIRST],
     ),
     mutant(
-        "a roll call does not raise the bar",
-        (ROLLCALL, "raft", "disk"),
+        "a memory recovery does not raise the bar",
+        (MEMORY_RECOVERY, "raft", "disk"),
         "Verdict::Above(self.highest.max(group.stamp().term))",
         "Verdict::Above(Term::ZERO)",
         &[RISE, ONE_LEADER, VIEW_FIRST],
     ),
     mutant(
         "who is told of a list with itself alone founds the group anew",
-        (ROLLCALL, "raft", "mixed"),
+        (MEMORY_RECOVERY, "raft", "mixed"),
         "let is_new = group.stamp() == GroupStamp::default() && self.kept.is_empty();",
         "let is_new = self.kept.is_empty();",
         &[RISE, ONE_LEADER, VIEW_FIRST],
@@ -233,7 +233,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "Paxos: the successor stands before the work has stopped",
-        (PAXOS_WISHES, "paxos", "mixed"),
+        (PAXOS_ORDERS, "paxos", "mixed"),
         "out.notify.push(Notice::Stop { term: lead.token });",
         "out.notify.push(Notice::Stop { term: lead.token });\n            if let Some(to) = to { say(to, Message::HandOver { released: lead.token }, out); }",
         &[VIEW_FIRST],
@@ -248,7 +248,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "a renewal that is answered late revives a leadership",
         (TENURE, "lease", "pause"),
-        "if self.standing(now) != Standing::Lost {",
+        "if self.standing(now) != TenureState::Lost {",
         "if !self.lost {",
         &[STAYS_LOST, VIEW_FIRST],
     ),

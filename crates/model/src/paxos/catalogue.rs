@@ -34,7 +34,7 @@ pub struct Bounds {
 
 /// A rule that is broken on purpose, by whoever runs the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum BrokenRule {
     /// A member is started as if it had never spoken, though it has.
     Amnesia,
     /// The shell sends before it has kept what must be kept, and the crash comes in between.
@@ -47,7 +47,7 @@ pub enum Fault {
 
 /// One bounded world.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct Scope {
     /// What it is called in reports.
     pub name: &'static str,
     /// The third member is a witness.
@@ -62,7 +62,7 @@ pub struct Scene {
     /// The rhythm.
     pub timing: Timing,
     /// What is broken, if anything.
-    pub fault: Option<Fault>,
+    pub fault: Option<BrokenRule>,
 }
 
 /// A lease of eight ticks on a slow leader's clock are ten of true time, and so are the twelve that a fast acceptor waits.
@@ -73,12 +73,12 @@ const TIGHT: Timing = Timing {
     margins: Margins { drift_permille: 200, guard_cap: Span::ZERO },
 };
 
-fn free(name: &'static str, witness: bool, bounds: Bounds) -> Scene {
-    Scene { name, witness, clocks: Clocks::Free, bounds, outbid: false, timing: TIGHT, fault: None }
+fn free(name: &'static str, witness: bool, bounds: Bounds) -> Scope {
+    Scope { name, witness, clocks: Clocks::Free, bounds, outbid: false, timing: TIGHT, fault: None }
 }
 
-fn drifting(name: &'static str, witness: bool, rates: Vec<[Rate; 3]>, bounds: Bounds) -> Scene {
-    Scene {
+fn drifting(name: &'static str, witness: bool, rates: Vec<[Rate; 3]>, bounds: Bounds) -> Scope {
+    Scope {
         name,
         witness,
         clocks: Clocks::Drifting(rates),
@@ -94,9 +94,9 @@ fn worst() -> Vec<[Rate; 3]> {
     vec![[SLOW, FAST, FAST]]
 }
 
-impl Scene {
+impl Scope {
     /// Where every promise must be kept. `wide` is for a campaign of many minutes.
-    pub fn promises(wide: bool) -> Vec<Scene> {
+    pub fn promises(wide: bool) -> Vec<Scope> {
         let more = u8::from(wide);
         let bounds =
             |ticks, wakes, repeats, restarts| Bounds { ticks, wakes: wakes + more, repeats, restarts };
@@ -106,7 +106,7 @@ impl Scene {
             free("free clocks, restarts", false, bounds(1, 2, 0, 1)),
             free("free clocks, witness, repeats", true, bounds(1, 2, 1, 0)),
             free("free clocks, witness, restarts", true, bounds(1, 2, 0, 1)),
-            Scene { outbid: true, ..free("free clocks, witness, outbid", true, bounds(1, 1, 0, 0)) },
+            Scope { outbid: true, ..free("free clocks, witness, outbid", true, bounds(1, 1, 0, 0)) },
             drifting("drifting clocks", false, worst(), bounds(2, 2, 0, 0)),
             drifting("drifting clocks, witness, restarts", true, worst(), bounds(2, 2, 0, 1)),
         ];
@@ -117,15 +117,18 @@ impl Scene {
     }
 
     /// What must be found, with the promise that it breaks.
-    pub fn faults() -> Vec<(Scene, &'static str)> {
+    pub fn faults() -> Vec<(Scope, &'static str)> {
         let bounds = |ticks, restarts| Bounds { ticks, wakes: 2, repeats: 0, restarts };
-        let broken = |fault, scene: Scene| Scene { fault: Some(fault), ..scene };
+        let broken = |fault, scene: Scope| Scope { fault: Some(fault), ..scene };
         let wild = vec![[Rate(700), Rate(1_300), Rate(1_300)]];
         vec![
-            (broken(Fault::Amnesia, free("a disk lost unnoticed", false, bounds(1, 1))), CHOSEN),
-            (broken(Fault::SpeakFirst, free("spoken before kept", false, bounds(1, 1))), CHOSEN),
-            (broken(Fault::NoQuarantine, drifting("no quarantine", false, worst(), bounds(1, 1))), LEASES),
-            (broken(Fault::WildClocks, drifting("wild clocks", false, wild, bounds(2, 0))), LEASES),
+            (broken(BrokenRule::Amnesia, free("a disk lost unnoticed", false, bounds(1, 1))), CHOSEN),
+            (broken(BrokenRule::SpeakFirst, free("spoken before kept", false, bounds(1, 1))), CHOSEN),
+            (
+                broken(BrokenRule::NoQuarantine, drifting("no quarantine", false, worst(), bounds(1, 1))),
+                LEASES,
+            ),
+            (broken(BrokenRule::WildClocks, drifting("wild clocks", false, wild, bounds(2, 0))), LEASES),
         ]
     }
 }

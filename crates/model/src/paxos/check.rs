@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use stateright::{Checker, CheckerBuilder, HasDiscoveries, Path, Property};
 
-use super::catalogue::{Clocks, Scene};
+use super::catalogue::{Clocks, Scope};
 use super::world::{Event, Group, World};
 use crate::Exploration;
 
@@ -18,7 +18,7 @@ pub(crate) const RISING: &str = "tokens lead in their order";
 type Holds = fn(&Group, &World) -> bool;
 
 /// The promises of a scene, and what must happen within its bounds.
-pub(crate) fn properties(scene: &Scene) -> Vec<Property<Group>> {
+pub(crate) fn properties(scene: &Scope) -> Vec<Property<Group>> {
     let always: fn(_, Holds) -> _ = Property::<Group>::always;
     let sometimes: fn(_, Holds) -> _ = Property::<Group>::sometimes;
     let mut all = vec![
@@ -59,17 +59,17 @@ pub(crate) fn properties(scene: &Scene) -> Vec<Property<Group>> {
 }
 
 /// Explores every world of a scene, depth first.
-pub fn run(scene: Scene) -> Exploration {
+pub fn run(scene: Scope) -> Exploration {
     explore(scene, |checker| checker.finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join())
 }
 
 /// Explores, short runs first, until this promise is broken.
-pub fn find_violation(scene: Scene, promise: &'static str) -> Exploration {
+pub fn find_violation(scene: Scope, promise: &'static str) -> Exploration {
     let broken = HasDiscoveries::AnyOf(BTreeSet::from([promise]));
     explore(scene, |checker| checker.finish_when(broken).spawn_bfs().join())
 }
 
-fn explore<C: Checker<Group>>(scene: Scene, search: impl FnOnce(CheckerBuilder<Group>) -> C) -> Exploration {
+fn explore<C: Checker<Group>>(scene: Scope, search: impl FnOnce(CheckerBuilder<Group>) -> C) -> Exploration {
     crate::explore::explore(scene.name, Group::new(scene), search, retell)
 }
 

@@ -10,12 +10,12 @@ pub(crate) struct Ledger {
     votes: Vec<(u64, Term, Term, u8)>,
     /// Tokens in the order in which they led.
     pub(crate) led: Vec<Term>,
-    pub(crate) wrong: Wrong,
+    pub(crate) wrong: Violations,
 }
 
 /// What never must happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Wrong {
+pub(crate) struct Violations {
     /// Two led under one token, or one led twice, or under another's.
     pub(crate) token: bool,
     /// A promise went back, or a vote lies above it.

@@ -13,7 +13,7 @@
 //! **Does not** show anything beyond the bounds of [`Bounds`], about other sizes, changes of members or members that have forgotten: those
 //! have the random schedules in `crates/peer/tests`. It says nothing about progress.
 //!
-//! [`Scene::faults`] are the model's own test: each breaks a rule around the machine, and must be caught.
+//! [`Scope::faults`] are the model's own test: each breaks a rule around the machine, and must be caught.
 
 mod catalogue;
 mod check;
@@ -21,6 +21,6 @@ mod ledger;
 mod letter;
 mod world;
 
-pub use catalogue::{Bounds, Clocks, Fault, Scene};
+pub use catalogue::{Bounds, BrokenRule, Clocks, Scope};
 pub use check::{find_violation, run};
 pub use world::{Group, Step, World};

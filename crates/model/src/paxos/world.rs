@@ -8,7 +8,7 @@ use baton_peer::paxos::{Message, Paxos, Saved};
 use baton_peer::{Config, Effects, Input, Machine, Member, NodeId, Notice, Start, Term};
 use stateright::{Model, Property};
 
-use super::catalogue::{Bounds, Clocks, Fault, Scene};
+use super::catalogue::{Bounds, BrokenRule, Clocks, Scope};
 use super::check;
 use super::ledger::Ledger;
 use super::letter::Letter;
@@ -19,7 +19,7 @@ const STRIDE: u8 = 5;
 
 /// A group in one bounded world.
 pub struct Group {
-    pub(crate) scene: Scene,
+    pub(crate) scene: Scope,
     members: baton_peer::Group,
 }
 
@@ -92,7 +92,7 @@ fn index(id: NodeId) -> usize {
 
 impl Group {
     /// The group of this scene.
-    pub fn new(scene: Scene) -> Group {
+    pub fn new(scene: Scope) -> Group {
         let member = |node| Member { witness: node == 2 && scene.witness, ..Member::plain(number(node)) };
         let members = baton_peer::Group::founded((0..3).map(member).collect());
         let members = members.unwrap_or_else(|wrong| unreachable!("{wrong}"));
@@ -246,11 +246,11 @@ impl Group {
         let mut now = self.clock(world, node);
         let mut mine = (*world.nodes[node]).clone();
         let kept = match self.scene.fault {
-            Some(Fault::Amnesia) => None,
-            Some(Fault::SpeakFirst) => mine.before.clone(),
-            Some(Fault::NoQuarantine | Fault::WildClocks) | None => mine.saved.clone(),
+            Some(BrokenRule::Amnesia) => None,
+            Some(BrokenRule::SpeakFirst) => mine.before.clone(),
+            Some(BrokenRule::NoQuarantine | BrokenRule::WildClocks) | None => mine.saved.clone(),
         };
-        if self.scene.fault == Some(Fault::NoQuarantine) {
+        if self.scene.fault == Some(BrokenRule::NoQuarantine) {
             now = Moment::default();
         }
         let start = kept.as_deref().cloned().map_or(Start::Founded, Start::Restarted);
@@ -263,7 +263,7 @@ impl Group {
 }
 
 /// The first tick at which even the slowest member has ended its quarantine.
-fn first_tick(scene: &Scene) -> u8 {
+fn first_tick(scene: &Scope) -> u8 {
     match &scene.clocks {
         Clocks::Free => 0,
         Clocks::Drifting(rates) => {
@@ -381,13 +381,13 @@ impl Group {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for BrokenRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Fault::Amnesia => "amnesia",
-            Fault::SpeakFirst => "speaks before it keeps",
-            Fault::NoQuarantine => "no quarantine",
-            Fault::WildClocks => "wild clocks",
+            BrokenRule::Amnesia => "amnesia",
+            BrokenRule::SpeakFirst => "speaks before it keeps",
+            BrokenRule::NoQuarantine => "no quarantine",
+            BrokenRule::WildClocks => "wild clocks",
         })
     }
 }

@@ -4,7 +4,7 @@ use baton_peer::raft::{Message, Raft};
 use baton_peer::{Member, NodeId, Role, Term, View};
 
 use super::properties::promise;
-use super::world::{Clocks, Explored, Fault, Small};
+use super::world::{BrokenRule, Clocks, Explored, Scope};
 
 impl Explored for Raft {
     fn matters(message: &Message, receiver: &View) -> bool {
@@ -53,53 +53,53 @@ fn members(witness: Option<u16>) -> Vec<Member> {
     (1..=3).map(|n| Member { witness: witness == Some(n), ..Member::plain(id(n)) }).collect()
 }
 
-impl Small {
-    fn of(name: &'static str, clocks: Clocks) -> Small {
+impl Scope {
+    fn of(name: &'static str, clocks: Clocks) -> Scope {
         let members = members(None);
-        Small { name, members, clocks, terms: 2, acts: 2, passes: 0, doubles: 0, restarts: 0, fault: None }
+        Scope { name, members, clocks, terms: 2, acts: 2, passes: 0, doubles: 0, restarts: 0, fault: None }
     }
 
     /// Worlds in which nothing is broken. A campaign goes further.
-    pub fn raft(campaign: bool) -> Vec<Small> {
+    pub fn raft(campaign: bool) -> Vec<Scope> {
         let (free, shared) = (Clocks::Free, Clocks::Shared);
-        let three = Small::of;
-        let witnessed = |name, clocks| Small { members: members(Some(3)), ..Small::of(name, clocks) };
+        let three = Scope::of;
+        let witnessed = |name, clocks| Scope { members: members(Some(3)), ..Scope::of(name, clocks) };
         let mut worlds = vec![
-            Small { passes: 1, ..three("three, free clocks", free) },
-            Small { restarts: 1, ..three("three, free clocks, restarts", free) },
-            Small { doubles: 1, terms: 1, ..three("three, free clocks, doubled messages", free) },
-            Small { passes: 1, ..witnessed("two and a witness, free clocks", free) },
-            Small { restarts: 1, ..witnessed("two and a witness, free clocks, restarts", free) },
-            Small { doubles: 1, ..witnessed("two and a witness, free clocks, doubled messages", free) },
-            Small { passes: 2, ..witnessed("two and a witness, one clock", shared) },
+            Scope { passes: 1, ..three("three, free clocks", free) },
+            Scope { restarts: 1, ..three("three, free clocks, restarts", free) },
+            Scope { doubles: 1, terms: 1, ..three("three, free clocks, doubled messages", free) },
+            Scope { passes: 1, ..witnessed("two and a witness, free clocks", free) },
+            Scope { restarts: 1, ..witnessed("two and a witness, free clocks, restarts", free) },
+            Scope { doubles: 1, ..witnessed("two and a witness, free clocks, doubled messages", free) },
+            Scope { passes: 2, ..witnessed("two and a witness, one clock", shared) },
         ];
         if campaign {
             worlds.extend([
-                Small { doubles: 1, ..three("three, free clocks, doubled messages, two terms", free) },
-                Small { passes: 2, ..three("three, one clock", shared) },
-                Small {
+                Scope { doubles: 1, ..three("three, free clocks, doubled messages, two terms", free) },
+                Scope { passes: 2, ..three("three, one clock", shared) },
+                Scope {
                     passes: 2,
                     restarts: 1,
                     ..witnessed("two and a witness, one clock, restarts", shared)
                 },
-                Small { passes: 1, restarts: 1, ..three("three, free clocks, pauses and restarts", free) },
-                Small { acts: 3, ..witnessed("two and a witness, three candidacies", free) },
+                Scope { passes: 1, restarts: 1, ..three("three, free clocks, pauses and restarts", free) },
+                Scope { acts: 3, ..witnessed("two and a witness, three candidacies", free) },
             ]);
         }
         worlds
     }
 
     /// Worlds in which one rule is broken, each with the promise that must be seen to break.
-    pub fn raft_faults() -> Vec<(Small, &'static str)> {
+    pub fn raft_faults() -> Vec<(Scope, &'static str)> {
         let broken =
-            |name, clocks, fault| Small { restarts: 1, fault: Some(fault), ..Small::of(name, clocks) };
+            |name, clocks, fault| Scope { restarts: 1, fault: Some(fault), ..Scope::of(name, clocks) };
         vec![
-            (broken("nothing is kept", Clocks::Free, Fault::KeepsNothing), promise::ONE_LEADER_A_TERM),
+            (broken("nothing is kept", Clocks::Free, BrokenRule::KeepsNothing), promise::ONE_LEADER_A_TERM),
             (
-                broken("a lost disk is denied", Clocks::Free, Fault::PretendsToBeNew),
+                broken("a lost disk is denied", Clocks::Free, BrokenRule::PretendsToBeNew),
                 promise::ONE_LEADER_A_TERM,
             ),
-            (broken("no quarantine", Clocks::Shared, Fault::SkipsQuarantine), promise::ONE_LEASE),
+            (broken("no quarantine", Clocks::Shared, BrokenRule::SkipsQuarantine), promise::ONE_LEASE),
         ]
     }
 }

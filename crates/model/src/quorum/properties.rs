@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use super::world::{Clocks, Explored, Quorum, Small, World};
+use super::world::{Clocks, Explored, Quorum, Scope, World};
 
 /// The names of the promises.
 pub mod promise {
@@ -24,7 +24,7 @@ fn again<M: Explored>(world: &World<M>, is_same: fn(&(u64, usize), &(u64, usize)
 }
 
 /// The promises, and what must happen within these bounds.
-pub(super) fn all<M: Explored>(small: &Small) -> Vec<Property<Quorum<M>>> {
+pub(super) fn all<M: Explored>(small: &Scope) -> Vec<Property<Quorum<M>>> {
     let mut all: Vec<Property<Quorum<M>>> = vec![
         Property::always(promise::ONE_LEADER_A_TERM, |_, world: &World<M>| {
             !again(world, |one, other| one.0 == other.0 && one.1 != other.1)
@@ -44,7 +44,7 @@ pub(super) fn all<M: Explored>(small: &Small) -> Vec<Property<Quorum<M>>> {
     all
 }
 
-fn happenings<M: Explored>(small: &Small) -> Vec<Property<Quorum<M>>> {
+fn happenings<M: Explored>(small: &Scope) -> Vec<Property<Quorum<M>>> {
     let mut all: Vec<Property<Quorum<M>>> = Vec::new();
     let mut add = |possible: bool, name, happens: fn(&Quorum<M>, &World<M>) -> bool| {
         if possible {

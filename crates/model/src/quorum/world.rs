@@ -44,7 +44,7 @@ pub enum Clocks {
 
 /// A rule that is broken on purpose, outside of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum BrokenRule {
     /// What shall be kept is not kept.
     KeepsNothing,
     /// Who lost its disk says that it has never spoken.
@@ -55,7 +55,7 @@ pub enum Fault {
 
 /// One bounded world.
 #[derive(Clone, Debug)]
-pub struct Small {
+pub struct Scope {
     /// What it is called in reports.
     pub name: &'static str,
     /// Three of them.
@@ -73,7 +73,7 @@ pub struct Small {
     /// How often a member crashes and begins again.
     pub restarts: u8,
     /// What is broken.
-    pub fault: Option<Fault>,
+    pub fault: Option<BrokenRule>,
 }
 
 /// A member.
@@ -147,13 +147,13 @@ pub enum Answerer {
 
 /// The model of one world.
 pub struct Quorum<M> {
-    pub(super) small: Small,
+    pub(super) small: Scope,
     machine: PhantomData<fn() -> M>,
 }
 
 impl<M: Explored> Quorum<M> {
     /// The world of these bounds.
-    pub fn new(small: Small) -> Quorum<M> {
+    pub fn new(small: Scope) -> Quorum<M> {
         Quorum { small, machine: PhantomData }
     }
 
@@ -170,7 +170,7 @@ impl<M: Explored> Quorum<M> {
         let mut asked = None;
         let node = &mut world.nodes[index];
         let Effects { persist, send, notify } = node.machine.step(node.now, input);
-        if persist.is_some() && self.small.fault != Some(Fault::KeepsNothing) {
+        if persist.is_some() && self.small.fault != Some(BrokenRule::KeepsNothing) {
             node.saved = persist;
         }
         for notice in notify {
@@ -228,11 +228,11 @@ impl<M: Explored> Quorum<M> {
         let node = &mut world.nodes[index];
         node.restarts += 1;
         let start = match node.saved.clone() {
-            Some(_) if self.small.fault == Some(Fault::PretendsToBeNew) => Start::Founded,
+            Some(_) if self.small.fault == Some(BrokenRule::PretendsToBeNew) => Start::Founded,
             Some(saved) => Start::Restarted(saved),
             None => Start::Founded,
         };
-        let is_early = self.small.fault == Some(Fault::SkipsQuarantine);
+        let is_early = self.small.fault == Some(BrokenRule::SkipsQuarantine);
         let begun = if is_early { node.now - TIMING.quarantine() } else { node.now };
         node.machine = M::start(config, start, begun);
     }

@@ -3,7 +3,7 @@
 //!
 //! The skill has three: `election` with `candidate`, `priority` and `term`; `leader` with `leader` and `term`; `heartbeat` with `leader`
 //! and `term`. They are kept, on the topic `election:GROUP`. Ids are the numbers of Pilot nodes. Its times (`elected_at`, `timestamp`)
-//! are left out: nothing may be decided by the clock of somebody else. What counts is [`Spoken`]; the rest is for people and
+//! are left out: nothing may be decided by the clock of somebody else. What counts is [`DecodedMessage`]; the rest is for people and
 //! other programs. With a shared secret the whole message is sealed, with its place in what its sender says ([`Stamp`]) and where its sender is.
 
 use baton_peer::NodeId;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PilotAddress;
 use super::fresh::Stamp;
-use crate::tcp::{Secret, Side, Terms};
+use crate::tcp::{GroupSettings, Secret, Side};
 use crate::transport::Outgoing;
 
 /// The largest message that a datagram carries, before it is written as JSON.
@@ -56,7 +56,7 @@ impl Type {
 
 /// A message as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Written {
+struct WireMessage {
     #[serde(rename = "type")]
     what: Type,
     topic: String,
@@ -71,7 +71,7 @@ struct Written {
     baton: u32,
     from: NodeId,
     to: NodeId,
-    terms: Terms,
+    terms: GroupSettings,
     kind: String,
     /// Where the sender is.
     at: String,
@@ -85,7 +85,7 @@ struct Written {
 
 /// What is announced on the topic for whoever listens; nothing is decided by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Announced {
+struct Announcement {
     #[serde(rename = "type")]
     what: Type,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,17 +99,17 @@ struct Announced {
 
 /// How this member writes and reads.
 #[derive(Clone, Debug)]
-pub(super) struct Speech {
+pub(super) struct MessageCodec {
     pub(super) id: NodeId,
     pub(super) priority: u8,
     pub(super) group: String,
-    pub(super) terms: Terms,
+    pub(super) terms: GroupSettings,
     pub(super) secret: Option<Secret>,
 }
 
 /// Where this member is, and the place of what it says among all that it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SenderPosition {
     pub(super) at: PilotAddress,
     /// None without a secret: there is no seal that would make it worth anything.
     pub(super) stamp: Option<Stamp>,
@@ -117,7 +117,7 @@ pub(super) struct Place {
 
 /// A message that was understood; whether its sender is who it says is not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Spoken {
+pub(super) struct DecodedMessage {
     pub(super) from: NodeId,
     /// Where its sender says to be; sealed where there is a secret.
     pub(super) at: PilotAddress,
@@ -129,24 +129,24 @@ pub(super) struct Spoken {
 
 /// Why something is not heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unheard {
+pub(super) enum DecodeError {
     /// It makes no sense, or is of another version.
     Nonsense,
     /// It is for another group or another member.
     NotForUs,
     /// The sender elects by another algorithm, or in another rhythm.
-    OtherTerms(Terms),
+    OtherSettings(GroupSettings),
     /// The seal is missing or wrong.
     Unsealed,
 }
 
-impl Speech {
+impl MessageCodec {
     pub(super) fn topic(&self) -> String {
         format!("election:{}", self.group)
     }
 
     /// A message of the machine, of a member that leads or does not.
-    pub(super) fn message(&self, place: Place, leads: bool, out: &Outgoing) -> Vec<u8> {
+    pub(super) fn message(&self, place: SenderPosition, leads: bool, out: &Outgoing) -> Vec<u8> {
         let (what, claim) = Type::of(out.kind);
         let own = Some(place.at.node().to_string());
         let mut written = self.written(place, what, out.to, out.term.0);
@@ -161,12 +161,12 @@ impl Speech {
     }
 
     /// A sign of life.
-    pub(super) fn ping(&self, place: Place, to: NodeId) -> Vec<u8> {
+    pub(super) fn ping(&self, place: SenderPosition, to: NodeId) -> Vec<u8> {
         self.sealed(self.written(place, Type::Ping, to, 0))
     }
 
-    fn written(&self, place: Place, what: Type, to: NodeId, term: u64) -> Written {
-        Written {
+    fn written(&self, place: SenderPosition, what: Type, to: NodeId, term: u64) -> WireMessage {
+        WireMessage {
             what,
             topic: self.topic(),
             candidate: None,
@@ -185,7 +185,7 @@ impl Speech {
         }
     }
 
-    fn sealed(&self, mut written: Written) -> Vec<u8> {
+    fn sealed(&self, mut written: WireMessage) -> Vec<u8> {
         if let Some(secret) = &self.secret {
             written.seal = Some(hexadecimal(&secret.proof(Side::Dials, &said(&written))));
         }
@@ -194,36 +194,36 @@ impl Speech {
     }
 
     /// What somebody says.
-    pub(super) fn read(&self, data: &[u8]) -> Result<Spoken, Unheard> {
-        let mut written: Written = serde_json::from_slice(data).map_err(|_| Unheard::Nonsense)?;
+    pub(super) fn read(&self, data: &[u8]) -> Result<DecodedMessage, DecodeError> {
+        let mut written: WireMessage = serde_json::from_slice(data).map_err(|_| DecodeError::Nonsense)?;
         if written.baton != VERSION {
-            return Err(Unheard::Nonsense);
+            return Err(DecodeError::Nonsense);
         }
         if written.topic != self.topic() || written.to != self.id || written.from == self.id {
-            return Err(Unheard::NotForUs);
+            return Err(DecodeError::NotForUs);
         }
-        let bytes = bytes_of(&written.message).ok_or(Unheard::Nonsense)?;
-        let at = written.at.parse().map_err(|_| Unheard::Nonsense)?;
+        let bytes = bytes_of(&written.message).ok_or(DecodeError::Nonsense)?;
+        let at = written.at.parse().map_err(|_| DecodeError::Nonsense)?;
         if let Some(secret) = &self.secret {
-            let seal = written.seal.take().as_deref().and_then(bytes_of).ok_or(Unheard::Unsealed)?;
+            let seal = written.seal.take().as_deref().and_then(bytes_of).ok_or(DecodeError::Unsealed)?;
             if written.stamp.is_none() || !secret.proves(Side::Dials, &said(&written), &seal) {
-                return Err(Unheard::Unsealed);
+                return Err(DecodeError::Unsealed);
             }
         }
         if written.terms != self.terms {
-            return Err(Unheard::OtherTerms(written.terms));
+            return Err(DecodeError::OtherSettings(written.terms));
         }
         let (from, stamp) = (written.from, written.stamp.filter(|_| self.secret.is_some()));
-        Ok(Spoken { from, at, stamp, bytes: (written.what != Type::Ping).then_some(bytes) })
+        Ok(DecodedMessage { from, at, stamp, bytes: (written.what != Type::Ping).then_some(bytes) })
     }
 
     /// What the topic's listeners are told: a candidacy, a new leader, or that it still leads.
     pub(super) fn announcement(&self, node: u32, what: Type, term: u64) -> Vec<u8> {
         let own = Some(node.to_string());
-        let blank = Announced { what, candidate: None, leader: None, priority: None, term };
+        let blank = Announcement { what, candidate: None, leader: None, priority: None, term };
         let announced = match what {
-            Type::Election => Announced { candidate: own, priority: Some(self.priority), ..blank },
-            Type::Leader | Type::Heartbeat => Announced { leader: own, ..blank },
+            Type::Election => Announcement { candidate: own, priority: Some(self.priority), ..blank },
+            Type::Leader | Type::Heartbeat => Announcement { leader: own, ..blank },
             Type::Ping => blank,
         };
         let payload = serde_json::to_vec(&announced).unwrap_or_default();
@@ -242,7 +242,7 @@ impl Speech {
 }
 
 /// What the seal is of: all that is read of a message but the seal, as we would write it. What else stands there is not read.
-fn said(written: &Written) -> Vec<u8> {
+fn said(written: &WireMessage) -> Vec<u8> {
     let mut said = b"pilot;".to_vec();
     // Nothing in it can fail to be written.
     said.extend(serde_json::to_vec(written).unwrap_or_default());

@@ -55,32 +55,32 @@ pub(super) struct Freshness {
     /// Numbers need not be hard to guess: nobody else can seal them. They must not come twice.
     random: Random,
     /// One for each id at most, since only what is sealed is noted.
-    known: BTreeMap<NodeId, Acquaintance>,
+    known: BTreeMap<NodeId, PeerFreshness>,
 }
 
 #[derive(Debug)]
-struct Acquaintance {
+struct PeerFreshness {
     /// What it must repeat for a new life to be believed.
     challenge: u64,
     /// What it wants to be repeated, as it said when it was last believed.
     echo: u64,
-    life: Option<Life>,
+    life: Option<KnownProcess>,
     answered: Option<Instant>,
 }
 
 /// A life that is believed.
 #[derive(Debug)]
-struct Life {
+struct KnownProcess {
     number: u64,
     highest: u64,
     /// Which of the last numbers were heard; the lowest bit stands for the highest.
     heard: u64,
 }
 
-impl Life {
-    fn begun(number: u64, count: u64) -> Life {
+impl KnownProcess {
+    fn begun(number: u64, count: u64) -> KnownProcess {
         // What was said before it was believed is lost, and does not come later either.
-        Life { number, highest: count, heard: u64::MAX }
+        KnownProcess { number, highest: count, heard: u64::MAX }
     }
 
     /// Whether this number was not heard yet; it is then.
@@ -128,7 +128,7 @@ impl Freshness {
                 Age::Fresh
             }
             Some(_) | None if stamp.echo == known.challenge => {
-                known.life = Some(Life::begun(stamp.life, stamp.count));
+                known.life = Some(KnownProcess::begun(stamp.life, stamp.count));
                 known.echo = stamp.challenge;
                 known.challenge = self.random.number();
                 Age::First
@@ -147,11 +147,11 @@ impl Freshness {
 }
 
 fn acquaintance<'a>(
-    known: &'a mut BTreeMap<NodeId, Acquaintance>,
+    known: &'a mut BTreeMap<NodeId, PeerFreshness>,
     random: &mut Random,
     id: NodeId,
-) -> &'a mut Acquaintance {
-    known.entry(id).or_insert_with(|| Acquaintance {
+) -> &'a mut PeerFreshness {
+    known.entry(id).or_insert_with(|| PeerFreshness {
         challenge: random.number(),
         echo: 0,
         life: None,

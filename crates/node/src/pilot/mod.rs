@@ -14,12 +14,12 @@
 //! member leads.
 
 mod address;
+mod daemon;
 mod envelope;
 mod frame;
 mod fresh;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod line;
 mod outbox;
 
 use std::collections::BTreeMap;
@@ -36,12 +36,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::tally::{Complaints, Source, Tally, count, lock};
-use crate::tcp::{Secret, Terms, seed};
+use crate::tcp::{GroupSettings, Secret, seed};
 use crate::transport::{Counters, Outgoing, Peer, Received, Transport};
-use envelope::{Claim, MAX_PAYLOAD_BYTES, Place, Speech, Type};
+use daemon::{DaemonConnection, PING};
+use envelope::{Claim, MAX_PAYLOAD_BYTES, MessageCodec, SenderPosition, Type};
 use frame::Request;
 use fresh::Freshness;
-use line::{Line, PING};
 use outbox::Outbox;
 
 pub use address::{InvalidPilotAddress, PilotAddress};
@@ -65,7 +65,7 @@ pub struct PilotOptions {
     /// The group's name, at most 64 bytes.
     pub group: String,
     /// The algorithm and the rhythm.
-    pub terms: Terms,
+    pub terms: GroupSettings,
     /// The daemon's socket.
     pub socket: PathBuf,
     /// The Pilot port, the same for all members of a group.
@@ -108,14 +108,14 @@ pub struct Pilot {
     shared: Arc<Shared>,
     inbox: mpsc::Receiver<Received>,
     keeper: JoinHandle<()>,
-    told: Told,
+    told: LastAnnouncements,
     /// In which term it leads.
     leads: Option<Term>,
 }
 
 /// What the tasks of one transport share.
 struct Shared {
-    speech: Speech,
+    speech: MessageCodec,
     socket: PathBuf,
     port: u16,
     listed: Option<PilotAddress>,
@@ -124,7 +124,7 @@ struct Shared {
     up: AtomicBool,
     outbox: Outbox,
     inbox: mpsc::Sender<Received>,
-    peers: Mutex<BTreeMap<NodeId, Way>>,
+    peers: Mutex<BTreeMap<NodeId, PeerRoute>>,
     heard: Mutex<BTreeMap<NodeId, Instant>>,
     fresh: Mutex<Freshness>,
     topic: Mutex<Topic>,
@@ -135,13 +135,13 @@ struct Shared {
 
 /// Where a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct PeerRoute {
     address: PilotAddress,
     /// It was told by the member itself, which was heard last then, and gives way to what this member is told by its own user.
     learned: Option<Instant>,
 }
 
-impl Way {
+impl PeerRoute {
     /// Whether it told where it is and then went, as it seems for good. It can tell it again.
     fn is_gone(&self, now: Instant) -> bool {
         self.learned.is_some_and(|heard| now - heard >= FORGET_AFTER)
@@ -158,7 +158,7 @@ enum Topic {
 
 /// What was announced last.
 #[derive(Debug, Default)]
-struct Told {
+struct LastAnnouncements {
     candidacy: Option<Term>,
     leadership: Option<Term>,
     at: Option<Instant>,
@@ -167,10 +167,10 @@ struct Told {
 impl Pilot {
     /// Talks to the daemon, which must be there; from then on it may go and come back.
     pub async fn open(options: PilotOptions) -> Result<Pilot, PilotError> {
-        let line = Line::open(&options.socket, options.port).await?;
+        let line = DaemonConnection::open(&options.socket, options.port).await?;
         let (sender, inbox) = mpsc::channel(INBOX_LENGTH);
         let shared = Arc::new(Shared {
-            speech: Speech {
+            speech: MessageCodec {
                 id: options.id,
                 priority: options.priority,
                 group: options.group,
@@ -193,8 +193,8 @@ impl Pilot {
             flushing: Mutex::default(),
         });
         shared.check_own(line.own)?;
-        let keeper = tokio::spawn(line::keep(Arc::clone(&shared), line));
-        Ok(Pilot { shared, inbox, keeper, told: Told::default(), leads: None })
+        let keeper = tokio::spawn(daemon::keep(Arc::clone(&shared), line));
+        Ok(Pilot { shared, inbox, keeper, told: LastAnnouncements::default(), leads: None })
     }
 
     /// Where its daemon is.
@@ -270,7 +270,7 @@ impl Transport for Pilot {
         for peer in peers.iter().filter(|peer| peer.id != self.shared.speech.id).take(PEERS_MAX) {
             match peer.address.parse() {
                 Ok(address) => {
-                    ways.insert(peer.id, Way { address, learned: None });
+                    ways.insert(peer.id, PeerRoute { address, learned: None });
                 }
                 Err(error) => {
                     let text = format!("member {}: {error}", peer.id);
@@ -316,9 +316,9 @@ impl Transport for Pilot {
 
 impl Shared {
     /// The place of the next message to a member.
-    fn place(&self, to: NodeId) -> Place {
+    fn place(&self, to: NodeId) -> SenderPosition {
         let stamp = self.speech.secret.is_some().then(|| lock(&self.fresh).stamp(to));
-        Place { at: *lock(&self.own), stamp }
+        SenderPosition { at: *lock(&self.own), stamp }
     }
 
     fn wake_flusher(&self) {
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn who_told_where_it_is_and_went_is_forgotten_and_who_is_listed_is_not() {
         let (address, heard) = ("0:0000.0000.0002".parse().unwrap(), Instant::now());
-        let way = |learned| Way { address, learned };
+        let way = |learned| PeerRoute { address, learned };
         assert!(!way(Some(heard)).is_gone(heard + FORGET_AFTER / 2));
         assert!(way(Some(heard)).is_gone(heard + FORGET_AFTER));
         assert!(!way(None).is_gone(heard + 2 * FORGET_AFTER));

@@ -15,12 +15,12 @@ use crate::transport::QUEUE_LENGTH;
 /// Filled by the shell and by the reader of the line, emptied by its writer.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Backlog>,
     filled: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Backlog {
     frames: VecDeque<Frame>,
     /// One was taken out and is not with the daemon yet.
     in_hand: bool,
@@ -71,7 +71,7 @@ impl Outbox {
 
     /// Forgets everything: whoever reads it later would be told old stories.
     pub(super) fn clear(&self) {
-        *lock(&self.waiting) = Waiting::default();
+        *lock(&self.waiting) = Backlog::default();
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Nodes that want to join, as the shell sees them: whether it heard a member that is to be taken in.
 //!
 //! A member that has forgotten everything can vote at once if the leader heard it ask before it was taken in
-//! ([`baton_peer::lobby`]); else it must hear from enough others, and if one of those dies meanwhile the group may be without a leader until that one is back. So whoever is to join is
+//! ([`baton_peer::pending_members`]); else it must hear from enough others, and if one of those dies meanwhile the group may be without a leader until that one is back. So whoever is to join is
 //! waited for. **Does not** wait for ever: a member that remembers, or is not there at all, says nothing, and is taken in after a while.
 
 use baton_election::{Moment, Span};

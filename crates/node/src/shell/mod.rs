@@ -3,15 +3,15 @@
 //! One task owns the machine. It reads the boot-time clock for every step, keeps what must be kept on disk before it sends
 //! or tells anything, and drops everything else that a step asked for if that fails.
 //!
-//! **Assumes** that whoever does the work watches [`Desk`], ends it before [`Office::until`] whatever happens here, and says
-//! [`Hand::stopped`] only when nothing of it is left. **Guarantees** the order persist, send, tell; that nothing waits for a silent
+//! **Assumes** that whoever does the work watches [`LeadershipStatus`], ends it before [`LeadershipSnapshot::until`] whatever happens here, and says
+//! [`WorkHandle::stopped`] only when nothing of it is left. **Guarantees** the order persist, send, tell; that nothing waits for a silent
 //! member; and that after a failure of the disk the machine does not go on. **Does not** guarantee that the work learns of a loss
-//! in time while this process stands still: [`Office::until`] is what counts.
+//! in time while this process stands still: [`LeadershipSnapshot::until`] is what counts.
 
-mod asked;
-mod ears;
-mod farewell;
+mod heard_members;
 mod joining;
+mod requests;
+mod resignation;
 mod trouble;
 
 use std::time::Duration;
@@ -22,12 +22,12 @@ use baton_store::boot;
 use tokio::sync::{mpsc, watch};
 
 use crate::codec;
-use crate::control::{self, Door, MachineCounters, Question};
-use crate::members::Listed;
-use crate::node::{Desk, Event, NodeError, NodeOptions, Office, Word, word};
+use crate::control::{self, ControlCall, ControlHandle, MachineCounters};
+use crate::members::ListedMember;
+use crate::members_file;
+use crate::node::{Event, LeadershipSnapshot, LeadershipStatus, NodeError, NodeOptions, WorkMessage, word};
 use crate::state::Keeper;
 use crate::transport::{MAX_MESSAGE_BYTES, Outgoing, Received, Transport, flush, receive, waiting};
-use crate::wishes;
 
 /// The longest that a member which leaves waits for its leadership to be handed over, and for its last words to be sent.
 const FAREWELL_MAX: Span = Span::secs(2);
@@ -37,9 +37,9 @@ const BATCH_MAX: usize = 64;
 /// A machine whose deadline is past after a tick is not asked again before this.
 const BREATHER: Span = Span::millis(1);
 
-use ears::Ears;
-use farewell::Resigning;
+use heard_members::HeardMembers;
 use joining::Arrivals;
+use resignation::Resignation;
 
 /// The task that owns the machine.
 pub(crate) struct Shell<M: Machine> {
@@ -55,14 +55,14 @@ pub(crate) struct Shell<M: Machine> {
     /// What it kept last, to begin anew from.
     kept: Option<M::Saved>,
     transport: Box<dyn Transport>,
-    desk: watch::Sender<Desk>,
+    leadership: watch::Sender<LeadershipStatus>,
     events: mpsc::Sender<Event>,
     counters: MachineCounters,
     serial: u64,
     /// What the last step refused.
     refused: Option<&'static str>,
     /// What the file says the members shall be.
-    wanted: Option<Vec<Listed>>,
+    wanted: Option<Vec<ListedMember>>,
     /// When the next step towards it may be tried.
     try_at: Moment,
     /// The nodes that are no members and were heard.
@@ -72,12 +72,12 @@ pub(crate) struct Shell<M: Machine> {
     /// Until when it may take to leave, once it does.
     leaving: Option<Moment>,
     /// The leadership is being given up, since its work has stopped.
-    resigning: Option<Resigning>,
+    resigning: Option<Resignation>,
     /// Somebody asked to hand over, to that one or to the best, and nothing has come of it yet.
     handing: Option<Option<NodeId>>,
     /// The file of members could not be used when it was last read.
     unusable: bool,
-    ears: Ears,
+    heard_members: HeardMembers,
 }
 
 impl<M> Shell<M>
@@ -91,7 +91,7 @@ where
         start: Start<M::Saved>,
         keeper: Keeper<M::Saved>,
         transport: Box<dyn Transport>,
-        desk: watch::Sender<Desk>,
+        leadership: watch::Sender<LeadershipStatus>,
         events: mpsc::Sender<Event>,
     ) -> Shell<M> {
         let now = boot::now();
@@ -110,7 +110,7 @@ where
             keeper,
             kept,
             transport,
-            desk,
+            leadership,
             events,
             counters: MachineCounters::default(),
             serial: 0,
@@ -123,22 +123,22 @@ where
             resigning: None,
             handing: None,
             unusable: false,
-            ears: Ears::default(),
+            heard_members: HeardMembers::default(),
             options,
         }
     }
 
     pub(crate) async fn run(
         mut self,
-        door: Door,
-        mut questions: mpsc::Receiver<Question>,
-        mut words: mpsc::Receiver<Word>,
+        control_handle: ControlHandle,
+        mut questions: mpsc::Receiver<ControlCall>,
+        mut words: mpsc::Receiver<WorkMessage>,
     ) -> Result<(), NodeError> {
         self.transport.reach(&self.options.peers.clone());
         let folder = self.options.folder.clone();
-        let control = control::serve(&folder, door);
+        let control = control::serve(&folder, control_handle);
         tokio::pin!(control);
-        let mut wishes = wishes::watch(self.options.members_file.clone());
+        let mut lists = members_file::watch(self.options.members_file.clone());
         self.tell_of_another_list();
         loop {
             self.tick_if_due().await?;
@@ -160,7 +160,7 @@ where
                     let _ = answer.send(said);
                 }
                 Some(word) = words.recv() => self.heed(word).await?,
-                Some(wish) = wishes.recv() => self.wish(wish),
+                Some(list) = lists.recv() => self.want(list),
                 served = &mut control => {
                     let error = served.err().unwrap_or_else(|| std::io::ErrorKind::BrokenPipe.into());
                     return Err(NodeError::Control { folder: self.options.folder, error });
@@ -189,7 +189,7 @@ where
         if boot::now() < self.machine.deadline() {
             return Ok(());
         }
-        if self.desk.borrow().office.is_none() {
+        if self.leadership.borrow().current.is_none() {
             // Those who read from the network have stood still too.
             tokio::task::yield_now().await;
             if let Some(received) = waiting(&mut *self.transport).await {
@@ -248,7 +248,7 @@ where
     async fn keep(&mut self, saved: M::Saved) -> Result<(), NodeError> {
         if let Err(error) = self.keeper.keep(saved.clone()).await {
             // Nobody must think that it still leads: what it promised is not known after the next start.
-            self.desk.send_modify(|desk| desk.office = None);
+            self.leadership.send_modify(|leadership| leadership.current = None);
             return Err(error.into());
         }
         self.kept = Some(saved);
@@ -262,20 +262,21 @@ where
             Notice::Leads { term, until } => {
                 self.serial += 1;
                 self.counters.led += 1;
-                let office = Office { serial: self.serial, term, until, stop: false };
-                self.desk.send_modify(|desk| desk.office = Some(office));
+                let current = LeadershipSnapshot { serial: self.serial, term, until, stop: false };
+                self.leadership.send_modify(|leadership| leadership.current = Some(current));
                 self.transport.leads(Some(term));
             }
-            Notice::Extended { term, until } => self.desk.send_modify(|desk| {
-                if let Some(office) = desk.office.as_mut().filter(|office| office.term == term) {
-                    office.until = Some(until);
+            Notice::Extended { term, until } => self.leadership.send_modify(|leadership| {
+                if let Some(current) = leadership.current.as_mut().filter(|current| current.term == term) {
+                    current.until = Some(until);
                 }
             }),
             Notice::Stop { term } => {
                 self.handing = None;
-                self.desk.send_modify(|desk| {
-                    if let Some(office) = desk.office.as_mut().filter(|office| office.term == term) {
-                        office.stop = true;
+                self.leadership.send_modify(|leadership| {
+                    if let Some(current) = leadership.current.as_mut().filter(|current| current.term == term)
+                    {
+                        current.stop = true;
                     }
                 });
                 return self.leaving.is_some() || self.resigning.is_some() || self.options.never_leads;
@@ -283,9 +284,9 @@ where
             Notice::Lost { term, why } => {
                 (self.resigning, self.handing) = (None, None);
                 self.transport.leads(None);
-                self.desk.send_modify(|desk| {
-                    if let Some(office) = desk.office.filter(|office| office.term == term) {
-                        *desk = Desk { office: None, ended: Some((office.serial, why)) };
+                self.leadership.send_modify(|leadership| {
+                    if let Some(current) = leadership.current.filter(|current| current.term == term) {
+                        *leadership = LeadershipStatus { current: None, ended: Some((current.serial, why)) };
                     }
                 });
             }
@@ -297,8 +298,8 @@ where
             }
             Notice::Refused(why) => {
                 self.refused = Some(why);
-                if self.resigning == Some(Resigning::Offered) {
-                    self.resigning = Some(Resigning::Refused);
+                if self.resigning == Some(Resignation::Offered) {
+                    self.resigning = Some(Resignation::Refused);
                 }
             }
         }
@@ -352,7 +353,7 @@ where
         if self.group.member(from).is_none() {
             self.arrivals.note(now, from);
         }
-        self.ears.note(now, &self.group, from, M::roll_word(&message));
+        self.heard_members.note(now, &self.group, from, M::recovery_role(&message));
         Some(self.machine.step(now, Input::Received { from, message }))
     }
 }

@@ -5,32 +5,32 @@
 //! log only once it has lasted, once for each thing found. **Does not** guarantee that it is all there is.
 
 use baton_election::{Moment, Span};
-use baton_peer::rollcall::{RollCall, needed};
+use baton_peer::memory_recovery::{MemoryRecovery, needed};
 use baton_peer::{Group, Machine, NodeId, Role, Start, Term, View};
 use baton_store::boot;
 
 use super::Shell;
-use super::ears::silence;
+use super::heard_members::silence;
 use crate::node::Event;
 
 /// So many longest timeouts a trouble lasts before it is told in the log.
 const TOLD_TIMEOUTS: u64 = 2;
 
 /// What a member knows of the others.
-struct Around<'a> {
+struct GroupView<'a> {
     me: NodeId,
     group: &'a Group,
     term: Term,
     /// It was told that the group is new.
     founded: bool,
-    roll: Option<&'a RollCall>,
+    roll: Option<&'a MemoryRecovery>,
     /// Members that do not answer, or cannot be sent to.
     missing: Vec<NodeId>,
     /// Members that ask for what they have forgotten.
     forgetful: Vec<NodeId>,
 }
 
-impl Around<'_> {
+impl GroupView<'_> {
     /// Why nobody is elected; none if somebody should be soon.
     fn trouble(&self) -> Option<String> {
         if self.group.member(self.me).is_none() {
@@ -45,7 +45,7 @@ impl Around<'_> {
     }
 
     /// This member has forgotten, or never knew anything.
-    fn trouble_of_the_forgetful(&self, roll: &RollCall) -> Option<String> {
+    fn trouble_of_the_forgetful(&self, roll: &MemoryRecovery) -> Option<String> {
         let is_other = |id: &NodeId| *id != self.me && self.group.member(*id).is_some();
         let remember: Vec<NodeId> = roll.remembering().filter(is_other).collect();
         let forgot: Vec<NodeId> = self
@@ -147,12 +147,12 @@ where
         let (me, connected) = (self.options.config.id, self.transport.connected());
         let is_missing = |id: &NodeId| !connected.contains(id) || self.silent_for(now, view, *id).is_some();
         let others: Vec<NodeId> = self.group.others(me).collect();
-        let around = Around {
+        let around = GroupView {
             me,
             group: &self.group,
             term: view.term,
             founded: self.founded,
-            roll: self.machine.roll_call(),
+            roll: self.machine.memory_recovery(),
             missing: others.iter().copied().filter(is_missing).collect(),
             forgetful: others.iter().copied().filter(|id| self.is_forgetful(now, *id)).collect(),
         };
@@ -165,21 +165,21 @@ where
     pub(super) fn silent_for(&self, now: Moment, view: &View, id: NodeId) -> Option<Span> {
         let is_asked = match view.role {
             Role::Leader | Role::Candidate => true,
-            Role::Waiting => self.machine.roll_call().is_some(),
+            Role::Waiting => self.machine.memory_recovery().is_some(),
             Role::Follower => view.leader == Some(id),
         };
         if !M::TERMS_ARE_TOKENS || !is_asked || id == self.options.config.id {
             return None;
         }
         // Before that it was asked nothing.
-        let asked = self.ears.heard(id).unwrap_or(self.born).max(self.since(view));
+        let asked = self.heard_members.heard(id).unwrap_or(self.born).max(self.since(view));
         let silent = now.since(asked);
         (silent > silence(&self.options.config.timing)).then_some(silent)
     }
 
     /// Since when the one leads that leads, or nobody does.
     fn since(&self, view: &View) -> Moment {
-        match self.ears.leader {
+        match self.heard_members.leader {
             Some((leader, since)) if leader == view.leader => since,
             // It has just changed.
             Some(_) | None => boot::now(),
@@ -187,37 +187,37 @@ where
     }
 
     pub(super) fn is_forgetful(&self, now: Moment, id: NodeId) -> bool {
-        self.ears.is_forgetful(now, id, &self.options.config.timing)
+        self.heard_members.is_forgetful(now, id, &self.options.config.timing)
     }
 
     /// Tells of what keeps the group from electing anybody, once it has lasted.
     pub(super) fn mind_trouble(&mut self) {
         let now = boot::now();
         let view = self.machine.view(now);
-        self.ears.leader_since(now, view.leader);
-        if self.ears.look_at.is_some_and(|at| now < at) {
+        self.heard_members.leader_since(now, view.leader);
+        if self.heard_members.look_at.is_some_and(|at| now < at) {
             return;
         }
         let timing = self.options.config.timing;
-        self.ears.look_at = Some(now + timing.heartbeat);
+        self.heard_members.look_at = Some(now + timing.heartbeat);
         let Some(trouble) = self.trouble(now, &view) else {
-            self.ears.found = None;
+            self.heard_members.found = None;
             if view.leader.is_some() {
-                self.ears.told = None;
+                self.heard_members.told = None;
             }
             return;
         };
-        let since = match &self.ears.found {
+        let since = match &self.heard_members.found {
             Some((found, since)) if *found == trouble => *since,
             Some(_) | None => now,
         };
         if now.since(since) >= timing.timeout_max.scaled(TOLD_TIMEOUTS, 1)
-            && self.ears.told.as_ref() != Some(&trouble)
+            && self.heard_members.told.as_ref() != Some(&trouble)
         {
             self.say(Event::Stuck(trouble.clone()));
-            self.ears.told = Some(trouble.clone());
+            self.heard_members.told = Some(trouble.clone());
         }
-        self.ears.found = Some((trouble, since));
+        self.heard_members.found = Some((trouble, since));
     }
 }
 
@@ -228,8 +228,8 @@ pub(super) fn is_founded<S>(start: &Start<S>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use baton_peer::lobby::Admitted;
-    use baton_peer::rollcall::{self, Founding, Life};
+    use baton_peer::memory_recovery::{self, Founding, MemberIncarnation};
+    use baton_peer::pending_members::AdmittedMembers;
     use baton_peer::{GroupStamp, Member};
 
     use super::*;
@@ -247,23 +247,27 @@ mod tests {
     }
 
     /// Member 1 has asked; these remember that term, those have forgotten.
-    fn roll(group: &Group, remember: &[u16], term: u64, forgot: &[u16]) -> RollCall {
-        let mut call = RollCall::begun(Life(7));
+    fn roll(group: &Group, remember: &[u16], term: u64, forgot: &[u16]) -> MemoryRecovery {
+        let mut call = MemoryRecovery::begun(MemberIncarnation(7));
         let ask = call.ask(GroupStamp::default());
         for number in remember {
-            let past = (&Founding::default(), &Admitted::default());
-            let _ =
-                call.hear(id(1), group, id(*number), &rollcall::tell(id(1), &ask, Term(term), group, past));
+            let past = (&Founding::default(), &AdmittedMembers::default());
+            let _ = call.hear(
+                id(1),
+                group,
+                id(*number),
+                &memory_recovery::tell(id(1), &ask, Term(term), group, past),
+            );
         }
         for number in forgot {
-            let other = RollCall::begun(Life(u64::from(*number)));
+            let other = MemoryRecovery::begun(MemberIncarnation(u64::from(*number)));
             let _ = call.hear(id(1), group, id(*number), &other.tell(&ask, group));
         }
         call
     }
 
-    fn forgetful(group: &Group, roll: &RollCall, missing: &[u16]) -> Option<String> {
-        let around = Around {
+    fn forgetful(group: &Group, roll: &MemoryRecovery, missing: &[u16]) -> Option<String> {
+        let around = GroupView {
             me: id(1),
             group,
             term: Term::ZERO,
@@ -294,7 +298,7 @@ mod tests {
         let voting = |founded, missing: &[u16], forgetful: &[u16]| {
             let three = group(3);
             let (missing, forgetful) = (ids(missing), ids(forgetful));
-            let around = Around {
+            let around = GroupView {
                 me: id(1),
                 group: &three,
                 term: Term::ZERO,
@@ -316,7 +320,7 @@ mod tests {
 
     #[test]
     fn who_is_not_in_the_list_or_finds_only_witnesses_says_so() {
-        let around = |group, me| Around {
+        let around = |group, me| GroupView {
             me: id(me),
             group,
             term: Term(3),

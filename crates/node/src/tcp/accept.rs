@@ -13,9 +13,9 @@ use tokio::time::{Instant, timeout};
 
 use super::dial::BUFFER_BYTES;
 use super::frame::FrameError;
-use super::greeting::{self, Caller, GreetError, Guest};
+use super::greeting::{self, Caller, GreetError, GreetedPeer};
 use super::line::{LineError, Reader};
-use super::{Line, Shared, ask, count, lock};
+use super::{IncomingConnection, Shared, count, lock, requests};
 use crate::tally::Source;
 use crate::transport::Received;
 
@@ -44,7 +44,7 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Lets everybody in whom it believes, for ever.
 pub(super) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
-    let mut strangers = Strangers::default();
+    let mut strangers = UngreetedConnections::default();
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
@@ -61,7 +61,7 @@ pub(super) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
                         drop(writer);
                         shared.welcome(id, &guest, from, reader);
                     }
-                    Caller::Asker => ask::answer(&shared, guest.may_change, reader, writer).await,
+                    Caller::Asker => requests::answer(&shared, guest.may_change, reader, writer).await,
                 },
                 Err(error) => shared.heed(&error, from),
             }
@@ -72,9 +72,9 @@ pub(super) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
 
 /// Those who have not shown yet who they are, who came first at the front.
 #[derive(Default)]
-struct Strangers(VecDeque<(Source, AbortHandle)>);
+struct UngreetedConnections(VecDeque<(Source, AbortHandle)>);
 
-impl Strangers {
+impl UngreetedConnections {
     /// Makes room for one more from there; says whether another had to go.
     fn make_room(&mut self, from: &Source) -> bool {
         self.0.retain(|(_, stranger)| !stranger.is_finished());
@@ -108,7 +108,7 @@ fn clashes_after(before: u32, is_clash: bool, stood: Duration) -> u32 {
 async fn greet(
     shared: &Shared,
     stream: TcpStream,
-) -> Result<(Guest, Reader, super::line::Writer), GreetError> {
+) -> Result<(GreetedPeer, Reader, super::line::Writer), GreetError> {
     stream.set_nodelay(true)?;
     let late = |_| GreetError::from(io::Error::from(io::ErrorKind::TimedOut));
     timeout(GREETING_MAX, greeting::accept(Box::new(stream), &shared.me, shared.id)).await.map_err(late)?
@@ -116,13 +116,13 @@ async fn greet(
 
 impl Shared {
     /// Reads what a member sends. Of two connections of one member the newer counts: the older may have been cut.
-    fn welcome(self: &Arc<Self>, id: NodeId, guest: &Guest, from: SocketAddr, reader: Reader) {
+    fn welcome(self: &Arc<Self>, id: NodeId, guest: &GreetedPeer, from: SocketAddr, reader: Reader) {
         if let Some(address) = told_address(&guest.advertise, from) {
             self.connect(id, &address, true);
         }
         let task = tokio::spawn(Arc::clone(self).listen_to(id, reader)).abort_handle();
         let mut callers = lock(&self.callers);
-        let mut line = Line { life: guest.life, clashes: 0, since: Instant::now(), task };
+        let mut line = IncomingConnection { life: guest.life, clashes: 0, since: Instant::now(), task };
         if let Some(older) = callers.get(&id) {
             // A process that ended closed its connection; one that was cut off left it open, once.
             let is_clash = older.life != guest.life && !older.task.is_finished();
@@ -216,7 +216,7 @@ mod tests {
     async fn a_crowd_at_one_address_makes_room_itself() {
         let waits = || tokio::spawn(std::future::pending::<()>()).abort_handle();
         let at = |last: u8| Source::at([10, 0, 0, last].into());
-        let mut strangers = Strangers::default();
+        let mut strangers = UngreetedConnections::default();
         strangers.0.push_back((at(1), waits()));
         for _ in 0..200 {
             strangers.make_room(&at(66));

@@ -23,7 +23,7 @@ pub(super) const BUFFER_BYTES: u32 = 128 * 1024;
 /// A receiver that takes nothing for so long is dialled anew.
 const STUCK: Duration = Duration::from_secs(10);
 
-pub(super) struct Way {
+pub(super) struct Dialer {
     pub(super) shared: Arc<Shared>,
     pub(super) to: NodeId,
     pub(super) address: String,
@@ -33,7 +33,7 @@ pub(super) struct Way {
     pub(super) lookup: Arc<Semaphore>,
 }
 
-impl Way {
+impl Dialer {
     /// Keeps a connection, for ever.
     pub(super) async fn keep(self) {
         let patience = self.shared.patience;

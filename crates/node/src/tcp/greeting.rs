@@ -39,7 +39,7 @@ impl Trust {
 
 /// What all members must have alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct GroupSettings {
     /// The algorithm's name.
     pub algorithm: String,
     heartbeat_ns: u64,
@@ -49,10 +49,10 @@ pub struct Terms {
     guard_cap_ns: u64,
 }
 
-impl Terms {
+impl GroupSettings {
     /// Of this algorithm in this rhythm.
-    pub fn new(algorithm: &str, timing: &Timing) -> Terms {
-        Terms {
+    pub fn new(algorithm: &str, timing: &Timing) -> GroupSettings {
+        GroupSettings {
             algorithm: algorithm.to_string(),
             heartbeat_ns: timing.heartbeat.as_nanos(),
             timeout_min_ns: timing.timeout_min.as_nanos(),
@@ -63,7 +63,7 @@ impl Terms {
     }
 }
 
-impl std::fmt::Display for Terms {
+impl std::fmt::Display for GroupSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let span = baton_election::Span::nanos;
         let (heartbeat, min, max) =
@@ -88,7 +88,7 @@ pub(crate) enum Caller {
 pub(crate) struct Greeter {
     pub(crate) caller: Caller,
     pub(crate) group: String,
-    pub(crate) terms: Terms,
+    pub(crate) terms: GroupSettings,
     /// Where it can be dialled; an address without a host means the one that it dials from.
     pub(crate) advertise: String,
     /// Tells this process from any other that says it is the same member.
@@ -104,7 +104,7 @@ struct Hello {
     caller: Caller,
     to: NodeId,
     group: String,
-    terms: Terms,
+    terms: GroupSettings,
     advertise: String,
     life: u64,
     nonce: [u8; 32],
@@ -132,7 +132,7 @@ pub(crate) enum Refusal {
     #[error("it is member {0}")]
     Id(NodeId),
     #[error("it runs {0}: all members must have the same")]
-    Terms(Terms),
+    GroupSettings(GroupSettings),
 }
 
 /// Why two did not come together.
@@ -165,7 +165,7 @@ impl From<io::Error> for GreetError {
 
 /// Who came.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct GreetedPeer {
     pub(crate) caller: Caller,
     pub(crate) advertise: String,
     pub(crate) life: u64,
@@ -238,7 +238,7 @@ pub(crate) async fn accept(
     stream: Box<dyn Stream>,
     me: &Greeter,
     id: NodeId,
-) -> Result<(Guest, Reader, Writer), GreetError> {
+) -> Result<(GreetedPeer, Reader, Writer), GreetError> {
     let mut shown = None;
     let mut stream = match &me.trust {
         Trust::Certificates(certificates) => {
@@ -286,7 +286,7 @@ pub(crate) async fn accept(
             Refusal::Unproven => GreetError::Unproven,
             Refusal::Group => GreetError::Mismatch("another group".to_string()),
             Refusal::Id(_) => GreetError::Mismatch(format!("member {}", hello.to)),
-            Refusal::Terms(_) => GreetError::Mismatch(hello.terms.to_string()),
+            Refusal::GroupSettings(_) => GreetError::Mismatch(hello.terms.to_string()),
         };
         write_frame(&mut stream, &encoded(&Verdict::Refused(refusal))?, &[]).await?;
         return Err(error);
@@ -296,7 +296,7 @@ pub(crate) async fn accept(
     write_frame(&mut stream, &encoded(&Verdict::Welcome(proof))?, &[]).await?;
     let (reader, writer) = halves(stream, secret, &said, Side::Accepts)?;
     Ok((
-        Guest { caller: hello.caller, advertise: hello.advertise, life: hello.life, may_change },
+        GreetedPeer { caller: hello.caller, advertise: hello.advertise, life: hello.life, may_change },
         reader,
         writer,
     ))
@@ -315,7 +315,7 @@ fn refusal(me: &Greeter, id: NodeId, hello: &Hello, proven: bool) -> Option<Refu
     }
     match hello.caller {
         Caller::Member(from) if from == id => Some(Refusal::Id(id)),
-        Caller::Member(_) if hello.terms != me.terms => Some(Refusal::Terms(me.terms.clone())),
+        Caller::Member(_) if hello.terms != me.terms => Some(Refusal::GroupSettings(me.terms.clone())),
         Caller::Member(_) | Caller::Asker => None,
     }
 }

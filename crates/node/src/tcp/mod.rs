@@ -7,20 +7,20 @@
 //! are kept over a reconnection, nor, with a shared secret, that nobody reads them.
 
 mod accept;
-mod ask;
 mod dial;
 mod frame;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod greeting;
 mod line;
+mod requests;
 mod secret;
 #[cfg(test)]
 mod tests;
 mod tls;
 
-pub use ask::{AskError, Remote};
-pub use greeting::{Terms, Trust};
+pub use greeting::{GroupSettings, Trust};
+pub use requests::{AskError, Remote};
 pub use secret::Secret;
 pub use tls::{CertificateError, CertificateFiles, Certificates};
 
@@ -41,7 +41,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::control::Door;
+use crate::control::ControlHandle;
 use crate::queue::Queue;
 use crate::tally::{Complaints, Tally, count, lock};
 use crate::transport::{Counters, MAX_MESSAGE_BYTES, Outgoing, Peer, Received, Transport};
@@ -62,7 +62,7 @@ pub struct TcpOptions {
     /// The group's name, at most 64 bytes.
     pub group: String,
     /// The algorithm and the rhythm.
-    pub terms: Terms,
+    pub terms: GroupSettings,
     /// The rhythm, from which patience with connections is derived.
     pub timing: Timing,
     /// Where to listen.
@@ -101,17 +101,17 @@ pub(crate) struct Shared {
     id: NodeId,
     patience: Patience,
     inbox: mpsc::Sender<Received>,
-    door: Door,
+    control_handle: ControlHandle,
     tally: Tally,
     links: Mutex<BTreeMap<NodeId, Link>>,
-    callers: Mutex<BTreeMap<NodeId, Line>>,
+    callers: Mutex<BTreeMap<NodeId, IncomingConnection>>,
     complaints: Complaints,
     lookups: Arc<Semaphore>,
     flushing: Mutex<Option<Waker>>,
 }
 
 /// What one member sends.
-struct Line {
+struct IncomingConnection {
     /// Of which process.
     life: u64,
     /// How often a connection of another process took the place of one that still worked.
@@ -173,8 +173,8 @@ impl Patience {
 
 impl Tcp {
     /// Listens, and dials the peers that [`Transport::reach`] names. Passes a caller that only wants to ask
-    /// to the `door`.
-    pub async fn open(options: TcpOptions, door: Door) -> Result<Tcp, TcpError> {
+    /// to the `control_handle`.
+    pub async fn open(options: TcpOptions, control_handle: ControlHandle) -> Result<Tcp, TcpError> {
         match &options.trust {
             Trust::Loopback if !options.listen.ip().is_loopback() => {
                 return Err(TcpError::Unguarded(options.listen.ip().to_string()));
@@ -200,7 +200,7 @@ impl Tcp {
             id: options.id,
             patience: Patience::of(&options.timing),
             inbox: sender,
-            door,
+            control_handle,
             tally: Tally::default(),
             links: Mutex::default(),
             callers: Mutex::default(),
@@ -299,7 +299,7 @@ impl Shared {
         // A name that is still being looked up is not looked up once more under another address.
         let lookup =
             links.get(&id).map_or_else(|| Arc::new(Semaphore::new(1)), |link| Arc::clone(&link.lookup));
-        let way = dial::Way {
+        let way = dial::Dialer {
             shared: Arc::clone(self),
             to: id,
             address: address.to_string(),

@@ -8,7 +8,7 @@ pub(crate) mod wires;
 use std::time::{Duration, Instant};
 
 use baton_election::Span;
-use baton_node::{Event, Node, NodeError, NodeOptions, Running, StateError, door};
+use baton_node::{Event, Node, NodeError, NodeOptions, RunningNode, StateError, control_channel};
 use baton_peer::{Config, Group, Machine, Member, NodeId, Timing};
 use tempfile::TempDir;
 
@@ -44,15 +44,15 @@ pub(crate) fn options(place: &TempDir, number: u16, of: u16) -> NodeOptions {
     }
 }
 
-pub(crate) fn run<M>(options: NodeOptions, wires: &Wires) -> Running
+pub(crate) fn run<M>(options: NodeOptions, wires: &Wires) -> RunningNode
 where
     M: Machine + Send + 'static,
     M::Message: Send,
     M::Saved: Send + 'static,
 {
     let transport = wires.end(options.config.id);
-    let (door, questions) = door();
-    open::<M>(&options).run(Box::new(transport), door, questions)
+    let (control_handle, questions) = control_channel();
+    open::<M>(&options).run(Box::new(transport), control_handle, questions)
 }
 
 /// What a member was writing when it ended is written to the end, and its folder is its own until then.
@@ -74,7 +74,11 @@ where
 }
 
 /// Waits until the member tells of such a thing.
-pub(crate) async fn told<T>(member: &mut Running, what: &str, mut find: impl FnMut(Event) -> Option<T>) -> T {
+pub(crate) async fn told<T>(
+    member: &mut RunningNode,
+    what: &str,
+    mut find: impl FnMut(Event) -> Option<T>,
+) -> T {
     let told = async {
         loop {
             let event = member.events.recv().await.unwrap_or_else(|| panic!("it ended before: {what}"));

@@ -2,12 +2,12 @@
 
 use baton_election::Moment;
 
-use super::{Asks, Bully, Message, Office, Out};
+use super::{Asks, Bully, BullyRole, Message, Out};
 use crate::{Envelope, NodeId, Term};
 
 impl Bully {
     pub(super) fn hear(&mut self, now: Moment, from: NodeId, message: Message, out: &mut Out) {
-        if !self.post.hears(from) {
+        if !self.member.hears(from) {
             return;
         }
         match message {
@@ -28,84 +28,88 @@ impl Bully {
         if self.is_old(from, term, out) {
             return;
         }
-        if term > self.post.term {
-            self.post.adopt(now, term, out);
+        if term > self.member.term {
+            self.member.adopt(now, term, out);
         }
         let concerns_me =
-            self.post.group.may_lead(self.post.id) && !self.is_outranked_by(from) && !self.aside;
-        match self.post.office {
-            Office::Leading { .. } => {
-                out.send.push(Envelope { to: from, message: Message::Coordinator { term: self.post.term } });
+            self.member.group.may_lead(self.member.id) && !self.is_outranked_by(from) && !self.aside;
+        match self.member.role {
+            BullyRole::Leading { .. } => {
+                out.send
+                    .push(Envelope { to: from, message: Message::Coordinator { term: self.member.term } });
             }
-            Office::Arriving | Office::Idle | Office::Following(_) if concerns_me => {
+            BullyRole::Arriving | BullyRole::Idle | BullyRole::Following(_) if concerns_me => {
                 out.send.push(Envelope { to: from, message: Message::Ok { term } });
                 self.stand(now, out);
             }
-            Office::Standing(_) if concerns_me => {
+            BullyRole::Standing(_) if concerns_me => {
                 out.send.push(Envelope { to: from, message: Message::Ok { term } });
             }
-            Office::Arriving | Office::Idle | Office::Following(_) | Office::Standing(_) => {}
+            BullyRole::Arriving | BullyRole::Idle | BullyRole::Following(_) | BullyRole::Standing(_) => {}
         }
     }
 
     /// A higher one is there.
     fn answered(&mut self, now: Moment, from: NodeId, term: Term, out: &mut Out) {
-        if term > self.post.term {
+        if term > self.member.term {
             return self.refused(now, term, out);
         }
-        let is_asking = self.post.office == Office::Standing(Asks::Unanswered);
-        if term == self.post.term && is_asking && self.is_outranked_by(from) {
-            self.post.office = Office::Standing(Asks::Answered);
-            self.post.be_patient(now);
+        let is_asking = self.member.role == BullyRole::Standing(Asks::Unanswered);
+        if term == self.member.term && is_asking && self.is_outranked_by(from) {
+            self.member.role = BullyRole::Standing(Asks::Answered);
+            self.member.be_patient(now);
         }
     }
 
     /// Somebody says that it leads.
     fn led(&mut self, now: Moment, from: NodeId, term: Term, out: &mut Out) {
-        if !self.post.group.may_lead(from) || self.is_old(from, term, out) {
+        if !self.member.group.may_lead(from) || self.is_old(from, term, out) {
             return;
         }
-        if term > self.post.term {
-            self.post.adopt(now, term, out);
+        if term > self.member.term {
+            self.member.adopt(now, term, out);
         }
-        let bully = self.post.group.outranks(self.post.id, from) && !self.aside;
-        match self.post.office {
-            Office::Arriving | Office::Standing(_) | Office::Leading { .. } if bully => {}
-            Office::Idle if bully => self.stand_soon(now),
+        let bully = self.member.group.outranks(self.member.id, from) && !self.aside;
+        match self.member.role {
+            BullyRole::Arriving | BullyRole::Standing(_) | BullyRole::Leading { .. } if bully => {}
+            BullyRole::Idle if bully => self.stand_soon(now),
             // Two of one term lead: the higher one tells the other, and everybody believes the higher one.
-            Office::Following(leader) if leader != from && self.post.group.outranks(leader, from) => {}
-            Office::Following(leader) if leader != from && bully => {
-                self.post.forget_leader(out);
+            BullyRole::Following(leader) if leader != from && self.member.group.outranks(leader, from) => {}
+            BullyRole::Following(leader) if leader != from && bully => {
+                self.member.forget_leader(out);
                 self.stand_soon(now);
             }
-            Office::Arriving
-            | Office::Idle
-            | Office::Following(_)
-            | Office::Standing(_)
-            | Office::Leading { .. } => self.post.follow(now, from, out),
+            BullyRole::Arriving
+            | BullyRole::Idle
+            | BullyRole::Following(_)
+            | BullyRole::Standing(_)
+            | BullyRole::Leading { .. } => self.member.follow(now, from, out),
         }
     }
 
     /// Not at once: two members that each think to outrank the other, since their lists differ, would depose each other as
     /// fast as the network is.
     fn stand_soon(&mut self, now: Moment) {
-        self.post.due = self.post.due.min(now + self.post.answer_within());
+        self.member.due = self.member.due.min(now + self.member.answer_within());
     }
 
     /// Tells a lower one that still thinks it leads. Only in answer to heartbeats, which come at a measured pace.
     fn correct(&self, from: NodeId, term: Term, out: &mut Out) {
-        if term == self.post.term && self.post.is_leading() && self.post.group.outranks(self.post.id, from) {
-            out.send.push(Envelope { to: from, message: Message::Coordinator { term: self.post.term } });
+        if term == self.member.term
+            && self.member.is_leading()
+            && self.member.group.outranks(self.member.id, from)
+        {
+            out.send.push(Envelope { to: from, message: Message::Coordinator { term: self.member.term } });
         }
     }
 
     /// Somebody has seen a higher term than this member spoke of.
     fn refused(&mut self, now: Moment, term: Term, out: &mut Out) {
-        if term <= self.post.term {
+        if term <= self.member.term {
             return;
         }
-        let stands = matches!(self.post.office, Office::Standing(_) | Office::Leading { .. });
-        self.post.adopt(now, term, out);
+        let stands = matches!(self.member.role, BullyRole::Standing(_) | BullyRole::Leading { .. });
+        self.member.adopt(now, term, out);
         if stands {
             self.stand(now, out);
         }
@@ -113,7 +117,7 @@ impl Bully {
 
     /// The leader gives up in favour of this member.
     fn asked_to_succeed(&mut self, now: Moment, from: NodeId, term: Term, out: &mut Out) {
-        if !self.is_old(from, term, out) && self.post.office == Office::Following(from) {
+        if !self.is_old(from, term, out) && self.member.role == BullyRole::Following(from) {
             self.aside = false;
             self.stand(now, out);
         }
@@ -121,13 +125,13 @@ impl Bully {
 
     /// Whether a message is of an older term; its sender is told of the present one.
     fn is_old(&self, from: NodeId, term: Term, out: &mut Out) -> bool {
-        if term >= self.post.term {
+        if term >= self.member.term {
             return false;
         }
-        let message = if self.post.is_leading() && !self.is_outranked_by(from) {
-            Message::Coordinator { term: self.post.term }
+        let message = if self.member.is_leading() && !self.is_outranked_by(from) {
+            Message::Coordinator { term: self.member.term }
         } else {
-            Message::Refused { term: self.post.term }
+            Message::Refused { term: self.member.term }
         };
         out.send.push(Envelope { to: from, message });
         true

@@ -40,19 +40,19 @@ use baton_election::Moment;
 pub use message::Message;
 pub use saved::Saved;
 
-use crate::told;
+use crate::rank_election;
 use crate::{Config, Effects, Envelope, Group, Input, Machine, Member, NodeId, Notice, Start, View};
 
 /// One member of a group that elects by rank.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Bully {
     /// It holds an election at its first step, as who recovers does in the paper.
-    post: told::Post<Asks, HandOver>,
+    member: rank_election::RankMember<Asks, HandOver>,
     /// It resigned: it does not stand while somebody else is heard to lead.
     aside: bool,
 }
 
-type Office = told::Office<Asks, HandOver>;
+type BullyRole = rank_election::RankRole<Asks, HandOver>;
 
 /// How a member stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,7 +79,7 @@ impl Machine for Bully {
     const TERMS_ARE_TOKENS: bool = false;
 
     fn start(config: Config, start: Start<Saved>, now: Moment) -> Bully {
-        Bully { post: told::Post::new(config, start, now), aside: false }
+        Bully { member: rank_election::RankMember::new(config, start, now), aside: false }
     }
 
     fn step(&mut self, now: Moment, input: Input<Message>) -> Out {
@@ -90,22 +90,22 @@ impl Machine for Bully {
             Input::Stopped => self.stopped(now, &mut out),
             Input::Transfer { to } => self.transfer(to, &mut out),
             Input::Reconfigure { members } => {
-                self.post.reconfigure(now, members, &mut out);
+                self.member.reconfigure(now, members, &mut out);
             }
         }
         out
     }
 
     fn deadline(&self) -> Moment {
-        self.post.due
+        self.member.due
     }
 
     fn view(&self, _now: Moment) -> View {
-        self.post.view()
+        self.member.view()
     }
 
     fn group(&self) -> &Group {
-        &self.post.group
+        &self.member.group
     }
 
     fn kind(message: &Message) -> &'static str {
@@ -115,59 +115,62 @@ impl Machine for Bully {
 
 impl Bully {
     fn tick(&mut self, now: Moment, out: &mut Out) {
-        if now < self.post.due {
+        if now < self.member.due {
             return;
         }
-        match self.post.office {
-            Office::Arriving | Office::Idle | Office::Following(_) | Office::Standing(Asks::Answered) => {
+        match self.member.role {
+            BullyRole::Arriving
+            | BullyRole::Idle
+            | BullyRole::Following(_)
+            | BullyRole::Standing(Asks::Answered) => {
                 self.aside = false;
                 self.stand(now, out);
             }
-            Office::Standing(Asks::Unanswered) => self.lead(now, out),
-            Office::Leading { .. } => {
-                let heartbeat = Message::Heartbeat { term: self.post.term };
+            BullyRole::Standing(Asks::Unanswered) => self.lead(now, out),
+            BullyRole::Leading { .. } => {
+                let heartbeat = Message::Heartbeat { term: self.member.term };
                 out.send.extend(
-                    self.post.group.others(self.post.id).map(|to| Envelope { to, message: heartbeat }),
+                    self.member.group.others(self.member.id).map(|to| Envelope { to, message: heartbeat }),
                 );
-                self.post.due = now + self.post.timing.heartbeat;
+                self.member.due = now + self.member.timing.heartbeat;
             }
         }
     }
 
     /// Asks all of a higher rank; leads if there is none. A witness, or who is no member, only knows of no leader.
     fn stand(&mut self, now: Moment, out: &mut Out) {
-        self.post.forget_leader(out);
-        if !self.post.group.may_lead(self.post.id) {
-            return self.post.idle(now);
+        self.member.forget_leader(out);
+        if !self.member.group.may_lead(self.member.id) {
+            return self.member.idle(now);
         }
-        let election = Message::Election { term: self.post.term };
+        let election = Message::Election { term: self.member.term };
         let asked = out.send.len();
         out.send.extend(self.higher().map(|member| Envelope { to: member.id, message: election }));
         if out.send.len() == asked {
             return self.lead(now, out);
         }
-        self.post.office = Office::Standing(Asks::Unanswered);
-        self.post.due = now + self.post.answer_within();
+        self.member.role = BullyRole::Standing(Asks::Unanswered);
+        self.member.due = now + self.member.answer_within();
     }
 
     fn lead(&mut self, now: Moment, out: &mut Out) {
-        self.post.term = told::after(self.post.term);
-        self.post.keep(out);
-        self.post.office = Office::Leading { hand_over: None };
-        self.post.due = now + self.post.timing.heartbeat;
-        let coordinator = Message::Coordinator { term: self.post.term };
-        let told = self.post.group.others(self.post.id).filter(|&other| !self.is_outranked_by(other));
+        self.member.term = rank_election::after(self.member.term);
+        self.member.keep(out);
+        self.member.role = BullyRole::Leading { hand_over: None };
+        self.member.due = now + self.member.timing.heartbeat;
+        let coordinator = Message::Coordinator { term: self.member.term };
+        let told = self.member.group.others(self.member.id).filter(|&other| !self.is_outranked_by(other));
         out.send.extend(told.map(|to| Envelope { to, message: coordinator }));
-        out.notify.push(Notice::Leads { term: self.post.term, until: None });
+        out.notify.push(Notice::Leads { term: self.member.term, until: None });
     }
 
     /// Those of a higher rank that may lead.
     fn higher(&self) -> impl Iterator<Item = &Member> {
-        self.post.group.members().iter().filter(|member| self.is_outranked_by(member.id))
+        self.member.group.members().iter().filter(|member| self.is_outranked_by(member.id))
     }
 
     /// Whether that member shall lead rather than this one.
     fn is_outranked_by(&self, other: NodeId) -> bool {
-        other != self.post.id && self.post.group.outranks(other, self.post.id)
+        other != self.member.id && self.member.group.outranks(other, self.member.id)
     }
 }

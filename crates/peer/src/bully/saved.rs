@@ -1,4 +1,4 @@
 //! What a member keeps.
 
 /// The term and the list of members.
-pub use crate::told::Kept as Saved;
+pub use crate::rank_election::RankSaved as Saved;

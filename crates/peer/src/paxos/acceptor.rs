@@ -8,7 +8,7 @@ use baton_election::Moment;
 use super::saved::Vote;
 use super::{Message, Out, Paxos, Phase, ballot, say};
 use crate::members::is_outdated;
-use crate::{Group, GroupStamp, NodeId, Notice, Term, Why};
+use crate::{Group, GroupStamp, LossCause, NodeId, Notice, Term};
 
 /// How far an instance may lie ahead of the last one that was accepted here; further on is nonsense.
 const LONGEST_LEAP: u64 = 1 << 32;
@@ -55,7 +55,7 @@ impl Paxos {
             return;
         }
         // Who accepted since its start waits for nobody but that leader, and need not keep still towards it.
-        let is_its_own = self.recall.is_none() && self.waits_for_own(from);
+        let is_its_own = self.recovery.is_none() && self.waits_for_own(from);
         if !self.takes_part(now) && !is_its_own {
             return;
         }
@@ -94,14 +94,14 @@ impl Paxos {
         }
         // Another one has a higher ballot and a majority's promises: what is left of an own attempt ends.
         if self.phase.ballot().is_some() {
-            self.end_phase(now, Why::HigherTerm(vote.ballot), out);
+            self.end_phase(now, LossCause::HigherTerm(vote.ballot), out);
         }
         // Even who has forgotten needs the list.
         if let Some(group) = newer {
             self.take_over_list(now, group, out);
         }
         let is_past = |last: Vote| last.ballot == vote.ballot && last.instance > vote.instance;
-        if self.recall.is_some() || self.saved.vote.is_some_and(is_past) {
+        if self.recovery.is_some() || self.saved.vote.is_some_and(is_past) {
             return;
         }
         self.accept(now, vote, token);

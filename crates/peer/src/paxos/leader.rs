@@ -4,13 +4,13 @@
 
 use baton_election::{Moment, Span};
 
-use super::proposer::{Canvass, send_prepares};
+use super::proposer::{PreparePhase, send_prepares};
 use super::saved::Vote;
 use super::{Message, Out, Paxos, Phase, say};
-use crate::lobby::Lobby;
 use crate::members::{self, Spread};
+use crate::pending_members::PendingMembers;
 use crate::rounds::Rounds;
-use crate::{Group, GroupStamp, NodeId, Notice, Tally, Term, Timing, Why};
+use crate::{Group, GroupStamp, LossCause, NodeId, Notice, Tally, Term, Timing};
 
 /// Phase 2, from the first instance until the leadership ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub(super) struct Leadership {
     before: Tally,
     pub(super) spread: Spread,
     /// The nodes that ask and are no members.
-    pub(super) lobby: Lobby,
+    pub(super) pending_members: PendingMembers,
     /// An instance was chosen since the list of members was written, so that it may be changed.
     pub(super) is_settled: bool,
     /// Somebody has promised a higher ballot.
@@ -43,14 +43,14 @@ pub(super) struct Leadership {
     /// The end of the lease; none before the first.
     pub(super) until: Option<Moment>,
     pub(super) ending: Option<Ending>,
-    pub(super) raise: Option<Canvass>,
+    pub(super) raise: Option<PreparePhase>,
 }
 
 /// The work is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Ending {
     pub(super) to: Option<NodeId>,
-    pub(super) why: Why,
+    pub(super) why: LossCause,
 }
 
 impl Leadership {
@@ -99,7 +99,7 @@ impl Paxos {
             refused: Tally::NONE,
             before: Tally::NONE,
             spread: Spread::begun(&self.saved.group, self.id),
-            lobby: Lobby::default(),
+            pending_members: PendingMembers::default(),
             is_settled: false,
             is_outbid: false,
             rounds: Rounds::NONE,
@@ -137,7 +137,7 @@ impl Paxos {
                 let vote = Vote { instance, ballot: lead.ballot(), value: lead.token };
                 self.open(now, vote, out);
             }
-            None => self.end_phase(now, Why::NoMajority, out),
+            None => self.end_phase(now, LossCause::NoMajority, out),
         }
     }
 
@@ -157,7 +157,7 @@ impl Paxos {
         if self.saved.group.may_lead(self.id) {
             self.raise_if_outbid(now, out);
         } else {
-            self.begin_ending(None, Why::Removed, out);
+            self.begin_ending(None, LossCause::Removed, out);
         }
     }
 
@@ -271,7 +271,7 @@ impl Paxos {
         lead.rounds.forget();
         let own = lead.vote;
         match last {
-            Some(last) if last != own => self.end_phase(now, Why::HigherTerm(last.ballot), out),
+            Some(last) if last != own => self.end_phase(now, LossCause::HigherTerm(last.ballot), out),
             Some(_) | None if lead.is_chosen => {
                 lead.vote.ballot = ballot;
                 self.open_next(now, out);
@@ -281,14 +281,17 @@ impl Paxos {
     }
 
     /// Ends whatever this member is about, and tells so if it led.
-    pub(super) fn end_phase(&mut self, now: Moment, why: Why, out: &mut Out) {
+    pub(super) fn end_phase(&mut self, now: Moment, why: LossCause, out: &mut Out) {
         let phase = core::mem::replace(&mut self.phase, Phase::Idle);
         self.stand_later(now);
         let Phase::Proposing(Leadership { token: term, until: Some(_), .. }) = phase else { return };
         out.notify.push(Notice::Lost { term, why });
         match why {
-            Why::NoMajority => self.read_only = true,
-            Why::HigherTerm(_) | Why::HandedOver | Why::Removed | Why::Outranked(_) => {}
+            LossCause::NoMajority => self.read_only = true,
+            LossCause::HigherTerm(_)
+            | LossCause::HandedOver
+            | LossCause::Removed
+            | LossCause::Outranked(_) => {}
         }
         out.notify.push(Notice::Leaderless { term: self.saved.promised });
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::saved::Vote;
-use crate::rollcall::{Answer, Ask};
+use crate::memory_recovery::{Answer, Ask};
 use crate::{Group, GroupStamp, Term};
 
 /// A message. Its owner's id is part of each ballot, so that a prepare or accept request from anybody else is no such request.

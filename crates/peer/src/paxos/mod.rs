@@ -37,26 +37,26 @@ mod acceptor;
 pub mod ballot;
 mod leader;
 mod message;
+mod orders;
 mod proposer;
-mod recall;
+mod recovery;
 mod saved;
-mod wishes;
 
 use baton_election::Moment;
 
 pub use message::Message;
 pub use saved::{Saved, Vote};
 
-use crate::lobby::Admitted;
-use crate::rollcall::{Founding, Life, RollCall};
+use crate::memory_recovery::{Founding, MemberIncarnation, MemoryRecovery};
+use crate::pending_members::AdmittedMembers;
 use crate::{
-    Config, Effects, Envelope, Group, Input, Machine, NodeId, Random, Role, RollWord, Start, Term, Timing,
-    View, Why,
+    Config, Effects, Envelope, Group, Input, LossCause, Machine, NodeId, Random, RecoveryRole, Role, Start,
+    Term, Timing, View,
 };
 use acceptor::Patience;
 use leader::Leadership;
-use proposer::{Asking, Canvass};
-use recall::Recall;
+use proposer::{Asking, PreparePhase};
+use recovery::Recovery;
 
 type Out = Effects<Saved, Message>;
 
@@ -73,7 +73,7 @@ pub struct Paxos {
     seen: Term,
     /// It neither promises nor stands before.
     waits_until: Moment,
-    recall: Option<Recall>,
+    recovery: Option<Recovery>,
     patience: Option<Patience>,
     /// When it stands, if it hears nobody until then.
     stands_at: Moment,
@@ -94,7 +94,7 @@ pub struct Paxos {
 enum Phase {
     Idle,
     Asking(Asking),
-    Preparing(Canvass),
+    Preparing(PreparePhase),
     Proposing(Leadership),
 }
 
@@ -119,10 +119,10 @@ impl Machine for Paxos {
 
     fn start(config: Config, start: Start<Saved>, now: Moment) -> Paxos {
         let Config { id, group, timing, seed } = config;
-        let (founding, admitted) = (Founding::default(), Admitted::default());
+        let (founding, admitted) = (Founding::default(), AdmittedMembers::default());
         let blank = |group| Saved { promised: Term::ZERO, vote: None, group, founding, admitted };
         let waits_until = now + timing.quarantine();
-        let (saved, unsaved, recall) = match start {
+        let (saved, unsaved, recovery) = match start {
             Start::Founded => (blank(group), true, None),
             Start::Restarted(mut saved) => {
                 let is_newer = group.stamp() > saved.group.stamp();
@@ -132,8 +132,8 @@ impl Machine for Paxos {
                 (saved, is_newer, None)
             }
             Start::Forgotten => {
-                let call = RollCall::begun(Life::drawn(seed, now));
-                (blank(group), false, Some(Recall { call, ask_at: waits_until, vote: None }))
+                let call = MemoryRecovery::begun(MemberIncarnation::drawn(seed, now));
+                (blank(group), false, Some(Recovery { call, ask_at: waits_until, vote: None }))
             }
         };
         let mut paxos = Paxos {
@@ -144,7 +144,7 @@ impl Machine for Paxos {
             saved,
             unsaved,
             waits_until,
-            recall,
+            recovery,
             patience: None,
             stands_at: waits_until,
             follows: None,
@@ -169,15 +169,15 @@ impl Machine for Paxos {
         }
         self.do_what_is_due(now, &mut out);
         // What is kept says that the member remembers; who does not must not look so after its next start.
-        if self.recall.is_none() && core::mem::take(&mut self.unsaved) {
+        if self.recovery.is_none() && core::mem::take(&mut self.unsaved) {
             out.persist = Some(self.saved.clone());
         }
         out
     }
 
     fn deadline(&self) -> Moment {
-        if let Some(recall) = &self.recall {
-            return recall.ask_at.max(self.waits_until);
+        if let Some(recovery) = &self.recovery {
+            return recovery.ask_at.max(self.waits_until);
         }
         match &self.phase {
             Phase::Idle => self.stands_at.max(self.waits_until),
@@ -217,14 +217,14 @@ impl Machine for Paxos {
         message.kind()
     }
 
-    fn roll_call(&self) -> Option<&RollCall> {
-        self.recall.as_ref().map(|recall| &recall.call)
+    fn memory_recovery(&self) -> Option<&MemoryRecovery> {
+        self.recovery.as_ref().map(|recovery| &recovery.call)
     }
 
-    fn roll_word(message: &Message) -> RollWord {
+    fn recovery_role(message: &Message) -> RecoveryRole {
         match message {
-            Message::Ask(_) => RollWord::Asks,
-            Message::Told { .. } => RollWord::Answers,
+            Message::Ask(_) => RecoveryRole::Asks,
+            Message::Told { .. } => RecoveryRole::Answers,
             Message::Query { .. }
             | Message::Open { .. }
             | Message::Prepare { .. }
@@ -232,7 +232,7 @@ impl Machine for Paxos {
             | Message::Accept { .. }
             | Message::Accepted { .. }
             | Message::Refused { .. }
-            | Message::HandOver { .. } => RollWord::Apart,
+            | Message::HandOver { .. } => RecoveryRole::Apart,
         }
     }
 
@@ -251,14 +251,14 @@ impl Paxos {
     fn look_at_the_clock(&mut self, now: Moment, out: &mut Out) {
         match &self.phase {
             Phase::Idle => {}
-            Phase::Asking(Asking { ends, .. }) | Phase::Preparing(Canvass { ends, .. }) => {
+            Phase::Asking(Asking { ends, .. }) | Phase::Preparing(PreparePhase { ends, .. }) => {
                 if now >= *ends {
                     self.stand_back(now);
                 }
             }
             Phase::Proposing(lead) => {
                 if now >= lead.ends(&self.timing) {
-                    self.end_phase(now, Why::NoMajority, out);
+                    self.end_phase(now, LossCause::NoMajority, out);
                 }
             }
         }
@@ -300,8 +300,8 @@ impl Paxos {
     }
 
     fn do_what_is_due(&mut self, now: Moment, out: &mut Out) {
-        if self.recall.is_some() {
-            return self.go_on_recalling(now, out);
+        if self.recovery.is_some() {
+            return self.recover(now, out);
         }
         match &self.phase {
             Phase::Idle if self.takes_part(now) && now >= self.stands_at => self.lose_patience(now, out),
@@ -314,7 +314,7 @@ impl Paxos {
 
     /// Whether it promises and stands: it remembers, and all that it may have promised before its start is over.
     fn takes_part(&self, now: Moment) -> bool {
-        self.recall.is_none() && now >= self.waits_until
+        self.recovery.is_none() && now >= self.waits_until
     }
 }
 

@@ -7,7 +7,7 @@ use baton_election::{Moment, Span};
 
 use super::saved::Vote;
 use super::{Message, Out, Paxos, Phase, ballot, say};
-use crate::{Group, NodeId, Notice, Tally, Term, rollcall};
+use crate::{Group, NodeId, Notice, Tally, Term, memory_recovery};
 
 /// After so many lost duels the wait does not grow any more.
 const MOST_DUELS: u8 = 3;
@@ -26,7 +26,7 @@ pub(super) struct Asking {
 
 /// Phase 1, of a candidate or of a leader that raises its ballot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Canvass {
+pub(super) struct PreparePhase {
     pub(super) ballot: Term,
     /// The leadership that was handed over.
     pub(super) released: Option<Term>,
@@ -39,7 +39,7 @@ pub(super) struct Canvass {
     pub(super) ends: Moment,
 }
 
-impl Canvass {
+impl PreparePhase {
     /// Counts a promise, and keeps what it says if that is the latest.
     pub(super) fn count(&mut self, group: &Group, from: NodeId, vote: Option<Vote>) {
         self.promised.add(group, from);
@@ -54,8 +54,8 @@ impl Paxos {
     /// The leader was silent for as long as this member bears it.
     pub(super) fn lose_patience(&mut self, now: Moment, out: &mut Out) {
         self.miss_leader(out);
-        for other in rollcall::told_by_a_witness(self.id, &self.saved.group) {
-            let answer = rollcall::list(&self.saved.group);
+        for other in memory_recovery::told_by_a_witness(self.id, &self.saved.group) {
+            let answer = memory_recovery::list(&self.saved.group);
             say(other, Message::Told { answer, vote: None }, out);
         }
         if !self.saved.group.may_lead(self.id) || self.is_patient(now) {
@@ -111,11 +111,11 @@ impl Paxos {
     }
 
     /// The beginning of phase 1; the member's own promise is the first.
-    pub(super) fn canvass(&mut self, now: Moment, released: Option<Term>) -> Option<Canvass> {
+    pub(super) fn canvass(&mut self, now: Moment, released: Option<Term>) -> Option<PreparePhase> {
         let ballot = self.next_ballot()?;
         self.saved.promised = ballot;
         self.unsaved = true;
-        let mut canvass = Canvass {
+        let mut canvass = PreparePhase {
             ballot,
             released,
             promised: Tally::NONE,
@@ -263,7 +263,7 @@ fn turn(group: &Group, id: NodeId) -> (u64, u64) {
 pub(super) fn send_prepares(
     me: NodeId,
     group: &Group,
-    canvass: &mut Canvass,
+    canvass: &mut PreparePhase,
     now: Moment,
     heartbeat: Span,
     out: &mut Out,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lobby::Admitted;
-use crate::rollcall::Founding;
+use crate::memory_recovery::Founding;
+use crate::pending_members::AdmittedMembers;
 use crate::{Group, Term};
 
 /// What was accepted: in an instance, under a ballot, a value.
@@ -39,5 +39,5 @@ pub struct Saved {
     /// How the member came to take part.
     pub founding: Founding,
     /// Whom it has taken in as the leader.
-    pub admitted: Admitted,
+    pub admitted: AdmittedMembers,
 }

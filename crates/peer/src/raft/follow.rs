@@ -3,7 +3,7 @@
 use baton_election::Moment;
 
 use super::{Message, Out, Promise, Raft, State, Vote};
-use crate::{Group, GroupStamp, NodeId, Notice, Term, Why};
+use crate::{Group, GroupStamp, LossCause, NodeId, Notice, Term};
 
 /// A heartbeat, without the list that may come with it.
 pub(super) struct Heartbeat {
@@ -48,7 +48,7 @@ impl Raft {
         out: &mut Out,
     ) -> bool {
         if beat.term > self.term {
-            self.give_up(Why::HigherTerm(beat.term), out);
+            self.give_up(LossCause::HigherTerm(beat.term), out);
             self.enter(beat.term, Vote::Free, out);
             self.hears_leader = false;
         } else if self.led_by.is_some_and(|leader| leader != from) {

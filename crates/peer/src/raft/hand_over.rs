@@ -7,7 +7,7 @@
 use baton_election::{Moment, Span};
 
 use super::{Message, Out, Raft, State};
-use crate::{NodeId, Notice, Term, Why};
+use crate::{LossCause, NodeId, Notice, Term};
 
 /// A member with a higher priority must have answered without a gap for so many longest timeouts.
 const STEADY_TIMEOUTS: u64 = 5;
@@ -166,7 +166,7 @@ impl Raft {
         let State::Leader(leadership) = &self.state else { return };
         let Some(HandOver { to, phase: Phase::Stopping, is_asked: _ }) = leadership.hand_over else { return };
         out.send(to, Message::TimeoutNow { term: self.term });
-        self.lose(now, Why::HandedOver, out);
+        self.lose(now, LossCause::HandedOver, out);
         self.promise = None;
     }
 

@@ -6,10 +6,10 @@ use baton_election::{Moment, Span};
 
 use super::hand_over::HandOver;
 use super::{Message, Out, Promise, Raft, State, Vote};
-use crate::lobby::{self, Lobby, Ready};
 use crate::members::{self, Spread};
+use crate::pending_members::{self, PendingMembers, Readiness};
 use crate::rounds::Rounds;
-use crate::{GroupStamp, Member, NodeId, Notice, Term, Why};
+use crate::{GroupStamp, LossCause, Member, NodeId, Notice, Term};
 
 /// A leadership, from the election on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub(super) struct Leadership {
     /// When the latest round was sent that a majority has answered.
     confirmed: Option<Moment>,
     /// The nodes that ask and are no members.
-    pub(super) lobby: Lobby,
+    pub(super) pending_members: PendingMembers,
     /// One for each member, in the order of the list.
     pub(super) peers: Vec<Peer>,
     pub(super) hand_over: Option<HandOver>,
@@ -91,7 +91,7 @@ impl Raft {
             is_begun: false,
             spread: Spread::begun(&self.group, self.id),
             confirmed: None,
-            lobby: Lobby::default(),
+            pending_members: PendingMembers::default(),
             peers: self.group.members().iter().map(|_| Peer::unheard(now)).collect(),
             hand_over: None,
             offer_at: now + self.cool_off(),
@@ -153,7 +153,7 @@ impl Raft {
         self.extend(now, sent, out);
         // §6: a leader that is not in the list steps down once the list counts.
         if is_settled && !self.group.may_lead(self.id) {
-            self.lose(now, Why::Removed, out);
+            self.lose(now, LossCause::Removed, out);
         }
     }
 
@@ -180,14 +180,14 @@ impl Raft {
     /// §5.1: a leader that learns of a higher term steps down. A member that got ahead in an election that failed follows nobody
     /// in this term; so the leader stands again at once, in a term above that, and those who promised to wait for it need not wait.
     fn step_down(&mut self, now: Moment, term: Term, out: &mut Out) {
-        self.give_up(Why::HigherTerm(term), out);
+        self.give_up(LossCause::HigherTerm(term), out);
         self.enter(term, Vote::Free, out);
         out.notify(Notice::Leaderless { term });
         self.election_at = now;
     }
 
     /// Ends the own leadership, with nobody known to follow.
-    pub(super) fn lose(&mut self, now: Moment, why: Why, out: &mut Out) {
+    pub(super) fn lose(&mut self, now: Moment, why: LossCause, out: &mut Out) {
         self.give_up(why, out);
         out.notify(Notice::Leaderless { term: self.term });
         self.election_at = now + self.patience();
@@ -195,11 +195,11 @@ impl Raft {
 
     /// Ends the own leadership, if there is one. The work may take until the end of the lease to stop, so until then this member votes
     /// for nobody else.
-    pub(super) fn give_up(&mut self, why: Why, out: &mut Out) {
+    pub(super) fn give_up(&mut self, why: LossCause, out: &mut Out) {
         let State::Leader(leadership) = &self.state else { return };
         let (term, until) = (self.term, leadership.until);
         if leadership.is_begun {
-            self.read_only = why == Why::NoMajority;
+            self.read_only = why == LossCause::NoMajority;
             self.promise = Some(Promise { to: self.id, term, until });
             out.notify(Notice::Lost { term, why });
         }
@@ -224,18 +224,19 @@ impl Raft {
         };
         let lately = self.timing.timeout_min;
         let joins = next.members().iter().find(|member| self.group.member(member.id).is_none());
-        let ready = joins.map(|member| leadership.lobby.ready(now, member.id, lately, leadership.confirmed));
-        let guest = match ready {
-            Some(Ready::Yes(guest)) => Some(guest),
-            Some(Ready::Unheard) | None => None,
-            Some(Ready::Early) => {
-                out.notify(Notice::Refused(lobby::EARLY));
+        let ready = joins
+            .map(|member| leadership.pending_members.ready(now, member.id, lately, leadership.confirmed));
+        let applicant = match ready {
+            Some(Readiness::Yes(applicant)) => Some(applicant),
+            Some(Readiness::Unheard) | None => None,
+            Some(Readiness::Early) => {
+                out.notify(Notice::Refused(pending_members::EARLY));
                 return;
             }
         };
         let known = |id| self.group.index(id).and_then(|index| leadership.peers.get(index));
         let is_heard = |id| {
-            let is_guest = guest.is_some() && self.group.member(id).is_none();
+            let is_guest = applicant.is_some() && self.group.member(id).is_none();
             id == self.id || is_guest || known(id).is_some_and(|peer| peer.is_there(now, lately))
         };
         if !members::keeps_majority(&self.group, &next, is_heard) {
@@ -253,10 +254,10 @@ impl Raft {
         leadership.beat_at = now;
         let joins = joins.map(|member| member.id);
         self.adopt(next, out);
-        if let (Some(id), Some(guest)) = (joins, guest) {
+        if let (Some(id), Some(applicant)) = (joins, applicant) {
             // It need not ask once more: the new list may need its answer soon.
-            self.admitted.add(&guest);
-            self.answer(now, id, &guest.ask, out);
+            self.admitted.add(&applicant);
+            self.answer(now, id, &applicant.ask, out);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::rollcall::{Answer, Ask};
+use crate::memory_recovery::{Answer, Ask};
 use crate::{Group, GroupStamp, Term};
 
 /// One message. The sender is known from the transport; nothing here is trusted further.

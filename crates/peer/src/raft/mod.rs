@@ -12,7 +12,7 @@
 //!
 //! **Does not guarantee** that there is a leader: it takes a majority that can talk both ways with one member that may lead. Does not order anything:
 //! there is no log, and what a leader does is made safe by the token alone. Where a disk was lost, the uniqueness of terms leans on clocks,
-//! see [`rollcall`](crate::rollcall).
+//! see [`memory_recovery`](crate::memory_recovery).
 //!
 //! **Diverges** from the paper, with reasons in `docs/algorithms/raft.md`: there is no log, hence no check of logs when voting; a term is taken over only by voting, following
 //! and stepping down, never from a refusal; a pre-vote asks for no particular term; the leader asks a successor whether it would win before the work stops;
@@ -22,7 +22,7 @@ mod follow;
 mod hand_over;
 mod lead;
 mod message;
-mod roll;
+mod recovery;
 mod saved;
 mod stand;
 mod vote;
@@ -32,14 +32,14 @@ use baton_election::{Moment, Span};
 pub use message::Message;
 pub use saved::{Saved, Vote};
 
-use crate::lobby::Admitted;
-use crate::rollcall::{Founding, Life, RollCall};
+use crate::memory_recovery::{Founding, MemberIncarnation, MemoryRecovery};
+use crate::pending_members::AdmittedMembers;
 use crate::{
-    Config, Effects, Envelope, Group, Input, Machine, NodeId, Notice, Random, Role, RollWord, Start, Term,
-    Timing, View,
+    Config, Effects, Envelope, Group, Input, Machine, NodeId, Notice, Random, RecoveryRole, Role, Start,
+    Term, Timing, View,
 };
 use lead::Leadership;
-use stand::{Poll, Standing};
+use stand::{Candidacy, Poll};
 
 /// A message that names a term so far above the receiver's is nonsense, and is dropped: terms rise by one per election.
 pub const MAX_JUMP: u64 = 1 << 32;
@@ -60,7 +60,7 @@ pub struct Raft {
     vote: Vote,
     group: Group,
     founding: Founding,
-    admitted: Admitted,
+    admitted: AdmittedMembers,
 
     /// Until then it neither votes nor stands.
     quarantined_until: Moment,
@@ -91,7 +91,7 @@ enum State {
     /// It asks whether it would be elected.
     PreCandidate(Poll),
     /// It stands.
-    Candidate(Standing),
+    Candidate(Candidacy),
     /// It was elected; the lease may not have begun.
     Leader(Leadership),
 }
@@ -107,7 +107,7 @@ struct Promise {
 /// A member that has forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Forgotten {
-    call: RollCall,
+    call: MemoryRecovery,
     ask_at: Moment,
 }
 
@@ -139,7 +139,7 @@ impl Machine for Raft {
     fn start(config: Config, start: Start<Saved>, now: Moment) -> Raft {
         let Config { id, group, timing, seed } = config;
         let quarantined_until = now + timing.quarantine();
-        let (founding, admitted) = (Founding::default(), Admitted::default());
+        let (founding, admitted) = (Founding::default(), AdmittedMembers::default());
         let blank = Saved { term: Term::ZERO, vote: Vote::Free, group, founding, admitted };
         let (saved, forgotten) = match start {
             Start::Founded => (blank, None),
@@ -150,7 +150,7 @@ impl Machine for Raft {
                 (saved, None)
             }
             Start::Forgotten => {
-                let call = RollCall::begun(Life::drawn(seed, now));
+                let call = MemoryRecovery::begun(MemberIncarnation::drawn(seed, now));
                 (blank, Some(Forgotten { call, ask_at: quarantined_until }))
             }
         };
@@ -239,14 +239,14 @@ impl Machine for Raft {
         message.kind()
     }
 
-    fn roll_call(&self) -> Option<&RollCall> {
+    fn memory_recovery(&self) -> Option<&MemoryRecovery> {
         self.forgotten.as_ref().map(|forgotten| &forgotten.call)
     }
 
-    fn roll_word(message: &Message) -> RollWord {
+    fn recovery_role(message: &Message) -> RecoveryRole {
         match message {
-            Message::Ask(_) => RollWord::Asks,
-            Message::Answer(_) => RollWord::Answers,
+            Message::Ask(_) => RecoveryRole::Asks,
+            Message::Answer(_) => RecoveryRole::Answers,
             Message::AppendEntries { .. }
             | Message::AppendAnswer { .. }
             | Message::PreVote { .. }
@@ -255,7 +255,7 @@ impl Machine for Raft {
             | Message::VoteAnswer { .. }
             | Message::Offer { .. }
             | Message::Ready { .. }
-            | Message::TimeoutNow { .. } => RollWord::Apart,
+            | Message::TimeoutNow { .. } => RecoveryRole::Apart,
         }
     }
 
@@ -269,9 +269,9 @@ impl Raft {
     fn lapse(&mut self, now: Moment, out: &mut Out) {
         match &self.state {
             State::Leader(leadership) if now >= leadership.until => {
-                self.lose(now, crate::Why::NoMajority, out);
+                self.lose(now, crate::LossCause::NoMajority, out);
             }
-            // Nobody counts votes for longer than the longest timeout; the roll call leans on it.
+            // Nobody counts votes for longer than the longest timeout; memory recovery leans on it.
             State::Candidate(standing) if now >= standing.until => self.state = State::Follower(None),
             State::Leader(_) | State::Candidate(_) | State::PreCandidate(_) | State::Follower(_) => {}
         }
@@ -293,13 +293,13 @@ impl Raft {
                 self.append_answer(now, from, answer, out);
             }
             (None, Message::PreVote { poll, stamp, offered }) => {
-                self.pre_vote(now, from, vote::Question { poll, stamp, offered }, out);
+                self.pre_vote(now, from, vote::PreVoteRequest { poll, stamp, offered }, out);
             }
             (None, Message::PreVoteAnswer { term, poll, granted, group }) => {
-                self.pre_vote_answer(now, from, stand::Voice { term, poll, granted }, group, out);
+                self.pre_vote_answer(now, from, stand::PreVoteAnswer { term, poll, granted }, group, out);
             }
             (None, Message::RequestVote { term, stamp, released }) => {
-                self.request_vote(now, from, vote::Request { term, stamp, released }, out);
+                self.request_vote(now, from, vote::VoteRequest { term, stamp, released }, out);
             }
             (None, Message::VoteAnswer { term, granted, group }) => {
                 self.vote_answer(now, from, term, granted, group, out);
@@ -328,7 +328,7 @@ impl Raft {
     /// Does what is due.
     fn act(&mut self, now: Moment, out: &mut Out) {
         if self.forgotten.is_some() {
-            self.call_roll(now, out);
+            self.recover(now, out);
             return;
         }
         match &self.state {

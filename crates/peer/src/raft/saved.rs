@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lobby::Admitted;
-use crate::rollcall::Founding;
+use crate::memory_recovery::Founding;
+use crate::pending_members::AdmittedMembers;
 use crate::{Group, NodeId, Term};
 
 /// What a member keeps: written before anything is said that depends on it.
@@ -18,7 +18,7 @@ pub struct Saved {
     /// How the group was founded, for members that have forgotten.
     pub founding: Founding,
     /// Whom it has taken in as the leader.
-    pub admitted: Admitted,
+    pub admitted: AdmittedMembers,
 }
 
 /// What became of the one vote of a term.

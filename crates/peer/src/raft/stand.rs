@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use baton_election::Moment;
 
 use super::{MAX_TERM, Message, Out, Raft, State, Vote};
-use crate::{Group, NodeId, Tally, Term, rollcall};
+use crate::{Group, NodeId, Tally, Term, memory_recovery};
 
 /// More shares of the timeouts than this would be too narrow for chance to keep candidates apart.
 const MAX_SLOTS: usize = 4;
@@ -23,14 +23,14 @@ pub(super) struct Poll {
 
 /// A candidacy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Standing {
+pub(super) struct Candidacy {
     votes: Tally,
     /// When it gives up.
     pub(super) until: Moment,
 }
 
 /// An answer to a pre-vote.
-pub(super) struct Voice {
+pub(super) struct PreVoteAnswer {
     pub(super) term: Term,
     pub(super) poll: u64,
     pub(super) granted: bool,
@@ -62,8 +62,8 @@ impl Raft {
             self.state = State::PreCandidate(poll);
             self.count_poll(now, out);
         }
-        for other in rollcall::told_by_a_witness(self.id, &self.group) {
-            out.send(other, Message::Answer(rollcall::list(&self.group)));
+        for other in memory_recovery::told_by_a_witness(self.id, &self.group) {
+            out.send(other, Message::Answer(memory_recovery::list(&self.group)));
         }
     }
 
@@ -89,7 +89,7 @@ impl Raft {
         &mut self,
         now: Moment,
         from: NodeId,
-        voice: Voice,
+        voice: PreVoteAnswer,
         group: Option<Group>,
         out: &mut Out,
     ) {
@@ -137,7 +137,7 @@ impl Raft {
         let mut votes = Tally::NONE;
         votes.add(&self.group, self.id);
         let until = now + self.retry();
-        self.state = State::Candidate(Standing { votes, until });
+        self.state = State::Candidate(Candidacy { votes, until });
         self.election_at = until;
         let (term, stamp) = (self.term, self.group.stamp());
         for other in self.group.others(self.id) {

@@ -7,14 +7,14 @@ use crate::members::is_outdated;
 use crate::{Group, GroupStamp, NodeId, Term};
 
 /// A pre-vote that is asked for.
-pub(super) struct Question {
+pub(super) struct PreVoteRequest {
     pub(super) poll: u64,
     pub(super) stamp: GroupStamp,
     pub(super) offered: Option<Term>,
 }
 
 /// A vote that is asked for.
-pub(super) struct Request {
+pub(super) struct VoteRequest {
     pub(super) term: Term,
     pub(super) stamp: GroupStamp,
     pub(super) released: Option<Term>,
@@ -22,8 +22,8 @@ pub(super) struct Request {
 
 impl Raft {
     /// Would this member vote for that one, in a term above both of theirs? The answer binds nobody.
-    pub(super) fn pre_vote(&mut self, now: Moment, from: NodeId, question: Question, out: &mut Out) {
-        let Question { poll, stamp, offered } = question;
+    pub(super) fn pre_vote(&mut self, now: Moment, from: NodeId, question: PreVoteRequest, out: &mut Out) {
+        let PreVoteRequest { poll, stamp, offered } = question;
         let granted = match &self.state {
             State::Leader(leadership) => {
                 offered == Some(self.term) && leadership.offers_to(from) && self.is_electable(from, stamp)
@@ -40,8 +40,8 @@ impl Raft {
 
     /// §5.2: each member votes for at most one candidate in a term, the first that asks. §6 and dissertation 4.2.3: not within the shortest
     /// timeout of hearing from a leader, in which case the candidate's term is not taken over either.
-    pub(super) fn request_vote(&mut self, now: Moment, from: NodeId, request: Request, out: &mut Out) {
-        let Request { term, stamp, released } = request;
+    pub(super) fn request_vote(&mut self, now: Moment, from: NodeId, request: VoteRequest, out: &mut Out) {
+        let VoteRequest { term, stamp, released } = request;
         let is_leader = matches!(self.state, State::Leader(_));
         let is_open =
             term > self.term || (term == self.term && self.led_by.is_none() && self.vote.is_open_to(from));

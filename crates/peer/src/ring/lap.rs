@@ -40,15 +40,15 @@ impl Ring {
 
     fn send_to_next(&mut self, now: Moment, mut hop: Hop, out: &mut Out) {
         hop.tried += 1;
-        hop.due = now + self.post.answer_within();
+        hop.due = now + self.member.answer_within();
         match (self.successor(hop.tried), &hop.message) {
             (Some(to), message) => {
                 out.send.push(Envelope { to, message: message.clone() });
                 self.hops.push(hop);
             }
             // Nobody answers: whoever asked is the whole ring.
-            (None, Message::Election { ids, .. }) if ids.as_slice() == [self.post.id] => {
-                let ids = [self.post.id];
+            (None, Message::Election { ids, .. }) if ids.as_slice() == [self.member.id] => {
+                let ids = [self.member.id];
                 self.conclude(now, &ids, out);
             }
             // The rest of the ring is gone; whoever misses a leader begins again.
@@ -65,10 +65,10 @@ impl Ring {
 
     /// The member that stands so many places further on the ring; none if that is this one again.
     fn successor(&self, places: usize) -> Option<NodeId> {
-        let own = self.post.group.index(self.post.id)?;
-        if places >= self.post.group.size() {
+        let own = self.member.group.index(self.member.id)?;
+        if places >= self.member.group.size() {
             return None;
         }
-        self.post.group.members().get((own + places) % self.post.group.size()).map(|member| member.id)
+        self.member.group.members().get((own + places) % self.member.group.size()).map(|member| member.id)
     }
 }

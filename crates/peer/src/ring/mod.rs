@@ -45,7 +45,7 @@ use baton_election::Moment;
 pub use message::{Lap, Message};
 pub use saved::Saved;
 
-use crate::told;
+use crate::rank_election;
 use crate::{Config, Effects, Envelope, Group, Input, Machine, Member, NodeId, Notice, Start, Term, View};
 use lap::Hop;
 
@@ -53,12 +53,12 @@ use lap::Hop;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ring {
     /// It first listens whether somebody leads. It stands while its ELECTION is on its way, and hands over to a member that was chosen before its work stopped.
-    post: told::Post<(), NodeId>,
+    member: rank_election::RankMember<(), NodeId>,
     /// What was passed on and not answered yet; at most [`lap::MAX_HOPS`].
     hops: Vec<Hop>,
 }
 
-type Office = told::Office<(), NodeId>;
+type RingRole = rank_election::RankRole<(), NodeId>;
 
 type Out = Effects<Saved, Message>;
 
@@ -70,9 +70,9 @@ impl Machine for Ring {
     const TERMS_ARE_TOKENS: bool = false;
 
     fn start(config: Config, start: Start<Saved>, now: Moment) -> Ring {
-        let mut post = told::Post::new(config, start, now);
-        post.be_patient(now);
-        Ring { post, hops: Vec::new() }
+        let mut member = rank_election::RankMember::new(config, start, now);
+        member.be_patient(now);
+        Ring { member, hops: Vec::new() }
     }
 
     fn step(&mut self, now: Moment, input: Input<Message>) -> Out {
@@ -88,15 +88,15 @@ impl Machine for Ring {
     }
 
     fn deadline(&self) -> Moment {
-        self.hops.iter().map(|hop| hop.due).fold(self.post.due, Moment::min)
+        self.hops.iter().map(|hop| hop.due).fold(self.member.due, Moment::min)
     }
 
     fn view(&self, _now: Moment) -> View {
-        self.post.view()
+        self.member.view()
     }
 
     fn group(&self) -> &Group {
-        &self.post.group
+        &self.member.group
     }
 
     fn kind(message: &Message) -> &'static str {
@@ -107,86 +107,90 @@ impl Machine for Ring {
 impl Ring {
     fn tick(&mut self, now: Moment, out: &mut Out) {
         self.skip_the_silent(now, out);
-        if now < self.post.due {
+        if now < self.member.due {
             return;
         }
-        match self.post.office {
-            Office::Arriving | Office::Idle | Office::Following(_) | Office::Standing(()) => {
+        match self.member.role {
+            RingRole::Arriving | RingRole::Idle | RingRole::Following(_) | RingRole::Standing(()) => {
                 self.stand(now, out)
             }
-            Office::Leading { .. } => {
-                let message = Message::Heartbeat { term: self.post.term };
+            RingRole::Leading { .. } => {
+                let message = Message::Heartbeat { term: self.member.term };
                 let beat = |to| Envelope { to, message: message.clone() };
-                out.send.extend(self.post.group.others(self.post.id).map(beat));
-                self.post.due = now + self.post.timing.heartbeat;
+                out.send.extend(self.member.group.others(self.member.id).map(beat));
+                self.member.due = now + self.member.timing.heartbeat;
             }
         }
     }
 
     /// Sends an ELECTION round. A witness, or who is no member, only knows of no leader.
     fn stand(&mut self, now: Moment, out: &mut Out) {
-        self.post.forget_leader(out);
-        if !self.post.group.may_lead(self.post.id) {
-            return self.post.idle(now);
+        self.member.forget_leader(out);
+        if !self.member.group.may_lead(self.member.id) {
+            return self.member.idle(now);
         }
-        self.post.office = Office::Standing(());
+        self.member.role = RingRole::Standing(());
         // Twice round, with one dead successor after the other, takes so many answers.
-        let laps = u64::try_from(2 * self.post.group.size()).unwrap_or(u64::MAX);
-        self.post.due = now
+        let laps = u64::try_from(2 * self.member.group.size()).unwrap_or(u64::MAX);
+        self.member.due = now
             + self
-                .post
+                .member
                 .timing
-                .patience(&mut self.post.random)
-                .plus(self.post.answer_within().scaled(laps, 1));
-        let message =
-            Message::Election { term: self.post.term, origin: self.post.id, ids: Vec::from([self.post.id]) };
+                .patience(&mut self.member.random)
+                .plus(self.member.answer_within().scaled(laps, 1));
+        let message = Message::Election {
+            term: self.member.term,
+            origin: self.member.id,
+            ids: Vec::from([self.member.id]),
+        };
         self.pass_on(now, message, out);
     }
 
     /// An ELECTION has come round: the best of its list leads in a new term, and a COORDINATOR tells so.
     fn conclude(&mut self, now: Moment, ids: &[NodeId], out: &mut Out) {
-        let Some(best) = told::best(ids.iter().filter_map(|&id| self.post.group.member(id))) else {
+        let Some(best) = rank_election::best(ids.iter().filter_map(|&id| self.member.group.member(id)))
+        else {
             return;
         };
         let leader = best.id;
-        self.raise(told::after(self.post.term), out);
+        self.raise(rank_election::after(self.member.term), out);
         self.appoint(now, leader, out);
     }
 
     /// Names the leader of the new term.
     fn appoint(&mut self, now: Moment, leader: NodeId, out: &mut Out) {
-        if leader == self.post.id {
+        if leader == self.member.id {
             self.lead(now, out);
         } else {
-            self.post.follow(now, leader, out);
+            self.member.follow(now, leader, out);
         }
-        let told = Vec::from([self.post.id]);
+        let told = Vec::from([self.member.id]);
         self.pass_on(
             now,
-            Message::Coordinator { term: self.post.term, origin: self.post.id, leader, told },
+            Message::Coordinator { term: self.member.term, origin: self.member.id, leader, told },
             out,
         );
     }
 
     fn lead(&mut self, now: Moment, out: &mut Out) {
-        self.post.office = Office::Leading { hand_over: None };
-        self.post.due = now + self.post.timing.heartbeat;
-        out.notify.push(Notice::Leads { term: self.post.term, until: None });
+        self.member.role = RingRole::Leading { hand_over: None };
+        self.member.due = now + self.member.timing.heartbeat;
+        out.notify.push(Notice::Leads { term: self.member.term, until: None });
     }
 
     /// Takes over a higher term: whatever was the case in the one before is over.
     fn adopt(&mut self, now: Moment, term: Term, out: &mut Out) {
         self.hops.clear();
-        self.post.adopt(now, term, out);
+        self.member.adopt(now, term, out);
     }
 
     fn raise(&mut self, term: Term, out: &mut Out) {
         self.hops.clear();
-        self.post.raise(term, out);
+        self.member.raise(term, out);
     }
 
     fn reconfigure(&mut self, now: Moment, members: Vec<Member>, out: &mut Out) {
-        if self.post.reconfigure(now, members, out) {
+        if self.member.reconfigure(now, members, out) {
             // How many successors were tried counts places on the ring that was.
             self.hops.clear();
         }

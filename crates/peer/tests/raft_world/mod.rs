@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_election::{Moment, Span};
+use baton_peer::memory_recovery::Memory;
 use baton_peer::raft::{Message, Raft, Saved};
-use baton_peer::rollcall::Memory;
 use baton_peer::{
     Config, Group, Input, Machine, Member, NodeId, Notice, Random, Role, Start, Term, Timing, View,
 };

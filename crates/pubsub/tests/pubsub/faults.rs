@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::pubsub::push::next;
 use crate::support::proxy::Proxy;
-use crate::support::{Place, Silent, change, http, key};
+use crate::support::{Silent, TestProject, change, http, key};
 
 #[tokio::test]
 async fn a_missing_topic_is_refused_until_it_is_prepared() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let client = place.client().await;
     for _ in 0..2 {
         let error = change(&client, &key("e")).await.unwrap_err();
@@ -44,7 +44,7 @@ async fn odd_names_of_topics_are_refused() {
 
 #[tokio::test]
 async fn a_pub_sub_that_cannot_be_reached_fails_no_swap_and_no_watch() {
-    let Some(place) = Place::prepared().await else { return };
+    let Some(place) = TestProject::prepared().await else { return };
     let mut proxy = Proxy::to(&place.host).await;
     proxy.down().await;
     let (client, follower) = (place.client_at(&proxy.address).await, place.client_at(&proxy.address).await);
@@ -60,7 +60,7 @@ async fn a_pub_sub_that_cannot_be_reached_fails_no_swap_and_no_watch() {
 
 #[tokio::test]
 async fn a_pub_sub_that_does_not_answer_delays_a_swap_only_a_little_and_only_once() {
-    let Some(place) = Place::prepared().await else { return };
+    let Some(place) = TestProject::prepared().await else { return };
     let proxy = Proxy::to(&place.host).await;
     let client = place.client_at(&proxy.address).await;
     change(&client, &key("e")).await.unwrap();
@@ -89,7 +89,7 @@ async fn nobody_waits_for_a_pub_sub_that_says_nothing() {
 
 #[tokio::test]
 async fn a_watch_goes_on_after_a_break() {
-    let Some(place) = Place::prepared().await else { return };
+    let Some(place) = TestProject::prepared().await else { return };
     let mut proxy = Proxy::to(&place.host).await;
     let (writer, follower) = (place.client().await, place.client_at(&proxy.address).await);
     let mut changes = follower.watch(&key("e")).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_watch_goes_on_after_a_break() {
 
 #[tokio::test]
 async fn a_subscription_that_somebody_deleted_is_made_again_with_the_next_stream() {
-    let Some(place) = Place::prepared().await else { return };
+    let Some(place) = TestProject::prepared().await else { return };
     let mut proxy = Proxy::to(&place.host).await;
     let client = place.client_at(&proxy.address).await;
     let mut changes = client.watch(&key("e")).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use baton_store::{BoxStream, Change, Store, Watching};
 use futures_util::StreamExt;
 
-use crate::support::{Place, change, key};
+use crate::support::{TestProject, change, key};
 
 pub(crate) async fn next(changes: &mut BoxStream<Change>) -> Change {
     tokio::time::timeout(Duration::from_secs(30), changes.next()).await.expect("a watcher hears").unwrap()
@@ -13,7 +13,7 @@ pub(crate) async fn next(changes: &mut BoxStream<Change>) -> Change {
 
 #[tokio::test]
 async fn a_watcher_in_another_client_hears_within_one_delivery() {
-    let Some(place) = Place::prepared().await else { return };
+    let Some(place) = TestProject::prepared().await else { return };
     let (writer, follower) = (place.client().await, place.client().await);
     let mut changes = follower.watch(&key("e")).await.unwrap();
     let mut quickest = Duration::MAX;
@@ -29,7 +29,7 @@ async fn a_watcher_in_another_client_hears_within_one_delivery() {
 
 #[tokio::test]
 async fn a_watcher_hears_of_its_own_key_only() {
-    let Some(place) = Place::prepared().await else { return };
+    let Some(place) = TestProject::prepared().await else { return };
     let client = place.client().await;
     let mut one = client.watch(&key("one")).await.unwrap();
     let mut two = client.watch(&key("two")).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_watcher_hears_of_its_own_key_only() {
 
 #[tokio::test]
 async fn a_swap_that_was_not_applied_is_not_told() {
-    let Some(place) = Place::prepared().await else { return };
+    let Some(place) = TestProject::prepared().await else { return };
     let client = place.client().await;
     change(&client, &key("e")).await.unwrap();
     let mut changes = client.watch(&key("e")).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_swap_that_was_not_applied_is_not_told() {
 
 #[tokio::test]
 async fn one_subscription_serves_a_process_and_is_deleted_after_the_last_watch() {
-    let Some(place) = Place::prepared().await else { return };
+    let Some(place) = TestProject::prepared().await else { return };
     let client = place.client().await;
     let watches = [client.watch(&key("a")).await.unwrap(), client.watch(&key("b")).await.unwrap()];
     let there = place.subscriptions().await;

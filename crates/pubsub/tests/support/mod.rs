@@ -34,23 +34,23 @@ impl Wrapped for Silent {
 }
 
 /// A project of its own in the emulator, and a store.
-pub(crate) struct Place {
+pub(crate) struct TestProject {
     pub(crate) host: String,
     pub(crate) project: String,
     pub(crate) store: Silent,
 }
 
-impl Place {
+impl TestProject {
     /// A fresh one; none if there is no emulator.
-    pub(crate) fn new() -> Option<Place> {
+    pub(crate) fn new() -> Option<TestProject> {
         let Required::At(host) = required("BATON_TEST_PUBSUB") else { return None };
         let project = format!("t{:016x}", getrandom::u64().unwrap());
-        Some(Place { host, project, store: Silent::default() })
+        Some(TestProject { host, project, store: Silent::default() })
     }
 
     /// The same with its topic.
-    pub(crate) async fn prepared() -> Option<Place> {
-        let place = Place::new()?;
+    pub(crate) async fn prepared() -> Option<TestProject> {
+        let place = TestProject::new()?;
         place.client().await.prepare().await.unwrap();
         Some(place)
     }

@@ -5,7 +5,7 @@
 //! as this engine has watched it, so that it may bar for longer, never for less.
 
 use baton_election::command::{Acquire, Finding, Report};
-use baton_election::usefulness::OpenBreaker;
+use baton_election::removal_rules::OpenBreaker;
 use baton_election::{AgentName, Command, ElectionName};
 use baton_store::{StoreError, Undecided};
 

@@ -1,7 +1,7 @@
 //! A document in a quarter of the room.
 //!
 //! Most documents of a server are alike: held, under the usual policy, never renewed but plainly. What a plain renewal touches lies
-//! open ([`Running`]); the terms are shared by all documents that have the same; what is seldom there is boxed; the rest is a few bytes.
+//! open ([`PlainLease`]); the terms are shared by all documents that have the same; what is seldom there is boxed; the rest is a few bytes.
 //! Every field is named when it is packed and when it is unpacked, so that one that is new in the document cannot be forgotten.
 
 use std::collections::HashSet;
@@ -13,10 +13,10 @@ use baton_election::document::{
 use baton_election::operator::{LastAct, PublicKey};
 use baton_election::policy::{Limits, Policy};
 use baton_election::quorum::Gathering;
+use baton_election::removal_rules::Verdicts;
 use baton_election::select::Vote;
 use baton_election::time::{Span, WallTime};
-use baton_election::usefulness::Verdicts;
-use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, Running, StoreId, TokenId};
+use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, PlainLease, StoreId, TokenId};
 
 use super::bytes::{Bytes, Reader, Writer};
 
@@ -27,7 +27,7 @@ const MANY: usize = 1_024;
 #[derive(Clone)]
 pub(super) struct Packed {
     /// The lease, if a renewal of it may be plain.
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<PlainLease>,
     terms: Arc<Terms>,
     rare: Option<Box<Rare>>,
     rest: Bytes,
@@ -111,7 +111,7 @@ impl AllTerms {
 
 impl Packed {
     pub(super) fn of(document: Document, all: &AllTerms) -> Packed {
-        let running = Running::of(&document);
+        let running = PlainLease::of(&document);
         let Document {
             election,
             store,
@@ -227,7 +227,7 @@ impl Packed {
     }
 
     /// The leader, if its lease lies open.
-    pub(super) fn leader(&self) -> Option<(&str, Option<&str>, &Running)> {
+    pub(super) fn leader(&self) -> Option<(&str, Option<&str>, &PlainLease)> {
         let running = self.running.as_ref()?;
         let mut bytes = self.after_name();
         Some((bytes.text(), bytes.option(Reader::text), running))
@@ -358,8 +358,8 @@ fn read_verdicts(bytes: &mut Reader<'_>) -> Verdicts {
     Verdicts { given, bad, by: numbers(), judged: numbers() }
 }
 
-fn read_leader(bytes: &mut Reader<'_>, running: &Running) -> Leader {
-    let Running { incarnation, key_hash, epoch, granted, ttl, renewals, held, idle, expires, beat: _ } =
+fn read_leader(bytes: &mut Reader<'_>, running: &PlainLease) -> Leader {
+    let PlainLease { incarnation, key_hash, epoch, granted, ttl, renewals, held, idle, expires, beat: _ } =
         *running;
     Leader {
         agent: bytes.agent(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use baton_election::Command;
 use baton_election::command::{Acquire, Renew};
-use baton_election::region::{Proof, Seen};
+use baton_election::region::{Proof, RegionReading};
 use baton_store::StoreError;
 
 use super::{Engine, View};
@@ -41,6 +41,6 @@ impl Engine {
 
     async fn looked_at(&self, proof: &Proof) -> Result<Proof, StoreError> {
         let View { document, age } = self.view(&proof.election).await?;
-        Ok(Proof { seen: Some(Arc::new(Seen { document, age })), ..proof.clone() })
+        Ok(Proof { seen: Some(Arc::new(RegionReading { document, age })), ..proof.clone() })
     }
 }

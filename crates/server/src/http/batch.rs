@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use baton_door::ProblemShown;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::operator::SignedAct;
 use baton_election::time::Span;
 use baton_election::{Answer, Command, ElectionName, Epoch};
+use baton_http_listener::ProblemBody;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http::StatusCode;
@@ -240,7 +240,7 @@ fn write_within(told: Told<'_>, room: &AtomicUsize) -> Vec<u8> {
 pub(super) enum OneOfMany<'a> {
     Done(Told<'a>),
     Current(Checked),
-    Failed(ProblemShown<'a>),
+    Failed(ProblemBody<'a>),
 }
 
 /// What came of a check.

@@ -26,7 +26,7 @@ pub(super) async fn converse(front: Arc<Front>, stream: impl AsyncRead + AsyncWr
     let (door, keep) = (front.door_of(peer), !refused && peer.check().is_ok());
     let answer = |request: Request<Incoming>| async move {
         match refused {
-            true => Problem::from(baton_door::too_many_connections()).into_reply(),
+            true => Problem::from(baton_http_listener::too_many_connections()).into_reply(),
             false => front.answer(request, peer).await,
         }
     };

@@ -28,7 +28,7 @@ use super::identity::Identity;
 use super::overview::{self, Attended};
 use super::reply::{Problem, Reply, typed};
 use super::{Service, limits};
-use baton_door::Place;
+use baton_http_listener::CounterPermit;
 
 /// How long changes are gathered before they are told together.
 const GATHER: Duration = Duration::from_millis(20);
@@ -125,7 +125,7 @@ struct Feed {
     told: VecDeque<String>,
     watched: Vec<Watched>,
     /// Its share of what one token may watch.
-    _places: Option<Place<TokenId>>,
+    _places: Option<CounterPermit<TokenId>>,
     ticks: u32,
     next_tick: Instant,
     /// Counts what agents said, as it was last told.

@@ -11,7 +11,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use baton::Leadership;
-use baton_door::{Door, HandshakeError, Peers};
+use baton_http_listener::{HandshakeError, ListenerConfig, Peers};
 use baton_store::boot;
 use futures_util::{StreamExt, future};
 use http::header::{HeaderValue, LOCATION, STRICT_TRANSPORT_SECURITY};
@@ -39,9 +39,9 @@ pub(crate) struct Front {
     pub(super) limits: Limits,
     pub(super) peers: Peers,
     /// For TCP.
-    door: Door,
+    door: ListenerConfig,
     /// For the Unix socket: the same without TLS.
-    socket_door: Door,
+    socket_door: ListenerConfig,
     access_log: Option<Arc<AccessLog>>,
     /// Becomes true when the server is to stop.
     stopping: watch::Sender<bool>,
@@ -108,12 +108,12 @@ impl Front {
             access_log,
         } = options;
         let stopping = watch::Sender::new(false);
-        let door = Door {
+        let door = ListenerConfig {
             tls: tls.clone(),
             unread: limits.unread,
             headers: MAX_HEADERS,
             drain: DRAIN,
-            tell: baton_door::Problem::into_response,
+            tell: baton_http_listener::Problem::into_response,
             stop: stopping.subscribe(),
         };
         Front {
@@ -121,7 +121,7 @@ impl Front {
             names: gate::Names { given: names, tls },
             peers: Peers::new(limits.peer_connections),
             limits,
-            socket_door: Door { tls: None, ..door.clone() },
+            socket_door: ListenerConfig { tls: None, ..door.clone() },
             door,
             access_log,
             stopping,
@@ -129,7 +129,7 @@ impl Front {
     }
 
     /// How a connection is answered.
-    pub(super) fn door_of(&self, peer: &Peer) -> &Door {
+    pub(super) fn door_of(&self, peer: &Peer) -> &ListenerConfig {
         match peer {
             Peer::Address(_) => &self.door,
             Peer::User { .. } => &self.socket_door,

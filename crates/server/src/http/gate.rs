@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::reply::Problem;
 use super::right::Right;
-use baton_door::Tls;
+use baton_http_listener::Tls;
 
 /// By what names the server is called. Loopback names nobody can bind to another address.
 pub(super) struct Names {

@@ -15,8 +15,8 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_door::Counter;
 use baton_election::{AgentName, Credential, ResourceName, TokenId};
+use baton_http_listener::Counter;
 use baton_store::boot;
 
 use super::identity::{Identity, Who};

@@ -40,9 +40,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use baton::{Coordinator, Memory};
-use baton_door::ClientCertificate;
 use baton_election::operator::PublicKey;
 use baton_election::time::WallTime;
+use baton_http_listener::ClientCertificate;
 use bytes::Bytes;
 use http::header::{ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
@@ -483,13 +483,13 @@ pub(crate) async fn serve(listening: Listening, front: Arc<Front>, until: impl F
     let over_tcp = async {
         let Some(listener) = &address else { return JoinSet::new() };
         let answer = |stream, peer| connection::converse(Arc::clone(&front), stream, Peer::Address(peer));
-        baton_door::accept(listener, most, stopped(), answer).await
+        baton_http_listener::accept(listener, most, stopped(), answer).await
     };
     let over_socket = async {
         let Some(Socket { listener, owner, .. }) = &socket else { return JoinSet::new() };
         let answer =
             |stream, uid| connection::converse(Arc::clone(&front), stream, Peer::of_user(uid, *owner));
-        baton_door::accept(listener, most, stopped(), answer).await
+        baton_http_listener::accept(listener, most, stopped(), answer).await
     };
     let until = async {
         until.await;

@@ -11,7 +11,6 @@ use baton_api::sessions::{
     Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, SessionView,
 };
 use baton_api::waiting::Waiting;
-use baton_door::ProblemShown;
 use baton_election::audit::{Entry, TokensAudit};
 use baton_election::bindings::SignedFenceOrder;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
@@ -22,6 +21,7 @@ use baton_election::store_order::StoreRequest;
 use baton_election::store_quorum::OrderOutcome;
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{AgentName, Candidate, ElectionName, Fence, ItemName, ResourceName};
+use baton_http_listener::ProblemBody;
 use baton_store::toolbox::{
     AddTasks, Added, Breaker, Counts, Draw, Drawn, Order, Proposal, Propose, Put, Quota, Ruling, SetQuota,
     State, Task,
@@ -310,7 +310,7 @@ fn responses(ask: Ask, types: &mut SchemaGenerator) -> Value {
         Ask::Health | Ask::Metrics => ("text/plain", types.subschema_for::<String>()),
         other => ("application/json", answer(other, types)),
     };
-    let problem = types.subschema_for::<ProblemShown<'_>>();
+    let problem = types.subschema_for::<ProblemBody<'_>>();
     let kinds = if ask == Ask::PageFile { page::kinds() } else { vec![kind] };
     let content: Map<String, Value> =
         kinds.into_iter().map(|kind| (kind.to_string(), json!({ "schema": schema }))).collect();

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use baton_door::Origin;
+use baton_http_listener::Origin;
 use http::StatusCode;
 
 use super::reply::Problem;

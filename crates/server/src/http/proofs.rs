@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use baton_door::ClientCertificate;
 use baton_election::ContentHash;
 use baton_election::tokens::{Closeness, Proof, TokenEntry};
+use baton_http_listener::ClientCertificate;
 use baton_store::boot;
 
 use super::identity::{Bearer, Known};

@@ -21,7 +21,7 @@ pub(crate) type Reply = Response<Body>;
 /// Why a request was not carried out.
 #[derive(Debug)]
 pub(crate) struct Problem {
-    told: baton_door::Problem,
+    told: baton_http_listener::Problem,
     /// What only the log has. Apart: most have none.
     why: Option<Box<Why>>,
 }
@@ -37,22 +37,22 @@ impl Problem {
         detail: impl Into<String>,
         hint: impl Into<String>,
     ) -> Problem {
-        baton_door::Problem::new(status, code, detail, hint).into()
+        baton_http_listener::Problem::new(status, code, detail, hint).into()
     }
 
     /// The request makes no sense.
     pub(crate) fn invalid(detail: impl Into<String>, hint: impl Into<String>) -> Problem {
-        baton_door::Problem::invalid(detail, hint).into()
+        baton_http_listener::Problem::invalid(detail, hint).into()
     }
 
     /// Nobody knows who asks.
     pub(crate) fn unauthorized(detail: &str, hint: &str) -> Problem {
-        baton_door::Problem::unauthorized(detail, hint).into()
+        baton_http_listener::Problem::unauthorized(detail, hint).into()
     }
 
     /// One has had enough for now. Nothing was done.
     pub(crate) fn too_many(detail: &str, wait: Duration) -> Problem {
-        baton_door::Problem::too_many(detail, wait).into()
+        baton_http_listener::Problem::too_many(detail, wait).into()
     }
 
     /// The same may succeed in so many seconds.
@@ -88,8 +88,8 @@ impl Problem {
     }
 }
 
-impl From<baton_door::Problem> for Problem {
-    fn from(problem: baton_door::Problem) -> Problem {
+impl From<baton_http_listener::Problem> for Problem {
+    fn from(problem: baton_http_listener::Problem) -> Problem {
         Problem { told: problem, why: None }
     }
 }
@@ -109,7 +109,7 @@ impl From<Refusal> for Problem {
             // Understood, and against a rule that a schema cannot tell.
             Refusal::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         };
-        baton_door::Problem::refused(status, &refusal).into()
+        baton_http_listener::Problem::refused(status, &refusal).into()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use baton_door::outgoing::{self, Client, Trust};
+use baton_http_listener::outgoing::{self, Client, Trust};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::uri::Scheme;

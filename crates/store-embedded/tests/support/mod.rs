@@ -21,13 +21,13 @@ pub(crate) fn database(store: &Path, alone: &Path) -> redb::Database {
     redb::Database::open(alone).unwrap()
 }
 
-pub(crate) struct Place {
+pub(crate) struct TestStore {
     pub(crate) folder: tempfile::TempDir,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
-        Place { folder: tempfile::tempdir().unwrap() }
+impl TestStore {
+    pub(crate) fn new() -> TestStore {
+        TestStore { folder: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

@@ -5,11 +5,11 @@ use baton_store::conformance::documents::{document, key, led_above, put, renewed
 use baton_store::{Expect, Store, StoreError};
 use serde_json::json;
 
-use crate::support::{Place, read};
+use crate::support::{TestProject, read};
 
 #[tokio::test]
 async fn a_document_deleted_while_held_is_waited_for_and_its_token_is_not_given_again() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let (store, other) = (place.store().await, place.store().await);
     let (held, version) = take(&store, &key("e"), "a").await;
     place.rest.delete("leadership/e").await;
@@ -36,7 +36,7 @@ async fn a_document_deleted_while_held_is_waited_for_and_its_token_is_not_given_
 
 #[tokio::test]
 async fn who_decided_on_an_old_trace_does_not_give_a_token_again() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let (late, store) = (place.store().await, place.store().await);
     let trace = read(&late, &key("e")).await.trace.unwrap();
     let decided = led_above("e", None, "late", trace.epoch, None);
@@ -59,7 +59,7 @@ async fn who_decided_on_an_old_trace_does_not_give_a_token_again() {
 
 #[tokio::test]
 async fn an_old_copy_that_is_put_back_is_refused() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let _ = take(&store, &key("e"), "a").await;
     let old = place.rest.document("leadership/e").await["fields"].clone();
@@ -74,7 +74,7 @@ async fn an_old_copy_that_is_put_back_is_refused() {
 
 #[tokio::test]
 async fn a_mark_that_is_deleted_is_written_again() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let (held, version) = take(&store, &key("e"), "a").await;
     place.rest.delete("leadership-marks/e").await;
@@ -88,7 +88,7 @@ async fn a_mark_that_is_deleted_is_written_again() {
 
 #[tokio::test]
 async fn a_mark_that_no_baton_wrote_is_left_alone() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     for (name, fields) in [
         ("a", json!({ "fencingToken": { "stringValue": "7" } })),

@@ -8,11 +8,11 @@ use baton_store::{BoxFuture, Expect, Prefix, Store, StoreError, conformance};
 use serde_json::json;
 
 use crate::support::proxy::Proxy;
-use crate::support::{Place, open, read};
+use crate::support::{TestProject, open, read};
 
 #[tokio::test]
 async fn documents_that_no_baton_wrote_are_refused_and_left_alone() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let text = |text: &str| json!({ "stringValue": text });
     let whole = led("whole", None, "a");
@@ -53,7 +53,7 @@ async fn documents_that_no_baton_wrote_are_refused_and_left_alone() {
 
 #[tokio::test]
 async fn fields_changed_by_hand_contradict_the_record() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     for (name, fields) in [
         ("a", json!({ "leaderId": { "stringValue": "me" } })),
@@ -104,7 +104,7 @@ async fn nobody_waits_for_a_server_that_does_not_answer() {
 
 #[tokio::test]
 async fn a_server_that_is_gone_is_unavailable_and_comes_back() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let mut proxy = Proxy::to(&place.host).await;
     let store = place.store_at(&proxy.address).await;
     let (held, version) = take(&store, &key("e"), "a").await;
@@ -122,7 +122,7 @@ async fn a_server_that_is_gone_is_unavailable_and_comes_back() {
 
 #[tokio::test]
 async fn a_swap_without_an_answer_may_have_been_applied() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let proxy = Proxy::to(&place.host).await;
     let store = place.store_at(&proxy.address).await.limited_to(Duration::from_secs(8));
     let (held, version) = take(&store, &key("e"), "a").await;
@@ -137,7 +137,7 @@ async fn a_swap_without_an_answer_may_have_been_applied() {
 
 #[tokio::test]
 async fn a_server_killed_in_the_middle_of_swaps_loses_and_doubles_nothing() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let mut proxy = Proxy::to(&place.host).await;
     let store = place.store_at(&proxy.address).await;
     let (mut held, _) = take(&store, &key("e"), "a").await;
@@ -172,7 +172,7 @@ async fn a_server_killed_in_the_middle_of_swaps_loses_and_doubles_nothing() {
 
 #[tokio::test]
 async fn a_document_that_another_s_transaction_holds_is_tried_again() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let (held, version) = take(&store, &key("e"), "a").await;
     let transaction = place.rest.hold("leadership/e").await;

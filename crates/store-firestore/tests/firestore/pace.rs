@@ -7,11 +7,11 @@ use baton_store::conformance::documents::{key, led_above, put, released, renewed
 use baton_store::{AgeStamp, Expect, Record, Store};
 use baton_store_firestore::FirestoreStore;
 
-use crate::support::Place;
+use crate::support::TestProject;
 
 #[tokio::test]
 async fn a_renewal_right_after_another_write_waits_and_nothing_else_does() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     // Three writes that are each a second apart would take three seconds from the renewal on, every time. A busy machine does so some times.
     let mut took = Vec::new();
@@ -46,7 +46,7 @@ async fn rest_after_a_renewal(store: &FirestoreStore, name: &str) -> Duration {
 
 #[tokio::test]
 async fn a_short_lease_is_renewed_in_time() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let mut held = led_above("e", None, "a", baton_election::Epoch(0), Some(Span::secs(1)));
     let mut version = put(&store, &key("e"), Expect::Absent, &held).await.unwrap();

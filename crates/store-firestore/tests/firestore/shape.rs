@@ -5,11 +5,11 @@ use baton_store::conformance::documents::{document, key, led, put, released, ren
 use baton_store::{AgeStamp, Expect, Key, Prefix, Record, Store};
 use serde_json::{Value, json};
 
-use crate::support::{Place, read};
+use crate::support::{TestProject, read};
 
 #[tokio::test]
 async fn leader_and_token_are_fields_of_the_election() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let (first, _) = take(&store, &key("fleet/eu"), "agent-a").await;
     let seen = place.rest.document("leadership/fleet~eu").await;
@@ -32,7 +32,7 @@ async fn leader_and_token_are_fields_of_the_election() {
 
 #[tokio::test]
 async fn the_collection_shows_elections_and_nothing_else() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let election = ElectionName::new("e").unwrap();
     let _ = take(&store, &key("e"), "a").await;
@@ -54,7 +54,7 @@ async fn the_collection_shows_elections_and_nothing_else() {
 
 #[tokio::test]
 async fn only_a_restart_of_the_clock_moves_the_heartbeat() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let (first, version) = take(&store, &key("e"), "a").await;
     let heartbeat = || async { place.rest.document("leadership/e").await["fields"]["lastHeartbeat"].clone() };
@@ -70,7 +70,7 @@ async fn only_a_restart_of_the_clock_moves_the_heartbeat() {
 
 #[tokio::test]
 async fn fields_that_somebody_added_stay() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let (first, _) = take(&store, &key("e"), "a").await;
     place.rest.set("leadership/e", &json!({ "note": { "stringValue": "ours" } })).await;
@@ -83,7 +83,7 @@ async fn fields_that_somebody_added_stay() {
 
 #[tokio::test]
 async fn a_renewal_leaves_the_mark_alone_and_a_release_does_not() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     let (first, version) = take(&store, &key("e"), "a").await;
     let mark = || place.rest.document("leadership-marks/e");
@@ -105,7 +105,7 @@ async fn a_renewal_leaves_the_mark_alone_and_a_release_does_not() {
 
 #[tokio::test]
 async fn names_that_firestore_keeps_for_itself_are_names_here() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let store = place.store().await;
     for name in ["__all__", "__a/b__", "a/__b__"] {
         let next = led(name, None, "a");

@@ -6,7 +6,7 @@ use baton_store::conformance::documents::{key, take};
 use baton_store::{BoxStream, Change, Store, StoreError};
 use futures_util::StreamExt;
 
-use crate::support::Place;
+use crate::support::TestProject;
 use crate::support::proxy::Proxy;
 
 async fn next(changes: &mut BoxStream<Change>) -> Change {
@@ -15,7 +15,7 @@ async fn next(changes: &mut BoxStream<Change>) -> Change {
 
 #[tokio::test]
 async fn a_watcher_hears_of_changes_beginnings_and_deletions() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let (store, watcher) = (place.store().await, place.store().await);
     let mut changes = watcher.watch(&key("e")).await.unwrap();
     let _ = take(&store, &key("e"), "a").await;
@@ -31,7 +31,7 @@ async fn a_watcher_hears_of_changes_beginnings_and_deletions() {
 
 #[tokio::test]
 async fn a_watch_goes_on_after_the_server_was_gone() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let mut proxy = Proxy::to(&place.host).await;
     let (store, watcher) = (place.store().await, place.store_at(&proxy.address).await);
     let _ = take(&store, &key("e"), "a").await;
@@ -50,7 +50,7 @@ async fn a_watch_goes_on_after_the_server_was_gone() {
 
 #[tokio::test]
 async fn a_watch_that_cannot_begin_says_so() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TestProject::new() else { return };
     let mut proxy = Proxy::to(&place.host).await;
     let store = place.store_at(&proxy.address).await.limited_to(Duration::from_millis(500));
     proxy.swallow_answers(true);

@@ -14,19 +14,19 @@ use baton_store_firestore::FirestoreStore;
 use rest::Rest;
 
 /// A project of its own in the emulator: nobody else's documents are in it.
-pub(crate) struct Place {
+pub(crate) struct TestProject {
     pub(crate) host: String,
     pub(crate) project: String,
     pub(crate) rest: Rest,
 }
 
-impl Place {
+impl TestProject {
     /// A fresh one; none if there is no emulator.
-    pub(crate) fn new() -> Option<Place> {
+    pub(crate) fn new() -> Option<TestProject> {
         let Required::At(host) = required("BATON_TEST_FIRESTORE") else { return None };
         let project = format!("t{:016x}", getrandom::u64().unwrap());
         let rest = Rest { host: host.clone(), project: project.clone() };
-        Some(Place { host, project, rest })
+        Some(TestProject { host, project, rest })
     }
 
     pub(crate) async fn store(&self) -> FirestoreStore {

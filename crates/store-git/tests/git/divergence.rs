@@ -5,7 +5,7 @@ use baton_store::conformance::documents::{document, key, put, renewed, take};
 use baton_store::{AgeStamp, Claim, Expect, Key, Record, Store, StoreError, Version};
 use baton_store_git::GitStore;
 
-use crate::support::{Place, commit_by_hand, git, read};
+use crate::support::{TestRepository, commit_by_hand, git, read};
 
 /// What a diverged store says.
 async fn claims(store: &GitStore, key: &Key) -> (String, Vec<Claim>, Version) {
@@ -35,7 +35,7 @@ fn settled(claims: &[Claim], agent: &str) -> Document {
 }
 
 /// Two clones that have seen different leaders of epoch 2; the second one's was forced onto the remote.
-async fn diverge(place: &Place) -> (GitStore, GitStore) {
+async fn diverge(place: &TestRepository) -> (GitStore, GitStore) {
     let (one, two) = (place.store("one"), place.store("two"));
     let _ = take(&one, &key("e"), "first").await;
     let before = git(&place.remote(), &["rev-parse", "refs/baton/e"]);
@@ -48,7 +48,7 @@ async fn diverge(place: &Place) -> (GitStore, GitStore) {
 
 #[tokio::test]
 async fn both_claims_are_shown_and_an_operator_settles_it_for_everybody() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let (one, two) = diverge(&place).await;
     let (at, shown, settles) = claims(&one, &key("e")).await;
     assert_eq!(at, "refs/baton/e");
@@ -79,7 +79,7 @@ async fn both_claims_are_shown_and_an_operator_settles_it_for_everybody() {
 
 #[tokio::test]
 async fn who_saw_later_renewals_of_a_claim_than_were_settled_accepts_it_too() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let (one, two) = diverge(&place).await;
     let (_, shown, settles) = claims(&one, &key("e")).await;
     let (beta, version) = document(&two, &key("e")).await;
@@ -95,7 +95,7 @@ async fn who_saw_later_renewals_of_a_claim_than_were_settled_accepts_it_too() {
 
 #[tokio::test]
 async fn an_epoch_that_went_back_is_told_so_and_can_be_settled() {
-    let place = Place::new();
+    let place = TestRepository::new();
     for store in [place.store("one"), place.lone_store("one")] {
         let dir = if store.location().contains("remote") { place.remote() } else { place.clone("one") };
         let _ = take(&store, &key("e"), "a").await;
@@ -113,7 +113,7 @@ async fn an_epoch_that_went_back_is_told_so_and_can_be_settled() {
 
 #[tokio::test]
 async fn a_tip_made_by_hand_is_gone_on_from_where_everybody_sees_it() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let (one, two) = (place.store("one"), place.store("two"));
     let by_hand = Record::Election(Box::new(baton_store::conformance::documents::led("e", None, "a")));
     let _ = commit_by_hand(&place.remote(), "refs/baton/e", "coordinator.json", &by_hand.to_json(), None);
@@ -125,7 +125,7 @@ async fn a_tip_made_by_hand_is_gone_on_from_where_everybody_sees_it() {
 
 #[tokio::test]
 async fn a_renewal_that_went_back_is_told_so() {
-    let place = Place::new();
+    let place = TestRepository::new();
     for store in [place.store("one"), place.lone_store("one")] {
         let dir = if store.location().contains("remote") { place.remote() } else { place.clone("one") };
         let (first, version) = take(&store, &key("e"), "a").await;
@@ -139,7 +139,7 @@ async fn a_renewal_that_went_back_is_told_so() {
 
 #[tokio::test]
 async fn a_deleted_election_is_refused_by_who_saw_it_and_can_be_settled() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let store = place.store("one");
     let _ = take(&store, &key("e"), "a").await;
     git(&place.remote(), &["update-ref", "-d", "refs/baton/e"]);
@@ -153,7 +153,7 @@ async fn a_deleted_election_is_refused_by_who_saw_it_and_can_be_settled() {
 
 #[tokio::test]
 async fn a_store_that_its_owner_wiped_begins_anew() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let store = place.store("one");
     let info = |id: u8| Record::Store(StoreInfo::new(StoreId([id; 8]), WallTime::default()));
     let _ = store.swap(&Key::Store, Expect::Absent, &info(1), AgeStamp::Reset).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_store_that_its_owner_wiped_begins_anew() {
 
 #[tokio::test]
 async fn a_fence_whose_mark_went_back_is_not_intact() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let store = place.store("one");
     let resource = baton_election::ResourceName::new("db").unwrap();
     let fence = |highest| {

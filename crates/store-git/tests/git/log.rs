@@ -5,11 +5,11 @@ use baton_election::{ElectionName, Epoch};
 use baton_store::conformance::documents::{document, key, put, released, renewed, take};
 use baton_store::{Expect, Store};
 
-use crate::support::{Place, git};
+use crate::support::{TestRepository, git};
 
 #[tokio::test]
 async fn renewals_and_releases_take_the_place_of_the_tip() {
-    let place = Place::new();
+    let place = TestRepository::new();
     for store in [place.store("clone"), place.lone_store("clone")] {
         let key = key("refactor-auth");
         let (mut now, mut version) = take(&store, &key, "agent-b").await;
@@ -57,7 +57,7 @@ async fn history(store: &baton_store_git::GitStore) {
 
 #[tokio::test]
 async fn what_an_operator_prepared_is_below_the_first_leader() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let store = place.store("clone");
     let election = ElectionName::new("e").unwrap();
     let prepared =
@@ -72,7 +72,7 @@ async fn what_an_operator_prepared_is_below_the_first_leader() {
 
 #[tokio::test]
 async fn a_clone_that_was_away_for_many_leaders_goes_on_reading() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let (here, away) = (place.store("here"), place.store("away"));
     let (first, version) = take(&here, &key("e"), "a").await;
     assert_eq!(document(&away, &key("e")).await.0, first);
@@ -88,7 +88,7 @@ async fn a_clone_that_was_away_for_many_leaders_goes_on_reading() {
 
 #[tokio::test]
 async fn replaced_tips_are_garbage_that_git_removes() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let store = place.lone_store("clone");
     let (mut now, mut version) = take(&store, &key("e"), "a").await;
     for _ in 0..5 {

@@ -3,7 +3,7 @@
 use baton_store::conformance::documents::{document, key, led, put, renewed, take};
 use baton_store::{Expect, Record, Store, StoreError};
 
-use crate::support::{Place, git, read};
+use crate::support::{TestRepository, git, read};
 
 /// What a racer's swap came to.
 async fn race(store: baton_store_git::GitStore, name: String, agent: String) -> Option<u64> {
@@ -26,7 +26,7 @@ async fn race(store: baton_store_git::GitStore, name: String, agent: String) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_sixteen_clones_one_wins_each_round() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let stores: Vec<_> = (0..16).map(|number| place.store(&format!("clone-{number}"))).collect();
     for round in 1..=3_u64 {
         let mut racers = tokio::task::JoinSet::new();
@@ -59,7 +59,7 @@ async fn of_sixteen_clones_one_wins_each_round() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_in_one_clone_race_as_clones_do() {
-    let place = Place::new();
+    let place = TestRepository::new();
     for (case, remote) in [("far", true), ("near", false)] {
         let mut racers = tokio::task::JoinSet::new();
         for number in 0..6 {
@@ -75,7 +75,7 @@ async fn processes_in_one_clone_race_as_clones_do() {
 
 #[tokio::test]
 async fn the_same_change_from_two_clones_is_applied_once() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let (one, two) = (place.store("one"), place.store("two"));
     let (first, version) = take(&one, &key("e"), "a").await;
     let _ = read(&two, &key("e")).await;
@@ -89,7 +89,7 @@ async fn the_same_change_from_two_clones_is_applied_once() {
 
 #[tokio::test]
 async fn a_swap_on_a_version_that_only_another_clone_has_read_is_judged_by_what_is_there() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let (one, two) = (place.store("one"), place.store("two"));
     let (first, version) = take(&one, &key("e"), "a").await;
     let second = put(&two, &key("e"), Expect::Version(version.clone()), &renewed(&first)).await.unwrap();

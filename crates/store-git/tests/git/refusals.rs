@@ -7,11 +7,11 @@ use baton_store::conformance::documents::{document, key, led, put, renewed, take
 use baton_store::{Change, Expect, Store, StoreError};
 use futures_util::StreamExt;
 
-use crate::support::{Place, commit_by_hand, git, open};
+use crate::support::{TestRepository, commit_by_hand, git, open};
 
 #[tokio::test]
 async fn a_remote_that_is_gone_is_unavailable_and_comes_back() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let store = place.store("one");
     let (first, version) = take(&store, &key("e"), "a").await;
     let away = place.path().join("away.git");
@@ -28,7 +28,7 @@ async fn a_remote_that_is_gone_is_unavailable_and_comes_back() {
 
 #[tokio::test]
 async fn a_watcher_is_told_of_a_gap_when_the_remote_is_back() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let store = place.store("one");
     let _ = take(&store, &key("e"), "a").await;
     let mut changes = store.watch(&key("e")).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_watcher_is_told_of_a_gap_when_the_remote_is_back() {
 
 #[tokio::test]
 async fn a_remote_whose_hook_declines_refuses_in_its_own_words() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let hook = place.remote().join("hooks/pre-receive");
     std::fs::write(&hook, "#!/bin/sh\necho 'only on Tuesdays, it already exists' >&2\nexit 1\n").unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -63,7 +63,7 @@ async fn a_remote_whose_hook_declines_refuses_in_its_own_words() {
 
 #[tokio::test]
 async fn a_remote_whose_branches_only_go_forward_lets_a_tip_be_replaced() {
-    let place = Place::new();
+    let place = TestRepository::new();
     git(&place.remote(), &["config", "receive.denyNonFastForwards", "true"]);
     git(&place.remote(), &["config", "receive.denyDeletes", "true"]);
     let store = place.store("one");
@@ -73,7 +73,7 @@ async fn a_remote_whose_branches_only_go_forward_lets_a_tip_be_replaced() {
 
 #[tokio::test]
 async fn a_remote_that_hides_or_protects_the_refs_refuses() {
-    let place = Place::new();
+    let place = TestRepository::new();
     git(&place.remote(), &["config", "receive.hideRefs", "refs/baton"]);
     let store = place.store("one");
     let error = put(&store, &key("e"), Expect::Absent, &led("e", None, "a")).await.unwrap_err();
@@ -83,7 +83,7 @@ async fn a_remote_that_hides_or_protects_the_refs_refuses() {
 
 #[tokio::test]
 async fn records_that_no_baton_wrote_are_refused_and_left_alone() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let store = place.store("one");
     let cases = [
         ("coordinator.json", "{ not json", "not a record of Baton"),
@@ -108,7 +108,7 @@ async fn records_that_no_baton_wrote_are_refused_and_left_alone() {
 
 #[tokio::test]
 async fn a_store_that_cannot_be_is_refused_with_a_hint() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let clone = place.clone("one");
     let outside = tempfile::tempdir().unwrap();
     let cases = [
@@ -130,7 +130,7 @@ async fn a_store_that_cannot_be_is_refused_with_a_hint() {
 
 #[tokio::test]
 async fn a_push_without_an_answer_may_have_been_applied() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let hook = place.remote().join("hooks/post-receive");
     std::fs::write(&hook, "#!/bin/sh\nexec sleep 30\n").unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -6,7 +6,7 @@ use std::process::Command;
 use baton_store::conformance::documents::{document, key, put, renewed, take};
 use baton_store::{Expect, Prefix, Store};
 
-use crate::support::{Place, git, open};
+use crate::support::{TestRepository, git, open};
 
 /// All of a repository that its user knows.
 fn fingerprint(dir: &Path) -> Vec<String> {
@@ -33,7 +33,7 @@ fn fingerprint(dir: &Path) -> Vec<String> {
 
 #[tokio::test]
 async fn what_the_user_has_is_never_touched() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let clone = place.clone("one");
     // A user with hooks, signatures, pruning, a log of everything, and work in progress.
     for setting in [
@@ -69,7 +69,7 @@ async fn what_the_user_has_is_never_touched() {
 
 #[tokio::test]
 async fn names_with_slashes_and_odd_endings_keep_apart() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let described = git(&place.clone("one"), &["rev-parse", "--short=8", "HEAD"]);
     let odd = format!("v1.2-14-g{described}");
     for store in [place.store("one"), place.lone_store("one")] {
@@ -84,7 +84,7 @@ async fn names_with_slashes_and_odd_endings_keep_apart() {
 
 #[tokio::test]
 async fn worktrees_and_bare_repositories_are_repositories() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let clone = place.clone("one");
     git(&clone, &["worktree", "add", "-q", "../tree"]);
     let tree = open(&format!("git:{}", place.path().join("tree").display())).unwrap();
@@ -99,7 +99,7 @@ async fn worktrees_and_bare_repositories_are_repositories() {
 
 #[tokio::test]
 async fn other_hashes_and_shallow_clones_are_as_good() {
-    let place = Place::new();
+    let place = TestRepository::new();
     git(place.path(), &["init", "-q", "--object-format=sha256", "long"]);
     let long = open(&format!("git:{}", place.path().join("long").display())).unwrap();
     let (first, version) = take(&long, &key("e"), "a").await;
@@ -128,7 +128,7 @@ async fn inside_a_hook() {
 
 #[test]
 fn a_hook_s_variables_do_not_lead_elsewhere() {
-    let place = Place::new();
+    let place = TestRepository::new();
     let (clone, other) = (place.clone("one"), place.clone("other"));
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "surroundings::inside_a_hook"])

@@ -8,14 +8,14 @@ use std::process::Command;
 use baton_store::{Key, Reading, Store, StoreError};
 use baton_store_git::GitStore;
 
-pub(crate) struct Place {
+pub(crate) struct TestRepository {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl TestRepository {
     /// A bare repository `remote.git`, empty.
-    pub(crate) fn new() -> Place {
-        let place = Place { folder: tempfile::tempdir().unwrap() };
+    pub(crate) fn new() -> TestRepository {
+        let place = TestRepository { folder: tempfile::tempdir().unwrap() };
         git(place.path(), &["init", "-q", "--bare", "remote.git"]);
         place
     }

@@ -14,8 +14,8 @@ use baton_election::document::{
 use baton_election::id::{Incarnation, KeyHash, StoreId};
 use baton_election::operator::PublicKey;
 use baton_election::policy::{Limits, Policy};
+use baton_election::removal_rules::Verdicts;
 use baton_election::time::WallTime;
-use baton_election::usefulness::Verdicts;
 use baton_election::{AgentName, Span};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;

@@ -21,7 +21,7 @@ use kube::{Api, Client, Config};
 
 pub(crate) use player::Player;
 pub(crate) use private::Private;
-pub(crate) use proxy::{Line, Proxy};
+pub(crate) use proxy::{Proxy, ProxyState};
 
 pub(crate) struct Cluster {
     pub(crate) namespace: String,

@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum ProxyState {
     /// All is well.
     Open,
     /// Requests arrive, answers do not.
@@ -17,7 +17,7 @@ pub(crate) enum Line {
 }
 
 pub(crate) struct Proxy {
-    line: watch::Sender<Line>,
+    line: watch::Sender<ProxyState>,
     folder: tempfile::TempDir,
 }
 
@@ -32,10 +32,10 @@ impl Proxy {
         let address: SocketAddr = listener.local_addr().unwrap();
         std::fs::write(folder.path().join("kubeconfig"), text.replace(&server, &address.to_string()))
             .unwrap();
-        let (line, state) = watch::channel(Line::Open);
+        let (line, state) = watch::channel(ProxyState::Open);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                if *state.borrow() == Line::Cut {
+                if *state.borrow() == ProxyState::Cut {
                     continue;
                 }
                 let server = TcpStream::connect(&server).await.unwrap();
@@ -49,12 +49,12 @@ impl Proxy {
         self.folder.path().join("kubeconfig").display().to_string()
     }
 
-    pub(crate) fn set(&self, line: Line) {
+    pub(crate) fn set(&self, line: ProxyState) {
         self.line.send_replace(line);
     }
 }
 
-async fn join(client: TcpStream, server: TcpStream, mut state: watch::Receiver<Line>) {
+async fn join(client: TcpStream, server: TcpStream, mut state: watch::Receiver<ProxyState>) {
     let ((mut from_client, to_client), (from_server, mut to_server)) =
         (client.into_split(), server.into_split());
     let requests = async { tokio::io::copy(&mut from_client, &mut to_server).await };
@@ -62,18 +62,18 @@ async fn join(client: TcpStream, server: TcpStream, mut state: watch::Receiver<L
     tokio::select! {
         _ = requests => {}
         () = answers => {}
-        _ = state.wait_for(|line| *line == Line::Cut) => {}
+        _ = state.wait_for(|line| *line == ProxyState::Cut) => {}
     }
 }
 
 async fn answer(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    mut state: watch::Receiver<Line>,
+    mut state: watch::Receiver<ProxyState>,
 ) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        let _ = state.wait_for(|line| *line != Line::Mute).await;
+        let _ = state.wait_for(|line| *line != ProxyState::Mute).await;
         if to.write_all(&buffer[..length]).await.is_err() {
             return;
         }

@@ -4,11 +4,11 @@ use baton_store::conformance::documents::{key, led, put, take};
 use baton_store::conformance::{Required, required};
 use baton_store::{Expect, Prefix, Store, StoreError};
 
-use crate::support::{Place, random, store};
+use crate::support::{TestSchema, random, store};
 
-async fn bare() -> Option<Place> {
+async fn bare() -> Option<TestSchema> {
     match required("BATON_TEST_POSTGRES") {
-        Required::At(server) => Some(Place::bare(server).await),
+        Required::At(server) => Some(TestSchema::bare(server).await),
         Required::Missing => None,
     }
 }
@@ -122,7 +122,7 @@ async fn a_foreign_table_of_that_name_is_left_alone() {
 }
 
 /// A role that may log in, with nothing else; its store in this place.
-async fn poor(place: &Place, role: &str) -> std::sync::Arc<dyn Store> {
+async fn poor(place: &TestSchema, role: &str) -> std::sync::Arc<dyn Store> {
     let _ = place.by_hand(&format!("CREATE ROLE {role} LOGIN PASSWORD 'poor'")).await;
     let (_, tail) = place.server.split_once('@').unwrap();
     store(&format!("postgres://{role}:poor@{tail}?table={}.baton", place.schema)).unwrap()
@@ -130,7 +130,7 @@ async fn poor(place: &Place, role: &str) -> std::sync::Arc<dyn Store> {
 
 #[tokio::test]
 async fn a_missing_privilege_is_named_and_the_hint_helps() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let role = format!("r{}", place.schema);
     let store = poor(&place, &role).await;
     refused(&*store, "permission denied for schema", "GRANT USAGE ON SCHEMA").await;
@@ -154,7 +154,7 @@ async fn a_missing_privilege_is_named_and_the_hint_helps() {
 
 #[tokio::test]
 async fn a_constraint_that_somebody_added_is_a_refusal_in_its_words() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("");
     let _ = place.by_hand("ALTER TABLE baton ADD CONSTRAINT no_mondays CHECK (leader <> 'monday')").await;
     let error = put(&*store, &key("e"), Expect::Absent, &led("e", None, "monday")).await.unwrap_err();

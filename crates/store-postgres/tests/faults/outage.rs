@@ -8,52 +8,52 @@ use baton_store::{AgeStamp, Change, Expect, Record, StoreError};
 use futures_util::StreamExt;
 
 use crate::support::private::Server;
-use crate::support::proxy::{Proxy, Way};
-use crate::support::{Place, store};
+use crate::support::proxy::{Proxy, ProxyMode};
+use crate::support::{TestSchema, store};
 
 #[tokio::test]
 async fn a_swap_whose_answer_is_lost_is_unknown_and_was_applied() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let proxy = Proxy::before(&place.server).await;
     let store = store(&format!("{}?table={}.baton&sslmode=disable", proxy.server, place.schema)).unwrap();
     let (first, version) = take(&*store, &key("e"), "a").await;
     let next = renewed(&first);
-    proxy.set(Way::NoAnswers);
+    proxy.set(ProxyMode::NoAnswers);
     let error = put(&*store, &key("e"), Expect::Version(version), &next).await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
-    proxy.set(Way::Open);
+    proxy.set(ProxyMode::Open);
     assert_eq!(document(&*store, &key("e")).await.0, next, "it was applied, and is found");
 }
 
 #[tokio::test]
 async fn a_swap_that_is_lost_on_its_way_is_unknown_and_was_not_applied() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let proxy = Proxy::before(&place.server).await;
     let store = store(&format!("{}?table={}.baton&sslmode=disable", proxy.server, place.schema)).unwrap();
     let (first, version) = take(&*store, &key("e"), "a").await;
     let next = renewed(&first);
     // The connection breaks with the question that was read from it, not before.
-    proxy.set(Way::Silent);
+    proxy.set(ProxyMode::Silent);
     let place_key = key("e");
     let mut swap = Box::pin(put(&*store, &place_key, Expect::Version(version.clone()), &next));
     assert!(tokio::time::timeout(Duration::from_millis(100), &mut swap).await.is_err());
-    proxy.set(Way::NoQuestions);
+    proxy.set(ProxyMode::NoQuestions);
     let error = swap.await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
-    proxy.set(Way::Open);
+    proxy.set(ProxyMode::Open);
     assert_eq!(document(&*store, &key("e")).await, (first, version.clone()));
     assert!(put(&*store, &key("e"), Expect::Version(version), &next).await.is_ok());
 }
 
 #[tokio::test]
 async fn silence_ends_after_a_bound() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let proxy = Proxy::before(&place.server).await;
     let url =
         format!("{}?table={}.baton&sslmode=disable&timeout=6s&connect_timeout=6", proxy.server, place.schema);
     let store = store(&url).unwrap();
     let (first, version) = take(&*store, &key("e"), "a").await;
-    proxy.set(Way::Silent);
+    proxy.set(ProxyMode::Silent);
     let began = Instant::now();
     let error =
         put(&*store, &key("e"), Expect::Version(version.clone()), &renewed(&first)).await.unwrap_err();
@@ -61,7 +61,7 @@ async fn silence_ends_after_a_bound() {
     let error = store.read(&key("e")).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     assert!(began.elapsed() < Duration::from_secs(60));
-    proxy.set(Way::Open);
+    proxy.set(ProxyMode::Open);
     assert!(
         put(&*store, &key("e"), Expect::Version(version), &renewed(&first)).await.is_ok(),
         "it goes on by itself"
@@ -70,7 +70,7 @@ async fn silence_ends_after_a_bound() {
 
 #[tokio::test]
 async fn a_row_that_somebody_locks_is_unavailable_and_surely_unchanged() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("&timeout=8s");
     let (first, version) = take(&*store, &key("e"), "a").await;
     let other = place.client().await;
@@ -88,7 +88,7 @@ async fn a_row_that_somebody_locks_is_unavailable_and_surely_unchanged() {
 
 #[tokio::test]
 async fn a_session_that_is_ended_in_the_middle_of_a_swap_is_unknown() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let name = format!("x{}", place.schema);
     let store = place.store(&format!("&application_name={name}&timeout=60s"));
     let (first, version) = take(&*store, &key("e"), "a").await;
@@ -112,10 +112,10 @@ async fn a_session_that_is_ended_in_the_middle_of_a_swap_is_unknown() {
     assert_eq!(document(&*store, &key("e")).await.1, version);
 }
 
-async fn private(settings: &[&str]) -> Option<(Server, Place)> {
+async fn private(settings: &[&str]) -> Option<(Server, TestSchema)> {
     let Required::At(shared) = required("BATON_TEST_POSTGRES") else { return None };
     let server = Server::like(&shared, settings).await;
-    let place = Place::laid_out(server.url.clone(), server.url.clone()).await;
+    let place = TestSchema::laid_out(server.url.clone(), server.url.clone()).await;
     Some((server, place))
 }
 
@@ -141,7 +141,7 @@ async fn a_server_that_was_killed_and_started_again_is_used_again() {
 }
 
 /// Stops, or continues, the sessions of an application.
-async fn signal(place: &Place, name: &str, signal: rustix::process::Signal) {
+async fn signal(place: &TestSchema, name: &str, signal: rustix::process::Signal) {
     let pids = format!("SELECT pid FROM pg_stat_activity WHERE application_name = '{name}'");
     for pid in place.by_hand(&pids).await {
         let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();

@@ -4,11 +4,11 @@ use baton_election::{Epoch, Span};
 use baton_store::conformance::documents::{key, led, put, renewed, take};
 use baton_store::{Expect, Key, Prefix, StoreError};
 
-use crate::support::Place;
+use crate::support::TestSchema;
 
 #[tokio::test]
 async fn a_row_that_is_not_intact_is_corrupt_and_is_not_overwritten() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("");
     for (number, (change, words)) in [
         ("record = '{}'", "not a record of Baton"),
@@ -47,7 +47,7 @@ async fn a_row_that_is_not_intact_is_corrupt_and_is_not_overwritten() {
 
 #[tokio::test]
 async fn a_foreign_row_is_neither_listed_nor_overwritten() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("");
     let _ = take(&*store, &key("ours"), "a").await;
     let _ = place
@@ -62,7 +62,7 @@ async fn a_foreign_row_is_neither_listed_nor_overwritten() {
 
 #[tokio::test]
 async fn a_record_that_was_deleted_while_held_leaves_its_lease_behind() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, observer) = (place.store(""), place.store("&clock=observed"));
     for (number, deletion) in ["DELETE FROM baton WHERE key = 'e0'", "TRUNCATE baton"].into_iter().enumerate()
     {
@@ -84,7 +84,7 @@ async fn a_record_that_was_deleted_while_held_leaves_its_lease_behind() {
 
 #[tokio::test]
 async fn a_deletion_that_no_trigger_saw_leaves_the_whole_lease() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("");
     let _ = take(&*store, &key("e"), "a").await;
     let _ = place.by_hand("SET session_replication_role = replica; DELETE FROM baton").await;
@@ -94,7 +94,7 @@ async fn a_deletion_that_no_trigger_saw_leaves_the_whole_lease() {
 
 #[tokio::test]
 async fn a_clock_that_went_back_ages_nothing() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("");
     let _ = take(&*store, &key("e"), "a").await;
     let _ = place.by_hand("UPDATE baton SET beat = beat + interval '1 hour'").await;

@@ -9,7 +9,7 @@ use baton_store::conformance::documents::{
 };
 use tokio_postgres::Client;
 
-use crate::support::Place;
+use crate::support::TestSchema;
 
 const STALE: &str = "ZB001";
 const WRONG: &str = "ZB002";
@@ -41,7 +41,7 @@ async fn refused(client: &Client, resource: &str, election: &str, token: i64, co
 
 #[tokio::test]
 async fn a_token_passes_while_it_is_current() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     let _ = take(&*store, &key("job"), "a").await;
     let _ = take(&*store, &key("other"), "a").await;
@@ -67,7 +67,7 @@ async fn a_token_passes_while_it_is_current() {
 
 #[tokio::test]
 async fn a_token_is_refused_when_the_election_says_so() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     let _ = take(&*store, &key("job"), "a").await;
     for (change, code, words) in [
@@ -96,7 +96,7 @@ async fn a_token_is_refused_when_the_election_says_so() {
 
 #[tokio::test]
 async fn a_leader_that_must_acknowledge_first_is_refused_until_it_has() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     let (led, version) = take(&*store, &key("job"), "a").await;
     let left = checkpointed(&strict(&led));
@@ -115,7 +115,7 @@ async fn a_leader_that_must_acknowledge_first_is_refused_until_it_has() {
 
 #[tokio::test]
 async fn a_fence_that_is_not_intact_is_refused_and_not_overwritten() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     for (number, change) in [
         "election = NULL",
@@ -144,7 +144,7 @@ async fn a_fence_that_is_not_intact_is_refused_and_not_overwritten() {
 
 #[tokio::test]
 async fn a_call_that_is_wrong_is_refused() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     let _ = take(&*store, &key("job"), "a").await;
     let long = "a".repeat(65);
@@ -177,7 +177,7 @@ async fn a_call_that_is_wrong_is_refused() {
 
 #[tokio::test]
 async fn a_later_token_waits_for_an_open_transaction_of_an_earlier_one() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, old, new) = (place.store(""), place.client().await, place.client().await);
     let _ = place.by_hand("CREATE TABLE writes (n bigserial, token bigint)").await;
     let _ = take(&*store, &key("job"), "a").await;
@@ -201,7 +201,7 @@ async fn a_later_token_waits_for_an_open_transaction_of_an_earlier_one() {
 
 #[tokio::test]
 async fn what_an_earlier_token_commits_comes_before_the_later_one_begins() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, old, new) = (place.store(""), place.client().await, place.client().await);
     let _ = place.by_hand("CREATE TABLE writes (n bigserial, token bigint)").await;
     let _ = take(&*store, &key("job"), "a").await;
@@ -222,7 +222,7 @@ async fn what_an_earlier_token_commits_comes_before_the_later_one_begins() {
 
 #[tokio::test]
 async fn a_transaction_that_was_opened_before_the_take_over_is_refused_after_it() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, old) = (place.store(""), place.client().await);
     let _ = take(&*store, &key("job"), "a").await;
     old.batch_execute("BEGIN; SELECT 1").await.unwrap();
@@ -232,7 +232,7 @@ async fn a_transaction_that_was_opened_before_the_take_over_is_refused_after_it(
 
 #[tokio::test]
 async fn a_snapshot_from_before_the_take_over_does_not_pass_a_later_token() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, old, new) = (place.store(""), place.client().await, place.client().await);
     let _ = take(&*store, &key("job"), "a").await;
     show(&new, "orders", "job", 1).await.unwrap();
@@ -251,7 +251,7 @@ async fn a_snapshot_from_before_the_take_over_does_not_pass_a_later_token() {
 
 #[tokio::test]
 async fn transactions_of_one_token_do_not_wait_for_each_other() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, one, two) = (place.store(""), place.client().await, place.client().await);
     let (document, version) = take(&*store, &key("job"), "a").await;
     show(&one, "orders", "job", 1).await.unwrap();
@@ -266,7 +266,7 @@ async fn transactions_of_one_token_do_not_wait_for_each_other() {
 
 #[tokio::test]
 async fn nobody_who_was_stopped_holds_a_resource_for_ever() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, old, new) = (place.store(""), place.client().await, place.client().await);
     let _ = take_for(&*store, &key("job"), "a", Some(Span::secs(1))).await;
     old.batch_execute("BEGIN").await.unwrap();
@@ -286,7 +286,7 @@ async fn nobody_who_was_stopped_holds_a_resource_for_ever() {
 
 #[tokio::test]
 async fn a_role_needs_only_the_function() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     let _ = take(&*store, &key("job"), "a").await;
     let role = format!("r{}", place.schema);
@@ -311,7 +311,7 @@ async fn a_role_needs_only_the_function() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_of_a_resource_never_go_back_under_load() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("");
     let _ = place.by_hand("CREATE TABLE writes (n bigserial, token bigint)").await;
     let _ = take(&*store, &key("job"), "a").await;

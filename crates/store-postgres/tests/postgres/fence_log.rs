@@ -6,7 +6,7 @@ use baton_store::conformance::documents::{election, key, take};
 use baton_store::{AgeStamp, Expect, Key, Record, Store};
 
 use crate::postgres::fence::show;
-use crate::support::Place;
+use crate::support::TestSchema;
 
 fn resource() -> ResourceName {
     ResourceName::new("orders").unwrap()
@@ -44,7 +44,7 @@ async fn admit(store: &dyn Store, document: &Document, hold: Option<HoldRequest>
 
 #[tokio::test]
 async fn the_function_and_the_command_keep_one_fence() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     let (first, _) = take(&*store, &key("job"), "a").await;
     show(&client, "orders", "job", 1).await.unwrap();
@@ -63,7 +63,7 @@ async fn the_function_and_the_command_keep_one_fence() {
 
 #[tokio::test]
 async fn a_command_that_holds_a_resource_keeps_transactions_away() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     let (document, _) = take(&*store, &key("job"), "a").await;
     let run = Credential { incarnation: Incarnation([1; 8]), key: LeaseKey([1; 16]) };
@@ -84,7 +84,7 @@ async fn a_command_that_holds_a_resource_keeps_transactions_away() {
 
 #[tokio::test]
 async fn an_open_transaction_keeps_a_command_away() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store("&timeout=1s"), place.client().await);
     let _ = take(&*store, &key("job"), "a").await;
     show(&client, "orders", "job", 1).await.unwrap();
@@ -102,7 +102,7 @@ async fn an_open_transaction_keeps_a_command_away() {
 #[tokio::test]
 async fn every_token_that_raised_the_mark_is_listed_once() {
     const TOKENS: u64 = 300;
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (store, client) = (place.store(""), place.client().await);
     let (mut last, _) = take(&*store, &key("job"), "a").await;
     for token in 1..=TOKENS {

@@ -7,7 +7,7 @@ use baton_store::{AgeStamp, BoxStream, Change, Expect, Key, Record, Watching};
 use futures_util::StreamExt;
 
 use crate::support::proxy::Proxy;
-use crate::support::{Place, store};
+use crate::support::{TestSchema, store};
 
 /// Well below the pause of the safety net: what arrives by then was pushed.
 const SOON: Duration = Duration::from_secs(10);
@@ -18,7 +18,7 @@ async fn next(changes: &mut BoxStream<Change>) -> Option<Change> {
 
 #[tokio::test]
 async fn a_change_is_pushed_whoever_makes_it() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (watcher, writer) = (place.store(""), place.store(""));
     let (document, version) = take(&*writer, &key("e"), "a").await;
     let mut changes = watcher.watch(&key("e")).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_change_is_pushed_whoever_makes_it() {
 
 #[tokio::test]
 async fn a_watcher_is_told_of_a_gap_when_its_session_was_ended() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let name = format!("w{}", place.schema);
     let watcher = place.store(&format!("&application_name={name}"));
     let mut changes = watcher.watch(&key("e")).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_watcher_is_told_of_a_gap_when_its_session_was_ended() {
 
 #[tokio::test]
 async fn a_watcher_is_told_of_a_gap_when_the_way_was_cut() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let proxy = Proxy::before(&place.server).await;
     let watcher = store(&format!("{}?table={}.baton&sslmode=disable", proxy.server, place.schema)).unwrap();
     let mut changes = watcher.watch(&key("e")).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_watcher_is_told_of_a_gap_when_the_way_was_cut() {
 
 #[tokio::test]
 async fn a_watcher_that_does_not_listen_for_long_is_told_of_a_gap() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let (watcher, writer) = (place.store(""), place.store(""));
     let mut changes = watcher.watch(&key("e")).await.unwrap();
     let _ = place
@@ -87,7 +87,7 @@ async fn a_watcher_that_does_not_listen_for_long_is_told_of_a_gap() {
 
 #[tokio::test]
 async fn behind_a_pooler_a_watcher_looks_for_itself_and_says_so() {
-    let Some(place) = Place::at("BATON_TEST_PGBOUNCER").await else { return };
+    let Some(place) = TestSchema::at("BATON_TEST_PGBOUNCER").await else { return };
     let (watcher, writer) = (place.store("&poll=100ms"), place.store(""));
     let mut changes = watcher.watch(&key("e")).await.unwrap();
     let properties = watcher.properties();

@@ -8,7 +8,7 @@ use baton_election::{Document, Epoch};
 use baton_store::conformance::documents::{election, floor, key, led, led_above, put, renewed};
 use baton_store::{Expect, Store, StoreError, Version};
 
-use crate::support::Place;
+use crate::support::TestSchema;
 
 /// What a writer did: from which version to which, and the epoch that it wrote.
 type Step = (Option<Version>, Version, Epoch);
@@ -34,7 +34,7 @@ async fn compete(store: Arc<dyn Store>, agent: String, rounds: u32) -> Vec<Step>
 }
 
 /// Every version was made once, and replaced once at most; the mark is not below any epoch that was given.
-async fn hammer(place: &Place, deleting: bool) {
+async fn hammer(place: &TestSchema, deleting: bool) {
     let mut writers = tokio::task::JoinSet::new();
     for number in 0..6 {
         writers.spawn(compete(place.store("&timeout=30s"), format!("agent-{number}"), 60));
@@ -73,26 +73,26 @@ async fn hammer(place: &Place, deleting: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_many_swaps_is_applied() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     hammer(&place, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_many_swaps_is_applied_while_somebody_deletes() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     hammer(&place, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_many_swaps_is_applied_behind_a_pooler() {
-    let Some(place) = Place::at("BATON_TEST_PGBOUNCER").await else { return };
+    let Some(place) = TestSchema::at("BATON_TEST_PGBOUNCER").await else { return };
     hammer(&place, true).await;
 }
 
 /// The waiting swap must look again at the row that the other transaction leaves behind.
 #[tokio::test]
 async fn a_swap_that_waited_for_another_transaction_sees_what_it_did() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("&timeout=60s");
     for (ending, applied) in [("COMMIT", false), ("ROLLBACK", true)] {
         let name = format!("e-{}", ending.to_lowercase());
@@ -119,7 +119,7 @@ async fn a_swap_that_waited_for_another_transaction_sees_what_it_did() {
 /// The same for two who begin an election.
 #[tokio::test]
 async fn a_beginning_that_waited_for_another_transaction_sees_what_it_did() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("&timeout=60s");
     for (ending, applied) in [("COMMIT", false), ("ROLLBACK", true)] {
         let name = format!("e-{}", ending.to_lowercase());
@@ -141,7 +141,7 @@ async fn a_beginning_that_waited_for_another_transaction_sees_what_it_did() {
 }
 
 /// Until a statement of this place waits for a lock.
-async fn waiting(place: &Place) {
+async fn waiting(place: &TestSchema) {
     let waits = format!(
         "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
         place.schema

@@ -4,11 +4,11 @@ use baton_store::Expect;
 use baton_store::conformance::documents::{key, put, renewed, take};
 
 use crate::support::proxy::Proxy;
-use crate::support::{Place, store};
+use crate::support::{TestSchema, store};
 
 #[tokio::test]
 async fn a_renewal_is_one_statement_and_changes_one_row() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let proxy = Proxy::before(&place.server).await;
     let store = store(&format!("{}?table={}.baton&sslmode=disable", proxy.server, place.schema)).unwrap();
     let (mut document, mut version) = take(&*store, &key("e"), "a").await;
@@ -26,7 +26,7 @@ async fn a_renewal_is_one_statement_and_changes_one_row() {
 
 #[tokio::test]
 async fn a_reading_is_one_statement() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let proxy = Proxy::before(&place.server).await;
     let store = store(&format!("{}?table={}.baton&sslmode=disable", proxy.server, place.schema)).unwrap();
     let _ = take(&*store, &key("e"), "a").await;

@@ -4,11 +4,11 @@ use baton_election::Span;
 use baton_store::conformance::documents::{key, put, released, renewed, take};
 use baton_store::{AgeStamp, Expect};
 
-use crate::support::Place;
+use crate::support::TestSchema;
 
 #[tokio::test]
 async fn a_select_shows_leader_and_token() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("");
     let _ = take(&*store, &key("refactor-auth"), "agent-a").await;
     let (document, version) = take(&*store, &key("refactor-auth"), "agent-b").await;
@@ -29,7 +29,7 @@ async fn a_select_shows_leader_and_token() {
 
 #[tokio::test]
 async fn the_expiry_for_people_follows_the_beat() {
-    let Some(place) = Place::new().await else { return };
+    let Some(place) = TestSchema::new().await else { return };
     let store = place.store("");
     let (document, version) = take(&*store, &key("e"), "a").await;
     let shown = "SELECT beat::text || lease_expiration FROM baton";

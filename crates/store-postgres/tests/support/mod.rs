@@ -12,7 +12,7 @@ use baton_store::{Store, StoreError, StoreUrl};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// A schema with the layout in it, removed in the end.
-pub struct Place {
+pub struct TestSchema {
     /// Where the store finds the server.
     pub server: String,
     /// Where hands find it: not through a pooler, which would keep what they set.
@@ -20,31 +20,31 @@ pub struct Place {
     pub schema: String,
 }
 
-impl Place {
+impl TestSchema {
     /// A schema in the server that the variable names; none if there is no server.
-    pub async fn at(variable: &str) -> Option<Place> {
+    pub async fn at(variable: &str) -> Option<TestSchema> {
         match (required(variable), required("BATON_TEST_POSTGRES")) {
-            (Required::At(server), Required::At(direct)) => Some(Place::laid_out(server, direct).await),
+            (Required::At(server), Required::At(direct)) => Some(TestSchema::laid_out(server, direct).await),
             (Required::At(_) | Required::Missing, Required::At(_) | Required::Missing) => None,
         }
     }
 
     /// A schema in PostgreSQL itself.
-    pub async fn new() -> Option<Place> {
-        Place::at("BATON_TEST_POSTGRES").await
+    pub async fn new() -> Option<TestSchema> {
+        TestSchema::at("BATON_TEST_POSTGRES").await
     }
 
     /// A schema with the layout in this server.
-    pub async fn laid_out(server: String, direct: String) -> Place {
-        let mut place = Place::bare(direct).await;
+    pub async fn laid_out(server: String, direct: String) -> TestSchema {
+        let mut place = TestSchema::bare(direct).await;
         place.server = server;
         place.store("").prepare().await.unwrap();
         place
     }
 
     /// A schema without tables.
-    pub async fn bare(direct: String) -> Place {
-        let place = Place { server: direct.clone(), direct, schema: format!("t{}", random()) };
+    pub async fn bare(direct: String) -> TestSchema {
+        let place = TestSchema { server: direct.clone(), direct, schema: format!("t{}", random()) };
         place.by_hand(&format!("CREATE SCHEMA {}", place.schema)).await;
         place
     }
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestSchema {
     fn drop(&mut self) {
         let (server, schema) = (self.direct.clone(), self.schema.clone());
         let removing = std::thread::spawn(move || {

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 /// What the proxy does, changed from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ProxyMode {
     /// Everything passes.
     Open,
     /// Questions pass, answers do not: the connection ends when the first answer comes.
@@ -24,7 +24,7 @@ pub enum Way {
 pub struct Proxy {
     /// The URL of the server through the proxy.
     pub server: String,
-    way: watch::Sender<Way>,
+    way: watch::Sender<ProxyMode>,
     counts: Arc<Counts>,
     task: JoinHandle<()>,
 }
@@ -51,23 +51,23 @@ impl Proxy {
         let (address, database) = tail.split_once('/').unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mine = listener.local_addr().unwrap();
-        let (way, ways) = watch::channel(Way::Open);
+        let (way, ways) = watch::channel(ProxyMode::Open);
         let counts = Arc::new(Counts::default());
         let task = tokio::spawn(accept(listener, address.to_string(), ways, Arc::clone(&counts)));
         Proxy { server: format!("{head}@{mine}/{database}"), way, counts, task }
     }
 
-    pub fn set(&self, way: Way) {
+    pub fn set(&self, way: ProxyMode) {
         self.way.send_replace(way);
     }
 
     /// Ends every connection, and whether new ones are let in.
     pub async fn cut(&self, refusing: bool) {
         self.counts.refusing.store(refusing, Ordering::SeqCst);
-        self.way.send_replace(Way::NoAnswers);
-        self.way.send_replace(Way::NoQuestions);
+        self.way.send_replace(ProxyMode::NoAnswers);
+        self.way.send_replace(ProxyMode::NoQuestions);
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        self.way.send_replace(Way::Open);
+        self.way.send_replace(ProxyMode::Open);
     }
 
     /// How many statements passed so far, and how many transactions.
@@ -76,7 +76,12 @@ impl Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, server: String, ways: watch::Receiver<Way>, counts: Arc<Counts>) {
+async fn accept(
+    listener: TcpListener,
+    server: String,
+    ways: watch::Receiver<ProxyMode>,
+    counts: Arc<Counts>,
+) {
     loop {
         let (client, _) = listener.accept().await.unwrap();
         if counts.refusing.load(Ordering::SeqCst) {
@@ -88,7 +93,12 @@ async fn accept(listener: TcpListener, server: String, ways: watch::Receiver<Way
 }
 
 /// Carries both directions until one of them ends.
-async fn carry(client: TcpStream, server: TcpStream, mut ways: watch::Receiver<Way>, counts: Arc<Counts>) {
+async fn carry(
+    client: TcpStream,
+    server: TcpStream,
+    mut ways: watch::Receiver<ProxyMode>,
+    counts: Arc<Counts>,
+) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let (mut questions, mut answers) = (vec![0; 65_536], vec![0; 65_536]);
@@ -99,9 +109,9 @@ async fn carry(client: TcpStream, server: TcpStream, mut ways: watch::Receiver<W
             read = from_client.read(&mut questions) => {
                 let Ok(count @ 1..) = read else { return };
                 match way {
-                    Way::NoQuestions => return,
-                    Way::Silent => {}
-                    Way::Open | Way::NoAnswers => {
+                    ProxyMode::NoQuestions => return,
+                    ProxyMode::Silent => {}
+                    ProxyMode::Open | ProxyMode::NoAnswers => {
                         parser.count(&questions[..count], &counts);
                         if to_server.write_all(&questions[..count]).await.is_err() { return }
                     }
@@ -110,16 +120,16 @@ async fn carry(client: TcpStream, server: TcpStream, mut ways: watch::Receiver<W
             read = from_server.read(&mut answers) => {
                 let Ok(count @ 1..) = read else { return };
                 match way {
-                    Way::NoAnswers => return,
-                    Way::Silent => {}
-                    Way::Open | Way::NoQuestions => {
+                    ProxyMode::NoAnswers => return,
+                    ProxyMode::Silent => {}
+                    ProxyMode::Open | ProxyMode::NoQuestions => {
                         if to_client.write_all(&answers[..count]).await.is_err() { return }
                     }
                 }
             }
             changed = ways.changed() => {
                 // The store was cut off as a whole.
-                if changed.is_err() || *ways.borrow() == Way::NoQuestions { return }
+                if changed.is_err() || *ways.borrow() == ProxyMode::NoQuestions { return }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use baton_lab::{Entry, Outcome as Played, Timeline, What, svg, watch};
+use baton_lab::{Entry, EventKind, Outcome as Played, Timeline, svg, watch};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -87,52 +87,54 @@ impl Replay {
 
 /// What somebody wants to see who does not want to see messages.
 fn matters(entry: &Entry) -> bool {
-    match &entry.what {
-        What::Fault(_)
-        | What::Started(_)
-        | What::Crashed
-        | What::Paused
-        | What::Resumed
-        | What::Leads { .. }
-        | What::Ended { .. }
-        | What::Healed
-        | What::Broken(_) => true,
-        What::Links { .. }
-        | What::Sent { .. }
-        | What::Received { .. }
-        | What::Kept(_)
-        | What::Told(_)
-        | What::Extended { .. }
-        | What::Wrote { .. } => false,
+    match &entry.event {
+        EventKind::Fault(_)
+        | EventKind::Started(_)
+        | EventKind::Crashed
+        | EventKind::Paused
+        | EventKind::Resumed
+        | EventKind::Leads { .. }
+        | EventKind::Ended { .. }
+        | EventKind::Healed
+        | EventKind::Broken(_) => true,
+        EventKind::Links { .. }
+        | EventKind::Sent { .. }
+        | EventKind::Received { .. }
+        | EventKind::Kept(_)
+        | EventKind::Told(_)
+        | EventKind::Extended { .. }
+        | EventKind::Wrote { .. } => false,
     }
 }
 
 fn data(entry: &Entry) -> Value {
-    let (what, about) = match &entry.what {
-        What::Fault(text) => ("fault", json!({"text": text})),
-        What::Links { whole } => ("links", json!({"whole": whole})),
-        What::Started(how) => ("started", json!({"how": how})),
-        What::Crashed => ("crashed", json!({})),
-        What::Paused => ("paused", json!({})),
-        What::Resumed => ("resumed", json!({})),
-        What::Sent { to, kind, text, arrives } => {
+    let (what, about) = match &entry.event {
+        EventKind::Fault(text) => ("fault", json!({"text": text})),
+        EventKind::Links { whole } => ("links", json!({"whole": whole})),
+        EventKind::Started(how) => ("started", json!({"how": how})),
+        EventKind::Crashed => ("crashed", json!({})),
+        EventKind::Paused => ("paused", json!({})),
+        EventKind::Resumed => ("resumed", json!({})),
+        EventKind::Sent { to, kind, text, arrives } => {
             let arrives = arrives.map(|at| at.as_nanos());
             ("sent", json!({"to": u16::from(*to) + 1, "kind": kind, "text": text, "arrives_ns": arrives}))
         }
-        What::Received { from, kind } => ("received", json!({"from": u16::from(*from) + 1, "kind": kind})),
-        What::Kept(text) => ("kept", json!({"text": text})),
-        What::Told(text) => ("told", json!({"text": text})),
-        What::Leads { number, term, until } => {
+        EventKind::Received { from, kind } => {
+            ("received", json!({"from": u16::from(*from) + 1, "kind": kind}))
+        }
+        EventKind::Kept(text) => ("kept", json!({"text": text})),
+        EventKind::Told(text) => ("told", json!({"text": text})),
+        EventKind::Leads { number, term, until } => {
             let until = until.map(|at| at.as_nanos());
             ("leads", json!({"work": number, "token": term, "until_ns": until}))
         }
-        What::Extended { number, until } => {
+        EventKind::Extended { number, until } => {
             ("extended", json!({"work": number, "until_ns": until.as_nanos()}))
         }
-        What::Ended { number } => ("ended", json!({"work": number})),
-        What::Wrote { token, accepted } => ("wrote", json!({"token": token, "accepted": accepted})),
-        What::Healed => ("healed", json!({})),
-        What::Broken(text) => ("broken", json!({"text": text})),
+        EventKind::Ended { number } => ("ended", json!({"work": number})),
+        EventKind::Wrote { token, accepted } => ("wrote", json!({"token": token, "accepted": accepted})),
+        EventKind::Healed => ("healed", json!({})),
+        EventKind::Broken(text) => ("broken", json!({"text": text})),
     };
     let mut line = json!({"event": what, "at_ns": entry.at.as_nanos()});
     if let (Value::Object(line), Value::Object(about)) = (&mut line, about) {

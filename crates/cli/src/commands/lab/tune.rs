@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use baton_election::time::Span;
 use baton_lab::plot::Setting;
-use baton_lab::tune::{Advice, Fails, FalseAlarms, Network, Pauses, Share, Transport, Wish, advise, exact};
+use baton_lab::tune::{
+    Advice, Fails, FalseAlarms, Network, Pauses, Share, Transport, TuningGoal, advise, exact,
+};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -76,7 +78,7 @@ impl Tune {
         Ok(Exit::Done)
     }
 
-    fn wish(&self) -> Wish {
+    fn wish(&self) -> TuningGoal {
         let network = Network {
             rtt: self.rtt,
             jitter: self.jitter(),
@@ -84,7 +86,7 @@ impl Tune {
             pauses: self.pauses.0,
             transport: if self.datagrams { Transport::Datagrams } else { Transport::Tcp },
         };
-        Wish { network, failover: self.failover, nodes: self.nodes }
+        TuningGoal { network, failover: self.failover, nodes: self.nodes }
     }
 
     fn jitter(&self) -> Span {

@@ -1,6 +1,6 @@
 //! What `lab run` and `lab replay` must agree on, so that a seed means the same to both.
 
-use baton_lab::{Algorithm, Scenario, Wishes};
+use baton_lab::{Algorithm, Scenario, SeedOptions};
 use clap::Args;
 
 /// What is not left to the seed.
@@ -21,9 +21,9 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn wishes(&self) -> Wishes {
+    pub(super) fn wishes(&self) -> SeedOptions {
         let Chosen { algorithm, scenario, nodes, lan } = *self;
-        Wishes { algorithm, scenario, nodes, lan }
+        SeedOptions { algorithm, scenario, nodes, lan }
     }
 
     /// The line that replays a seed exactly.

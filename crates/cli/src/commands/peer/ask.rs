@@ -5,7 +5,10 @@
 use std::path::PathBuf;
 
 use baton_election::ElectionName;
-use baton_node::{Answer, Ask, AskError, Change, Listed, PilotAddress, Remote, Status as How, ask_folder};
+use baton_node::{
+    AskError, Change, ControlReply, ControlRequest, ListedMember, PilotAddress, Remote, Status as How,
+    ask_folder,
+};
 use baton_peer::NodeId;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -23,7 +26,7 @@ pub(super) struct Place {
     data: Option<PathBuf>,
     /// A member elsewhere, over TCP
     #[arg(long, value_name = "ID=HOST:PORT")]
-    connect: Option<Listed>,
+    connect: Option<ListedMember>,
     /// The group's name
     #[arg(long, value_name = "NAME", default_value = "peers")]
     group: ElectionName,
@@ -92,10 +95,10 @@ impl Place {
     }
 
     /// Asks all at once how they are. The answers come as they are given, with the place of the door among all.
-    fn ask_all(doors: &[Door]) -> JoinSet<(usize, Result<Answer, Unheard>)> {
+    fn ask_all(doors: &[Door]) -> JoinSet<(usize, Result<ControlReply, Unheard>)> {
         let mut asked = JoinSet::new();
         for (place, door) in doors.iter().cloned().enumerate() {
-            asked.spawn(async move { (place, door.ask(&Ask::Status).await) });
+            asked.spawn(async move { (place, door.ask(&ControlRequest::Status).await) });
         }
         asked
     }
@@ -137,7 +140,7 @@ impl Place {
     }
 
     /// Asks the member that leads, if it is among those that can be asked; else the first. Nobody is waited for once the leader is found.
-    pub(super) async fn ask_leader(&self, ask: &Ask) -> Result<(How, Option<String>), Failure> {
+    pub(super) async fn ask_leader(&self, ask: &ControlRequest) -> Result<(How, Option<String>), Failure> {
         let doors = self.doors()?;
         let mut asked = Place::ask_all(&doors);
         let (mut chosen, mut failed) = (None, None);
@@ -163,24 +166,24 @@ impl Place {
         };
         let answer = doors[place].ask(ask).await.map_err(Unheard::failure)?;
         match answer {
-            Answer::Begun => Ok((asked, None)),
-            Answer::Warned(warning) => Ok((asked, Some(warning))),
-            Answer::Refused(why) => Err(refused(&why, leader_elsewhere(&asked))),
-            Answer::NotAllowed => Err(refused(
+            ControlReply::Begun => Ok((asked, None)),
+            ControlReply::Warned(warning) => Ok((asked, Some(warning))),
+            ControlReply::Refused(why) => Err(refused(&why, leader_elsewhere(&asked))),
+            ControlReply::NotAllowed => Err(refused(
                 "this certificate may only ask how things are",
                 Some("show one with the DNS name `operator`: --tls-cert and --tls-key".to_string()),
             )),
-            Answer::InFile(file) => Err(refused(
+            ControlReply::InFile(file) => Err(refused(
                 "a file says who the members are",
                 Some(format!("change {file} where each member runs; it is read again every second")),
             )),
-            Answer::Status(_) => Err(nonsense()),
+            ControlReply::Status(_) => Err(nonsense()),
         }
     }
 }
 
 impl Door {
-    async fn ask(&self, ask: &Ask) -> Result<Answer, Unheard> {
+    async fn ask(&self, ask: &ControlRequest) -> Result<ControlReply, Unheard> {
         match self {
             Door::Folder(_, folder) => ask_folder(folder, ask).await.map_err(|error| self.unheard(&error)),
             Door::Elsewhere(remote) => remote.ask(ask).await.map_err(|error| self.unreached(remote, &error)),
@@ -250,11 +253,14 @@ impl Door {
 /// What is known of a process that takes a question and does not answer it.
 pub(super) const SILENT_HINT: &str = "it is stopped (kill -CONT lets it go on), or its disk hangs";
 
-fn status(answer: Answer) -> Result<How, Failure> {
+fn status(answer: ControlReply) -> Result<How, Failure> {
     match answer {
-        Answer::Status(status) => Ok(*status),
-        Answer::Refused(why) => Err(refused(&why, None)),
-        Answer::Begun | Answer::Warned(_) | Answer::NotAllowed | Answer::InFile(_) => Err(nonsense()),
+        ControlReply::Status(status) => Ok(*status),
+        ControlReply::Refused(why) => Err(refused(&why, None)),
+        ControlReply::Begun
+        | ControlReply::Warned(_)
+        | ControlReply::NotAllowed
+        | ControlReply::InFile(_) => Err(nonsense()),
     }
 }
 
@@ -291,7 +297,7 @@ pub(super) struct Transfer {
 
 impl Transfer {
     pub(super) async fn perform(&self, output: Output) -> Outcome {
-        let (asked, _) = self.place.ask_leader(&Ask::Transfer { to: self.to }).await?;
+        let (asked, _) = self.place.ask_leader(&ControlRequest::Transfer { to: self.to }).await?;
         let data = json!({"outcome": "begun", "from": asked.id, "to": self.to, "term": asked.term});
         let to = self.to.map_or_else(|| "the best of the others".to_string(), |to| format!("member {to}"));
         output.say(&data, &format!("member {} hands over to {to}, once its work has stopped; its log says if nothing comes of it", asked.id))?;
@@ -317,7 +323,7 @@ enum MembersChange {
 struct Add {
     /// ID=HOST:PORT, and behind it ,witness or ,priority=N
     #[arg(value_name = "MEMBER")]
-    member: Listed,
+    member: ListedMember,
     #[command(flatten)]
     place: Place,
 }
@@ -340,7 +346,7 @@ impl Members {
             }
             MembersChange::Remove(Remove { id, place }) => (place, Change::Remove { id: *id }),
         };
-        let (asked, warning) = place.ask_leader(&Ask::Members { change: change.clone() }).await?;
+        let (asked, warning) = place.ask_leader(&ControlRequest::Members { change: change.clone() }).await?;
         let known = |id: &NodeId| asked.members.iter().any(|member| member.id == *id);
         let text = match &change {
             Change::Add { member, .. } if known(&member.id) => format!("member {} is changed", member.id),

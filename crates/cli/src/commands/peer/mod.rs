@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use baton_election::ElectionName;
 use baton_election::time::Span;
-use baton_node::{Listed, Node, NodeError, Running, StateError, Terms, door};
+use baton_node::{GroupSettings, ListedMember, Node, NodeError, RunningNode, StateError, control_channel};
 use baton_peer::bully::Bully;
 use baton_peer::paxos::Paxos;
 use baton_peer::raft::Raft;
@@ -96,7 +96,7 @@ struct Lead {
     who: Option<Who>,
     /// A member: ID=HOST:PORT, and behind it ,witness or ,priority=N; repeat it for each
     #[arg(long = "peer", value_name = "MEMBER", conflicts_with = "members")]
-    peers: Vec<Listed>,
+    peers: Vec<ListedMember>,
     /// A file with one member per line, read again when it changes; the leader applies changes one by one
     #[arg(long, value_name = "FILE")]
     members: Option<PathBuf>,
@@ -187,8 +187,9 @@ impl Lead {
         let timing = settled.node.config.timing;
         let node = Node::<M>::open(settled.node).map_err(|error| memory(&error))?;
         let size = node.group().size();
-        let (door, questions) = door();
-        let (transport, local) = settled.reached.open(Terms::new(M::NAME, &timing), door.clone()).await?;
+        let (control, questions) = control_channel();
+        let (transport, local) =
+            settled.reached.open(GroupSettings::new(M::NAME, &timing), control.clone()).await?;
         let text = format!(
             "member {id} of {size} of group {} listens at {local} ({}, {})",
             self.group,
@@ -203,8 +204,8 @@ impl Lead {
         if self.witness && !self.command.is_empty() {
             voice.tell("unused", None, "WARNING: a witness never leads, so CMD is never run");
         }
-        let running: Running = node.run(transport, door, questions);
-        let _reporting = self.report.start(&self.group, id, running.desk.clone(), voice.clone());
+        let running: RunningNode = node.run(transport, control, questions);
+        let _reporting = self.report.start(&self.group, id, running.leadership.clone(), voice.clone());
         let outcome = work.run(running).await;
         voice.finish();
         outcome

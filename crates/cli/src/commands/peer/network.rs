@@ -4,8 +4,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use baton_node::{
-    Door, Listed, Peer, Pilot, PilotAddress, PilotError, PilotOptions, Secret, Tcp, TcpError, TcpOptions,
-    Terms, Transport, Trust,
+    ControlHandle, GroupSettings, ListedMember, Peer, Pilot, PilotAddress, PilotError, PilotOptions, Secret,
+    Tcp, TcpError, TcpOptions, Transport, Trust,
 };
 use baton_peer::{NodeId, Timing};
 use clap::{Args, ValueEnum};
@@ -66,12 +66,12 @@ impl Reached {
     pub(super) fn of(
         lead: &Lead,
         id: NodeId,
-        own: Option<&Listed>,
+        own: Option<&ListedMember>,
         others: &[Peer],
         timing: Timing,
     ) -> Result<Reached, Failure> {
         let (network, trust, group) = (lead.network.clone(), lead.known.trust()?, lead.group.to_string());
-        all_of(network.transport, own.map(Listed::peer).iter().chain(others))?;
+        all_of(network.transport, own.map(ListedMember::peer).iter().chain(others))?;
         match network.transport {
             Kind::Tcp => {
                 let listen = listen(lead, id, own)?;
@@ -105,13 +105,13 @@ impl Reached {
     /// Goes on the network; says also where that is.
     pub(super) async fn open(
         self,
-        terms: Terms,
-        door: Door,
+        terms: GroupSettings,
+        control: ControlHandle,
     ) -> Result<(Box<dyn Transport>, String), Failure> {
         match self {
             Reached::Tcp { id, group, timing, listen, advertise, trust } => {
                 let options = TcpOptions { id, group, terms, timing, listen, advertise, trust };
-                let tcp = Tcp::open(options, door).await.map_err(|error| closed(&error))?;
+                let tcp = Tcp::open(options, control).await.map_err(|error| closed(&error))?;
                 let local = tcp.local().to_string();
                 Ok((Box::new(tcp), local))
             }
@@ -143,7 +143,7 @@ fn all_of<'a>(kind: Kind, mut peers: impl Iterator<Item = &'a Peer>) -> Result<(
     })
 }
 
-fn listen(lead: &Lead, id: NodeId, own: Option<&Listed>) -> Result<SocketAddr, Failure> {
+fn listen(lead: &Lead, id: NodeId, own: Option<&ListedMember>) -> Result<SocketAddr, Failure> {
     let text = lead.listen.as_deref().or(own.map(|own| own.address.as_str())).ok_or_else(|| {
         let hint = format!("name it in the list: --peer {id}=HOST:PORT, or say --listen ADDRESS:PORT");
         Failure::usage(format!("where does member {id} listen?"), hint)

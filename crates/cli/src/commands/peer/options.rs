@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use baton_election::lease;
 use baton_election::time::Span;
 use baton_node::{
-    CertificateFiles, Certificates, Listed, NodeOptions, Peer, Secret, Trust, check_places, parse_file,
+    CertificateFiles, Certificates, ListedMember, NodeOptions, Peer, Secret, Trust, check_places, parse_file,
 };
 use baton_peer::{Config, Group, Member, NodeId, Timing};
 use clap::Args;
@@ -106,7 +106,7 @@ impl Settled {
         let timing = lead.rhythm.timing()?;
         let grace = grace(lead, timing.timeout_min)?;
         let others: Vec<Peer> =
-            listed.iter().filter(|listed| listed.member.id != id).map(Listed::peer).collect();
+            listed.iter().filter(|listed| listed.member.id != id).map(ListedMember::peer).collect();
         let reached = Reached::of(lead, id, own, &others, timing)?;
         let group = Group::founded(members)
             .map_err(|error| Failure::usage(error.to_string(), "see --peer, --members and --witness"))?;
@@ -124,7 +124,7 @@ impl Settled {
     }
 }
 
-fn listed(lead: &Lead) -> Result<Vec<Listed>, Failure> {
+fn listed(lead: &Lead) -> Result<Vec<ListedMember>, Failure> {
     let Some(file) = &lead.members else {
         let hint = "each member has an address of its own: --peer ID=HOST:PORT";
         check_places(&lead.peers).map_err(|error| Failure::usage(error.to_string(), hint))?;
@@ -138,7 +138,12 @@ fn listed(lead: &Lead) -> Result<Vec<Listed>, Failure> {
 }
 
 /// The list, with what this member is told of itself.
-fn members(lead: &Lead, id: NodeId, listed: &[Listed], own: Option<&Listed>) -> Result<Vec<Member>, Failure> {
+fn members(
+    lead: &Lead,
+    id: NodeId,
+    listed: &[ListedMember],
+    own: Option<&ListedMember>,
+) -> Result<Vec<Member>, Failure> {
     let mut members: Vec<Member> = listed.iter().map(|listed| listed.member).collect();
     let Some(own) = own else {
         if lead.members.is_none() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use baton::api::sessions::Avowal;
 use baton::election::{AgentName, ElectionName};
 use baton::{Coordinator, Session};
-use baton_node::Desk;
+use baton_node::LeadershipStatus;
 use baton_peer::NodeId;
 use clap::Args;
 use tokio::sync::watch;
@@ -55,7 +55,7 @@ impl Report {
         &self,
         group: &ElectionName,
         id: NodeId,
-        desk: watch::Receiver<Desk>,
+        desk: watch::Receiver<LeadershipStatus>,
         voice: Voice,
     ) -> Reporting {
         let told = self.report.clone().map(|url| {
@@ -70,7 +70,7 @@ async fn keep_telling(
     url: &str,
     group: &ElectionName,
     id: NodeId,
-    mut desk: watch::Receiver<Desk>,
+    mut desk: watch::Receiver<LeadershipStatus>,
     voice: &Voice,
 ) {
     let mut reached = true;
@@ -98,10 +98,10 @@ async fn announce(url: &str, id: NodeId) -> Result<Session, String> {
 }
 
 /// The session says it again with every heartbeat, and is announced anew if the server forgot it.
-async fn tell(session: &Session, group: &ElectionName, desk: &mut watch::Receiver<Desk>) {
+async fn tell(session: &Session, group: &ElectionName, desk: &mut watch::Receiver<LeadershipStatus>) {
     let mut told = None;
     loop {
-        let term = desk.borrow_and_update().office.map(|office| office.term);
+        let term = desk.borrow_and_update().current.map(|office| office.term);
         if told != Some(term) {
             let leads = term.map(|term| Avowal { election: group.clone(), term: term.0 });
             // One is never too many.

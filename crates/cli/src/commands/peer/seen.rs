@@ -1,7 +1,7 @@
 //! `baton peer status`: how the members that run here are, or one elsewhere.
 
 use baton_election::time::Span;
-use baton_node::{MemberStatus, Standing, Status as How};
+use baton_node::{MemberRole, MemberStatus, Status as How};
 use clap::Args;
 use serde_json::json;
 
@@ -36,15 +36,15 @@ impl Status {
 fn shown(status: &How) -> String {
     let is_member = status.members.iter().any(|member| member.id == status.id);
     let what = match status.role {
-        Standing::Waiting | Standing::Follower | Standing::Candidate if !is_member => "is no member",
-        Standing::Waiting if status.trouble.is_some() => "waits and does not vote",
-        Standing::Waiting => "has just started and does not vote yet",
-        Standing::Follower if status.read_only => "lost its majority: read-only",
-        Standing::Candidate if status.read_only => "lost its majority and stands: read-only",
-        Standing::Follower if status.leader.is_none() => "follows nobody",
-        Standing::Follower => "follows",
-        Standing::Candidate => "stands for election",
-        Standing::Leader => "leads",
+        MemberRole::Waiting | MemberRole::Follower | MemberRole::Candidate if !is_member => "is no member",
+        MemberRole::Waiting if status.trouble.is_some() => "waits and does not vote",
+        MemberRole::Waiting => "has just started and does not vote yet",
+        MemberRole::Follower if status.read_only => "lost its majority: read-only",
+        MemberRole::Candidate if status.read_only => "lost its majority and stands: read-only",
+        MemberRole::Follower if status.leader.is_none() => "follows nobody",
+        MemberRole::Follower => "follows",
+        MemberRole::Candidate => "stands for election",
+        MemberRole::Leader => "leads",
     };
     let token = if status.terms_are_tokens { "" } else { ", which is no token: two may lead" };
     let lease = status.lease_left_ms.map(|left| format!(", its lease lasts {}", Span::millis(left)));

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use baton_election::Moment;
 use baton_election::time::Span;
-use baton_node::{Desk, NodeError, Office, Running};
+use baton_node::{LeadershipSnapshot, LeadershipStatus, NodeError, RunningNode};
 use baton_peer::{NodeId, Timing};
 use baton_store::boot;
-use baton_warden::{Household, How, News, Paper, Report, Request, Sign, Start, Ward, Why};
+use baton_warden::{
+    ChildRegistry, CommandExit, EndCause, Report, Request, SecretFile, Start, StatusFiles, WardenEvent,
+    WardenHandle,
+};
 
 use super::options::Settled;
 use super::voice::Voice;
@@ -52,7 +55,7 @@ pub(super) struct Work<'a> {
     timing: Timing,
     grace: Span,
     voice: Voice,
-    household: Household,
+    household: ChildRegistry,
     signals: Signals,
     /// The leadership under which CMD has run: it does not run twice under one token.
     spent: u64,
@@ -62,7 +65,7 @@ pub(super) struct Work<'a> {
 
 /// How the wait for a leadership ended.
 enum Waited {
-    Leads(Office),
+    Leads(LeadershipSnapshot),
     /// A signal ended it; the exit code that goes with it.
     AskedToStop(u8),
     /// The warden was killed; another is needed.
@@ -92,7 +95,7 @@ impl<'a> Work<'a> {
         voice: Voice,
     ) -> Result<Work<'a>, Failure> {
         let (timing, grace) = (settled.node.config.timing, settled.grace);
-        let (household, signals) = (Household::open()?, Signals::listen()?);
+        let (household, signals) = (ChildRegistry::open()?, Signals::listen()?);
         Ok(Work {
             lead,
             id: settled.node.config.id,
@@ -109,7 +112,7 @@ impl<'a> Work<'a> {
     }
 
     /// Until CMD ends by itself, a signal comes, or the member fails.
-    pub(super) async fn run(mut self, mut running: Running) -> Outcome {
+    pub(super) async fn run(mut self, mut running: RunningNode) -> Outcome {
         if self.lead.witness {
             return self.witness(running).await;
         }
@@ -152,7 +155,7 @@ impl<'a> Work<'a> {
                 Some(Stopping::HandOver) => {
                     let text = "CMD has stopped; the leadership is handed over";
                     self.voice.tell("handed-over", Some(office.term), text);
-                    running.hand.stopped(office.serial).await;
+                    running.work.stopped(office.serial).await;
                 }
                 // What became of the member is more than that it lost its leadership. Nobody has heard it yet: who had would know that it failed.
                 Some(Stopping::Lost(_)) if running.task.is_finished() => {
@@ -174,7 +177,7 @@ impl<'a> Work<'a> {
                         return Ok(Exit::Command(code));
                     }
                     if self.tokens {
-                        running.hand.resign(office.serial).await;
+                        running.work.resign(office.serial).await;
                     }
                 }
             }
@@ -182,9 +185,9 @@ impl<'a> Work<'a> {
     }
 
     /// Ctrl-Z ended CMD: gives the leadership up and waits for the shell; `false` if there is none.
-    async fn suspend(&self, running: &Running, office: &Office) -> Result<bool, Failure> {
+    async fn suspend(&self, running: &RunningNode, office: &LeadershipSnapshot) -> Result<bool, Failure> {
         if self.tokens {
-            running.hand.resign(office.serial).await;
+            running.work.resign(office.serial).await;
         }
         let text = "Ctrl-Z ended CMD; it stands again once the shell continues it";
         self.voice.tell("suspended", Some(office.term), text);
@@ -207,7 +210,7 @@ impl<'a> Work<'a> {
     }
 
     /// A witness has nothing to run.
-    async fn witness(mut self, mut running: Running) -> Outcome {
+    async fn witness(mut self, mut running: RunningNode) -> Outcome {
         loop {
             tokio::select! {
                 code = self.signals.next() => {
@@ -222,19 +225,19 @@ impl<'a> Work<'a> {
     }
 
     /// Waits for a leadership that nobody wants to hand over.
-    async fn wait(&mut self, running: &mut Running, ward: &mut Ward) -> Result<Waited, Failure> {
+    async fn wait(&mut self, running: &mut RunningNode, ward: &mut WardenHandle) -> Result<Waited, Failure> {
         loop {
             if let Some(code) = self.signals.asked() {
                 return Ok(Waited::AskedToStop(code));
             }
-            let desk = *running.desk.borrow_and_update();
-            match desk.office {
-                Some(office) if office.stop => running.hand.stopped(office.serial).await,
+            let desk = *running.leadership.borrow_and_update();
+            match desk.current {
+                Some(office) if office.stop => running.work.stopped(office.serial).await,
                 Some(office) if office.serial > self.spent => return Ok(Waited::Leads(office)),
                 Some(_) | None => {}
             }
             tokio::select! {
-                _ = running.desk.changed() => {}
+                _ = running.leadership.changed() => {}
                 code = self.signals.next() => return Ok(Waited::AskedToStop(code)),
                 _ = ward.next_report() => return Ok(Waited::WardenGone),
                 Some(event) = running.events.recv() => self.voice.pass_on(&event),
@@ -244,16 +247,16 @@ impl<'a> Work<'a> {
     }
 
     /// Nothing of CMD is left: the shell hands over and ends.
-    async fn leave(&self, running: Running) {
+    async fn leave(&self, running: RunningNode) {
         if running.task.is_finished() {
             return;
         }
-        running.hand.leave().await;
+        running.work.leave().await;
         let _ = tokio::time::timeout(FAREWELL_MAX, running.task).await;
     }
 
     /// When CMD must be gone, for the warden. Where there is no lease: soon after nobody renews it.
-    fn deadline(&self, office: &Office) -> Moment {
+    fn deadline(&self, office: &LeadershipSnapshot) -> Moment {
         office.until.unwrap_or_else(|| boot::now() + self.timing.timeout_max)
     }
 }
@@ -270,9 +273,9 @@ fn failure(ended: Result<Result<(), NodeError>, tokio::task::JoinError>) -> Fail
 /// One run of CMD, under one leadership.
 struct Turn<'a, 'b> {
     work: &'a mut Work<'b>,
-    running: &'a mut Running,
-    ward: Ward,
-    office: Office,
+    running: &'a mut RunningNode,
+    ward: WardenHandle,
+    office: LeadershipSnapshot,
     stopping: Option<Stopping>,
     /// A signal came while CMD ran.
     asked: bool,
@@ -284,10 +287,10 @@ impl Turn<'_, '_> {
     /// Runs CMD until nothing of it is left.
     async fn begin(
         work: &mut Work<'_>,
-        running: &mut Running,
+        running: &mut RunningNode,
         folder: &RunFolder,
-        ward: Ward,
-        office: Office,
+        ward: WardenHandle,
+        office: LeadershipSnapshot,
     ) -> Result<(u8, Option<Stopping>), Failure> {
         let mut turn = Turn { work, running, ward, office, stopping: None, asked: false, deaf: false };
         let sign = turn.sign(folder);
@@ -306,10 +309,10 @@ impl Turn<'_, '_> {
         Ok((code, stopping))
     }
 
-    fn sign(&self, folder: &RunFolder) -> Sign {
-        let token = Paper { path: folder.file("token"), text: format!("{}\n", self.office.term) };
+    fn sign(&self, folder: &RunFolder) -> StatusFiles {
+        let token = SecretFile { path: folder.file("token"), text: format!("{}\n", self.office.term) };
         let papers = if self.work.tokens { vec![token] } else { Vec::new() };
-        Sign { mode: folder.file("mode"), papers, outlives_lease: false }
+        StatusFiles { mode: folder.file("mode"), secrets: papers, outlives_lease: false }
     }
 
     fn start(&self, folder: &RunFolder) -> Start {
@@ -345,13 +348,13 @@ impl Turn<'_, '_> {
         loop {
             tokio::select! {
                 news = self.ward.next_report() => match news {
-                    Ok(News::Told(Report::Started { .. })) => self.leading(),
-                    Ok(News::Told(Report::Ended { how, why })) => return self.ended(folder, &how, why),
-                    Ok(News::Told(Report::Unkillable { pid, name })) => {
+                    Ok(WardenEvent::Told(Report::Started { .. })) => self.leading(),
+                    Ok(WardenEvent::Told(Report::Ended { how, why })) => return self.ended(folder, &how, why),
+                    Ok(WardenEvent::Told(Report::Unkillable { pid, name })) => {
                         let text = format!("cannot end process {pid} ({name}) of CMD; nothing is handed over while it lives");
                         self.work.voice.tell("unkillable", None, &text);
                     }
-                    Ok(News::Told(
+                    Ok(WardenEvent::Told(
                         Report::Kept { .. }
                         | Report::Terminating { .. }
                         | Report::ReadOnly
@@ -359,15 +362,15 @@ impl Turn<'_, '_> {
                         | Report::Suspended
                         | Report::Validated { .. },
                     )) => {}
-                    Ok(News::Asked(Request::Interrupt)) => {
+                    Ok(WardenEvent::Asked(Request::Interrupt)) => {
                         self.work.signals.note_interrupt();
                         self.stop_as_asked();
                     }
-                    Ok(News::Asked(Request::Suspend)) => self.stop(Stopping::Suspended),
-                    Ok(News::Overdue | News::Gone) | Err(_) => return Ok(self.seize().await),
+                    Ok(WardenEvent::Asked(Request::Suspend)) => self.stop(Stopping::Suspended),
+                    Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => return Ok(self.seize().await),
                 },
-                changed = self.running.desk.changed(), if !self.deaf => {
-                    let desk = *self.running.desk.borrow_and_update();
+                changed = self.running.leadership.changed(), if !self.deaf => {
+                    let desk = *self.running.leadership.borrow_and_update();
                     match changed {
                         Ok(()) => self.heed(desk),
                         // The task has ended, which is told below.
@@ -396,8 +399,8 @@ impl Turn<'_, '_> {
     }
 
     /// The shell says how the leadership stands.
-    fn heed(&mut self, desk: Desk) {
-        match desk.office {
+    fn heed(&mut self, desk: LeadershipStatus) {
+        match desk.current {
             Some(office) if office.serial == self.office.serial => {
                 if office.until != self.office.until
                     && let Some(until) = office.until
@@ -449,16 +452,16 @@ impl Turn<'_, '_> {
     }
 
     /// Nothing of CMD is left.
-    fn ended(&mut self, folder: &RunFolder, how: &How, why: Why) -> Result<u8, Failure> {
+    fn ended(&mut self, folder: &RunFolder, how: &CommandExit, why: EndCause) -> Result<u8, Failure> {
         match (why, how) {
-            (Why::Deadline, _) => {
+            (EndCause::Deadline, _) => {
                 let lost = match self.work.tokens {
                     true => "no majority answered in time",
                     false => "this process stood still for longer than a timeout",
                 };
                 self.stopping.get_or_insert(Stopping::Lost(lost.to_string()));
             }
-            (Why::Unshown, _) => {
+            (EndCause::Unshown, _) => {
                 return Err(Failure::new(
                     Exit::Error,
                     "system",
@@ -466,7 +469,7 @@ impl Turn<'_, '_> {
                     "they tell CMD whether it leads; XDG_RUNTIME_DIR must have room and be this user's own",
                 ));
             }
-            (Why::Finished | Why::Stopped | Why::Orphaned, _) => {}
+            (EndCause::Finished | EndCause::Stopped | EndCause::Orphaned, _) => {}
         }
         Ok(how.exit_code())
     }
@@ -492,12 +495,12 @@ fn agent(id: NodeId) -> String {
 }
 
 /// Why a leadership ended, for people.
-fn lost(why: baton_peer::Why) -> String {
+fn lost(why: baton_peer::LossCause) -> String {
     match why {
-        baton_peer::Why::NoMajority => "no majority answered in time".to_string(),
-        baton_peer::Why::HigherTerm(term) => format!("another stands in term {term}"),
-        baton_peer::Why::HandedOver => "it was handed over".to_string(),
-        baton_peer::Why::Removed => "this member is not to lead any more".to_string(),
-        baton_peer::Why::Outranked(leader) => format!("member {leader} outranks it"),
+        baton_peer::LossCause::NoMajority => "no majority answered in time".to_string(),
+        baton_peer::LossCause::HigherTerm(term) => format!("another stands in term {term}"),
+        baton_peer::LossCause::HandedOver => "it was handed over".to_string(),
+        baton_peer::LossCause::Removed => "this member is not to lead any more".to_string(),
+        baton_peer::LossCause::Outranked(leader) => format!("member {leader} outranks it"),
     }
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use baton::election::document::Checkpoint;
 use baton::election::{Credential, Epoch};
-use baton_warden::Paper;
+use baton_warden::SecretFile;
 use serde_json::json;
 
 use crate::custody::RunFolder;
@@ -40,8 +40,8 @@ impl Files {
     }
 
     /// What only a leader has: for the warden to write, which knows until when.
-    pub(super) fn papers(&self, token: Epoch, credential: Credential) -> Vec<Paper> {
-        let paper = |path: &Path, text: String| Paper { path: path.to_path_buf(), text };
+    pub(super) fn papers(&self, token: Epoch, credential: Credential) -> Vec<SecretFile> {
+        let paper = |path: &Path, text: String| SecretFile { path: path.to_path_buf(), text };
         vec![paper(&self.key, format!("{credential}\n")), paper(&self.token, format!("{token}\n"))]
     }
 

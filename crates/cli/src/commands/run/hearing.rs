@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use baton_warden::Ward;
+use baton_warden::WardenHandle;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::task::JoinHandle;
@@ -21,7 +21,7 @@ pub(super) struct Hearing {
 }
 
 impl Hearing {
-    pub(super) fn begin(ward: &mut Ward) -> Result<Hearing, Failure> {
+    pub(super) fn begin(ward: &mut WardenHandle) -> Result<Hearing, Failure> {
         let heard = ward.terminal_heard().unwrap_or_default();
         let (stdout, stderr) = ward.take_output();
         let mut tasks = Vec::new();

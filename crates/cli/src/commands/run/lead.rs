@@ -8,7 +8,7 @@ use baton::election::document::Phase;
 use baton::store::boot;
 use baton::toolbox::MarkedSlot;
 use baton::{Grant, Leadership, Status};
-use baton_warden::{How, News, Report, Request, Ward, Why};
+use baton_warden::{CommandExit, EndCause, Report, Request, WardenEvent, WardenHandle};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Sleep;
 
@@ -48,7 +48,7 @@ pub(super) struct Turn<'a, 'b> {
     /// A signal came while CMD ran.
     asked: bool,
     /// The request that waits for the running validator.
-    answer: Option<oneshot::Sender<(How, String)>>,
+    answer: Option<oneshot::Sender<(CommandExit, String)>>,
     hearing: Hearing,
     /// The slot that CMD runs in, until it is noted how it ended.
     pub(super) marked: Option<MarkedSlot>,
@@ -76,7 +76,7 @@ impl Runner<'_> {
     pub(super) async fn lead(
         &mut self,
         folder: &RunFolder,
-        mut ward: Ward,
+        mut ward: WardenHandle,
         grant: Grant,
     ) -> Result<Ending, Failure> {
         let files = Files::make(folder);
@@ -150,7 +150,7 @@ impl Runner<'_> {
 
 impl Turn<'_, '_> {
     /// Until nothing of CMD is left, or CMD goes on without this leadership.
-    async fn watch_over(&mut self, office: &mut Office, ward: &mut Ward) -> Result<Watched, Failure> {
+    async fn watch_over(&mut self, office: &mut Office, ward: &mut WardenHandle) -> Result<Watched, Failure> {
         let (mut status, mut terms) = (office.lead.status(), office.lead.terms());
         let mut token = terms.borrow_and_update().token;
         let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -158,19 +158,19 @@ impl Turn<'_, '_> {
         loop {
             tokio::select! {
                 news = ward.next_report() => match news {
-                    Ok(News::Told(Report::Started { .. })) => office.lead.serving(),
-                    Ok(News::Told(Report::Leading)) => self.leads_again(&office.lead)?,
-                    Ok(News::Told(Report::ReadOnly)) if self.stopping.is_none() => {
+                    Ok(WardenEvent::Told(Report::Started { .. })) => office.lead.serving(),
+                    Ok(WardenEvent::Told(Report::Leading)) => self.leads_again(&office.lead)?,
+                    Ok(WardenEvent::Told(Report::ReadOnly)) if self.stopping.is_none() => {
                         return Ok(Watched::ReadOnly(office.lead.why_not_renewed()));
                     }
-                    Ok(News::Told(Report::Ended { how, why })) => return self.ended(&how, why, office.lead.why_not_renewed()).map(Watched::Ended),
-                    Ok(News::Told(Report::Validated { how, why, said })) => self.validated(how, why, said),
-                    Ok(News::Told(Report::Unkillable { pid, name })) => self.unkillable(pid, &name)?,
-                    Ok(News::Told(
+                    Ok(WardenEvent::Told(Report::Ended { how, why })) => return self.ended(&how, why, office.lead.why_not_renewed()).map(Watched::Ended),
+                    Ok(WardenEvent::Told(Report::Validated { how, why, said })) => self.validated(how, why, said),
+                    Ok(WardenEvent::Told(Report::Unkillable { pid, name })) => self.unkillable(pid, &name)?,
+                    Ok(WardenEvent::Told(
                         Report::Kept { .. } | Report::Terminating { .. } | Report::ReadOnly | Report::Suspended,
                     )) => {}
-                    Ok(News::Asked(request)) => self.heed_request(ward, Some(&office.lead), request),
-                    Ok(News::Overdue | News::Gone) | Err(_) => return self.seize(ward).await.map(Watched::Ended),
+                    Ok(WardenEvent::Asked(request)) => self.heed_request(ward, Some(&office.lead), request),
+                    Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => return self.seize(ward).await.map(Watched::Ended),
                 },
                 changed = status.changed() => {
                     let lost = match &*status.borrow_and_update() {
@@ -236,7 +236,12 @@ impl Turn<'_, '_> {
     }
 
     /// What became of a report.
-    fn reported(&mut self, office: &Office, ward: &mut Ward, reported: Reported) -> Result<(), Failure> {
+    fn reported(
+        &mut self,
+        office: &Office,
+        ward: &mut WardenHandle,
+        reported: Reported,
+    ) -> Result<(), Failure> {
         let Reported { finding, detail, ended } = reported;
         if finding != Finding::Validation || self.stopping.is_some() {
             return Ok(());
@@ -250,7 +255,7 @@ impl Turn<'_, '_> {
     }
 
     /// The validator is needed: it works under the warden, as CMD does.
-    fn ask(&mut self, ward: &mut Ward, question: Question) {
+    fn ask(&mut self, ward: &mut WardenHandle, question: Question) {
         // Without a warden the question is dropped, and with it the wait for an answer.
         if ward.validate(question.validation).is_ok() {
             self.answer = Some(question.answer);
@@ -258,19 +263,19 @@ impl Turn<'_, '_> {
     }
 
     /// Nothing of the validator is left.
-    pub(super) fn validated(&mut self, how: How, why: Why, said: String) {
-        let answer = self.answer.take().filter(|_| why == Why::Finished);
+    pub(super) fn validated(&mut self, how: CommandExit, why: EndCause, said: String) {
+        let answer = self.answer.take().filter(|_| why == EndCause::Finished);
         let _ = answer.map(|answer| answer.send((how, said)));
     }
 
     /// Nobody waits for the validator any more.
-    pub(super) fn end_validation(&mut self, ward: &mut Ward) {
+    pub(super) fn end_validation(&mut self, ward: &mut WardenHandle) {
         self.answer = None;
         let _ = ward.end_validation();
     }
 
     /// The leadership is lost: CMD must stop.
-    pub(super) fn stop_losing(&mut self, ward: &mut Ward, why: String) {
+    pub(super) fn stop_losing(&mut self, ward: &mut WardenHandle, why: String) {
         self.stopping.get_or_insert(Stopping::Lost(why));
         let _ = ward.stop();
         self.end_validation(ward);
@@ -278,7 +283,7 @@ impl Turn<'_, '_> {
 
     /// A signal says that CMD must stop; a second one, that it must stop at once. A CMD that is being ended for a loss keeps the rest
     /// of its grace at the first.
-    pub(super) fn stop_as_asked(&mut self, ward: &mut Ward, lead: Option<&Leadership>) {
+    pub(super) fn stop_as_asked(&mut self, ward: &mut WardenHandle, lead: Option<&Leadership>) {
         self.drain(lead);
         if std::mem::replace(&mut self.asked, true) {
             let _ = ward.kill();
@@ -296,7 +301,12 @@ impl Turn<'_, '_> {
     }
 
     /// The person at CMD's terminal wants CMD to stop.
-    pub(super) fn heed_request(&mut self, ward: &mut Ward, lead: Option<&Leadership>, request: Request) {
+    pub(super) fn heed_request(
+        &mut self,
+        ward: &mut WardenHandle,
+        lead: Option<&Leadership>,
+        request: Request,
+    ) {
         self.drain(lead);
         match request {
             Request::Interrupt => {
@@ -312,10 +322,15 @@ impl Turn<'_, '_> {
     }
 
     /// Nothing of CMD is left. Returns its exit code. `unrenewed` says why the lease was not renewed, if it was not.
-    pub(super) fn ended(&mut self, how: &How, why: Why, unrenewed: String) -> Result<u8, Failure> {
+    pub(super) fn ended(
+        &mut self,
+        how: &CommandExit,
+        why: EndCause,
+        unrenewed: String,
+    ) -> Result<u8, Failure> {
         let lost = match (why, how) {
-            (Why::Deadline, _) => unrenewed,
-            (Why::Unshown, How::Unstarted(error)) => {
+            (EndCause::Deadline, _) => unrenewed,
+            (EndCause::Unshown, CommandExit::Unstarted(error)) => {
                 return Err(Failure::new(
                     Exit::Error,
                     "system",
@@ -323,17 +338,17 @@ impl Turn<'_, '_> {
                     "they tell CMD whether it leads; XDG_RUNTIME_DIR must have room and be this user's own",
                 ));
             }
-            (Why::Unshown, How::Exit(_) | How::Signal(_)) => {
+            (EndCause::Unshown, CommandExit::Exit(_) | CommandExit::Signal(_)) => {
                 "CMD could not be told whether it leads".to_string()
             }
-            (Why::Finished | Why::Stopped | Why::Orphaned, _) => return Ok(how.exit_code()),
+            (EndCause::Finished | EndCause::Stopped | EndCause::Orphaned, _) => return Ok(how.exit_code()),
         };
         self.stopping.get_or_insert(Stopping::Lost(lost));
         Ok(how.exit_code())
     }
 
     /// The warden is dead or stopped: what it kept is ended from here.
-    pub(super) async fn seize(&mut self, ward: &mut Ward) -> Result<u8, Failure> {
+    pub(super) async fn seize(&mut self, ward: &mut WardenHandle) -> Result<u8, Failure> {
         self.answer = None;
         self.stopping.get_or_insert(Stopping::Lost("the warden was killed or stopped".to_string()));
         loop {
@@ -384,7 +399,11 @@ impl Turn<'_, '_> {
 
     /// Waits for the judgement and the report on their way, while the lease is kept. A loss ends the wait; once CMD was told to stop, the validator has
     /// the grace, and a second signal ends the wait too. When this returns, nothing of the validator is left.
-    async fn settle(&mut self, office: &mut Office, ward: &mut Ward) -> Result<Option<String>, Failure> {
+    async fn settle(
+        &mut self,
+        office: &mut Office,
+        ward: &mut WardenHandle,
+    ) -> Result<Option<String>, Failure> {
         let (mut status, mut terms) = (office.lead.status(), office.lead.terms());
         let mut patience: Option<Pin<Box<Sleep>>> = None;
         let mut verdict = None;
@@ -412,10 +431,10 @@ impl Turn<'_, '_> {
                     self.reported(office, ward, reported?)?;
                 }
                 news = ward.next_report() => match news {
-                    Ok(News::Told(Report::Validated { how, why, said })) => self.validated(how, why, said),
+                    Ok(WardenEvent::Told(Report::Validated { how, why, said })) => self.validated(how, why, said),
                     // The keys of a terminal whose CMD is gone.
-                    Ok(News::Told(_) | News::Asked(_)) => {}
-                    Ok(News::Overdue | News::Gone) | Err(_) => {
+                    Ok(WardenEvent::Told(_) | WardenEvent::Asked(_)) => {}
+                    Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => {
                         self.seize(ward).await?;
                         break;
                     }
@@ -444,13 +463,13 @@ impl Turn<'_, '_> {
     }
 
     /// Returns when nothing of the validator is left: it has the leader's papers.
-    async fn without_validator(&mut self, ward: &mut Ward) -> Result<(), Failure> {
+    async fn without_validator(&mut self, ward: &mut WardenHandle) -> Result<(), Failure> {
         self.end_validation(ward);
         while ward.is_validating() {
             match ward.next_report().await {
-                Ok(News::Told(Report::Unkillable { pid, name })) => self.unkillable(pid, &name)?,
-                Ok(News::Told(_) | News::Asked(_)) => {}
-                Ok(News::Overdue | News::Gone) | Err(_) => {
+                Ok(WardenEvent::Told(Report::Unkillable { pid, name })) => self.unkillable(pid, &name)?,
+                Ok(WardenEvent::Told(_) | WardenEvent::Asked(_)) => {}
+                Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => {
                     self.seize(ward).await?;
                 }
             }
@@ -459,7 +478,12 @@ impl Turn<'_, '_> {
     }
 
     /// Nothing of CMD is left: leaves the last checkpoint and gives the lease back.
-    async fn finish(&mut self, mut office: Office, ward: &mut Ward, code: u8) -> Result<Ending, Failure> {
+    async fn finish(
+        &mut self,
+        mut office: Office,
+        ward: &mut WardenHandle,
+        code: u8,
+    ) -> Result<Ending, Failure> {
         let mut verdict = self.settle(&mut office, ward).await?;
         if let Some(mark) = self.lookout.last(&self.files) {
             self.lookout.published(mark);

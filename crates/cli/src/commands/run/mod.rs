@@ -22,7 +22,7 @@ use baton::election::{AgentName, Credential, ElectionName, Epoch};
 use baton::store::Access;
 use baton::toolbox::SlotRun;
 use baton::{Bid, Campaign, Grant, Origin};
-use baton_warden::{Household, Ward};
+use baton_warden::{ChildRegistry, WardenHandle};
 use clap::{Args, ValueEnum};
 use tokio::sync::watch;
 
@@ -121,7 +121,7 @@ struct Runner<'a> {
     /// The run of a region around this one, if there is one.
     region: Surroundings,
     voice: Voice,
-    household: Household,
+    household: ChildRegistry,
     signals: Signals,
     store: String,
     /// The session that reports the agent's state, if there is one.
@@ -149,7 +149,7 @@ impl Run {
         let bid = self.terms.bid(&self.election, self.agent()?)?;
         self.check_grace(self.terms.ttl)?;
         custody::look_for_program(&self.command)?;
-        let household = Household::open()?;
+        let household = ChildRegistry::open()?;
         let signals = Signals::listen()?;
         let context = Context::open(global, Access::Write).await?;
         if context.origin == Origin::Here {
@@ -342,7 +342,7 @@ impl Runner<'_> {
         Failure::new(Exit::Lost, "lost", text, hint)
     }
 
-    async fn prepare(&self, folder: &RunFolder, heard: bool) -> Result<Ward, Failure> {
+    async fn prepare(&self, folder: &RunFolder, heard: bool) -> Result<WardenHandle, Failure> {
         let given = Given { heard, terminal: true, hidden: &region::VARIABLES };
         custody::prepare(self.household, folder, given).await
     }
@@ -360,7 +360,7 @@ impl Runner<'_> {
     }
 
     /// A signal came before CMD was run, or run again.
-    async fn stop_waiting(&self, ward: Ward, code: u8) -> Outcome {
+    async fn stop_waiting(&self, ward: WardenHandle, code: u8) -> Outcome {
         let _ = ward.dismiss().await;
         let text = match self.led {
             None => "stopped while waiting; CMD was not run".to_string(),
@@ -418,7 +418,7 @@ impl Runner<'_> {
     }
 
     /// Waits for the turn.
-    async fn campaign(&mut self, ward: &mut Ward) -> Result<Waited, Failure> {
+    async fn campaign(&mut self, ward: &mut WardenHandle) -> Result<Waited, Failure> {
         let mut said = self.attending.as_ref().map(Attending::said);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Candidate);
         let coordinator = self.context.coordinator.clone();

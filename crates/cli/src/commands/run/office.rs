@@ -5,7 +5,7 @@ use baton::election::command::Finding;
 use baton::election::lease;
 use baton::election::time::Span;
 use baton::{Error, Grant, Leadership};
-use baton_warden::{Lead, Sign, Start};
+use baton_warden::{Lead, Start, StatusFiles};
 use tokio::task::JoinHandle;
 
 use super::files::Files;
@@ -85,9 +85,9 @@ impl Office {
     }
 
     /// What CMD is shown of it.
-    pub(super) fn sign(&self, files: &Files) -> Sign {
+    pub(super) fn sign(&self, files: &Files) -> StatusFiles {
         let papers = files.papers(self.lead.token(), self.lead.credential());
-        Sign { mode: files.mode.clone(), papers, outlives_lease: self.outlives_lease }
+        StatusFiles { mode: files.mode.clone(), secrets: papers, outlives_lease: self.outlives_lease }
     }
 
     /// The order to run CMD under it.
@@ -107,7 +107,7 @@ impl Office {
             deadline: boot_time(self.lead.deadline()),
             grace_ms: self.grace.as_millis(),
             ticket: self.duty.ticket(),
-            sign: self.sign(files),
+            status_files: self.sign(files),
         }
     }
 

@@ -6,7 +6,7 @@ use baton::election::ElectionName;
 use baton::election::time::Span;
 use baton::toolbox::{Again, Begun, MarkedSlot, SLOT_VALUE, SlotRun, SlotStanding, Slots, Toolbox};
 use baton::{Error, Mandate};
-use baton_warden::Ward;
+use baton_warden::WardenHandle;
 use clap::Args;
 
 use super::Runner;
@@ -152,7 +152,7 @@ impl Turn<'_, '_> {
     pub(super) async fn note_end(
         &mut self,
         office: &Office,
-        ward: &mut Ward,
+        ward: &mut WardenHandle,
         code: u8,
         sound: bool,
     ) -> Result<(), Failure> {

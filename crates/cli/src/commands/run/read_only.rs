@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton::Grant;
 use baton::election::{Credential, Epoch};
-use baton_warden::{News, Report, Ward};
+use baton_warden::{Report, WardenEvent, WardenHandle};
 use tokio::task::JoinHandle;
 
 use super::Runner;
@@ -34,7 +34,7 @@ impl Turn<'_, '_> {
     /// Until nothing of CMD is left, or it is to lead again. `token` is of the leadership that is over.
     pub(super) async fn go_on_read_only(
         &mut self,
-        ward: &mut Ward,
+        ward: &mut WardenHandle,
         token: Epoch,
         lost: &str,
     ) -> Result<Outage, Failure> {
@@ -50,16 +50,16 @@ impl Turn<'_, '_> {
             tokio::select! {
                 news = ward.next_report() => {
                     let code = match news {
-                        Ok(News::Told(Report::Ended { how, why })) => self.ended(&how, why, lost.to_string())?,
-                        Ok(News::Told(Report::Unkillable { pid, name })) => {
+                        Ok(WardenEvent::Told(Report::Ended { how, why })) => self.ended(&how, why, lost.to_string())?,
+                        Ok(WardenEvent::Told(Report::Unkillable { pid, name })) => {
                             self.unkillable(pid, &name)?;
                             continue;
                         }
-                        Ok(News::Told(Report::Validated { how, why, said })) => {
+                        Ok(WardenEvent::Told(Report::Validated { how, why, said })) => {
                             self.validated(how, why, said);
                             continue;
                         }
-                        Ok(News::Told(
+                        Ok(WardenEvent::Told(
                             Report::Started { .. }
                             | Report::Kept { .. }
                             | Report::Terminating { .. }
@@ -67,14 +67,14 @@ impl Turn<'_, '_> {
                             | Report::Leading
                             | Report::Suspended,
                         )) => continue,
-                        Ok(News::Asked(request)) => {
+                        Ok(WardenEvent::Asked(request)) => {
                             self.heed_request(ward, None, request);
                             if let Some(comeback) = &comeback {
                                 comeback.task.abort();
                             }
                             continue;
                         }
-                        Ok(News::Overdue | News::Gone) | Err(_) => self.seize(ward).await?,
+                        Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => self.seize(ward).await?,
                     };
                     if let Some(comeback) = comeback {
                         comeback.give_up(self.runner).await;
@@ -108,7 +108,11 @@ impl Turn<'_, '_> {
     }
 
     /// CMD is to lead again; none if it is not, and the lease is given back: nothing was done under it.
-    fn take_office_again(&mut self, ward: &mut Ward, grant: Grant) -> Result<Option<Office>, Failure> {
+    fn take_office_again(
+        &mut self,
+        ward: &mut WardenHandle,
+        grant: Grant,
+    ) -> Result<Option<Office>, Failure> {
         let credential = grant.credential;
         if let Err(failure) = self.runner.options.check_grace(Some(grant.lasts())) {
             tokio::spawn(self.runner.give_back(credential, "the grace does not fit the lease"));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use baton::election::Epoch;
-use baton_warden::{How, Validation};
+use baton_warden::{CommandExit, Validation};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -97,7 +97,7 @@ pub(super) struct Judged {
 pub(super) struct Question {
     pub(super) validation: Validation,
     /// Dropped where the validator did not end by itself.
-    pub(super) answer: oneshot::Sender<(How, String)>,
+    pub(super) answer: oneshot::Sender<(CommandExit, String)>,
 }
 
 /// What a judgement on its way brings next.
@@ -201,10 +201,10 @@ impl Judge {
         };
         let (how, said) = answered.map_err(|_| ended())?;
         let how = match how {
-            How::Exit(0) => return Ok(None),
-            How::Exit(code) => format!("exit code {code}"),
-            How::Signal(signal) => format!("signal {signal}"),
-            How::Unstarted(why) => return Err(format!("the validator could not be run: {why}")),
+            CommandExit::Exit(0) => return Ok(None),
+            CommandExit::Exit(code) => format!("exit code {code}"),
+            CommandExit::Signal(signal) => format!("signal {signal}"),
+            CommandExit::Unstarted(why) => return Err(format!("the validator could not be run: {why}")),
         };
         let last: String = said.chars().take(200).collect();
         let words = if last.is_empty() { last } else { format!(": {last}") };

@@ -12,7 +12,7 @@ use baton::election::{AgentName, ElectionName, Epoch, ItemName, Refusal};
 use baton::store::{Access, boot};
 use baton::toolbox::{Item, Kind, MAX_BODY_BYTES, MAX_NOTE_BYTES, Query, State, Task};
 use baton::{Error, Toolbox, WorkerKey};
-use baton_warden::{Household, News, Report, Start, Ward};
+use baton_warden::{ChildRegistry, Report, Start, WardenEvent, WardenHandle};
 use clap::Args;
 use serde_json::json;
 
@@ -311,7 +311,7 @@ impl Work {
         folder: &RunFolder,
         signals: &mut Signals,
     ) -> Result<Ended, Failure> {
-        let mut ward = custody::prepare(Household::open()?, folder, Given::default()).await?;
+        let mut ward = custody::prepare(ChildRegistry::open()?, folder, Given::default()).await?;
         let duty = Duty {
             store: custody::absolute_store(&context.coordinator, &context.url),
             folder: folder.path().to_path_buf(),
@@ -394,16 +394,16 @@ impl Work {
 }
 
 /// Until nothing of CMD is left.
-async fn watch_over(ward: &mut Ward, desk: &mut Desk<'_>, signals: &mut Signals) -> Ended {
+async fn watch_over(ward: &mut WardenHandle, desk: &mut Desk<'_>, signals: &mut Signals) -> Ended {
     let mut ends: Option<Ended> = None;
     let mut beats = tokio::time::interval(BEAT);
     beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             news = ward.next_report() => match news {
-                Ok(News::Told(Report::Ended { how, .. })) => return ends.unwrap_or(Ended::Code(how.exit_code())),
-                Ok(News::Told(_) | News::Asked(_)) => {}
-                Ok(News::Overdue | News::Gone) | Err(_) => {
+                Ok(WardenEvent::Told(Report::Ended { how, .. })) => return ends.unwrap_or(Ended::Code(how.exit_code())),
+                Ok(WardenEvent::Told(_) | WardenEvent::Asked(_)) => {}
+                Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => {
                     while ward.seize().await.is_err() {}
                     return ends.unwrap_or(Ended::Code(1));
                 }

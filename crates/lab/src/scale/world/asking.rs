@@ -1,6 +1,6 @@
 //! How members talk with the store: looks, bids, renewals, and what they make of the answers.
 
-use baton_election::Standing;
+use baton_election::TenureState;
 
 use super::{
     Answer, Ask, BACKOFF_FIRST, BACKOFF_LONGEST, Event, Knowledge, QUEUE, RENEW_AGAIN, SECOND, SPREAD, World,
@@ -130,7 +130,7 @@ impl World {
         self.of(member).tries = 0;
         let scope = self.scope(member);
         let Some(hold) = self.elections.hold(scope, member) else { return self.lose(member) };
-        if hold.tenure.renewed(moment(u64::from(since)), moment(now)) == Standing::Lost {
+        if hold.tenure.renewed(moment(u64::from(since)), moment(now)) == TenureState::Lost {
             return self.lose(member);
         }
         let due = hold.tenure.renew_at().as_nanos() / 1_000;

@@ -107,12 +107,12 @@ pub(super) struct World {
     died_at: u64,
     grants: u32,
     events: u64,
-    news: News,
+    news: LeaderNotice,
 }
 
 /// How the word of a new leader spreads.
 #[derive(Default)]
-struct News {
+struct LeaderNotice {
     token: u32,
     led_at: Option<u64>,
     know: u32,
@@ -146,7 +146,7 @@ impl World {
             died_at: 0,
             grants: 0,
             events: 0,
-            news: News::default(),
+            news: LeaderNotice::default(),
         };
         world.found()?;
         Ok(world)

@@ -11,20 +11,20 @@ use serde_json::Value;
 use super::super::fresh::Freshness;
 use super::*;
 
-fn speech(number: u16, secret: Option<&str>) -> Speech {
-    Speech {
+fn speech(number: u16, secret: Option<&str>) -> MessageCodec {
+    MessageCodec {
         id: NodeId::new(number).unwrap(),
         priority: 7,
         group: "fleet/eu".to_string(),
-        terms: Terms::new("raft", &Timing::AGENTS),
+        terms: GroupSettings::new("raft", &Timing::AGENTS),
         secret: secret.and_then(Secret::new),
     }
 }
 
 /// Where a member of these tests is.
-fn place(number: u16) -> Place {
+fn place(number: u16) -> SenderPosition {
     let at = format!("0:0000.0000.{:04X}", 41 + number).parse().unwrap();
-    Place { at, stamp: Some(Freshness::new(1).stamp(NodeId::new(9).unwrap())) }
+    SenderPosition { at, stamp: Some(Freshness::new(1).stamp(NodeId::new(9).unwrap())) }
 }
 
 fn outgoing(to: u16, kind: &'static str) -> Outgoing {
@@ -106,8 +106,8 @@ fn who_does_not_lead_yet_does_not_say_so() {
 fn what_is_written_is_read() {
     let (one, two) = (speech(1, None), speech(2, None));
     let spoken = two.read(&one.message(place(1), true, &outgoing(2, "PreVote"))).unwrap();
-    let blank = Spoken { from: one.id, at: place(1).at, stamp: None, bytes: None };
-    assert_eq!(spoken, Spoken { bytes: Some(vec![0, 1, 0xfe]), ..blank.clone() });
+    let blank = DecodedMessage { from: one.id, at: place(1).at, stamp: None, bytes: None };
+    assert_eq!(spoken, DecodedMessage { bytes: Some(vec![0, 1, 0xfe]), ..blank.clone() });
     assert_eq!(
         two.read(&one.ping(place(1), two.id)),
         Ok(blank.clone()),
@@ -115,18 +115,21 @@ fn what_is_written_is_read() {
     );
     let secret = Some("a secret of all members");
     let spoken = speech(2, secret).read(&speech(1, secret).ping(place(1), two.id)).unwrap();
-    assert_eq!(spoken, Spoken { stamp: place(1).stamp, ..blank });
+    assert_eq!(spoken, DecodedMessage { stamp: place(1).stamp, ..blank });
 }
 
 #[test]
 fn what_is_not_for_us_is_not_heard() {
     let (one, two) = (speech(1, None), speech(2, None));
-    assert_eq!(speech(3, None).read(&one.ping(place(1), two.id)), Err(Unheard::NotForUs));
-    let elsewhere = Speech { group: "fleet".to_string(), ..one.clone() };
-    assert_eq!(two.read(&elsewhere.ping(place(1), two.id)), Err(Unheard::NotForUs));
-    let faster = Speech { terms: Terms::new("raft", &Timing::LAN), ..one.clone() };
-    assert_eq!(two.read(&faster.ping(place(1), two.id)), Err(Unheard::OtherTerms(faster.terms.clone())));
-    assert_eq!(two.read(&two.ping(place(1), two.id)), Err(Unheard::NotForUs), "one's own words");
+    assert_eq!(speech(3, None).read(&one.ping(place(1), two.id)), Err(DecodeError::NotForUs));
+    let elsewhere = MessageCodec { group: "fleet".to_string(), ..one.clone() };
+    assert_eq!(two.read(&elsewhere.ping(place(1), two.id)), Err(DecodeError::NotForUs));
+    let faster = MessageCodec { terms: GroupSettings::new("raft", &Timing::LAN), ..one.clone() };
+    assert_eq!(
+        two.read(&faster.ping(place(1), two.id)),
+        Err(DecodeError::OtherSettings(faster.terms.clone()))
+    );
+    assert_eq!(two.read(&two.ping(place(1), two.id)), Err(DecodeError::NotForUs), "one's own words");
 }
 
 #[test]
@@ -138,7 +141,7 @@ fn a_seal_is_of_everything_that_is_read() {
     let text = String::from_utf8(message).unwrap();
     let drifts = text.replace("\"drift_permille\":", "\"drift_permille\":1");
     assert_ne!(drifts, text);
-    assert_eq!(two.read(drifts.as_bytes()), Err(Unheard::Unsealed), "the rhythm");
+    assert_eq!(two.read(drifts.as_bytes()), Err(DecodeError::Unsealed), "the rhythm");
     for (from, to) in [
         ("\"0001fe\"", "\"0001ff\""),
         ("\"from\":1", "\"from\":3"),
@@ -153,14 +156,14 @@ fn a_seal_is_of_everything_that_is_read() {
         ("\"echo\":0", "\"echo\":1"),
     ] {
         assert!(text.contains(from));
-        assert_eq!(two.read(text.replace(from, to).as_bytes()), Err(Unheard::Unsealed), "{from}");
+        assert_eq!(two.read(text.replace(from, to).as_bytes()), Err(DecodeError::Unsealed), "{from}");
     }
-    assert_eq!(two.read(&speech(1, None).ping(place(1), two.id)), Err(Unheard::Unsealed));
-    let timeless = one.ping(Place { stamp: None, ..place(1) }, two.id);
-    assert_eq!(two.read(&timeless), Err(Unheard::Unsealed), "without its place");
+    assert_eq!(two.read(&speech(1, None).ping(place(1), two.id)), Err(DecodeError::Unsealed));
+    let timeless = one.ping(SenderPosition { stamp: None, ..place(1) }, two.id);
+    assert_eq!(two.read(&timeless), Err(DecodeError::Unsealed), "without its place");
     assert_eq!(
         two.read(&speech(1, Some("another secret of others")).ping(place(1), two.id)),
-        Err(Unheard::Unsealed)
+        Err(DecodeError::Unsealed)
     );
 }
 
@@ -179,7 +182,7 @@ fn nonsense_is_not_heard() {
     ];
     for text in odd {
         assert_ne!(text, good);
-        assert_eq!(two.read(text.as_bytes()), Err(Unheard::Nonsense), "{text}");
+        assert_eq!(two.read(text.as_bytes()), Err(DecodeError::Nonsense), "{text}");
     }
 }
 

@@ -116,8 +116,15 @@ async fn a_connection_that_is_half_closed_or_cut_off_ends_without_a_message() {
 /// Greets as member 1 on a connection without proofs, and leaves the stream in our hands.
 async fn greet_by_hand(stream: &mut TcpStream) {
     let mut hello = Vec::new();
-    let fields =
-        (Caller::Member(id(1)), id(2), "test", Terms::new("toy", &Timing::LAN), "", 1_u64, [7_u8; 32]);
+    let fields = (
+        Caller::Member(id(1)),
+        id(2),
+        "test",
+        GroupSettings::new("toy", &Timing::LAN),
+        "",
+        1_u64,
+        [7_u8; 32],
+    );
     hello.extend(codec::encode(&fields).unwrap());
     frame::write_preamble(stream).await.unwrap();
     frame::write_frame(stream, &hello, &[]).await.unwrap();
@@ -146,7 +153,7 @@ proptest! {
                 said.extend(u32::try_from(noise.len()).unwrap().to_be_bytes());
             }
             if right > 2 {
-                let fields = (Caller::Member(id(1)), id(2), "test", Terms::new("toy", &Timing::LAN), "", 1_u64, [7_u8; 32]);
+                let fields = (Caller::Member(id(1)), id(2), "test", GroupSettings::new("toy", &Timing::LAN), "", 1_u64, [7_u8; 32]);
                 let hello = codec::encode(&fields).unwrap();
                 said.truncate(10);
                 said.extend(u32::try_from(hello.len()).unwrap().to_be_bytes());

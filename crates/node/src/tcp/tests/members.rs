@@ -100,8 +100,8 @@ async fn two_processes_that_say_they_are_one_member_are_told_of() {
 async fn nobody_listens_to_the_world_without_proofs() {
     let mut open = options(1, Trust::Loopback);
     open.listen = SocketAddr::from(([0, 0, 0, 0], 0));
-    let (door, _) = control::door();
-    assert!(matches!(Tcp::open(open, door).await, Err(TcpError::Unguarded(_))));
+    let (control_handle, _) = control::control_channel();
+    assert!(matches!(Tcp::open(open, control_handle).await, Err(TcpError::Unguarded(_))));
     let mut one = member(options(1, Trust::Loopback)).await;
     one.reach(&[Peer { id: id(2), address: "192.0.2.1:9".to_string() }]);
     until("it is refused", || one.counters().refused > 0).await;
@@ -166,8 +166,8 @@ async fn a_certificate_is_of_one_member() {
     assert!(dialled(&two, 2, &caller(1, other.trust("peer-1"))).await.is_err(), "another authority");
     let refused = dialled(&two, 3, &caller(1, authority.trust("peer-1"))).await;
     assert!(matches!(refused, Err(GreetError::Tls(_))), "whom it dials has to be whom it means");
-    let (door, _) = control::door();
-    let opened = Tcp::open(options(4, authority.trust("peer-2")), door).await;
+    let (control_handle, _) = control::control_channel();
+    let opened = Tcp::open(options(4, authority.trust("peer-2")), control_handle).await;
     assert!(matches!(opened, Err(TcpError::Certificate(error)) if error.hint.contains("`peer-4`")));
     until("all are counted", || two.counters().refused >= 3).await;
 }

@@ -33,7 +33,7 @@ pub(super) fn options(number: u16, trust: Trust) -> TcpOptions {
     TcpOptions {
         id: id(number),
         group: "test".to_string(),
-        terms: Terms::new("toy", &Timing::LAN),
+        terms: GroupSettings::new("toy", &Timing::LAN),
         timing: Timing::LAN,
         listen: "127.0.0.1:0".parse().unwrap(),
         advertise: None,
@@ -44,8 +44,8 @@ pub(super) fn options(number: u16, trust: Trust) -> TcpOptions {
 /// A member that listens and dials nobody.
 pub(super) async fn member(options: TcpOptions) -> Tcp {
     // Nobody asks here.
-    let (door, _) = control::door();
-    Tcp::open(options, door).await.unwrap()
+    let (control_handle, _) = control::control_channel();
+    Tcp::open(options, control_handle).await.unwrap()
 }
 
 pub(super) fn at(member: &Tcp, number: u16) -> Peer {
@@ -90,6 +90,6 @@ pub(super) async fn dialled(to: &Tcp, number: u16, me: &Greeter) -> Result<(Read
 }
 
 /// The rhythm of agents, but for one length.
-pub(super) fn other_rhythm() -> Terms {
-    Terms::new("toy", &Timing { timeout_max: Span::millis(301), ..Timing::LAN })
+pub(super) fn other_rhythm() -> GroupSettings {
+    GroupSettings::new("toy", &Timing { timeout_max: Span::millis(301), ..Timing::LAN })
 }

@@ -37,8 +37,8 @@ async fn members_of_other_groups_rhythms_and_algorithms_are_refused_by_name() {
     let error = dialled(&two, 2, &other).await.err().unwrap().to_string();
     assert!(error.contains("150ms to 300ms") && error.contains("must have the same"), "{error}");
     let mut other = caller(1, secret(SECRET));
-    other.terms = Terms::new("another", &Timing::LAN);
-    assert!(matches!(dialled(&two, 2, &other).await, Err(GreetError::Refused(Refusal::Terms(_)))));
+    other.terms = GroupSettings::new("another", &Timing::LAN);
+    assert!(matches!(dialled(&two, 2, &other).await, Err(GreetError::Refused(Refusal::GroupSettings(_)))));
     until("all are counted", || two.counters().refused == 5).await;
 }
 
