@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use baton::file::FileStore;
 use baton::{Bid, Coordinator, Error, Memory, NewToken};
 use baton_election::audit::{Book, Ordered};
 use baton_election::operator::{Act, OperatorKey};
@@ -15,7 +16,7 @@ use baton_election::{AgentName, Answer, ElectionName, Policy, Refusal, StoreId, 
 use baton_server::{Founders, Options, Server};
 use baton_store::conformance::Wrapped;
 use baton_store::{
-    Access, AgeStamp, BoxFuture, Expect, FileStore, Key, MemoryStore, Reading, Record, Store, StoreError,
+    Access, AgeStamp, BoxFuture, Expect, Key, MemoryStore, Reading, Record, Store, StoreError,
 };
 use tokio::sync::oneshot;
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use baton::election::audit::{Book, Entry, Ordered, Verdict};
 use baton::election::operator::{Act, OperatorKey};
 use baton::election::{Document, Policy, Refusal};
-use baton::store::{Access, AgeStamp, FileStore, Key, MemoryStore, Record, Store};
+use baton::file::FileStore;
+use baton::store::{Access, AgeStamp, Key, MemoryStore, Record, Store};
 use baton::{Coordinator, Error};
 
 use crate::support::faulty::{Chaos, Fault, Faulty, is_election};

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use baton_election::{Document, Epoch, Incarnation, Span};
 use baton_store::conformance::documents::led_above;
 use baton_store::disk::{Disk, Step, Watcher};
-use baton_store::{Access, AgeStamp, FileStore, Machine, Record, Store, StoreError};
+use baton_store::{Access, AgeStamp, Record, Store, StoreError};
+use baton_store_file::{FileStore, Machine};
 
 use crate::support::{child, key, newest, role, settle, versions, writer};
 
@@ -201,7 +202,7 @@ async fn a_claim_without_a_version_is_passed_over() {
     assert_eq!(left, 2, "the mark and the last claim");
 }
 
-const RACE: &str = "deletion::processes_that_race_with_deletions_are_given_every_epoch_once";
+const RACE: &str = "faults::deletion::processes_that_race_with_deletions_are_given_every_epoch_once";
 const RACERS: usize = 3;
 
 /// Takes the election again and again, and notes every grant.

@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use baton_store::{AgeStamp, Expect, FileStore, Store, StoreError};
+use baton_store::{AgeStamp, Expect, Store, StoreError};
+use baton_store_file::FileStore;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
@@ -140,7 +141,7 @@ async fn stopped_before_its_link(test: &str, folder: &Path, busy: &FileStore) ->
 /// Stopped between its look and its link, the writer finds the name of its version free again: it was taken, and pruned.
 #[tokio::test]
 async fn a_writer_stopped_in_the_middle_is_not_told_of_success() {
-    const NAME: &str = "late_writer::a_writer_stopped_in_the_middle_is_not_told_of_success";
+    const NAME: &str = "faults::late_writer::a_writer_stopped_in_the_middle_is_not_told_of_success";
     if let Some(folder) = role() {
         return increments_for_every_line(Path::new(&folder)).await;
     }
@@ -165,7 +166,7 @@ async fn a_writer_stopped_in_the_middle_is_not_told_of_success() {
 #[tokio::test]
 async fn a_writer_stopped_in_the_middle_puts_nothing_into_a_folder_that_was_made_anew() {
     const NAME: &str =
-        "late_writer::a_writer_stopped_in_the_middle_puts_nothing_into_a_folder_that_was_made_anew";
+        "faults::late_writer::a_writer_stopped_in_the_middle_puts_nothing_into_a_folder_that_was_made_anew";
     if let Some(folder) = role() {
         return increments_for_every_line(Path::new(&folder)).await;
     }

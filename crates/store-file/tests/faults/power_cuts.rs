@@ -10,7 +10,8 @@ use baton_store::conformance::documents::{
 };
 use baton_store::conformance::power::{Recorder, Unsynced, cut};
 use baton_store::disk::Disk;
-use baton_store::{Access, Expect, FileStore, Key, Machine, Store, StoreError};
+use baton_store::{Access, Expect, Key, Store, StoreError};
+use baton_store_file::{FileStore, Machine};
 
 use crate::support::{candidate, candidate_key, key, number_of, settle};
 

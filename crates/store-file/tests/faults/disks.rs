@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton_store::{Access, AgeStamp, Expect, FileStore, Prefix, Store, StoreError};
+use baton_store::{Access, AgeStamp, Expect, Prefix, Store, StoreError};
+use baton_store_file::FileStore;
 
 use crate::support::{
     candidate, candidate_key, child_without_rights, found, key, led, put, read, role, succeeds, tree, writer,
@@ -175,7 +176,7 @@ async fn a_read_only_disk_is_refused_for_writing_and_serves_readers() {
 /// In a process of a user without rights: root may do anything.
 #[tokio::test]
 async fn a_folder_without_permission_is_refused() {
-    const NAME: &str = "disks::a_folder_without_permission_is_refused";
+    const NAME: &str = "faults::disks::a_folder_without_permission_is_refused";
     if let Some(folder) = role() {
         return without_permission(Path::new(&folder)).await;
     }
@@ -244,7 +245,7 @@ async fn put_new(store: &FileStore, key: &baton_store::Key) {
 /// Two users in turn, in a folder that is setgid and that their group may write, with the strictest umask. Nobody runs chmod again.
 #[tokio::test]
 async fn two_users_of_one_group_share_a_folder_whatever_their_umask() {
-    const NAME: &str = "disks::two_users_of_one_group_share_a_folder_whatever_their_umask";
+    const NAME: &str = "faults::disks::two_users_of_one_group_share_a_folder_whatever_their_umask";
     if let Some(role) = role() {
         let (number, folder) = role.split_once(' ').unwrap();
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));

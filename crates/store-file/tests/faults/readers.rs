@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use baton_store::{Access, AgeStamp, Expect, FileStore, Key, Prefix, Store, StoreError};
+use baton_store::{Access, AgeStamp, Expect, Key, Prefix, Store, StoreError};
+use baton_store_file::FileStore;
 
 use crate::support::{candidate, candidate_key, found, key, led, put, read, tree, writer};
 

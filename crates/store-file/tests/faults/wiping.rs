@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_store::disk::{Disk, Step, Watcher};
-use baton_store::{Access, AgeStamp, Expect, FileStore, Machine, Prefix, Store, StoreError};
+use baton_store::{Access, AgeStamp, Expect, Prefix, Store, StoreError};
+use baton_store_file::{FileStore, Machine};
 
 use crate::support::{
     HANG, candidate_key, found, key, led, number_of, numbers, put, read, versions, write_many, writer,

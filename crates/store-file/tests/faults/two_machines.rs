@@ -6,7 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use baton_election::Span;
 use baton_store::boot::{self, Boot};
-use baton_store::{Access, AgeStamp, Expect, FileStore, Machine, Store, StoreError};
+use baton_store::{Access, AgeStamp, Expect, Store, StoreError};
+use baton_store_file::{FileStore, Machine};
 
 use crate::support::{found, key, led, newest, put, read, tree};
 

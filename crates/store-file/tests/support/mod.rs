@@ -12,7 +12,8 @@ use baton_election::{
     AgentName, Candidate, ContentHash, Document, ElectionName, Epoch, Evidence, Incarnation, KeyHash,
     LeaseKey, Span, StoreId, WallTime, decide,
 };
-use baton_store::{Access, AgeStamp, Expect, FileStore, Key, Reading, Record, Store, StoreError, Version};
+use baton_store::{Access, AgeStamp, Expect, Key, Reading, Record, Store, StoreError, Version};
+use baton_store_file::FileStore;
 use serde::{Deserialize, Serialize};
 
 /// What says to a process that it is a child of the test of this name, and what it shall do.

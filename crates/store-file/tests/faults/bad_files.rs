@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use baton_election::{Moment, Span};
-use baton_store::{Access, AgeStamp, FileStore, ItemKind, Key, Record, Store, StoreError, boot};
+use baton_store::{Access, AgeStamp, ItemKind, Key, Record, Store, StoreError, boot};
+use baton_store_file::FileStore;
 
 use crate::support::{
     election, forge, found, key, led, newest, of_an_earlier_run, parse, put, read, tree, versions, writer,

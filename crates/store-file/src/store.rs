@@ -1,20 +1,4 @@
-//! Elections in a folder of this machine, for agents that share it. No server, no lock.
-//!
-//! Assumes one machine and a local file system whose `link(2)` is atomic. A commit is the link of a synced temporary file to
-//! `versions/N+1`: if that name exists, somebody else was first. The highest number is the truth. Guarantees what
-//! every store does, stamped by the boot-time clock, and that a stopped or dead process blocks nobody; a reboot frees all
-//! leases. Does not guarantee anything against whoever can write the folder: who wipes it makes a new store, with a
-//! new id, which fences refuse. Records of another machine are refused, and so is every file system that is not known to be local.
-
-mod chores;
-mod layout;
-mod machine;
-mod mark;
-mod notify;
-mod place;
-mod spare;
-mod version;
-mod waiting;
+//! The store: versions are found, read, and linked one after another.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,24 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_election::time::{Moment, Span};
 use baton_election::{Document, Epoch, State};
+use baton_store::waiting::Waiters;
+use baton_store::{
+    Access, AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Watching, boot,
+};
 use tokio::sync::oneshot;
 
-use crate::boot;
-use crate::error::StoreError;
-use crate::key::{Key, Prefix};
-use crate::record::Record;
-use crate::store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Reading, Store,
-    StoreProperties, Swapped, Trace, Watching,
-};
-use crate::waiting::Waiters;
-use chores::{Chore, Chores};
-use layout::Layout;
-pub use machine::Machine;
-use mark::Mark;
-pub use place::refuse_network;
-use spare::Spares;
-use version::{Folder, Header, VersionFile};
+use crate::chores::{Chore, Chores};
+use crate::fault::failed;
+use crate::machine::Machine;
+use crate::mark::Mark;
+use crate::shape::Layout;
+use crate::spare::{self, Spares};
+use crate::version::{Folder, Header, VersionFile};
+use crate::{open, shape, watch};
 
 /// How many versions of a record are kept.
 const KEPT_VERSIONS: u64 = 1_000;
@@ -58,28 +39,19 @@ const MAX_REPAIRS: usize = 16;
 /// How many versions after a known one are surely still in the machine's memory.
 const WARM: u64 = 8;
 
-/// What a store is opened for. A reader writes nothing and creates nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// To look.
-    Read,
-    /// To take part.
-    Write,
-}
-
 /// A store in a folder.
 #[derive(Clone)]
 pub struct FileStore {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
-    layout: Layout,
+pub(crate) struct Inner {
+    pub(crate) layout: Layout,
     access: Access,
-    machine: Machine,
+    pub(crate) machine: Machine,
     /// The newest version seen of each record: where to look first.
     seen: Mutex<HashMap<Key, Arc<VersionFile>>>,
-    chores: Chores,
+    pub(crate) chores: Chores,
     spares: Spares,
     /// The marks that are known to be kept.
     marks: Mutex<HashMap<Key, Mark>>,
@@ -96,7 +68,7 @@ impl FileStore {
     /// The same on another machine than this, or with another disk.
     pub fn open_on(machine: Machine, folder: &Path, access: Access) -> Result<FileStore, StoreError> {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
-        place::refuse_unfit(&folder)?;
+        open::refuse_unfit(&folder)?;
         let inner = Inner {
             layout: Layout::new(folder),
             access,
@@ -117,7 +89,7 @@ impl FileStore {
 
     /// What crashed writers left behind: temporary files that nobody will link.
     pub fn leftovers(&self) -> Vec<PathBuf> {
-        layout::temporaries(self.inner.layout.root())
+        shape::temporaries(self.inner.layout.root())
     }
 
     /// Reads at once, in this thread, what is surely in the machine's memory: a version that is known already, or that was
@@ -137,7 +109,7 @@ impl FileStore {
     }
 
     /// Work in a thread of its own, which may go on after its answer.
-    async fn answered<T: Send + 'static>(
+    pub(crate) async fn answered<T: Send + 'static>(
         &self,
         work: impl FnOnce(Chore, oneshot::Sender<Result<T, StoreError>>) + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -173,7 +145,7 @@ impl Inner {
             }
             let start = match &known {
                 Some(known) => known.header.version,
-                None => match layout::highest(&folder).map_err(|error| place::io_error(&folder, &error))? {
+                None => match shape::highest(&folder).map_err(|error| failed(&folder, &error))? {
                     Some(number) => number,
                     None => return Ok(None),
                 },
@@ -224,7 +196,7 @@ impl Inner {
         let file = self.layout.versions(key).join(version.header.version.to_string());
         if self.access == Access::Write
             && matches!(key, Key::Election(_))
-            && !layout::is_under_way(&file, &self.layout.view(key))
+            && !shape::is_under_way(&file, &self.layout.view(key))
         {
             self.repair_view(key, version);
         }
@@ -245,7 +217,7 @@ impl Inner {
             (None, Expect::Version(_)) => return Err(StoreError::Conflict),
         };
         let folder = self.layout.versions(key);
-        place::create(&self.machine.disk, self.layout.root(), &folder, previous.is_some())?;
+        open::create(&self.machine.disk, self.layout.root(), &folder, previous.is_some())?;
         // From here on only this folder counts: one that is deleted and made anew under its name must not get a version of ours.
         let open = Folder::open(&folder)?;
         if previous.as_ref().is_some_and(|previous| !previous.is_in_open(&open)) {
@@ -304,17 +276,17 @@ impl Inner {
         }
         let (versions, marks) = (self.layout.versions(key), self.layout.marks(key));
         for folder in [&versions, &marks] {
-            place::refuse_unwritable(folder)?;
+            open::refuse_unwritable(folder)?;
         }
         let election = versions.parent().unwrap_or(&versions);
         let beside = if election.is_dir() { election } else { self.layout.root() };
-        let temporary = layout::temporary(beside);
+        let temporary = shape::temporary(beside);
         let disk = &self.machine.disk;
         let tried = disk
             .make_file(&temporary, 0o666)
             .and_then(|file| disk.write(&file, &temporary, &[b'\n'; spare::LENGTH]));
         let _ = disk.remove_file(&temporary);
-        tried.map_err(|error| place::io_error(beside, &error))
+        tried.map_err(|error| failed(beside, &error))
     }
 
     /// What a swap leaves to be done when it has been answered.
@@ -452,7 +424,7 @@ impl Inner {
                     || VersionFile::read(key, &folder.join(number.to_string()), number, &self.machine.here)
                         .is_ok_and(|found| found.is_some_and(|found| found.token() == previous.token()))
             }
-            None => layout::highest(folder)
+            None => shape::highest(folder)
                 .is_ok_and(|highest| highest.is_some_and(|highest| highest < KEPT_VERSIONS)),
         };
         if in_line {
@@ -488,7 +460,7 @@ impl Inner {
     }
 
     fn replace_view(&self, view: &Path, text: &str) -> io::Result<()> {
-        let temporary = layout::temporary(view.parent().unwrap_or(Path::new(".")));
+        let temporary = shape::temporary(view.parent().unwrap_or(Path::new(".")));
         self.machine.disk.replace(view, &temporary, text.as_bytes())
     }
 
@@ -501,9 +473,9 @@ impl Inner {
         }
         let number = newest.header.version;
         let floor = number.saturating_sub(KEPT_VERSIONS);
-        layout::prune(&self.machine.disk, &folder, floor);
+        shape::prune(&self.machine.disk, &folder, floor);
         if number.is_multiple_of(TIDY_EVERY) {
-            layout::tidy(&self.machine.disk, &folder, floor);
+            shape::tidy(&self.machine.disk, &folder, floor);
         }
     }
 }
@@ -604,7 +576,7 @@ impl Store for FileStore {
         let prefix = prefix.clone();
         Box::pin(self.answered(move |chore, answer| {
             let layout = &chore.0.layout;
-            let listed = layout.list(&prefix).map_err(|error| place::io_error(layout.root(), &error));
+            let listed = layout.list(&prefix).map_err(|error| failed(layout.root(), &error));
             let _ = answer.send(listed);
         }))
     }
@@ -614,7 +586,7 @@ impl Store for FileStore {
         // Whoever waits will want to be quick. Aside: nobody waits for it.
         let (key, inner) = (key.clone(), Arc::clone(&self.inner));
         tokio::task::spawn_blocking(move || inner.lay_ready(&key));
-        Box::pin(async move { Ok(notify::changes(folder)) })
+        Box::pin(async move { Ok(watch::changes(folder)) })
     }
 
     fn waiters(&self) -> Option<&dyn Waiters> {
@@ -633,9 +605,4 @@ impl Store for FileStore {
             cost: Cost { per_renewal: 1, looks_per_hour: 0 },
         }
     }
-}
-
-/// What went wrong with a file, in the store's words.
-fn failed(path: &Path, error: &io::Error) -> StoreError {
-    place::io_error(path, error)
 }
