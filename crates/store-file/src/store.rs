@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use baton_election::Epoch;
 use baton_election::time::{Moment, Span};
-use baton_election::{Document, Epoch, State};
 use baton_store::waiting::Waiters;
 use baton_store::{
     Access, AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
-    Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Watching, boot,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Watching, boot,
 };
 use tokio::sync::oneshot;
 
@@ -208,6 +208,7 @@ impl Inner {
         expect: &Expect,
         next: &Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> Result<Arc<VersionFile>, StoreError> {
         let stamp = boot::now();
         self.refuse_reader()?;
@@ -229,10 +230,14 @@ impl Inner {
         if !first {
             self.keep_mark(key, next)?;
         }
-        let spare = changes_hands(previous.as_deref(), next).then(|| self.spares.take(key)).flatten();
+        // A plain renewal has time. Somebody may wait for anything else.
+        let hurried = previous.is_some() && persistence > Persistence::Volatile;
+        let spare = hurried.then(|| self.spares.take(key)).flatten();
         version.commit(&self.machine.disk, &open, spare, || self.claim(key, previous.as_deref(), next))?;
         self.still_in_line(key, &folder, previous.as_deref())?;
-        if must_survive(previous.as_deref(), next) {
+        // A reboot ends all leases, so that only a durable change must survive it. An epoch that is lost is not given again: the
+        // mark has gone ahead of it.
+        if persistence == Persistence::Durable {
             self.machine.disk.sync_folder(&folder).map_err(|error| StoreError::Unknown {
                 location: folder.display().to_string(),
                 why: format!("the change is visible but may not survive a power cut: {error}"),
@@ -480,41 +485,6 @@ impl Inner {
     }
 }
 
-/// Whether a power cut must not undo this change. A reboot ends all leases anyway, so that a renewal or a release need not
-/// survive it; checkpoints and what operators ordered must. An epoch that is lost is not given again: the mark has gone ahead of it.
-fn must_survive(previous: Option<&VersionFile>, next: &Record) -> bool {
-    // The same words may be left twice.
-    let left =
-        |document: &Document| document.checkpoint.as_ref().map(|left| (left.epoch, left.seq, left.hash));
-    match (previous.map(|previous| &previous.record), next) {
-        (Some(Record::Election(old)), Record::Election(new)) => {
-            old.acts != new.acts
-                || old.gathering != new.gathering
-                || old.state != new.state && new.state == State::AwaitingApproval
-                || left(old) != left(new)
-        }
-        (Some(Record::Candidate(_)), Record::Candidate(_)) => false,
-        (Some(Record::Fence(old)), Record::Fence(new)) => old.tail != new.tail,
-        (_, _) => true,
-    }
-}
-
-/// Whether somebody waits for this change: a leadership ends or begins. Renewals have time.
-fn changes_hands(previous: Option<&VersionFile>, next: &Record) -> bool {
-    let holder = |record: &Record| match record {
-        Record::Election(document) => document.leader.as_ref().map(|leader| leader.incarnation),
-        Record::Store(_)
-        | Record::Tokens(_)
-        | Record::Candidate(_)
-        | Record::History(_)
-        | Record::Fence(_)
-        | Record::FenceLog(_)
-        | Record::Audit(_)
-        | Record::Item(_) => None,
-    };
-    previous.is_some_and(|previous| holder(&previous.record) != holder(next))
-}
-
 impl Drop for FileStore {
     /// A process that ends right after a swap leaves the view as it should be.
     fn drop(&mut self) {
@@ -549,21 +519,24 @@ impl Store for FileStore {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         let (key, next) = (key.clone(), next.clone());
-        Box::pin(self.answered(move |chore, answer| match chore.0.swap(&key, &expect, &next, clock) {
-            Ok(version) => {
-                let _ = answer.send(Ok(Swapped { version: version.token() }));
-                chore.0.keep_house(&key, &version);
-                let leads =
-                    matches!(&version.record, Record::Election(document) if document.leader.is_some());
-                let inner = chore.end();
-                if leads {
-                    // Whoever leads will hand over.
-                    inner.lay_ready(&key);
+        Box::pin(self.answered(move |chore, answer| {
+            match chore.0.swap(&key, &expect, &next, clock, persistence) {
+                Ok(version) => {
+                    let _ = answer.send(Ok(Swapped { version: version.token() }));
+                    chore.0.keep_house(&key, &version);
+                    let leads =
+                        matches!(&version.record, Record::Election(document) if document.leader.is_some());
+                    let inner = chore.end();
+                    if leads {
+                        // Whoever leads will hand over.
+                        inner.lay_ready(&key);
+                    }
                 }
+                Err(error) => drop(answer.send(Err(error))),
             }
-            Err(error) => drop(answer.send(Err(error))),
         }))
     }
 

@@ -23,6 +23,7 @@ mod store;
 mod url;
 pub mod waiting;
 
+pub use baton_election::Persistence;
 pub use baton_toolbox as toolbox;
 pub use baton_toolbox::Kind as ItemKind;
 pub use decider::{Decider, Decision, Page, Sessions, Tools, Undecided, Uses, Warns};

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton_store::{Access, AgeStamp, Expect, Prefix, Store, StoreError};
+use baton_store::{Access, AgeStamp, Expect, Persistence, Prefix, Store, StoreError};
 use baton_store_file::FileStore;
 
 use crate::support::{
@@ -103,9 +103,12 @@ async fn a_full_disk_loses_nothing_and_serves_again_once_there_is_room() {
     let before = tree(&folder);
     for store in [&writer(&folder), &writer(&folder)] {
         let expect = read(store, &key()).await.expect();
-        let error = store.swap(&key(), expect, &led(3), AgeStamp::Reset).await.unwrap_err();
+        let error =
+            store.swap(&key(), expect, &led(3), AgeStamp::Reset, Persistence::Durable).await.unwrap_err();
         assert!(is_full(&error), "{error:?}");
-        let error = store.swap(&candidate_key(), Expect::Absent, &candidate(1), AgeStamp::Reset).await;
+        let error = store
+            .swap(&candidate_key(), Expect::Absent, &candidate(1), AgeStamp::Reset, Persistence::Durable)
+            .await;
         assert!(is_full(error.as_ref().unwrap_err()), "{error:?}");
         assert_eq!(found(store, &key()).await.0, led(2), "reading goes on");
     }
@@ -140,7 +143,7 @@ async fn what_cannot_be_synced_is_not_committed() {
     let mut last = 1;
     let error = loop {
         let expect = read(&store, &key()).await.expect();
-        match store.swap(&key(), expect, &led(last + 1), AgeStamp::Reset).await {
+        match store.swap(&key(), expect, &led(last + 1), AgeStamp::Reset, Persistence::Durable).await {
             Ok(_) => last += 1,
             Err(error) => break error,
         }
@@ -167,7 +170,10 @@ async fn a_read_only_disk_is_refused_for_writing_and_serves_readers() {
     let store = writer(&folder);
     let (record, version) = found(&store, &key()).await;
     assert_eq!(record, led(1));
-    let error = store.swap(&key(), Expect::Version(version), &led(2), AgeStamp::Reset).await.unwrap_err();
+    let error = store
+        .swap(&key(), Expect::Version(version), &led(2), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap_err();
     assert!(matches!(&error, StoreError::Refused { why, .. } if why.contains("read-only")), "{error:?}");
     let error = store.writable(&key()).await.unwrap_err();
     assert!(matches!(&error, StoreError::Refused { why, .. } if why.contains("read-only")), "{error:?}");
@@ -211,16 +217,24 @@ async fn without_permission(folder: &Path) {
         assert!(refused(&error), "{error:?}");
     }
     let closed = writer(&folder.join("closed"));
-    let error = closed.swap(&key(), Expect::Absent, &led(2), AgeStamp::Reset).await.unwrap_err();
+    let error = closed
+        .swap(&key(), Expect::Absent, &led(2), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap_err();
     assert!(refused(&error), "{error:?}");
     let fixed = writer(&folder.join("fixed"));
     let (record, version) = found(&fixed, &key()).await;
     assert_eq!(record, led(1), "what may be read is read");
-    let error = fixed.swap(&key(), Expect::Version(version), &led(2), AgeStamp::Reset).await.unwrap_err();
+    let error = fixed
+        .swap(&key(), Expect::Version(version), &led(2), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap_err();
     assert!(refused(&error), "{error:?}");
     let error = fixed.writable(&key()).await.unwrap_err();
     assert!(refused(&error), "{error:?}");
-    let error = fixed.swap(&candidate_key(), Expect::Absent, &candidate(1), AgeStamp::Reset).await;
+    let error = fixed
+        .swap(&candidate_key(), Expect::Absent, &candidate(1), AgeStamp::Reset, Persistence::Durable)
+        .await;
     assert!(refused(error.as_ref().unwrap_err()), "{error:?}");
 }
 
@@ -238,7 +252,7 @@ async fn put_new(store: &FileStore, key: &baton_store::Key) {
     let name = key.to_string();
     let document = baton_store::conformance::documents::led(&name, None, "agent");
     let next = baton_store::Record::Election(Box::new(document));
-    store.swap(key, Expect::Absent, &next, AgeStamp::Reset).await.unwrap();
+    store.swap(key, Expect::Absent, &next, AgeStamp::Reset, Persistence::Durable).await.unwrap();
     crate::support::settle(store);
 }
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use baton_store::{AgeStamp, Expect, Store, StoreError};
+use baton_store::{AgeStamp, Expect, Persistence, Store, StoreError};
 use baton_store_file::FileStore;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -29,7 +29,8 @@ async fn a_swap_against_a_version_that_was_pruned_is_a_conflict() {
 
     // The names next to what it saw are free, since they were pruned; they are not the next version for that.
     for expect in [Expect::Version(seen), Expect::Absent] {
-        let swapped = late.swap(&candidate_key(), expect, &candidate(6), AgeStamp::Reset).await;
+        let swapped =
+            late.swap(&candidate_key(), expect, &candidate(6), AgeStamp::Reset, Persistence::Synced).await;
         assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     }
     assert_eq!(numbers(folder.path(), &candidate_key()), kept, "nothing was put into the gap");
@@ -94,7 +95,10 @@ async fn increments_for_every_line(folder: &Path) {
         assert_eq!(line.unwrap(), "go");
         let reading = read(&store, &candidate_key()).await;
         let next = candidate(number_of(reading.record().unwrap()) + 1);
-        let answer = match store.swap(&candidate_key(), reading.expect(), &next, AgeStamp::Reset).await {
+        let answer = match store
+            .swap(&candidate_key(), reading.expect(), &next, AgeStamp::Reset, Persistence::Synced)
+            .await
+        {
             Ok(_) => "applied",
             Err(error) => error.code(),
         };
