@@ -9,7 +9,7 @@ use baton_election::audit::{self, Book, Entry, Fault, Head, Verdict};
 use baton_election::log::Log;
 use baton_election::operator::PublicKey;
 use baton_election::{ElectionName, Refusal};
-use baton_store::{AgeStamp, Key, Prefix, Record, StoreError};
+use baton_store::{AgeStamp, Key, Persistence, Prefix, Record, StoreError};
 
 use crate::backoff::Patience;
 use crate::coordinator::Coordinator;
@@ -36,7 +36,9 @@ impl Local {
                 Ok(match audit::appended(&log, entry) {
                     None => Step::Done(true),
                     Some(_) if audit::is_full(&log) && times < audit::MAX_SPILLED => Step::Done(false),
-                    Some(longer) => Step::Write(Record::Audit(longer), AgeStamp::Preserve, true),
+                    Some(longer) => {
+                        Step::Write(Record::Audit(longer), AgeStamp::Preserve, Persistence::Durable, true)
+                    }
                 })
             }));
             if stands.await? {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_store::{Access, FileStore, MemoryStore, Store, StoreUrl, UrlError};
+use baton_store::{Access, MemoryStore, Store, StoreUrl, UrlError};
+use baton_store_file::FileStore;
 use baton_store_git::GitStore;
 
 use crate::error::Error;

@@ -4,7 +4,7 @@ use baton_election::bindings::{FenceChange, SignedFenceOrder};
 use baton_election::fence::{self, Accepted, Entry, Fence, LOG_PART, LOG_PARTS, Sight};
 use baton_election::operator::OperatorKey;
 use baton_election::{Credential, Document, ElectionName, Refusal, ResourceName, Span};
-use baton_store::{AgeStamp, Key, Prefix, Record, boot};
+use baton_store::{AgeStamp, Key, Persistence, Prefix, Record, boot};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -36,7 +36,11 @@ impl Coordinator {
             Some(election) => election.clone(),
             None => self.bound_election(entry.resource).await?,
         };
-        self.change_fence(&key, &election, |found, sight| fence::admit(found, entry, sight)).await
+        // Every token that was admitted is in the log, also after a power cut.
+        self.change_fence(&key, &election, Persistence::Durable, |found, sight| {
+            fence::admit(found, entry, sight)
+        })
+        .await
     }
 
     /// Keeps a hold while its command runs; refused as soon as the token is not current.
@@ -50,7 +54,7 @@ impl Coordinator {
             return insist(self.patience, || decider.keep_hold(resource, election, mine)).await;
         }
         let key = Key::Fence(resource.clone());
-        self.change_fence(&key, election, |found, sight| match found {
+        self.change_fence(&key, election, Persistence::Synced, |found, sight| match found {
             Some(found) => fence::keep(found, mine, sight),
             None => Err(gone(resource)),
         })
@@ -67,7 +71,9 @@ impl Coordinator {
         self.local
             .change(&key, self.patience, |look| match look.record {
                 Some(Record::Fence(found)) => Ok(match fence::leave(found, mine)? {
-                    Some(next) => Step::Write(Record::Fence(Box::new(next)), AgeStamp::Reset, ()),
+                    Some(next) => {
+                        Step::Write(Record::Fence(Box::new(next)), AgeStamp::Reset, Persistence::Synced, ())
+                    }
                     None => Step::Done(()),
                 }),
                 Some(_) | None => Ok(Step::Done(())),
@@ -119,7 +125,12 @@ impl Coordinator {
                     Step::Done(next)
                 } else {
                     // A hold that runs goes on lapsing.
-                    Step::Write(Record::Fence(Box::new(next.clone())), AgeStamp::Preserve, next)
+                    Step::Write(
+                        Record::Fence(Box::new(next.clone())),
+                        AgeStamp::Preserve,
+                        Persistence::Durable,
+                        next,
+                    )
                 })
             })
             .await
@@ -184,6 +195,7 @@ impl Coordinator {
         &self,
         key: &Key,
         election: &ElectionName,
+        persistence: Persistence,
         decide: impl Fn(Option<&Fence>, &Sight<'_>) -> Result<Fence, Refusal>,
     ) -> Result<Fence, Error> {
         let mut pace = Pace::new(self.patience);
@@ -200,7 +212,12 @@ impl Coordinator {
                         let sight =
                             Sight { document: &document, document_age, fence_age, wall: boot::wall() };
                         let next = decide(found, &sight)?;
-                        Ok(Step::Write(Record::Fence(Box::new(next.clone())), AgeStamp::Reset, next))
+                        Ok(Step::Write(
+                            Record::Fence(Box::new(next.clone())),
+                            AgeStamp::Reset,
+                            persistence,
+                            next,
+                        ))
                     };
                     self.local.try_change(First::Look, key, &mut unknown, &mut step).await
                 }

@@ -64,6 +64,7 @@ pub use baton_election::command::Renew as Renewal;
 pub use baton_store as store;
 #[cfg(feature = "embedded")]
 pub use baton_store_embedded as embedded;
+pub use baton_store_file as file;
 pub use campaign::{Campaign, Standby, TellStandby};
 pub use connect::{embedded_file, open_store, schemes};
 pub use coordinator::{Bid, CheckpointContent, Coordinator, Renewed, View, mint_credential};

@@ -13,7 +13,7 @@ use baton_election::{
     decide,
 };
 use baton_store::{
-    AgeStamp, Expect, HistoryKept, Key, Reading, Record, Store, StoreError, Trace, Version, boot,
+    AgeStamp, Expect, HistoryKept, Key, Persistence, Reading, Record, Store, StoreError, Trace, Version, boot,
 };
 
 use crate::audit;
@@ -106,7 +106,7 @@ pub(crate) struct Executed {
 /// What to do with a record that was read.
 pub(crate) enum Step<T> {
     /// Swap this in; the outcome is valid once it is committed.
-    Write(Record, AgeStamp, T),
+    Write(Record, AgeStamp, Persistence, T),
     /// Nothing.
     Done(T),
 }
@@ -332,7 +332,7 @@ impl Local {
                 let restarts = document.is_none_or(|document| document.beat != next.beat);
                 let clock = if restarts { AgeStamp::Reset } else { AgeStamp::Preserve };
                 let outcome = Some((decision.answer, next.clone()));
-                Step::Write(Record::Election(Box::new(next)), clock, outcome)
+                Step::Write(Record::Election(Box::new(next)), clock, decision.persistence, outcome)
             }
         })
     }
@@ -394,9 +394,9 @@ impl Local {
         }
         match stepped? {
             Step::Done(outcome) => Ok(outcome),
-            Step::Write(next, clock, outcome) => {
+            Step::Write(next, clock, persistence, outcome) => {
                 self.before_swap(key, reading.record(), &next).await?;
-                match self.store.swap(key, reading.expect(), &next, clock).await {
+                match self.store.swap(key, reading.expect(), &next, clock, persistence).await {
                     Ok(swapped) => {
                         self.remember_own(key, next, swapped.version, clock);
                         Ok(outcome)
@@ -471,7 +471,9 @@ impl Local {
             };
             Ok(match log.with(std::slice::from_ref(transition), MAX_HISTORY) {
                 None => Step::Done(()),
-                Some(longer) => Step::Write(Record::History(longer), AgeStamp::Preserve, ()),
+                Some(longer) => {
+                    Step::Write(Record::History(longer), AgeStamp::Preserve, Persistence::Durable, ())
+                }
             })
         }))
         .await?;
@@ -517,7 +519,9 @@ impl Local {
                 };
                 Ok(match log.with(part, usize::MAX) {
                     None => Step::Done(()),
-                    Some(longer) => Step::Write(Record::FenceLog(longer), AgeStamp::Preserve, ()),
+                    Some(longer) => {
+                        Step::Write(Record::FenceLog(longer), AgeStamp::Preserve, Persistence::Durable, ())
+                    }
                 })
             }))
             .await?;
@@ -546,9 +550,12 @@ impl Local {
         let info = self
             .change(&Key::Store, patience, |look| match look.record {
                 Some(Record::Store(info)) => Ok(Step::Done(info.clone())),
-                Some(_) | None if make => {
-                    Ok(Step::Write(Record::Store(fresh.clone()), AgeStamp::Reset, fresh.clone()))
-                }
+                Some(_) | None if make => Ok(Step::Write(
+                    Record::Store(fresh.clone()),
+                    AgeStamp::Reset,
+                    Persistence::Durable,
+                    fresh.clone(),
+                )),
                 Some(_) | None => Err(Error::Refused(Refusal::invalid(
                     format!("{} is not a store yet", self.store.location()),
                     "`baton init`, `baton run` or `baton acquire` makes one",
@@ -601,7 +608,9 @@ impl Local {
         settles: &baton_store::Version,
         next: &Record,
     ) -> Result<(), Error> {
-        self.store.swap(key, Expect::Version(settles.clone()), next, AgeStamp::Reset).await?;
+        self.store
+            .swap(key, Expect::Version(settles.clone()), next, AgeStamp::Reset, Persistence::Durable)
+            .await?;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use baton_election::candidate::{self, Candidate};
 use baton_election::select::{self, Ranked};
 use baton_election::{AgentName, Credential, Document, ElectionName, Span};
-use baton_store::{AgeStamp, Key, Prefix, Record, boot};
+use baton_store::{AgeStamp, Key, Persistence, Prefix, Record, boot};
 
 use crate::coordinator::{Bid, Coordinator};
 use crate::error::Error;
@@ -54,7 +54,10 @@ impl Coordinator {
                     Some(_) | None => None,
                 };
                 let next = candidate::enlist(found, wanted)?;
-                Ok(Step::Write(Record::Candidate(Box::new(next.clone())), AgeStamp::Reset, next))
+                // Whoever still stands after a power cut says so again.
+                let persistence = if found.is_none() { Persistence::Durable } else { Persistence::Synced };
+                let record = Record::Candidate(Box::new(next.clone()));
+                Ok(Step::Write(record, AgeStamp::Reset, persistence, next))
             })
             .await
     }
@@ -78,7 +81,12 @@ impl Coordinator {
                 };
                 Ok(match candidate::withdraw(found, &credential)? {
                     None => Step::Done(false),
-                    Some(next) => Step::Write(Record::Candidate(Box::new(next)), AgeStamp::Reset, true),
+                    Some(next) => Step::Write(
+                        Record::Candidate(Box::new(next)),
+                        AgeStamp::Reset,
+                        Persistence::Synced,
+                        true,
+                    ),
                 })
             })
             .await

@@ -9,7 +9,7 @@ use baton_election::store_order::{SignedStoreOrder, StoreChange, StoreOrder, Sto
 use baton_election::store_quorum::{OrderOutcome, PendingOrder, StoreQuorum};
 use baton_election::tokens::TokenOrder;
 use baton_election::{Refusal, StoreInfo};
-use baton_store::{AgeStamp, Key, Record, boot};
+use baton_store::{AgeStamp, Key, Persistence, Record, boot};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -45,7 +45,7 @@ impl Coordinator {
                 Ok(if next == *info {
                     Step::Done(outcome)
                 } else {
-                    Step::Write(Record::Store(next), AgeStamp::Preserve, outcome)
+                    Step::Write(Record::Store(next), AgeStamp::Preserve, Persistence::Durable, outcome)
                 })
             })
             .await

@@ -8,7 +8,7 @@ use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
 use baton_election::tokens::{Pattern, Proof, Role, SignedTokenOrder, TokenChange, TokenEntry, TokenSecret};
 use baton_election::{Answer, ElectionName, Refusal, TokenId, Tokens};
-use baton_store::{AgeStamp, Key, Record, boot};
+use baton_store::{AgeStamp, Key, Persistence, Record, boot};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -227,7 +227,7 @@ impl Coordinator {
                 Ok(if next == tokens {
                     Step::Done(outcome)
                 } else {
-                    Step::Write(Record::Tokens(next), AgeStamp::Preserve, outcome)
+                    Step::Write(Record::Tokens(next), AgeStamp::Preserve, Persistence::Durable, outcome)
                 })
             })
             .await

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use baton::election::fence::Entry;
 use baton::election::{Moment, ResourceName, Span};
-use baton::store::{Access, FileStore, Store, boot};
+use baton::file::FileStore;
+use baton::store::{Access, Store, boot};
 use baton::{Coordinator, Error, Leadership, Memory};
 
 use crate::support::faulty::{Chaos, Faulty};

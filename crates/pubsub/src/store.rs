@@ -6,8 +6,8 @@ use baton_election::document::Transition;
 use baton_election::{ContentHash, ElectionName, WallTime};
 use baton_store::waiting::Waiters;
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Expect, Key, NativeElections, Prefix, Reading, Record,
-    Store, StoreError, StoreProperties, Swapped, Watching,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Expect, Key, NativeElections, Persistence, Prefix, Reading,
+    Record, Store, StoreError, StoreProperties, Swapped, Watching,
 };
 use futures_util::stream;
 
@@ -90,10 +90,11 @@ impl Store for Notified {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             self.teller.insist().await?;
-            let swapped = self.inner.swap(key, expect, next, clock).await;
+            let swapped = self.inner.swap(key, expect, next, clock, persistence).await;
             // What may have been applied is told of as well: whoever hears of it reads again.
             if matches!(swapped, Ok(_) | Err(StoreError::Unknown { .. })) {
                 self.teller.tell(key.to_string()).await;

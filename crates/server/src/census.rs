@@ -326,7 +326,7 @@ mod tests {
     use std::sync::Arc;
 
     use baton_election::{Document, Epoch, Fence, ResourceName, StoreId};
-    use baton_store::{AgeStamp, Expect, MemoryStore};
+    use baton_store::{AgeStamp, Expect, MemoryStore, Persistence};
 
     use super::*;
 
@@ -455,12 +455,15 @@ mod tests {
         let census = Census::default();
         for (text, by) in [("a", Some(ONE)), ("b", Some(OTHER)), ("c", None)] {
             let (key, record) = begun(text, by);
-            store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap();
+            store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
         }
         let resource = ResourceName::new("db").unwrap();
         let fence = Fence::new(resource.clone(), StoreId([1; 8]), name("a"));
         let fence = Record::Fence(Box::new(Fence { highest: Epoch(1), ..fence }));
-        store.swap(&Key::Fence(resource), Expect::Absent, &fence, AgeStamp::Reset).await.unwrap();
+        store
+            .swap(&Key::Fence(resource), Expect::Absent, &fence, AgeStamp::Reset, Persistence::Durable)
+            .await
+            .unwrap();
         let (key, newer) = begun("b", Some(ONE));
         census.note(&key, &newer);
         census.take(&store).await.unwrap();

@@ -12,7 +12,7 @@ use baton::{Bid, Campaign, Coordinator, Error, Leadership, Memory};
 use baton_election::document::Leader;
 use baton_election::time::Span;
 use baton_election::{AgentName, ElectionName, InvalidName};
-use baton_store::{AgeStamp, Expect, Key, Prefix, Record, Store, StoreError, boot};
+use baton_store::{AgeStamp, Expect, Key, Persistence, Prefix, Record, Store, StoreError, boot};
 
 /// How often it is tried to give one election back that others change meanwhile.
 const TRIES: u32 = 8;
@@ -128,7 +128,7 @@ async fn give_one_back(
         let next = document.given_back(boot::wall());
         let clock = if next.beat == document.beat { AgeStamp::Preserve } else { AgeStamp::Reset };
         let record = Record::Election(Box::new(next));
-        match store.swap(&key, Expect::Version(version), &record, clock).await {
+        match store.swap(&key, Expect::Version(version), &record, clock, Persistence::Synced).await {
             Ok(_) => return Ok(true),
             // The next look shows what became of it.
             Err(StoreError::Conflict | StoreError::Unknown { .. }) => {}

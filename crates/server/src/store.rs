@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_election::document::Transition;
 use baton_election::{Candidate, ElectionName, ResourceName};
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Expect, Key, Prefix, Reading, Record, Store, StoreError,
-    StoreProperties, Swapped, Version, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Expect, Key, Persistence, Prefix, Reading, Record, Store,
+    StoreError, StoreProperties, Swapped, Version, boot,
 };
 
 use crate::candidates::{Candidates, NoRoom};
@@ -65,6 +65,7 @@ impl Behind {
         expect: Expect,
         next: &Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> Result<Swapped, StoreError> {
         if self.engine.observes() {
             return Err(StoreError::Refused {
@@ -74,7 +75,7 @@ impl Behind {
             });
         }
         if self.holds() {
-            let swapped = self.engine.store().swap(key, expect, next, clock).await;
+            let swapped = self.engine.store().swap(key, expect, next, clock, persistence).await;
             if swapped.is_ok() {
                 self.engine.census().note(key, next);
             }
@@ -122,8 +123,9 @@ impl Behind {
         expect: Expect,
         next: &Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> Result<Swapped, StoreError> {
-        let swapped = self.swap_behind(key, expect, next, clock).await;
+        let swapped = self.swap_behind(key, expect, next, clock, persistence).await;
         match &swapped {
             Ok(_) => drop(self.remember(resource, next)),
             Err(_) => drop(self.bound().remove(resource)),
@@ -160,7 +162,7 @@ impl Behind {
     /// Whatever came of it, the engine then knows what the store knows.
     async fn swap_info(&self, expect: Expect, next: &Record, clock: AgeStamp) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
-        let swapped = self.swap_behind(&Key::Store, expect, next, clock).await;
+        let swapped = self.swap_behind(&Key::Store, expect, next, clock, Persistence::Durable).await;
         if let Some((Record::Store(info), _)) = self.engine.store().read(&Key::Store).await?.found {
             self.engine.set_info(info);
         }
@@ -175,7 +177,7 @@ impl Behind {
         clock: AgeStamp,
     ) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
-        let swapped = self.swap_behind(&Key::Tokens, expect, next, clock).await;
+        let swapped = self.swap_behind(&Key::Tokens, expect, next, clock, Persistence::Durable).await;
         let refreshed = tokens::refresh(&**self.engine.store(), &self.register).await;
         match (swapped, refreshed) {
             // It is in the store, and not yet in force here: whoever asked asks again.
@@ -214,6 +216,7 @@ impl Store for Behind {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         match key {
             Key::Election(election) => Box::pin(async move {
@@ -228,9 +231,11 @@ impl Store for Behind {
             }
             Key::Store => Box::pin(self.swap_info(expect, next, clock)),
             Key::Tokens => Box::pin(self.swap_tokens(expect, next, clock)),
-            Key::Fence(resource) => Box::pin(self.swap_fence(key, resource, expect, next, clock)),
+            Key::Fence(resource) => {
+                Box::pin(self.swap_fence(key, resource, expect, next, clock, persistence))
+            }
             Key::History(_) | Key::FenceLog(..) | Key::Audit(..) | Key::Item(..) => {
-                Box::pin(self.swap_behind(key, expect, next, clock))
+                Box::pin(self.swap_behind(key, expect, next, clock, persistence))
             }
         }
     }
@@ -297,7 +302,7 @@ mod tests {
         let (resource, election) = (ResourceName::new("db").unwrap(), ElectionName::new("e").unwrap());
         let record = fence(&resource, &election);
         let key = Key::Fence(resource.clone());
-        store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap();
+        store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
         let engine = Engine::start(store).await.unwrap();
         let register = Arc::new(Register::new(&Tokens::default(), false, None));
         let behind = Behind::new(engine, OwnLease::not_needed(), register);
@@ -307,7 +312,7 @@ mod tests {
         let (other, key) =
             (ResourceName::new("files").unwrap(), Key::Fence(ResourceName::new("files").unwrap()));
         let record = fence(&other, &election);
-        behind.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap();
+        behind.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
         assert_eq!(behind.election_of(&other).await.unwrap(), (Some(election), false));
         let none = ResourceName::new("none").unwrap();
         assert_eq!(behind.election_of(&none).await.unwrap(), (None, true));

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use baton::file::FileStore;
 use baton::{Bid, Coordinator, Error, Memory, NewToken};
 use baton_election::audit::{Book, Ordered};
 use baton_election::operator::{Act, OperatorKey};
@@ -15,7 +16,7 @@ use baton_election::{AgentName, Answer, ElectionName, Policy, Refusal, StoreId, 
 use baton_server::{Founders, Options, Server};
 use baton_store::conformance::Wrapped;
 use baton_store::{
-    Access, AgeStamp, BoxFuture, Expect, FileStore, Key, MemoryStore, Reading, Record, Store, StoreError,
+    Access, AgeStamp, BoxFuture, Expect, Key, MemoryStore, Persistence, Reading, Record, Store, StoreError,
 };
 use tokio::sync::oneshot;
 
@@ -248,7 +249,7 @@ async fn what_is_done_while_a_book_is_verified_is_no_fault_of_it() {
         people.note(&e, &one, text).await.unwrap();
     }
     let expect = inner.read(&key).await.unwrap().expect();
-    inner.swap(&key, expect, &old, AgeStamp::Preserve).await.unwrap();
+    inner.swap(&key, expect, &old, AgeStamp::Preserve, Persistence::Durable).await.unwrap();
     let verdict = people.verify_audit(&Book::Election(e)).await.unwrap();
     assert!(!verdict.faults.is_empty(), "{verdict:?}");
     // Nor does it help to delete the record.
@@ -256,7 +257,7 @@ async fn what_is_done_while_a_book_is_verified_is_no_fault_of_it() {
     let wiped = MemoryStore::default();
     for key in [&info, &log] {
         let record = inner.read(key).await.unwrap().found.unwrap().0;
-        wiped.swap(key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap();
+        wiped.swap(key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
     }
     let people = Coordinator::with_store(Arc::new(wiped), Memory::new());
     let verdict = people.verify_audit(&Book::Election(election("e"))).await.unwrap();
@@ -275,7 +276,10 @@ async fn a_store_whose_first_orders_were_not_logged_is_whole() {
         orders: 2,
         ..StoreInfo::new(StoreId([1; 8]), WallTime::default())
     };
-    store.swap(&Key::Store, Expect::Absent, &Record::Store(info), AgeStamp::Reset).await.unwrap();
+    store
+        .swap(&Key::Store, Expect::Absent, &Record::Store(info), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     let people = Coordinator::with_store(Arc::new(store), Memory::new());
     people.pause_everything(&two, "fire").await.unwrap();
     let new = NewToken {

@@ -18,7 +18,7 @@ use baton_election::{
 use baton_server::Engine;
 use baton_store::toolbox::breaker::{Breaker, Circuit, name_of};
 use baton_store::toolbox::{Item, Kind};
-use baton_store::{AgeStamp, Expect, Key, MemoryStore, Record, Store, Undecided};
+use baton_store::{AgeStamp, Expect, Key, MemoryStore, Persistence, Record, Store, Undecided};
 
 const WAIT: Span = Span::secs(60);
 /// Enough for one step, not for a wait.
@@ -87,7 +87,7 @@ async fn open_breaker(store: &MemoryStore, of: &str) {
     };
     let key = Key::Item(name(), Kind::Breaker, breaker.name.clone());
     let record = Record::Item(Box::new(Item::Breaker(breaker)));
-    store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap();
+    store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
 }
 
 fn token(outcome: Result<baton_api::command::Decided, Undecided>) -> (Epoch, bool) {

@@ -360,7 +360,7 @@ async fn a_succession_whose_answer_was_lost_is_found_out() {
 #[tokio::test]
 async fn a_store_that_others_can_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let store = baton_store::FileStore::open(&folder.path().join("s"), baton_store::Access::Write).unwrap();
+    let store = baton::file::FileStore::open(&folder.path().join("s"), baton_store::Access::Write).unwrap();
     let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
     let refused = Server::start(listener, Arc::new(store), Options::default()).await.err();
     assert!(matches!(refused, Some(StartError::Shared(_))), "{refused:?}");

@@ -17,7 +17,7 @@ use baton_election::policy::Limits;
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Document, Epoch, Refusal, WallTime};
 use baton_server::{Engine, News};
-use baton_store::{Access, AgeStamp, Key, MemoryStore, Record, Store, Undecided};
+use baton_store::{Access, AgeStamp, Key, MemoryStore, Persistence, Record, Store, Undecided};
 use tokio::task::JoinHandle;
 
 use crate::support::{Held, acquire, credential, election};
@@ -111,7 +111,10 @@ async fn an_offer_that_is_read_is_a_lease() {
     let mut document = written(&inner).await;
     document.leader.as_mut().unwrap().offered = true;
     let record = Record::Election(Box::new(document));
-    inner.swap(&Key::Election(election()), reading.expect(), &record, AgeStamp::Reset).await.unwrap();
+    inner
+        .swap(&Key::Election(election()), reading.expect(), &record, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     let next = engine(&Held::on(&inner)).await;
     assert!(held(&next).await > LEAST);
     renew(&next, 2, epoch).await.unwrap();

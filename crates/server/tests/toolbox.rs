@@ -7,12 +7,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton::file::FileStore;
 use baton::toolbox::{Kind, NewTask, Propose, Query, Ruling, State};
 use baton::{Bid, Coordinator, Error, Mandate, Memory, Toolbox, WorkerKey, mint_credential};
 use baton_election::time::Span;
 use baton_election::{AgentName, ElectionName, Epoch, ItemName, Refusal};
 use baton_server::{Options, Server};
-use baton_store::{Access, FileStore, MemoryStore, Store};
+use baton_store::{Access, MemoryStore, Store};
 
 fn election() -> ElectionName {
     "fleet/eu".parse().unwrap()

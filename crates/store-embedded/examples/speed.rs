@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use baton_election::command::Acquire;
 use baton_election::id::{Incarnation, LeaseKey, StoreId};
 use baton_election::{Command, Document, ElectionName, Epoch, Evidence, Span, WallTime, decide};
-use baton_store::{Access, AgeStamp, Expect, Key, Prefix, Record, Store};
+use baton_store::{Access, AgeStamp, Expect, Key, Persistence, Prefix, Record, Store};
 use baton_store_embedded::{EmbeddedStore, Write};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -109,7 +109,8 @@ async fn swaps(store: &EmbeddedStore, tasks: usize, grants: bool) {
                 }
                 let sent = Instant::now();
                 let record = Record::Election(Box::new(document.clone()));
-                let swapped = store.swap(&key, expect, &record, AgeStamp::Reset).await.unwrap();
+                let swapped =
+                    store.swap(&key, expect, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
                 took.push(sent.elapsed());
                 expect = Expect::Version(swapped.version);
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use baton_election::id::StoreId;
 use baton_election::{Document, ElectionName, Epoch, Span};
-use baton_store::{Access, AgeStamp, Expect, Key, Reading, Record, Store, StoreError, boot};
+use baton_store::{Access, AgeStamp, Expect, Key, Persistence, Reading, Record, Store, StoreError, boot};
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
@@ -165,7 +165,7 @@ fn beat(reading: &Reading) -> u64 {
 
 async fn write(store: &EmbeddedStore, name: &str, beat: u64, expect: Expect) -> Result<u64, StoreError> {
     let (key, record) = document(name, beat);
-    let swapped = store.swap(&key, expect, &record, AgeStamp::Reset).await?;
+    let swapped = store.swap(&key, expect, &record, AgeStamp::Reset, Persistence::Durable).await?;
     Ok(swapped.version.as_str().parse().unwrap())
 }
 

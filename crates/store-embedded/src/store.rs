@@ -9,7 +9,8 @@ use baton_election::document::Transition;
 use baton_election::{ElectionName, Moment};
 use baton_store::{
     Access, AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
-    Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Version, Watching,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Version,
+    Watching,
 };
 use redb::WriteTransaction;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -232,6 +233,7 @@ impl Store for EmbeddedStore {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             let given = self.hand_over(vec![Prepared::new(key, &expect, next, clock)]).await?;

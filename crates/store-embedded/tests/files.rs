@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use baton_election::Span;
-use baton_store::{Access, AgeStamp, Expect, Prefix, Record, Store, StoreError, boot};
+use baton_store::{Access, AgeStamp, Expect, Persistence, Prefix, Record, Store, StoreError, boot};
 use baton_store_embedded::EmbeddedStore;
 use redb::TableDefinition;
 
@@ -57,7 +57,9 @@ async fn readers_create_nothing_and_change_nothing() {
     assert!(read(&reader, "e").await.found.is_none());
     assert!(reader.list(&Prefix::Elections).await.unwrap().is_empty());
     assert!(reader.snapshot(&place.file("copy")).is_err());
-    let refused = reader.swap(&key("e"), Expect::Absent, &record(&led("e", 1)), AgeStamp::Reset).await;
+    let refused = reader
+        .swap(&key("e"), Expect::Absent, &record(&led("e", 1)), AgeStamp::Reset, Persistence::Durable)
+        .await;
     assert!(matches!(failed(refused), StoreError::Refused { .. }));
     assert_eq!(std::fs::read_dir(place.folder.path()).unwrap().count(), 0);
 
@@ -101,10 +103,16 @@ async fn the_age_counts_from_the_opening_at_most() {
     assert!(reading.age.unwrap() >= Span::millis(30));
     // What keeps the clock keeps it, and what restarts it restarts it.
     let next = record(&document(&reading));
-    let kept = store.swap(&key("e"), reading.expect(), &next, AgeStamp::Preserve).await.unwrap();
+    let kept = store
+        .swap(&key("e"), reading.expect(), &next, AgeStamp::Preserve, Persistence::Durable)
+        .await
+        .unwrap();
     assert!(read(&store, "e").await.age.unwrap() >= Span::millis(30));
     let restarted = boot::now();
-    let _ = store.swap(&key("e"), Expect::Version(kept.version), &next, AgeStamp::Reset).await.unwrap();
+    let _ = store
+        .swap(&key("e"), Expect::Version(kept.version), &next, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     let reading = read(&store, "e").await;
     assert!(reading.age.unwrap() <= reading.received_at.since(restarted));
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_store::{AgeStamp, Expect, Key, Prefix, Record, Store, StoreError};
+use baton_store::{AgeStamp, Expect, Key, Persistence, Prefix, Record, Store, StoreError};
 use baton_store_embedded::Write;
 use redb::{ReadableDatabase, ReadableTableMetadata};
 
@@ -59,7 +59,10 @@ async fn of_swaps_of_one_record_each_sees_the_one_before_it() {
     for task in 1..=TASKS {
         let (store, expect) = (store.clone(), Expect::Version(first.clone()));
         racers.spawn(async move {
-            match store.swap(&key("e"), expect, &record(&led("e", task)), AgeStamp::Reset).await {
+            match store
+                .swap(&key("e"), expect, &record(&led("e", task)), AgeStamp::Reset, Persistence::Durable)
+                .await
+            {
                 Ok(swapped) => Some((task, swapped.version)),
                 Err(StoreError::Conflict) => None,
                 Err(error) => panic!("{error}"),
@@ -79,7 +82,10 @@ async fn of_swaps_of_one_record_each_sees_the_one_before_it() {
                 let reading = read(&store, "e").await;
                 let mut next = document(&reading);
                 next.beat += 1;
-                match store.swap(&key("e"), reading.expect(), &record(&next), AgeStamp::Reset).await {
+                match store
+                    .swap(&key("e"), reading.expect(), &record(&next), AgeStamp::Reset, Persistence::Durable)
+                    .await
+                {
                     Ok(_) => return,
                     Err(StoreError::Conflict) => {}
                     Err(error) => panic!("{error}"),

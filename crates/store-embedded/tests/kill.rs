@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use baton_store::{Access, AgeStamp, Prefix, Record, Store, StoreError};
+use baton_store::{Access, AgeStamp, Persistence, Prefix, Record, Store, StoreError};
 use baton_store_embedded::EmbeddedStore;
 
 use crate::support::{TestStore, document, key, led, number, record, taken_over};
@@ -104,7 +104,10 @@ async fn write(store: &EmbeddedStore, writer: u8) {
             }
         };
         next.beat += 1;
-        match store.swap(&key(&name), reading.expect(), &record(&next), AgeStamp::Reset).await {
+        match store
+            .swap(&key(&name), reading.expect(), &record(&next), AgeStamp::Reset, Persistence::Durable)
+            .await
+        {
             Ok(swapped) => {
                 let line = format!("answered {name} {} {}.\n", swapped.version.as_str(), next.beat);
                 std::io::stdout().write_all(line.as_bytes()).unwrap();

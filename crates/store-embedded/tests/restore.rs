@@ -15,7 +15,7 @@ use baton_election::tokens::{Proof, Role, TokenChange, TokenEntry};
 use baton_election::{
     ContentHash, Epoch, Fence, Refusal, ResourceName, Span, State, StoreInfo, TokenId, Tokens, WallTime,
 };
-use baton_store::{Access, AgeStamp, Expect, Key, Record, Store, StoreError, boot};
+use baton_store::{Access, AgeStamp, Expect, Key, Persistence, Record, Store, StoreError, boot};
 use baton_store_embedded::{EmbeddedStore, FormerStore, Restore, Restored, Write, restore};
 
 use crate::support;
@@ -41,7 +41,10 @@ fn info(id: u8) -> Record {
 /// A store with an election that is held in epoch 2, one that is vacant, a fence, and a snapshot of all that.
 async fn snapshotted(place: &TestStore) -> EmbeddedStore {
     let store = place.store();
-    let _ = store.swap(&Key::Store, Expect::Absent, &info(7), AgeStamp::Reset).await.unwrap();
+    let _ = store
+        .swap(&Key::Store, Expect::Absent, &info(7), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     let version = put(&store, &led("held", 1), Expect::Absent).await;
     let _ = put(&store, &taken_over(&led("held", 1), 2), Expect::Version(version)).await;
     let mut vacant = led("vacant", 1);
@@ -54,7 +57,10 @@ async fn snapshotted(place: &TestStore) -> EmbeddedStore {
         ..Fence::new(resource.clone(), StoreId([7; 8]), election("held"))
     };
     let fence = Record::Fence(Box::new(fence));
-    let _ = store.swap(&Key::Fence(resource), Expect::Absent, &fence, AgeStamp::Reset).await.unwrap();
+    let _ = store
+        .swap(&Key::Fence(resource), Expect::Absent, &fence, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     store.snapshot(&place.file("snapshot")).unwrap();
     store
 }
@@ -194,7 +200,10 @@ async fn a_link_stays_one_and_what_it_leads_to_is_replaced() {
 async fn the_last_appointment_counts() {
     let place = TestStore::new();
     let store = place.store();
-    let _ = store.swap(&Key::Store, Expect::Absent, &info(7), AgeStamp::Reset).await.unwrap();
+    let _ = store
+        .swap(&Key::Store, Expect::Absent, &info(7), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     let kept_for = |agent: &str, acts: u64| {
         let mut document = led("e", 1);
         (document.state, document.leader, document.acts) = (State::Vacant, None, acts);
@@ -367,7 +376,7 @@ async fn fence(store: &EmbeddedStore, resource: &str) -> Option<Fence> {
 
 async fn write(store: &EmbeddedStore, key: Key, record: Record) {
     let expect = store.read(&key).await.unwrap().expect();
-    let _ = store.swap(&key, expect, &record, AgeStamp::Preserve).await.unwrap();
+    let _ = store.swap(&key, expect, &record, AgeStamp::Preserve, Persistence::Durable).await.unwrap();
 }
 
 /// Has an order on the store carried out. Returns it, as somebody recorded it.
@@ -404,7 +413,10 @@ fn create(number: u8, by: &OperatorKey) -> TokenChange {
 async fn operated(place: &TestStore) -> EmbeddedStore {
     let [ada, ben, cy] = [1, 2, 3].map(operator);
     let store = place.store();
-    let _ = store.swap(&Key::Store, Expect::Absent, &info(7), AgeStamp::Reset).await.unwrap();
+    let _ = store
+        .swap(&Key::Store, Expect::Absent, &info(7), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     order(&store, &ada, operators(&[&ada])).await;
     order(&store, &ada, operators(&[&ada, &ben, &cy])).await;
     let (info, none) = (own(&store).await, Tokens::default());

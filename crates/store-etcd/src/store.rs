@@ -6,8 +6,9 @@ use std::time::Duration;
 use baton_election::time::Moment;
 use baton_election::{Epoch, Span};
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
-    Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Trace, Version, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Trace,
+    Version, Watching, boot,
 };
 
 use crate::client::{Client, Effect};
@@ -236,6 +237,7 @@ impl Store for EtcdStore {
         expect: Expect,
         next: &'a Record,
         _clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.swap_now(key, &expect, next).await })
     }

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use baton_election::{Credential, Epoch, Span};
-use baton_store::{AgeStamp, BoxStream, Change, Expect, Key, NativeElections, Prefix, Standing, StoreError};
+use baton_store::{
+    AgeStamp, BoxStream, Change, Expect, Key, NativeElections, Persistence, Prefix, Standing, StoreError,
+};
 use baton_store_etcd::EtcdElections;
 use futures_util::StreamExt;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -271,7 +273,7 @@ async fn batons_own_records_are_left_alone() {
     let info = support::store_info();
     let info = baton_store::Record::Store(info);
     let plain = open(&format!("etcd://{at}/{other}")).await.unwrap();
-    plain.swap(&Key::Store, Expect::Absent, &info, AgeStamp::Reset).await.unwrap();
+    plain.swap(&Key::Store, Expect::Absent, &info, AgeStamp::Reset, Persistence::Durable).await.unwrap();
     for prefix in [prefix, other] {
         let (elections, credential) = (elections(&at, &prefix).await, credential());
         let stood = elections.stand(&name("e"), &agent("a"), &credential, TTL).await.map(|_| ());

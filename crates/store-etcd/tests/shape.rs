@@ -123,7 +123,13 @@ async fn elections_of_etcd_are_left_alone() {
         store.read(&key("e")).await.map(|_| ()).unwrap_err(),
         put(&*store, &key("e"), Expect::Absent, &led("e", "b", Epoch(1))).await.map(|_| ()).unwrap_err(),
         store
-            .swap(&baton_store::Key::Store, Expect::Absent, &info, baton_store::AgeStamp::Reset)
+            .swap(
+                &baton_store::Key::Store,
+                Expect::Absent,
+                &info,
+                baton_store::AgeStamp::Reset,
+                baton_store::Persistence::Durable,
+            )
             .await
             .map(|_| ())
             .unwrap_err(),

@@ -103,7 +103,7 @@ mod tests {
     use baton_election::id::{Incarnation, KeyHash, StoreId};
     use baton_election::{AgentName, Command, ElectionName, Epoch, Evidence, WallTime, decide};
     use baton_store::conformance::{Required, required};
-    use baton_store::{AgeStamp, Expect, Key, Record};
+    use baton_store::{AgeStamp, Expect, Key, Persistence, Record};
 
     use super::*;
 
@@ -149,7 +149,10 @@ mod tests {
         let store = FirestoreStore::new(client, place, Span::ZERO);
         let (key, record) = led(Span::secs(30));
         let read = store.read(&key).await.unwrap_err();
-        let swapped = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap_err();
+        let swapped = store
+            .swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable)
+            .await
+            .unwrap_err();
         let listed = store.list(&baton_store::Prefix::Elections).await.unwrap_err();
         for error in [read, swapped, listed] {
             assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
@@ -165,11 +168,17 @@ mod tests {
         let nobody = Caller::new(&Route::Emulator("127.0.0.1:1".to_string()), &[]).await.unwrap();
         let store = FirestoreStore::new(Client::new(nobody, "d", REQUEST_LIMIT), place, SHORTEST_LEASE);
         let (key, record) = led(Span::secs(2));
-        let error = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap_err();
+        let error = store
+            .swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable)
+            .await
+            .unwrap_err();
         assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
         assert!(error.hint().contains("3s or more"), "{}", error.hint());
         let (key, record) = led(Span::secs(3));
-        let error = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.unwrap_err();
+        let error = store
+            .swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable)
+            .await
+            .unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. }), "only the server is missing: {error:?}");
     }
 

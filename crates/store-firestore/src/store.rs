@@ -6,8 +6,8 @@ use std::time::Duration;
 use baton_election::time::Moment;
 use baton_election::{ElectionName, Epoch, Span, WallTime};
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
-    Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Watching, boot,
 };
 use gcloud_sdk::google::firestore::v1 as api;
 use gcloud_sdk::google::firestore::v1::structured_query as query;
@@ -213,6 +213,7 @@ impl Store for FirestoreStore {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.inner.swap(key, &expect, next, clock).await })
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use baton_election::ElectionName;
 use baton_election::document::Transition;
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
-    Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Watching,
+    boot,
 };
 
 use crate::arbiter::Arbiter;
@@ -75,6 +76,7 @@ impl Store for GitStore {
         expect: Expect,
         next: &'a Record,
         _clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.inner.swap(key, &expect, next).await })
     }

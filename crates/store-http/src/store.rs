@@ -9,7 +9,8 @@ use baton_election::time::{Span, WallTime};
 use baton_store::waiting::Waiters;
 use baton_store::{
     AgeStamp, BoxFuture, BoxStream, Change, Cost, Decider, Deletion, Durability, Expect, HistoryKept, Key,
-    Prefix, Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Version, Watching, boot,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Version,
+    Watching, boot,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -132,6 +133,7 @@ impl Store for HttpStore {
         _expect: Expect,
         _next: &'a Record,
         _clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             Err(StoreError::Refused {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use baton_election::{ElectionName, Epoch, Span, StoreId, StoreInfo, WallTime};
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
-    Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Version, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Version,
+    Watching, boot,
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -441,6 +442,7 @@ impl Store for KubernetesStore {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move {
             self.inner.within(Operation::Writing, self.inner.swap(key, &expect, next, clock)).await

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_election::Span;
 use baton_store::conformance::{self, Required, required};
-use baton_store::{AgeStamp, BoxFuture, Change, Expect, Key, Prefix, Record, Store, StoreError};
+use baton_store::{AgeStamp, BoxFuture, Change, Expect, Key, Persistence, Prefix, Record, Store, StoreError};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -77,7 +77,10 @@ async fn a_config_map_of_somebody_else_s_is_refused_and_left_alone() {
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
     assert!(error.to_string().contains("ConfigMap baton--e.history"), "{error}");
     let record = Record::History(baton_election::log::Log::default());
-    let error = store.swap(&history, Expect::Absent, &record, AgeStamp::Preserve).await.unwrap_err();
+    let error = store
+        .swap(&history, Expect::Absent, &record, AgeStamp::Preserve, Persistence::Durable)
+        .await
+        .unwrap_err();
     assert!(matches!(error, StoreError::Conflict), "{error:?}");
     assert_eq!(cluster.config_maps().get("baton--e.history").await.unwrap(), theirs);
 }

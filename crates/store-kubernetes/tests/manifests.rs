@@ -3,7 +3,7 @@
 
 use baton_election::{Span, StoreId, StoreInfo, WallTime};
 use baton_store::conformance::{Required, required};
-use baton_store::{AgeStamp, Expect, Key, Prefix, Record, Store, StoreError};
+use baton_store::{AgeStamp, Expect, Key, Persistence, Prefix, Record, Store, StoreError};
 
 use crate::support::{Cluster, Player, key};
 
@@ -43,8 +43,12 @@ async fn one_election_can_be_led_with_permissions_for_its_name_alone() {
         (Key::parse("nightly-index/history").unwrap(), Record::History(baton_election::log::Log::default())),
     ];
     for (key, record) in &records {
-        let first = store.swap(key, Expect::Absent, record, AgeStamp::Reset).await.unwrap();
-        store.swap(key, Expect::Version(first.version), record, AgeStamp::Reset).await.unwrap();
+        let first =
+            store.swap(key, Expect::Absent, record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
+        store
+            .swap(key, Expect::Version(first.version), record, AgeStamp::Reset, Persistence::Durable)
+            .await
+            .unwrap();
         assert_eq!(store.read(key).await.unwrap().record(), Some(record));
     }
     let mut agent = Player::new(store.clone(), "nightly-index", "a", Span::secs(1));

@@ -4,7 +4,7 @@
 use baton_election::fence::{Accepted, Fence, Hold};
 use baton_election::id::{Incarnation, KeyHash, StoreId};
 use baton_election::{ElectionName, Epoch, ResourceName, Span, WallTime};
-use baton_store::{AgeStamp, Expect, Key, Prefix, Record, Store, StoreError, Version};
+use baton_store::{AgeStamp, Expect, Key, Persistence, Prefix, Record, Store, StoreError, Version};
 use baton_store_kubernetes::KubernetesStore;
 use kube::api::{DeleteParams, PostParams};
 
@@ -49,7 +49,10 @@ fn fence(election: &str, tokens: &[u64]) -> Fence {
 
 async fn put(store: &KubernetesStore, expect: Expect, next: &Fence) -> Result<Version, StoreError> {
     let record = Record::Fence(Box::new(next.clone()));
-    store.swap(&orders(), expect, &record, AgeStamp::Reset).await.map(|swapped| swapped.version)
+    store
+        .swap(&orders(), expect, &record, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .map(|swapped| swapped.version)
 }
 
 async fn found(store: &KubernetesStore) -> Option<(Fence, Expect)> {

@@ -236,7 +236,10 @@ async fn a_lease_that_no_baton_wrote_begins_with_the_store_s_operators() {
     };
     let record = Record::Store(info.clone());
     let at = baton_store::AgeStamp::Reset;
-    store.swap(&baton_store::Key::Store, Expect::Absent, &record, at).await.unwrap();
+    store
+        .swap(&baton_store::Key::Store, Expect::Absent, &record, at, baton_store::Persistence::Durable)
+        .await
+        .unwrap();
     let mut lease = taken(Lease::default(), "host_1");
     lease.metadata.name = Some("e".to_string());
     cluster.leases().create(&PostParams::default(), &lease).await.unwrap();

@@ -6,8 +6,9 @@ use baton_election::lease::MAX_TTL;
 use baton_election::time::WallTime;
 use baton_election::{Epoch, Span};
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
-    Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Trace, Version, Watching, boot,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Trace,
+    Version, Watching, boot,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
@@ -218,6 +219,7 @@ impl Store for PostgresStore {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.inner.swap(key, &expect, next, clock).await })
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use baton_election::WallTime;
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key, Prefix,
-    Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Watching,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Watching,
 };
 
 use crate::client::Client;
@@ -52,6 +52,7 @@ impl Store for SpannerStore {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { writer::swap(&self.client, key, &expect, next, clock).await })
     }

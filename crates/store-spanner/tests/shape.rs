@@ -3,7 +3,7 @@
 
 use crate::support::proxy::Proxy;
 use crate::support::{ByHand, Database, Server, document, election, led, released, renewed};
-use baton_store::{AgeStamp, Expect, Record, Store, Version};
+use baton_store::{AgeStamp, Expect, Persistence, Record, Store, Version};
 
 /// The one row of an election, as a person asks for it.
 const ROW: &str = "SELECT leader_id, fencing_token, TIMESTAMP_DIFF(lease_expiration, beat, MILLISECOND), \
@@ -25,7 +25,7 @@ async fn mark(by_hand: &ByHand) -> Option<(i64, i64, bool)> {
 
 async fn swap(store: &dyn Store, expect: Expect, next: &Record, clock: AgeStamp) -> Version {
     let (_, key) = election("fleet/eu");
-    store.swap(&key, expect, next, clock).await.unwrap().version
+    store.swap(&key, expect, next, clock, Persistence::Durable).await.unwrap().version
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ pub async fn sleep(span: Span) -> io::Result<()> {
 /// A descriptor that is waited for and read like a pipe: a timer, a notifier. It must not block.
 ///
 /// The pipe's type only waits and reads, which these descriptors do as well, so nothing unsafe is needed.
-pub(crate) fn readable(descriptor: OwnedFd) -> io::Result<pipe::Receiver> {
+pub fn readable(descriptor: OwnedFd) -> io::Result<pipe::Receiver> {
     pipe::Receiver::from_file_unchecked(std::fs::File::from(descriptor))
 }
 

@@ -1,19 +1,19 @@
 //! Where elections live: compare-and-swap, a way to tell how old a lease is, and a way to wait for a change.
 //!
 //! [`Store`] is all that Baton asks of a folder, a repository, a database. Its [`conformance`] suite states what an
-//! implementation must do, and every one passes it whole. [`MemoryStore`] and [`FileStore`] are here; the others are
-//! crates of their own with the same files.
+//! implementation must do, and every one passes it whole. [`MemoryStore`] is here; the others are crates of
+//! their own with the same files.
 
 pub mod boot;
 pub mod conformance;
 mod decider;
 pub mod disk;
 mod error;
-mod file;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 
 mod key;
+mod local;
 mod memory;
 mod native;
 mod network;
@@ -23,13 +23,13 @@ mod store;
 mod url;
 pub mod waiting;
 
+pub use baton_election::Persistence;
 pub use baton_toolbox as toolbox;
 pub use baton_toolbox::Kind as ItemKind;
 pub use decider::{Decider, Decision, Page, Sessions, Tools, Undecided, Uses, Warns};
 pub use error::{Claim, StoreError};
-pub use file::{Access, FileStore, Machine, refuse_network};
-
 pub use key::{Key, Prefix};
+pub use local::{Access, nearest_existing, refuse_network};
 pub use memory::MemoryStore;
 pub use native::{Kept, NativeElections, NativeLeader, Standing};
 pub use network::network_failure;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use baton_election::Persistence;
 use baton_election::time::Moment;
 use tokio::sync::watch;
 
@@ -100,6 +101,7 @@ impl Store for MemoryStore {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         Box::pin(async move { self.swap_now(key, &expect, next, clock) })
     }

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use baton_election::Epoch;
 use baton_election::document::Transition;
 use baton_election::time::{Moment, Span, WallTime};
+use baton_election::{Epoch, Persistence};
 use futures_core::Stream;
 use serde::Serialize;
 
@@ -200,13 +200,15 @@ pub trait Store: Send + Sync {
     /// What is under a key.
     fn read<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Reading, StoreError>>;
 
-    /// Puts `next` under the key if what is there is what is expected. The errors say what may be assumed.
+    /// Puts `next` under the key if what is there is what is expected. The errors say what may be assumed. A store may make every
+    /// change as durable as it can; it makes none less durable than `persistence` says.
     fn swap<'a>(
         &'a self,
         key: &'a Key,
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>>;
 
     /// Whether this client could write under a key at this moment, as far as that can be tried without a change. For a client that

@@ -9,7 +9,7 @@ use baton_store::toolbox::{
     AddTasks, Added, Answer, Command, Item, Kind, Mandate, NewTask, Order, Proposal, Propose, Put, Query,
     Quota, Ruling, SetQuota, Sight, State, Task, Value, proposal, quota, value,
 };
-use baton_store::{AgeStamp, Decider, Key, Prefix, Record, boot};
+use baton_store::{AgeStamp, Decider, Key, Persistence, Prefix, Record, boot};
 
 use super::Toolbox;
 use crate::error::Error;
@@ -79,7 +79,9 @@ impl Toolbox {
                     let sight = self.sight(seen.as_ref(), look.age);
                     let (write, outcome) = decide(found, &sight)?;
                     Ok(match write {
-                        Some((next, clock)) => Step::Write(Record::Item(Box::new(next)), clock, outcome),
+                        Some((next, clock)) => {
+                            Step::Write(Record::Item(Box::new(next)), clock, Persistence::Durable, outcome)
+                        }
                         None => Step::Done(outcome),
                     })
                 };

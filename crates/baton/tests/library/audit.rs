@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use baton::election::audit::{Book, Entry, Ordered, Verdict};
 use baton::election::operator::{Act, OperatorKey};
 use baton::election::{Document, Policy, Refusal};
-use baton::store::{Access, AgeStamp, FileStore, Key, MemoryStore, Record, Store};
+use baton::file::FileStore;
+use baton::store::{Access, AgeStamp, Key, MemoryStore, Persistence, Record, Store};
 use baton::{Coordinator, Error};
 
 use crate::support::faulty::{Chaos, Fault, Faulty, is_election};
@@ -188,7 +189,7 @@ async fn whatever_byte_of_a_log_is_changed_the_chain_shows_it() {
             Err(_) => unreadable += 1,
             Ok(record) => {
                 let expect = store.read(&key).await.unwrap().expect();
-                store.swap(&key, expect, &record, AgeStamp::Preserve).await.unwrap();
+                store.swap(&key, expect, &record, AgeStamp::Preserve, Persistence::Durable).await.unwrap();
                 let faults = verified(&coordinator, &book()).await.faults;
                 let around = &changed[place.saturating_sub(40)..(place + 40).min(changed.len())];
                 assert!(!faults.is_empty(), "at {place}: {around}");
@@ -200,7 +201,7 @@ async fn whatever_byte_of_a_log_is_changed_the_chain_shows_it() {
     // Where it is.
     let whole = Record::from_json(&key, &text).unwrap();
     let expect = store.read(&key).await.unwrap().expect();
-    store.swap(&key, expect, &whole, AgeStamp::Preserve).await.unwrap();
+    store.swap(&key, expect, &whole, AgeStamp::Preserve, Persistence::Durable).await.unwrap();
     assert_eq!(verified(&coordinator, &book()).await.faults, vec![]);
     replace(&store, |entries| entries[1].ended = None).await;
     let faults = verified(&coordinator, &book()).await.faults;
@@ -215,7 +216,10 @@ async fn replace(store: &MemoryStore, change: impl Fn(&mut Vec<Entry>)) {
     let Some(Record::Audit(log)) = reading.record() else { panic!("there is a log") };
     let mut log = log.clone();
     change(&mut log.entries);
-    store.swap(&key, reading.expect(), &Record::Audit(log), AgeStamp::Preserve).await.unwrap();
+    store
+        .swap(&key, reading.expect(), &Record::Audit(log), AgeStamp::Preserve, Persistence::Durable)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -266,7 +270,7 @@ async fn a_record_that_is_put_back_is_found_out_wherever_that_is() {
     // The act of the last one was in the record only, and is gone with it.
     for record in &before[..before.len() - 1] {
         let expect = store.read(&key).await.unwrap().expect();
-        store.swap(&key, expect, record, AgeStamp::Preserve).await.unwrap();
+        store.swap(&key, expect, record, AgeStamp::Preserve, Persistence::Durable).await.unwrap();
         // Somebody who has seen nothing of it.
         let verdict = verified(&client(&store), &book()).await;
         assert!(!verdict.faults.is_empty(), "after {} acts", verdict.acts);
@@ -327,7 +331,7 @@ async fn parts_stay_bounded_when_a_record_is_made_anew() {
         fresh.beat = before.beat + 1;
         let reading = store.read(&key).await.unwrap();
         let record = Record::Election(Box::new(fresh));
-        store.swap(&key, reading.expect(), &record, AgeStamp::Reset).await.unwrap();
+        store.swap(&key, reading.expect(), &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
     }
     let (mut parts, mut logged) = (0, 0);
     for times in 0..8 {

@@ -9,8 +9,9 @@ use baton::election::Refusal;
 use baton::election::operator::{Act, OperatorKey};
 use baton::election::policy::Select;
 use baton::election::quorum::Quorum;
+use baton::file::FileStore;
 use baton::store::conformance::Wrapped;
-use baton::store::{Access, BoxFuture, FileStore, Key, MemoryStore, Reading, Store, StoreError};
+use baton::store::{Access, BoxFuture, Key, MemoryStore, Reading, Store, StoreError};
 
 use crate::support::faulty::{Fault, Faulty, is_election};
 use crate::support::{act, bid, client, depose, document, election, in_time, lead, operator, rule};

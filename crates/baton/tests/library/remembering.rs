@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use baton::election::{Refusal, Span};
-use baton::store::{Access, FileStore};
+use baton::file::FileStore;
+use baton::store::Access;
 use baton::{Coordinator, Error, Memory};
 
 use crate::support::{bid, client, election, in_time, lead};

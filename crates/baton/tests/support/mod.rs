@@ -10,7 +10,8 @@ use std::time::Duration;
 use baton::election::operator::{Act, OperatorKey};
 use baton::election::policy::Limits;
 use baton::election::{AgentName, Document, ElectionName, Epoch, Policy, Span};
-use baton::store::{Access, FileStore, Key, MemoryStore, Store};
+use baton::file::FileStore;
+use baton::store::{Access, Key, MemoryStore, Store};
 use baton::{Bid, Campaign, Coordinator, Error, Leadership, Memory, Patience};
 use futures_util::StreamExt;
 

@@ -1,6 +1,7 @@
 //! A `.baton` folder beside a server that keeps its elections elsewhere.
 
-use baton::store::{Access, FileStore, Prefix, Record, Store};
+use baton::file::FileStore;
+use baton::store::{Access, Prefix, Record, Store};
 use baton::{Origin, locate};
 
 use crate::output::Output;

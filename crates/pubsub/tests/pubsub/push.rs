@@ -48,8 +48,15 @@ async fn a_swap_that_was_not_applied_is_not_told() {
     change(&client, &key("e")).await.unwrap();
     let mut changes = client.watch(&key("e")).await.unwrap();
     let record = client.read(&key("e")).await.unwrap().record().cloned().unwrap();
-    let lost =
-        client.swap(&key("e"), baton_store::Expect::Absent, &record, baton_store::AgeStamp::Reset).await;
+    let lost = client
+        .swap(
+            &key("e"),
+            baton_store::Expect::Absent,
+            &record,
+            baton_store::AgeStamp::Reset,
+            baton_store::Persistence::Durable,
+        )
+        .await;
     assert!(lost.is_err());
     let silence = tokio::time::timeout(Duration::from_millis(300), changes.next()).await;
     assert!(silence.is_err(), "{silence:?}");

@@ -13,7 +13,7 @@ use baton_pubsub::Notified;
 use baton_pubsub::google::Route;
 use baton_store::conformance::{Required, Wrapped, required};
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Key, MemoryStore, Record, Store, StoreError, Version,
+    AgeStamp, BoxFuture, BoxStream, Change, Key, MemoryStore, Persistence, Record, Store, StoreError, Version,
 };
 use serde_json::Value;
 
@@ -89,5 +89,8 @@ pub(crate) async fn change(store: &dyn Store, key: &Key) -> Result<Version, Stor
     let Key::Election(election) = key else { panic!("{key} is no election") };
     let next = Document::new(election.clone(), StoreId([7; 8]), epoch, &[]);
     let next = Record::Election(Box::new(next));
-    store.swap(key, reading.expect(), &next, AgeStamp::Reset).await.map(|swapped| swapped.version)
+    store
+        .swap(key, reading.expect(), &next, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .map(|swapped| swapped.version)
 }

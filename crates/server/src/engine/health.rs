@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use baton_election::time::{Moment, Span};
-use baton_store::{AgeStamp, Key, Reading, Store, StoreError, boot};
+use baton_store::{AgeStamp, Key, Persistence, Reading, Store, StoreError, boot};
 
 /// How often a store that failed is written to by those who only ask whether it can be.
 const AGAIN: Span = Span::secs(1);
@@ -47,7 +47,13 @@ impl Health {
         let Some((record, version)) = found else { return Ok(()) };
         // What is there is written once more as it is.
         match store
-            .swap(&Key::Store, baton_store::Expect::Version(version), &record, AgeStamp::Preserve)
+            .swap(
+                &Key::Store,
+                baton_store::Expect::Version(version),
+                &record,
+                AgeStamp::Preserve,
+                Persistence::Durable,
+            )
             .await
         {
             // Somebody else has just written it.

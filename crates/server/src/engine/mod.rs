@@ -45,7 +45,9 @@ use baton_election::{
     AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
     decide, fence,
 };
-use baton_store::{AgeStamp, Expect, HistoryKept, Key, Record, Store, StoreError, Trace, Undecided, boot};
+use baton_store::{
+    AgeStamp, Expect, HistoryKept, Key, Persistence, Record, Store, StoreError, Trace, Undecided, boot,
+};
 
 use changes::Changes;
 pub(crate) use changes::Herald;
@@ -634,7 +636,7 @@ async fn found_or_made(store: &dyn Store) -> Result<StoreInfo, StoreError> {
         }
         let info = StoreInfo::new(baton_election::StoreId(id), boot::wall());
         let record = Record::Store(info.clone());
-        match store.swap(&Key::Store, Expect::Absent, &record, AgeStamp::Reset).await {
+        match store.swap(&Key::Store, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await {
             Ok(_) => return Ok(info),
             Err(StoreError::Conflict | StoreError::Unknown { .. }) => {}
             Err(error) => return Err(error),

@@ -12,7 +12,7 @@ use baton_election::document::Transition;
 use baton_election::operator::LastAct;
 use baton_election::time::{Moment, Span};
 use baton_election::{Document, ElectionName, Epoch};
-use baton_store::{AgeStamp, Expect, Key, Reading, Record, StoreError, Trace, Version, boot};
+use baton_store::{AgeStamp, Expect, Key, Persistence, Reading, Record, StoreError, Trace, Version, boot};
 use tokio::sync::watch;
 
 use super::{Shared, offers};
@@ -184,7 +184,11 @@ impl Shared {
                 .or(watched.filter(same).map(|watched| watched.renewed));
             document.server = Some(office.epoch);
             let record = Record::Election(document);
-            match self.store.swap(&key, Expect::Version(version), &record, AgeStamp::Reset).await {
+            match self
+                .store
+                .swap(&key, Expect::Version(version), &record, AgeStamp::Reset, Persistence::Synced)
+                .await
+            {
                 Ok(swapped) => {
                     let Record::Election(document) = record else { unreachable!("it is an election") };
                     return Ok(Fetched { found: found(*document, swapped.version), trace, renewed });

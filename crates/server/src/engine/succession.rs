@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use baton_api::command::Decided;
 use baton_election::command::Acquire;
 use baton_election::time::{Moment, Span};
-use baton_election::{Command, Decision, Document, ElectionName, Refusal};
+use baton_election::{Command, Decision, Document, ElectionName, Persistence, Refusal};
 use baton_store::Trace;
 
 use super::line::{self, Place, Waiter};
@@ -68,8 +68,15 @@ impl Shared {
             self.arm(&mut shard, election, now + remaining);
             return;
         }
-        if let Some((next, waiter, outcome)) = self.succeed(&mut shard, election, &document, age) {
-            self.write(shard, election, Box::new(next), vec![(Asker::InLine(Box::new(waiter)), outcome)]);
+        if let Some((next, persistence, waiter, outcome)) = self.succeed(&mut shard, election, &document, age)
+        {
+            self.write(
+                shard,
+                election,
+                Box::new(next),
+                persistence,
+                vec![(Asker::InLine(Box::new(waiter)), outcome)],
+            );
         }
     }
 
@@ -121,7 +128,7 @@ impl Shared {
         election: &ElectionName,
         document: &Document,
         age: Span,
-    ) -> Option<(Document, Waiter, Decided)> {
+    ) -> Option<(Document, Persistence, Waiter, Decided)> {
         let free = document.lease_holder().is_none() || document.lease_remaining(age) == Span::ZERO;
         if !free || document.policy.select.compares() {
             return None;
@@ -131,9 +138,9 @@ impl Shared {
         while let Some(waiter) = line.first() {
             let acquire = Acquire { offer: true, noticed: Some(Span::ZERO), ..waiter.acquire.clone() };
             match self.decide(election, Some(document), &Command::Acquire(acquire), age, None) {
-                Ok(Decision { next: Some(next), answer, .. }) => {
+                Ok(Decision { next: Some(next), answer, persistence }) => {
                     let outcome = decided(answer, Some(&next), true);
-                    granted = Some((next, waiter, outcome));
+                    granted = Some((next, persistence, waiter, outcome));
                     break;
                 }
                 Ok(Decision { next: None, answer, .. }) => {

@@ -72,7 +72,7 @@ enum Try {
 enum Step {
     Done(Outcome),
     /// It is answered so once this is durable.
-    Write(Box<Document>, Decided),
+    Write(Box<Document>, Persistence, Decided),
 }
 
 /// What was found in the store.
@@ -88,6 +88,7 @@ struct Write {
     election: ElectionName,
     expect: Expect,
     next: Box<Document>,
+    persistence: Persistence,
     clock: AgeStamp,
     /// When its clock was restarted, if this does not restart it.
     stamp: Option<Moment>,
@@ -142,9 +143,15 @@ impl Shared {
         }
         match self.step(&mut shard, election, command, None) {
             Step::Done(outcome) => Try::Done(outcome),
-            Step::Write(next, decided) => {
+            Step::Write(next, persistence, decided) => {
                 let (asked, later) = Asked::new(command.clone());
-                self.write(shard, election, next, vec![(Asker::Caller(Box::new(asked)), decided)]);
+                self.write(
+                    shard,
+                    election,
+                    next,
+                    persistence,
+                    vec![(Asker::Caller(Box::new(asked)), decided)],
+                );
                 Try::Later(later)
             }
         }
@@ -186,7 +193,7 @@ impl Shared {
             }
             (Some(_) | None, Some(_) | None) => {
                 let outcome = decided(answer, Some(&next), true);
-                Step::Write(Box::new(next), outcome)
+                Step::Write(Box::new(next), persistence, outcome)
             }
         }
     }
@@ -204,11 +211,12 @@ impl Shared {
             }
             match self.step(&mut shard, election, &asked.command, trace) {
                 Step::Done(outcome) => asked.tell(outcome),
-                Step::Write(next, decided) => {
+                Step::Write(next, persistence, decided) => {
                     return self.write(
                         shard,
                         election,
                         next,
+                        persistence,
                         vec![(Asker::Caller(Box::new(asked)), decided)],
                     );
                 }
@@ -226,14 +234,15 @@ impl Shared {
         mut shard: MutexGuard<'_, Shard>,
         election: &ElectionName,
         next: Box<Document>,
+        persistence: Persistence,
         mut asked: Vec<(Asker, Decided)>,
     ) {
-        let mut next = match self.succeed(&mut shard, election, &next, Span::ZERO) {
-            Some((granted, waiter, outcome)) => {
+        let (mut next, persistence) = match self.succeed(&mut shard, election, &next, Span::ZERO) {
+            Some((granted, needed, waiter, outcome)) => {
                 asked.push((Asker::InLine(Box::new(waiter)), outcome));
-                Box::new(granted)
+                (Box::new(granted), persistence.max(needed))
             }
-            None => next,
+            None => (next, persistence),
         };
         next.server = self.office().map(|office| office.epoch);
         let (expect, stamp, pushed_out) = match shard.known.get(election.as_str()) {
@@ -257,6 +266,7 @@ impl Shared {
             election: election.clone(),
             expect,
             next,
+            persistence,
             clock,
             stamp,
             transition,
@@ -269,7 +279,18 @@ impl Shared {
 
     /// Writes, tells everybody, and goes on with what is queued.
     async fn carry_out(self: Arc<Self>, write: Write) {
-        let Write { election, expect, mut next, clock, stamp, transition, pushed_out, noted, asked } = write;
+        let Write {
+            election,
+            expect,
+            mut next,
+            persistence,
+            clock,
+            stamp,
+            transition,
+            pushed_out,
+            noted,
+            asked,
+        } = write;
         let work = AtWork::on(&self, &election);
         let key = Key::Election(election.clone());
         let offered = offers::keep_as_lease(&mut next);
@@ -281,7 +302,7 @@ impl Shared {
         };
         let begun = Instant::now();
         let swapped = match kept {
-            Ok(()) => self.store.swap(&key, expect, &record, clock).await,
+            Ok(()) => self.store.swap(&key, expect, &record, clock, persistence).await,
             Err(error) => Err(error),
         };
         if swapped.is_ok() {

@@ -10,8 +10,8 @@ use baton_election::time::Span;
 use baton_election::{AgentName, Credential, ElectionName, Incarnation, LeaseKey};
 use baton_store::conformance::{Swap, Wrapped};
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Expect, Key, MemoryStore, Prefix, Reading, Store, StoreError,
-    StoreProperties, Swapped,
+    AgeStamp, BoxFuture, BoxStream, Change, Expect, Key, MemoryStore, Persistence, Prefix, Reading, Store,
+    StoreError, StoreProperties, Swapped,
 };
 use tokio::sync::watch;
 
@@ -67,7 +67,10 @@ impl Held {
         let info = self.memory().read(&Key::Store).await.unwrap().found;
         let empty = MemoryStore::default();
         if let Some((record, _)) = info {
-            empty.swap(&Key::Store, Expect::Absent, &record, AgeStamp::Reset).await.unwrap();
+            empty
+                .swap(&Key::Store, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable)
+                .await
+                .unwrap();
         }
         *self.inner.lock().unwrap() = empty;
     }

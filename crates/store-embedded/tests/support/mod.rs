@@ -9,7 +9,7 @@ use baton_election::id::{Incarnation, LeaseKey, StoreId};
 use baton_election::{
     AgentName, Command, Document, ElectionName, Epoch, Evidence, Refusal, Span, WallTime, decide,
 };
-use baton_store::{Access, AgeStamp, Expect, Key, Reading, Record, Store, StoreError, Version};
+use baton_store::{Access, AgeStamp, Expect, Key, Persistence, Reading, Record, Store, StoreError, Version};
 use baton_store_embedded::EmbeddedStore;
 
 /// Where the database begins in the file, behind a page and the journal.
@@ -88,7 +88,7 @@ pub(crate) fn record(document: &Document) -> Record {
 
 pub(crate) async fn put(store: &EmbeddedStore, document: &Document, expect: Expect) -> Version {
     let key = Key::Election(document.election.clone());
-    store.swap(&key, expect, &record(document), AgeStamp::Reset).await.unwrap().version
+    store.swap(&key, expect, &record(document), AgeStamp::Reset, Persistence::Durable).await.unwrap().version
 }
 
 pub(crate) async fn read(store: &EmbeddedStore, name: &str) -> Reading {

@@ -2,7 +2,8 @@
 
 use baton_store::{
     AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
-    NativeElections, Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Watching,
+    NativeElections, Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped,
+    Watching,
 };
 
 use super::EtcdElections;
@@ -36,6 +37,7 @@ impl Store for NativeStore {
         _expect: Expect,
         _next: &'a Record,
         _clock: AgeStamp,
+        _persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         self.no_records()
     }

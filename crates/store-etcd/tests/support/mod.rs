@@ -14,7 +14,7 @@ use baton_election::{
     AgentName, Command as Ask, Document, ElectionName, Epoch, Evidence, Span, StoreInfo, WallTime, decide,
 };
 use baton_store::conformance::{Required, required};
-use baton_store::{AgeStamp, Expect, Key, Reading, Record, Store, StoreError, Swapped};
+use baton_store::{AgeStamp, Expect, Key, Persistence, Reading, Record, Store, StoreError, Swapped};
 use baton_store_etcd::{EtcdElections, EtcdStore};
 
 /// Where a server or a tool is; leaves the test if there is none.
@@ -124,7 +124,7 @@ pub(crate) async fn put(
     expect: Expect,
     next: &Document,
 ) -> Result<Swapped, StoreError> {
-    store.swap(key, expect, &record(next), AgeStamp::Reset).await
+    store.swap(key, expect, &record(next), AgeStamp::Reset, Persistence::Durable).await
 }
 
 /// Waits for a condition, for a minute at most.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use baton_election::Span;
 use baton_store::conformance::documents::{key, led_above, put, released, renewed, take};
-use baton_store::{AgeStamp, Expect, Record, Store};
+use baton_store::{AgeStamp, Expect, Persistence, Record, Store};
 use baton_store_firestore::FirestoreStore;
 
 use crate::support::TestProject;
@@ -36,7 +36,10 @@ async fn rest_after_a_renewal(store: &FirestoreStore, name: &str) -> Duration {
     assert!(began.elapsed() >= Duration::from_millis(900), "it came too soon: {:?}", began.elapsed());
     let began = Instant::now();
     let note = Record::Election(Box::new(second.clone()));
-    let kept = store.swap(&key(name), Expect::Version(version), &note, AgeStamp::Preserve).await.unwrap();
+    let kept = store
+        .swap(&key(name), Expect::Version(version), &note, AgeStamp::Preserve, Persistence::Durable)
+        .await
+        .unwrap();
     let version =
         put(store, &key(name), Expect::Version(kept.version), &released(&second, None)).await.unwrap();
     let next = led_above(name, Some(&released(&second, None)), "b", second.epoch, None);

@@ -2,7 +2,7 @@
 
 use baton_election::{AgentName, ElectionName, Span};
 use baton_store::conformance::documents::{document, key, led, put, released, renewed, take};
-use baton_store::{AgeStamp, Expect, Key, Prefix, Record, Store};
+use baton_store::{AgeStamp, Expect, Key, Persistence, Prefix, Record, Store};
 use serde_json::{Value, json};
 
 use crate::support::{TestProject, read};
@@ -38,7 +38,7 @@ async fn the_collection_shows_elections_and_nothing_else() {
     let _ = take(&store, &key("e"), "a").await;
     let log = Record::History(baton_election::log::Log::default());
     let history = Key::History(election.clone());
-    store.swap(&history, Expect::Absent, &log, AgeStamp::Preserve).await.unwrap();
+    store.swap(&history, Expect::Absent, &log, AgeStamp::Preserve, Persistence::Durable).await.unwrap();
     assert!(
         read(&store, &history).await.age.is_some(),
         "a new record is stamped, whatever the clock is told"
@@ -62,7 +62,10 @@ async fn only_a_restart_of_the_clock_moves_the_heartbeat() {
     // The emulator stamps in steps of a millisecond.
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     let same = Record::Election(Box::new(first.clone()));
-    let kept = store.swap(&key("e"), Expect::Version(version), &same, AgeStamp::Preserve).await.unwrap();
+    let kept = store
+        .swap(&key("e"), Expect::Version(version), &same, AgeStamp::Preserve, Persistence::Durable)
+        .await
+        .unwrap();
     assert_eq!(heartbeat().await, before);
     put(&store, &key("e"), Expect::Version(kept.version), &renewed(&first)).await.unwrap();
     assert_ne!(heartbeat().await, before);

@@ -2,7 +2,7 @@
 
 use baton_election::{AgentName, Document, Epoch, StoreId, StoreInfo, WallTime};
 use baton_store::conformance::documents::{document, key, put, renewed, take};
-use baton_store::{AgeStamp, Claim, Expect, Key, Record, Store, StoreError, Version};
+use baton_store::{AgeStamp, Claim, Expect, Key, Persistence, Record, Store, StoreError, Version};
 use baton_store_git::GitStore;
 
 use crate::support::{TestRepository, commit_by_hand, git, read};
@@ -156,13 +156,17 @@ async fn a_store_that_its_owner_wiped_begins_anew() {
     let place = TestRepository::new();
     let store = place.store("one");
     let info = |id: u8| Record::Store(StoreInfo::new(StoreId([id; 8]), WallTime::default()));
-    let _ = store.swap(&Key::Store, Expect::Absent, &info(1), AgeStamp::Reset).await.unwrap();
+    let _ = store
+        .swap(&Key::Store, Expect::Absent, &info(1), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     let _ = take(&store, &key("e"), "a").await;
     git(&place.remote(), &["update-ref", "-d", "refs/baton/e"]);
     assert!(store.read(&key("e")).await.is_err(), "the store is still the same one");
     git(&place.remote(), &["update-ref", "-d", "refs/baton/@store"]);
     assert!(read(&store, &key("e")).await.found.is_none());
-    let again = store.swap(&Key::Store, Expect::Absent, &info(2), AgeStamp::Reset).await;
+    let again =
+        store.swap(&Key::Store, Expect::Absent, &info(2), AgeStamp::Reset, Persistence::Durable).await;
     assert!(again.is_ok(), "{again:?}");
 }
 
@@ -182,9 +186,16 @@ async fn a_fence_whose_mark_went_back_is_not_intact() {
         }))
     };
     let key = Key::Fence(resource.clone());
-    let first = store.swap(&key, Expect::Absent, &fence(3), AgeStamp::Preserve).await.unwrap().version;
+    let first = store
+        .swap(&key, Expect::Absent, &fence(3), AgeStamp::Preserve, Persistence::Durable)
+        .await
+        .unwrap()
+        .version;
     let before = git(&place.remote(), &["rev-parse", "refs/baton/fences+db"]);
-    let _ = store.swap(&key, Expect::Version(first), &fence(7), AgeStamp::Preserve).await.unwrap();
+    let _ = store
+        .swap(&key, Expect::Version(first), &fence(7), AgeStamp::Preserve, Persistence::Durable)
+        .await
+        .unwrap();
     git(&place.remote(), &["update-ref", "refs/baton/fences+db", &before]);
     let error = store.read(&key).await.unwrap_err();
     assert!(error.to_string().contains("the fence's mark went back from 7 to 3"), "{error}");

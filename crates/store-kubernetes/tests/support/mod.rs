@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use baton_election::{Document, ElectionName};
 use baton_store::conformance::{Required, required};
-use baton_store::{AgeStamp, BoxFuture, Expect, Key, Reading, Record, Store, StoreError, Version};
+use baton_store::{
+    AgeStamp, BoxFuture, Expect, Key, Persistence, Reading, Record, Store, StoreError, Version,
+};
 use baton_store_kubernetes::KubernetesStore;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -135,5 +137,8 @@ pub(crate) async fn put(
     next: &Document,
 ) -> Result<Version, StoreError> {
     let record = Record::Election(Box::new(next.clone()));
-    store.swap(key, expect, &record, AgeStamp::Reset).await.map(|swapped| swapped.version)
+    store
+        .swap(key, expect, &record, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .map(|swapped| swapped.version)
 }

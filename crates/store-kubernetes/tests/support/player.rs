@@ -10,7 +10,7 @@ use baton_election::time::Moment;
 use baton_election::{
     AgentName, Command, Document, ElectionName, Epoch, Evidence, Observer, Refusal, Span, StoreId, decide,
 };
-use baton_store::{AgeStamp, Change, Key, Record, Store, StoreError, boot};
+use baton_store::{AgeStamp, Change, Key, Persistence, Record, Store, StoreError, boot};
 use baton_store_kubernetes::KubernetesStore;
 use futures_util::StreamExt;
 
@@ -68,7 +68,7 @@ impl Player {
             let restarts = document.is_none_or(|document| document.beat != next.beat);
             let clock = if restarts { AgeStamp::Reset } else { AgeStamp::Preserve };
             let record = Record::Election(Box::new(next.clone()));
-            match self.store.swap(&key, reading.expect(), &record, clock).await {
+            match self.store.swap(&key, reading.expect(), &record, clock, Persistence::Durable).await {
                 Ok(_) => return Ok(next),
                 Err(StoreError::Conflict) => {}
                 Err(error) => panic!("{error}"),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use baton_store::conformance::documents::{document, key, put, renewed, take};
 use baton_store::conformance::{Required, required};
-use baton_store::{AgeStamp, Change, Expect, Record, StoreError};
+use baton_store::{AgeStamp, Change, Expect, Persistence, Record, StoreError};
 use futures_util::StreamExt;
 
 use crate::support::private::Server;
@@ -212,7 +212,10 @@ async fn a_standby_is_refused() {
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     assert!(error.to_string().contains("standby"), "{error}");
     let record = Record::Election(Box::new(renewed(&first)));
-    let error = store.swap(&key("e"), Expect::Version(version), &record, AgeStamp::Reset).await.unwrap_err();
+    let error = store
+        .swap(&key("e"), Expect::Version(version), &record, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap_err();
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     assert!(store.watch(&key("e")).await.is_err());
 }

@@ -3,7 +3,7 @@
 use baton_election::fence::{self, Accepted, Entry, Fence, HoldRequest, MAX_TAIL, Sight};
 use baton_election::{Credential, Document, Epoch, Incarnation, LeaseKey, ResourceName, Span, WallTime};
 use baton_store::conformance::documents::{election, key, take};
-use baton_store::{AgeStamp, Expect, Key, Record, Store};
+use baton_store::{AgeStamp, Expect, Key, Persistence, Record, Store};
 
 use crate::postgres::fence::show;
 use crate::support::TestSchema;
@@ -38,7 +38,10 @@ async fn admit(store: &dyn Store, document: &Document, hold: Option<HoldRequest>
     };
     let next = fence::admit(found, &entry, &sight).unwrap();
     let record = Record::Fence(Box::new(next.clone()));
-    store.swap(&Key::Fence(resource()), reading.expect(), &record, AgeStamp::Reset).await.unwrap();
+    store
+        .swap(&Key::Fence(resource()), reading.expect(), &record, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     next
 }
 
@@ -92,11 +95,18 @@ async fn an_open_transaction_keeps_a_command_away() {
     show(&client, "orders", "job", 1).await.unwrap();
     let (fence, expect) = read(&*store).await;
     let record = Record::Fence(Box::new(fence));
-    let error =
-        store.swap(&Key::Fence(resource()), expect.clone(), &record, AgeStamp::Reset).await.unwrap_err();
+    let error = store
+        .swap(&Key::Fence(resource()), expect.clone(), &record, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap_err();
     assert_eq!(error.code(), "unavailable", "surely not applied: {error}");
     client.batch_execute("COMMIT").await.unwrap();
-    assert!(store.swap(&Key::Fence(resource()), expect, &record, AgeStamp::Reset).await.is_ok());
+    assert!(
+        store
+            .swap(&Key::Fence(resource()), expect, &record, AgeStamp::Reset, Persistence::Durable)
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -142,8 +152,15 @@ async fn admit_with_log(store: &dyn Store, document: &Document) -> Fence {
             _ => baton_election::log::Log::default(),
         };
         if let Some(longer) = log.with(part, usize::MAX) {
-            let swapped =
-                store.swap(&key, reading.expect(), &Record::FenceLog(longer), AgeStamp::Preserve).await;
+            let swapped = store
+                .swap(
+                    &key,
+                    reading.expect(),
+                    &Record::FenceLog(longer),
+                    AgeStamp::Preserve,
+                    Persistence::Durable,
+                )
+                .await;
             assert!(swapped.is_ok(), "{swapped:?}");
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_store::conformance::documents::{key, put, renewed, take};
-use baton_store::{AgeStamp, BoxStream, Change, Expect, Key, Record, Watching};
+use baton_store::{AgeStamp, BoxStream, Change, Expect, Key, Persistence, Record, Watching};
 use futures_util::StreamExt;
 
 use crate::support::proxy::Proxy;
@@ -100,7 +100,9 @@ async fn behind_a_pooler_a_watcher_looks_for_itself_and_says_so() {
     assert!(left.is_empty(), "the pooler's session is left as it was found: {left:?}");
     let (document, _) = baton_store::conformance::documents::document(&*writer, &key("e")).await;
     let record = Record::Election(Box::new(renewed(&document)));
-    let swapped = writer.swap(&key("e"), Expect::Version(version), &record, AgeStamp::Reset).await;
+    let swapped = writer
+        .swap(&key("e"), Expect::Version(version), &record, AgeStamp::Reset, Persistence::Durable)
+        .await;
     assert!(swapped.is_ok());
     assert_eq!(next(&mut changes).await, Some(Change::Changed));
     assert!(watcher.watch(&Key::Store).await.is_ok(), "another watch does not try again");

@@ -2,7 +2,7 @@
 
 use baton_election::Span;
 use baton_store::conformance::documents::{key, put, released, renewed, take};
-use baton_store::{AgeStamp, Expect};
+use baton_store::{AgeStamp, Expect, Persistence};
 
 use crate::support::TestSchema;
 
@@ -35,9 +35,15 @@ async fn the_expiry_for_people_follows_the_beat() {
     let shown = "SELECT beat::text || lease_expiration FROM baton";
     let before = place.by_hand(shown).await;
     let record = baton_store::Record::Election(Box::new(renewed(&document)));
-    let kept = store.swap(&key("e"), Expect::Version(version), &record, AgeStamp::Preserve).await.unwrap();
+    let kept = store
+        .swap(&key("e"), Expect::Version(version), &record, AgeStamp::Preserve, Persistence::Durable)
+        .await
+        .unwrap();
     assert_eq!(place.by_hand(shown).await, before, "a note does not lengthen a lease");
-    let _ = store.swap(&key("e"), Expect::Version(kept.version), &record, AgeStamp::Reset).await.unwrap();
+    let _ = store
+        .swap(&key("e"), Expect::Version(kept.version), &record, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     assert_ne!(place.by_hand(shown).await, before);
     let age = store.read(&key("e")).await.unwrap().age.unwrap();
     assert!(age < Span::secs(20), "{age}");

@@ -1,7 +1,7 @@
 //! Rows that somebody else deleted, changed, put back or wrote.
 
 use baton_election::{Epoch, Span};
-use baton_store::{AgeStamp, Expect, Key, Reading, Store, StoreError};
+use baton_store::{AgeStamp, Expect, Key, Persistence, Reading, Store, StoreError};
 use baton_store_spanner::SpannerStore;
 
 use crate::support::{ByHand, Server, election, led, renewed};
@@ -11,7 +11,10 @@ async fn held(server: &Server) -> (SpannerStore, ByHand, Key, Reading) {
     let database = server.database().await;
     let (store, by_hand) = (database.store(), database.by_hand().await);
     let (name, key) = election("fleet/eu");
-    let _ = store.swap(&key, Expect::Absent, &led(&name, "agent-a", 0), AgeStamp::Reset).await.unwrap();
+    let _ = store
+        .swap(&key, Expect::Absent, &led(&name, "agent-a", 0), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap();
     let reading = store.read(&key).await.unwrap();
     (store, by_hand, key, reading)
 }
@@ -32,7 +35,7 @@ async fn a_row_deleted_while_it_is_held_keeps_its_token_and_its_lease() {
     let (store, by_hand, key, before) = held(&server).await;
     by_hand.delete(&key).await;
     let next = renewed(before.record().unwrap());
-    let renewal = store.swap(&key, before.expect(), &next, AgeStamp::Reset).await;
+    let renewal = store.swap(&key, before.expect(), &next, AgeStamp::Reset, Persistence::Durable).await;
     assert!(matches!(renewal, Err(StoreError::Conflict)), "{renewal:?}");
     let trace = store.read(&key).await.unwrap().trace.unwrap();
     assert_eq!(
@@ -61,11 +64,13 @@ async fn a_token_is_not_given_twice_however_late_the_second_comes() {
     let (name, _) = election("fleet/eu");
     by_hand.delete(&key).await;
     // It looked while nothing was there, before the first: it believes that 1 is free.
-    let late = store.swap(&key, Expect::Absent, before.record().unwrap(), AgeStamp::Reset).await;
+    let late = store
+        .swap(&key, Expect::Absent, before.record().unwrap(), AgeStamp::Reset, Persistence::Durable)
+        .await;
     assert!(matches!(late, Err(StoreError::Conflict)), "{late:?}");
     assert!(store.read(&key).await.unwrap().found.is_none());
     let after = led(&name, "agent-b", 1);
-    assert!(store.swap(&key, Expect::Absent, &after, AgeStamp::Reset).await.is_ok());
+    assert!(store.swap(&key, Expect::Absent, &after, AgeStamp::Reset, Persistence::Durable).await.is_ok());
     assert_eq!(store.read(&key).await.unwrap().record(), Some(&after));
 }
 
@@ -80,7 +85,12 @@ async fn an_old_row_that_was_put_back_is_not_believed() {
     drop(before);
     by_hand.delete(&key).await;
     assert_eq!(store.read(&key).await.unwrap().trace.unwrap().epoch, Epoch(5));
-    assert!(store.swap(&key, Expect::Absent, &led(&name, "agent-b", 5), AgeStamp::Reset).await.is_ok());
+    assert!(
+        store
+            .swap(&key, Expect::Absent, &led(&name, "agent-b", 5), AgeStamp::Reset, Persistence::Durable)
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -101,7 +111,7 @@ async fn a_row_that_somebody_changed_is_neither_believed_nor_overwritten() {
         let (why, hint) = corruption(store.read(&key).await);
         assert!(!why.is_empty() && hint.contains("put back"), "{change}: {why}; {hint}");
         let next = renewed(before.record().unwrap());
-        let renewal = store.swap(&key, before.expect(), &next, AgeStamp::Reset).await;
+        let renewal = store.swap(&key, before.expect(), &next, AgeStamp::Reset, Persistence::Durable).await;
         assert!(matches!(renewal, Err(StoreError::Conflict)), "{change}: {renewal:?}");
         let _ = corruption(store.read(&key).await);
     }
@@ -117,7 +127,7 @@ async fn a_record_of_a_newer_format_is_left_alone() {
     assert!(why.contains("newer Baton (format 99") && hint.contains("update this Baton"));
     let next = renewed(before.record().unwrap());
     for expect in [before.expect(), Expect::Absent] {
-        let swapped = store.swap(&key, expect, &next, AgeStamp::Reset).await;
+        let swapped = store.swap(&key, expect, &next, AgeStamp::Reset, Persistence::Durable).await;
         assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     }
 }
@@ -141,7 +151,9 @@ async fn a_half_written_row_is_left_alone() {
     let (name, key) = election("fleet/eu");
     let (why, _) = corruption(store.read(&key).await);
     assert!(why.contains("empty"), "{why}");
-    let swapped = store.swap(&key, Expect::Absent, &led(&name, "agent-a", 0), AgeStamp::Reset).await;
+    let swapped = store
+        .swap(&key, Expect::Absent, &led(&name, "agent-a", 0), AgeStamp::Reset, Persistence::Durable)
+        .await;
     assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     assert_eq!(
         by_hand.select("SELECT 1 FROM Leadership WHERE leader_id = 'x' AND record IS NULL").await.len(),
@@ -156,7 +168,11 @@ async fn a_record_of_another_kind_is_guarded_as_well() {
     let (name, _) = election("fleet/eu");
     let key = Key::History(name);
     let empty = baton_store::Record::History(baton_election::log::Log { entries: Vec::new() });
-    let first = store.swap(&key, Expect::Absent, &empty, AgeStamp::Reset).await.unwrap().version;
+    let first = store
+        .swap(&key, Expect::Absent, &empty, AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap()
+        .version;
     let changed =
         by_hand.change("UPDATE LeadershipRecords SET record = CONCAT(record, ' ') WHERE TRUE").await;
     assert_eq!(changed, 1);
@@ -165,6 +181,7 @@ async fn a_record_of_another_kind_is_guarded_as_well() {
         matches!(&read, Err(StoreError::Corrupt { place, .. }) if place.contains("LeadershipRecords")),
         "{read:?}"
     );
-    let swapped = store.swap(&key, Expect::Version(first), &empty, AgeStamp::Reset).await;
+    let swapped =
+        store.swap(&key, Expect::Version(first), &empty, AgeStamp::Reset, Persistence::Durable).await;
     assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_store::conformance;
-use baton_store::{AgeStamp, BoxFuture, Expect, Prefix, Store, StoreError, StoreUrl};
+use baton_store::{AgeStamp, BoxFuture, Expect, Persistence, Prefix, Store, StoreError, StoreUrl};
 
 use crate::support::refuser::Refuser;
 use crate::support::{Database, Server, election, led};
@@ -26,7 +26,9 @@ async fn a_missing_database_is_refused_with_how_to_make_it() {
     let (name, key) = election("e");
     let (_, hint) = refusal(store.read(&key).await);
     assert!(hint.contains("gcloud spanner ") && hint.contains(" create "), "{hint}");
-    let _ = refusal(store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset).await);
+    let _ = refusal(
+        store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset, Persistence::Durable).await,
+    );
     let _ = refusal(store.list(&Prefix::Elections).await);
     let _ = refusal(store.watch(&key).await.map(|_| ()));
     store.prepare().await.unwrap();
@@ -43,7 +45,8 @@ async fn a_missing_table_is_refused_with_how_to_make_it() {
     let whole: StoreUrl = database.url("").parse().unwrap();
     let hint = format!("baton init --store '{whole}'");
     assert!(refusal(store.read(&key).await).1.contains(&hint));
-    let swapped = store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset).await;
+    let swapped =
+        store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset, Persistence::Durable).await;
     assert!(refusal(swapped).1.contains(&hint));
     store.prepare().await.unwrap();
     assert!(store.read(&key).await.unwrap().found.is_none());
@@ -85,7 +88,11 @@ async fn a_table_of_somebody_else_is_left_alone() {
         );
         let (name, key) = election("e");
         let _ = refusal(store.read(&key).await);
-        let _ = refusal(store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset).await);
+        let _ = refusal(
+            store
+                .swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset, Persistence::Durable)
+                .await,
+        );
         let own = database.store_with("&table=Ours");
         own.prepare().await.unwrap();
         assert!(own.read(&key).await.unwrap().found.is_none());
@@ -107,7 +114,9 @@ async fn who_may_not_is_told_which_role_it_takes() {
     let (why, hint) = refusal(store.read(&key).await);
     assert_eq!(why, message);
     assert!(hint.contains("roles/spanner.databaseUser") && hint.contains("--project=p"), "{hint}");
-    let _ = refusal(store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset).await);
+    let _ = refusal(
+        store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset, Persistence::Durable).await,
+    );
     let _ = refusal(store.list(&Prefix::Elections).await);
     let _ = refusal(store.watch(&key).await.map(|_| ()));
     let _ = refusal(store.prepare().await);
@@ -126,7 +135,8 @@ async fn a_server_that_has_too_much_to_do_is_asked_again_later() {
     let (name, key) = election("e");
     let read = store.read(&key).await;
     assert!(matches!(read, Err(StoreError::Unavailable { .. })), "{read:?}");
-    let swapped = store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset).await;
+    let swapped =
+        store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset, Persistence::Durable).await;
     assert!(matches!(swapped, Err(StoreError::Unavailable { .. })), "{swapped:?}");
 }
 
@@ -153,7 +163,8 @@ async fn a_server_that_is_not_there_is_unavailable_soon() {
         matches!(&read, Err(StoreError::Unavailable { hint, .. }) if hint.contains("127.0.0.1:1")),
         "{read:?}"
     );
-    let swapped = store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset).await;
+    let swapped =
+        store.swap(&key, Expect::Absent, &led(&name, "a", 0), AgeStamp::Reset, Persistence::Durable).await;
     assert!(matches!(swapped, Err(StoreError::Unavailable { .. })), "{swapped:?}");
     let prepared = store.prepare().await;
     assert!(matches!(prepared, Err(StoreError::Unavailable { .. })), "{prepared:?}");

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use baton_store::conformance::free_port;
-use baton_store::{AgeStamp, Change, Expect, Store, StoreError};
+use baton_store::{AgeStamp, Change, Expect, Persistence, Store, StoreError};
 use futures_util::StreamExt;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -106,7 +106,8 @@ async fn a_server_that_is_stopped_killed_and_started_again() {
     let store = database.store_with("&timeout=5s");
     let (name, key) = election("fleet/eu");
     let held = led(&name, "agent-a", 0);
-    let version = store.swap(&key, Expect::Absent, &held, AgeStamp::Reset).await.unwrap().version;
+    let version =
+        store.swap(&key, Expect::Absent, &held, AgeStamp::Reset, Persistence::Durable).await.unwrap().version;
     let mut changes = store.watch(&key).await.unwrap();
     let (tell, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let watcher =
@@ -116,7 +117,8 @@ async fn a_server_that_is_stopped_killed_and_started_again() {
 
     emulator.signal(Signal::STOP);
     let next = renewed(&held);
-    let swapped = store.swap(&key, Expect::Version(version), &next, AgeStamp::Reset).await;
+    let swapped =
+        store.swap(&key, Expect::Version(version), &next, AgeStamp::Reset, Persistence::Durable).await;
     assert!(
         matches!(swapped, Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. })),
         "{swapped:?}"
@@ -144,7 +146,7 @@ async fn a_server_that_is_stopped_killed_and_started_again() {
     assert!(matches!(read, Err(StoreError::Refused { .. })), "{read:?}");
     store.prepare().await.unwrap();
     assert!(store.read(&key).await.unwrap().found.is_none());
-    assert!(store.swap(&key, Expect::Absent, &held, AgeStamp::Reset).await.is_ok());
+    assert!(store.swap(&key, Expect::Absent, &held, AgeStamp::Reset, Persistence::Durable).await.is_ok());
     loop {
         match tokio::time::timeout(Duration::from_secs(60), heard.recv()).await.unwrap() {
             Some(Change::Gap) => break,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_store::{AgeStamp, Change, Expect, Key, Record, Store, StoreError, Version};
+use baton_store::{AgeStamp, Change, Expect, Key, Persistence, Record, Store, StoreError, Version};
 use baton_store_spanner::SpannerStore;
 use futures_util::StreamExt;
 
@@ -18,7 +18,8 @@ async fn behind_a_wire(server: &Server) -> (Proxy, Database, SpannerStore, Key, 
     let store = database.store_with("&timeout=6s");
     let (name, key) = election("fleet/eu");
     let held = led(&name, "agent-a", 0);
-    let version = store.swap(&key, Expect::Absent, &held, AgeStamp::Reset).await.unwrap().version;
+    let version =
+        store.swap(&key, Expect::Absent, &held, AgeStamp::Reset, Persistence::Durable).await.unwrap().version;
     (proxy, direct, store, key, held, version)
 }
 
@@ -28,16 +29,24 @@ async fn a_commit_whose_reply_is_lost_may_have_been_applied() {
     let (proxy, direct, store, key, held, version) = behind_a_wire(&server).await;
     let next = renewed(&held);
     proxy.lose_reply(2);
-    let swapped = store.swap(&key, Expect::Version(version.clone()), &next, AgeStamp::Reset).await;
+    let swapped = store
+        .swap(&key, Expect::Version(version.clone()), &next, AgeStamp::Reset, Persistence::Durable)
+        .await;
     assert!(matches!(swapped, Err(StoreError::Unknown { .. })), "{swapped:?}");
     let found = direct.store().read(&key).await.unwrap();
     assert_eq!(found.record(), Some(&next), "it was applied");
     proxy.up();
     let reading = store.read(&key).await.unwrap();
     assert_eq!(reading.record(), Some(&next), "and reading again tells, without opening again");
-    let again = store.swap(&key, Expect::Version(version), &next, AgeStamp::Reset).await;
+    let again =
+        store.swap(&key, Expect::Version(version), &next, AgeStamp::Reset, Persistence::Durable).await;
     assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
-    assert!(store.swap(&key, reading.expect(), &renewed(&next), AgeStamp::Reset).await.is_ok());
+    assert!(
+        store
+            .swap(&key, reading.expect(), &renewed(&next), AgeStamp::Reset, Persistence::Durable)
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -46,7 +55,9 @@ async fn a_commit_that_is_lost_itself_is_not_known_to_be() {
     let (proxy, direct, store, key, held, version) = behind_a_wire(&server).await;
     let next = renewed(&held);
     proxy.lose_request(2);
-    let swapped = store.swap(&key, Expect::Version(version.clone()), &next, AgeStamp::Reset).await;
+    let swapped = store
+        .swap(&key, Expect::Version(version.clone()), &next, AgeStamp::Reset, Persistence::Durable)
+        .await;
     assert!(matches!(swapped, Err(StoreError::Unknown { .. })), "{swapped:?}");
     assert_eq!(direct.store().read(&key).await.unwrap().record(), Some(&held), "it was not applied");
     proxy.up();
@@ -61,7 +72,9 @@ async fn before_the_commit_nothing_was_applied() {
     let next = renewed(&held);
     for lose in [Proxy::lose_reply, Proxy::lose_request] {
         lose(&proxy, 1);
-        let swapped = store.swap(&key, Expect::Version(version.clone()), &next, AgeStamp::Reset).await;
+        let swapped = store
+            .swap(&key, Expect::Version(version.clone()), &next, AgeStamp::Reset, Persistence::Durable)
+            .await;
         assert!(matches!(swapped, Err(StoreError::Unavailable { .. })), "{swapped:?}");
         assert_eq!(direct.store().read(&key).await.unwrap().record(), Some(&held));
         proxy.up();
@@ -83,13 +96,18 @@ async fn a_connection_that_was_cut_is_made_anew() {
     let other = direct.store();
     let reading = other.read(&key).await.unwrap();
     let next = renewed(&held);
-    assert!(other.swap(&key, reading.expect(), &next, AgeStamp::Reset).await.is_ok());
+    assert!(other.swap(&key, reading.expect(), &next, AgeStamp::Reset, Persistence::Durable).await.is_ok());
     proxy.up();
     let change = tokio::time::timeout(Duration::from_secs(60), changes.next()).await.unwrap();
     assert_eq!(change, Some(Change::Gap));
     assert_eq!(store.read(&key).await.unwrap().record(), Some(&next));
     let reading = other.read(&key).await.unwrap();
-    assert!(other.swap(&key, reading.expect(), &renewed(&next), AgeStamp::Reset).await.is_ok());
+    assert!(
+        other
+            .swap(&key, reading.expect(), &renewed(&next), AgeStamp::Reset, Persistence::Durable)
+            .await
+            .is_ok()
+    );
     let change = tokio::time::timeout(Duration::from_secs(60), changes.next()).await.unwrap();
     assert_eq!(change, Some(Change::Changed));
 }
@@ -105,7 +123,7 @@ async fn one_store_serves_many_at_once_and_survives_who_gives_up() {
         tasks.spawn(async move {
             let (name, key) = election(&format!("e{number}"));
             let held = led(&name, "agent-a", 0);
-            let swapped = store.swap(&key, Expect::Absent, &held, AgeStamp::Reset);
+            let swapped = store.swap(&key, Expect::Absent, &held, AgeStamp::Reset, Persistence::Durable);
             if number % 3 == 0 {
                 // Somebody who does not wait for the end of it.
                 let _ = tokio::time::timeout(Duration::from_millis(u64::from(number)), swapped).await;

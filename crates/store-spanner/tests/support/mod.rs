@@ -11,7 +11,7 @@ use baton_election::command::Acquire;
 use baton_election::id::{Incarnation, LeaseKey, StoreId};
 use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, Span, WallTime, decide};
 use baton_store::conformance::{Required, required};
-use baton_store::{AgeStamp, BoxFuture, Expect, Key, Record, Store, StoreError, Swapped, boot};
+use baton_store::{AgeStamp, BoxFuture, Expect, Key, Persistence, Record, Store, StoreError, Swapped, boot};
 use baton_store_spanner::SpannerStore;
 use google_cloud_auth::credentials::anonymous;
 use google_cloud_lro::Poller;
@@ -207,7 +207,7 @@ pub(crate) fn released(record: &Record) -> Record {
 /// one that nobody will end keeps the others out for a while.
 pub(crate) async fn swap_at_last(store: &dyn Store, key: &Key, expect: Expect, next: &Record) -> Swapped {
     for _ in 0..60 {
-        match store.swap(key, expect.clone(), next, AgeStamp::Reset).await {
+        match store.swap(key, expect.clone(), next, AgeStamp::Reset, Persistence::Durable).await {
             Err(StoreError::Unavailable { .. }) => {}
             done => return done.unwrap(),
         }

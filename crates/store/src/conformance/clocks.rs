@@ -3,6 +3,7 @@
 use baton_election::Span;
 
 use super::{Open, sample};
+use crate::Persistence;
 use crate::boot;
 use crate::store::{AgeStamp, Expect};
 
@@ -10,12 +11,15 @@ pub(super) async fn restarts_only_when_told(open: Open<'_>) {
     let store = open().await;
     let election = sample::fresh("clock");
     let (key, record) = sample::record(&election, 1);
-    let Ok(first) = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await else {
+    let Ok(first) = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await
+    else {
         panic!("conformance: the first swap failed");
     };
     let written = boot::now();
     pass(Span::millis(60)).await;
-    let kept = store.swap(&key, Expect::Version(first.version), &record, AgeStamp::Preserve).await;
+    let kept = store
+        .swap(&key, Expect::Version(first.version), &record, AgeStamp::Preserve, Persistence::Durable)
+        .await;
     let Ok(kept) = kept else { panic!("conformance: a swap that keeps the clock failed") };
     let Ok(reading) = store.read(&key).await else { panic!("conformance: a read failed") };
     let Some(age) = reading.age else {
@@ -29,7 +33,9 @@ pub(super) async fn restarts_only_when_told(open: Open<'_>) {
         "the age is not far too low"
     );
     let restarted = boot::now();
-    let Ok(_) = store.swap(&key, Expect::Version(kept.version), &record, AgeStamp::Reset).await else {
+    let Ok(_) =
+        store.swap(&key, Expect::Version(kept.version), &record, AgeStamp::Reset, Persistence::Durable).await
+    else {
         panic!("conformance: a swap that restarts the clock failed");
     };
     let Ok(reading) = store.read(&key).await else { panic!("conformance: a read failed") };
@@ -49,7 +55,7 @@ pub(super) async fn age_is_a_lower_bound(open: Open<'_>) {
     let mut expect = Expect::Absent;
     for _ in 0..5 {
         let before = boot::now();
-        let Ok(swapped) = one.swap(&key, expect, &record, AgeStamp::Reset).await else {
+        let Ok(swapped) = one.swap(&key, expect, &record, AgeStamp::Reset, Persistence::Durable).await else {
             panic!("conformance: a swap failed");
         };
         expect = Expect::Version(swapped.version);

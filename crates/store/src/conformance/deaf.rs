@@ -9,6 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::sample;
+use crate::Persistence;
 use crate::error::StoreError;
 use crate::key::{Key, Prefix};
 use crate::store::{AgeStamp, BoxFuture, Expect, Store};
@@ -110,7 +111,9 @@ async fn fails(open: OpenAt<'_>, server: &Deaf) -> Duration {
             async { store.read(&Key::Store).await.err() },
             async { store.list(&Prefix::Elections).await.err() },
             async { store.watch(&key).await.err() },
-            async { store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.err() },
+            async {
+                store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.err()
+            },
         )
     };
     let Ok((a, b, c, d, swapped)) = tokio::time::timeout(HANG, all).await else {

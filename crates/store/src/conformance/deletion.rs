@@ -4,6 +4,7 @@ use baton_election::Epoch;
 use baton_election::lease::MAX_TTL;
 
 use super::{Open, sample};
+use crate::Persistence;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::record::Record;
@@ -26,12 +27,16 @@ pub async fn survived(open: Open<'_>, delete: Delete<'_>) {
         assert!(document.epoch > highest, "the sample is granted above what the store remembers");
         highest = document.epoch;
         let record = Record::Election(Box::new(document));
-        let Ok(swapped) = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await else {
+        let Ok(swapped) =
+            store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await
+        else {
             panic!("conformance: a record cannot be written where one was deleted");
         };
         // A few changes that leave the epoch alone: the mark is not the number of changes.
         let renewed = sample::renewed(&record);
-        let Ok(_) = store.swap(&key, Expect::Version(swapped.version), &renewed, AgeStamp::Reset).await
+        let Ok(_) = store
+            .swap(&key, Expect::Version(swapped.version), &renewed, AgeStamp::Reset, Persistence::Durable)
+            .await
         else {
             panic!("conformance: a swap failed");
         };
@@ -55,12 +60,22 @@ pub async fn begun_once(open: Open<'_>, delete: Delete<'_>) {
     let [first, second] = [1, 2].map(|number| sample::led_above(&election, number, floor));
     assert_eq!(first.epoch, second.epoch, "both were decided on the same look");
     let given = first.epoch;
-    let Ok(_) = quick.swap(&key, Expect::Absent, &Record::Election(Box::new(first)), AgeStamp::Reset).await
+    let Ok(_) = quick
+        .swap(&key, Expect::Absent, &Record::Election(Box::new(first)), AgeStamp::Reset, Persistence::Durable)
+        .await
     else {
         panic!("conformance: an election cannot be begun");
     };
     delete(key.clone()).await;
-    let again = late.swap(&key, Expect::Absent, &Record::Election(Box::new(second)), AgeStamp::Reset).await;
+    let again = late
+        .swap(
+            &key,
+            Expect::Absent,
+            &Record::Election(Box::new(second)),
+            AgeStamp::Reset,
+            Persistence::Durable,
+        )
+        .await;
     assert!(
         matches!(again, Err(StoreError::Conflict)),
         "epoch {given} was given to one, and then to another: {again:?}"

@@ -8,6 +8,7 @@ use baton_election::id::{Credential, Incarnation, LeaseKey, StoreId};
 use baton_election::time::WallTime;
 use baton_election::{AgentName, Command, Document, ElectionName, Epoch, Evidence, Policy, Span, decide};
 
+use crate::Persistence;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::record::Record;
@@ -104,15 +105,27 @@ pub async fn document(store: &dyn Store, key: &Key) -> (Document, Version) {
     }
 }
 
-/// Swaps a document in.
+/// Swaps a document in that begins or ends a leadership.
 pub async fn put(
     store: &dyn Store,
     key: &Key,
     expect: Expect,
     next: &Document,
 ) -> Result<Version, StoreError> {
+    let persistence = if expect == Expect::Absent { Persistence::Durable } else { Persistence::Synced };
+    put_as(store, key, expect, next, persistence).await
+}
+
+/// Swaps a document in, as durable as this.
+pub async fn put_as(
+    store: &dyn Store,
+    key: &Key,
+    expect: Expect,
+    next: &Document,
+    persistence: Persistence,
+) -> Result<Version, StoreError> {
     let record = Record::Election(Box::new(next.clone()));
-    store.swap(key, expect, &record, AgeStamp::Reset).await.map(|swapped| swapped.version)
+    store.swap(key, expect, &record, AgeStamp::Reset, persistence).await.map(|swapped| swapped.version)
 }
 
 /// Lets `agent` take the election in the store, whoever leads.

@@ -7,6 +7,7 @@ use baton_election::{AgentName, ElectionName, Epoch, ItemName};
 use baton_toolbox::{Item, Kind, Value};
 
 use super::{Open, sample};
+use crate::Persistence;
 use crate::key::{Key, Prefix};
 use crate::record::Record;
 use crate::store::{AgeStamp, Expect};
@@ -38,7 +39,7 @@ pub(super) async fn kept_apart(open: Open<'_>) {
     for name in &names {
         let (key, record) = sample::record(name, 1);
         assert!(store.read(&key).await.is_ok_and(|reading| reading.found.is_none()), "`{name}` is free");
-        let written = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await;
+        let written = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await;
         assert!(written.is_ok(), "`{name}` can be written: {written:?}");
     }
     for name in &names {
@@ -54,7 +55,9 @@ pub(super) async fn lists(open: Open<'_>) {
     let names = lookalikes(&base);
     for name in &names {
         let (key, record) = sample::record(name, 1);
-        assert!(store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.is_ok());
+        assert!(
+            store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.is_ok()
+        );
     }
     let mut wanted: Vec<Key> = names.iter().cloned().map(Key::Election).collect();
     wanted.sort();
@@ -97,7 +100,15 @@ async fn audits(open: Open<'_>, base: &ElectionName) {
     let written = [(base, 0), (&gone, 0), (&gone, 1), (&below, 0), (&later, 1)];
     for (election, part) in written {
         let key = Key::Audit(Book::Election(election.clone()), part);
-        let done = store.swap(&key, Expect::Absent, &Record::Audit(Log::default()), AgeStamp::Preserve).await;
+        let done = store
+            .swap(
+                &key,
+                Expect::Absent,
+                &Record::Audit(Log::default()),
+                AgeStamp::Preserve,
+                Persistence::Durable,
+            )
+            .await;
         assert!(done.is_ok(), "`{key}` can be written: {done:?}");
     }
     let listed = async |prefix: Prefix| match open().await.list(&prefix).await {
@@ -140,7 +151,9 @@ async fn candidates(open: Open<'_>, base: &ElectionName) {
         };
         let key = Key::Candidate(election.clone(), agent);
         let record = Record::Candidate(Box::new(candidate));
-        assert!(store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await.is_ok());
+        assert!(
+            store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.is_ok()
+        );
     }
     let Ok(found) = open().await.list(&Prefix::Candidates(base.clone())).await else {
         panic!("conformance: a list failed");
@@ -170,9 +183,9 @@ async fn items(open: Open<'_>, base: &ElectionName) {
         };
         let (key, record) =
             (Key::Item(election.clone(), Kind::Value, name), Record::Item(Box::new(Item::Value(value))));
-        let written = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await;
+        let written = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await;
         assert!(written.is_ok(), "`{key}` can be written: {written:?}");
-        let again = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await;
+        let again = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await;
         assert!(again.is_err(), "`{key}` is there");
         let found = open().await.read(&key).await;
         assert!(found.is_ok_and(|reading| reading.record() == Some(&record)), "`{key}` has its own record");

@@ -15,6 +15,7 @@ use baton_election::{
 };
 
 use super::{Open, sample};
+use crate::Persistence;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::record::Record;
@@ -28,7 +29,7 @@ async fn read(store: &dyn Store, key: &Key) -> Reading {
 }
 
 async fn write(store: &dyn Store, key: &Key, expect: Expect, next: &Record) -> Swapped {
-    match store.swap(key, expect, next, AgeStamp::Reset).await {
+    match store.swap(key, expect, next, AgeStamp::Reset, Persistence::Durable).await {
         Ok(swapped) => swapped,
         Err(error) => panic!("conformance: a swap of `{key}` failed: {error}"),
     }
@@ -63,13 +64,22 @@ pub(super) async fn stale_swap_changes_nothing(open: Open<'_>) {
     let (_, second) = sample::record(&election, 2);
     let (_, third) = sample::record(&election, 3);
     let missing = Expect::of(Some(&crate::store::Version::new("1:none")));
-    assert!(store.swap(&key, missing, &first, AgeStamp::Reset).await.is_err(), "there is no such version");
+    assert!(
+        store.swap(&key, missing, &first, AgeStamp::Reset, Persistence::Durable).await.is_err(),
+        "there is no such version"
+    );
     assert!(read(&*store, &key).await.found.is_none());
     let v1 = write(&*store, &key, Expect::Absent, &first).await.version;
-    assert!(is_conflict(&store.swap(&key, Expect::Absent, &second, AgeStamp::Reset).await));
+    assert!(is_conflict(
+        &store.swap(&key, Expect::Absent, &second, AgeStamp::Reset, Persistence::Durable).await
+    ));
     let v2 = write(&*store, &key, Expect::Version(v1.clone()), &second).await.version;
-    assert!(is_conflict(&store.swap(&key, Expect::Version(v1), &third, AgeStamp::Reset).await));
-    assert!(is_conflict(&store.swap(&key, Expect::Absent, &third, AgeStamp::Reset).await));
+    assert!(is_conflict(
+        &store.swap(&key, Expect::Version(v1), &third, AgeStamp::Reset, Persistence::Durable).await
+    ));
+    assert!(is_conflict(
+        &store.swap(&key, Expect::Absent, &third, AgeStamp::Reset, Persistence::Durable).await
+    ));
     assert_eq!(read(&*store, &key).await.found, Some((second, v2)));
 }
 
@@ -86,7 +96,9 @@ pub(super) async fn versions_never_come_back(open: Open<'_>) {
         assert!(!seen.contains(&version), "the same content again is another version");
         seen.push(version);
     }
-    assert!(is_conflict(&store.swap(&key, Expect::Version(first), &b, AgeStamp::Reset).await));
+    assert!(is_conflict(
+        &store.swap(&key, Expect::Version(first), &b, AgeStamp::Reset, Persistence::Durable).await
+    ));
 }
 
 pub(super) async fn one_of_many(open: Open<'_>) {
@@ -100,7 +112,10 @@ pub(super) async fn one_of_many(open: Open<'_>) {
             let (_, record) = sample::record(&election, number + 16 * round);
             racers.spawn(async move {
                 loop {
-                    match store.swap(&key, expect.clone(), &record, AgeStamp::Reset).await {
+                    match store
+                        .swap(&key, expect.clone(), &record, AgeStamp::Reset, Persistence::Durable)
+                        .await
+                    {
                         Ok(swapped) => return Some((record, swapped.version)),
                         Err(StoreError::Conflict) => return None,
                         Err(StoreError::Unavailable { .. }) => {}
@@ -147,7 +162,10 @@ async fn increment(store: &dyn Store, key: &Key) {
             panic!("conformance: the record is gone");
         };
         document.beat += 1;
-        match store.swap(key, reading.expect(), &Record::Election(document), AgeStamp::Reset).await {
+        match store
+            .swap(key, reading.expect(), &Record::Election(document), AgeStamp::Reset, Persistence::Durable)
+            .await
+        {
             Ok(_) => return,
             Err(StoreError::Conflict | StoreError::Unavailable { .. }) => {}
             Err(error) => panic!("conformance: an increment failed: {error}"),

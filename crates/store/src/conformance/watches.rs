@@ -3,20 +3,23 @@
 use futures_util::StreamExt;
 
 use super::{Open, sample};
+use crate::Persistence;
 use crate::store::{AgeStamp, BoxStream, Change, Expect, Store};
 
 pub(super) async fn hears_of_a_change(open: Open<'_>) {
     let (watcher, writer) = (open().await, open().await);
     let election = sample::fresh("watch");
     let (key, record) = sample::record(&election, 1);
-    let Ok(first) = writer.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await else {
+    let Ok(first) = writer.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await
+    else {
         panic!("conformance: a swap failed");
     };
     let Ok(mut changes) = watcher.watch(&key).await else { panic!("conformance: a watch failed") };
     let mut expect = Expect::Version(first.version);
     for number in 2..5 {
         let (_, record) = sample::record(&election, number);
-        let Ok(swapped) = writer.swap(&key, expect, &record, AgeStamp::Reset).await else {
+        let Ok(swapped) = writer.swap(&key, expect, &record, AgeStamp::Reset, Persistence::Durable).await
+        else {
             panic!("conformance: a swap failed");
         };
         until_seen(&*watcher, &mut changes, &key, &record).await;
@@ -29,7 +32,8 @@ pub(super) async fn hears_of_a_beginning(open: Open<'_>) {
     let election = sample::fresh("begin");
     let (key, record) = sample::record(&election, 1);
     let Ok(mut changes) = watcher.watch(&key).await else { panic!("conformance: a watch failed") };
-    let Ok(_) = writer.swap(&key, Expect::Absent, &record, AgeStamp::Reset).await else {
+    let Ok(_) = writer.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await
+    else {
         panic!("conformance: a swap failed");
     };
     until_seen(&*watcher, &mut changes, &key, &record).await;

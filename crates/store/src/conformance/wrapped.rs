@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_election::document::Transition;
-use baton_election::{ElectionName, WallTime};
+use baton_election::{ElectionName, Persistence, WallTime};
 
 use crate::error::StoreError;
 use crate::key::{Key, Prefix};
@@ -23,6 +23,8 @@ pub struct Swap<'a> {
     pub next: &'a Record,
     /// What becomes of its clock.
     pub clock: AgeStamp,
+    /// How durable it must be.
+    pub persistence: Persistence,
 }
 
 impl Swap<'_> {
@@ -33,7 +35,7 @@ impl Swap<'_> {
 
     /// Asks a store for it.
     pub async fn at(self, store: &dyn Store) -> Result<Swapped, StoreError> {
-        store.swap(self.key, self.expect, self.next, self.clock).await
+        store.swap(self.key, self.expect, self.next, self.clock, self.persistence).await
     }
 }
 
@@ -99,8 +101,9 @@ impl<W: Wrapped> Store for W {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
-        self.swaps(Swap { key, expect, next, clock })
+        self.swaps(Swap { key, expect, next, clock, persistence })
     }
 
     fn list<'a>(&'a self, prefix: &'a Prefix) -> BoxFuture<'a, Result<Vec<Key>, StoreError>> {

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use baton::election::document::State;
 use baton::election::fence::{LOG_PART, LOG_PARTS};
-use baton::store::{Access, FileStore, ItemKind, Key, Prefix, Record, StoreUrl, UrlError};
+use baton::file::FileStore;
+use baton::store::{Access, ItemKind, Key, Prefix, Record, StoreUrl, UrlError};
 use baton::{Coordinator, Error, Memory};
 
 use super::{Chart, count, locks, native, watching, write};

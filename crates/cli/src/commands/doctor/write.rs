@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use baton::Coordinator;
-use baton::store::{AgeStamp, Expect, Key, StoreError};
+use baton::store::{AgeStamp, Expect, Key, Persistence, StoreError};
 
 use super::Chart;
 use crate::output::Failure;
@@ -21,7 +21,7 @@ pub(super) async fn swap(chart: &mut Chart, coordinator: &Coordinator) -> Result
     let expect = reading.expect();
     let Some((record, _)) = reading.found else { return Ok(()) };
     let start = Instant::now();
-    match store.swap(&Key::Store, expect, &record, AgeStamp::Preserve).await {
+    match store.swap(&Key::Store, expect, &record, AgeStamp::Preserve, Persistence::Durable).await {
         Ok(_) => {}
         Err(StoreError::Conflict) => {
             return chart.warn("write", "somebody else wrote at the same moment", "try again");
@@ -29,7 +29,7 @@ pub(super) async fn swap(chart: &mut Chart, coordinator: &Coordinator) -> Result
         Err(error) => return chart.fail_with("write", &error.into()),
     }
     let took = start.elapsed();
-    match store.swap(&Key::Store, Expect::Absent, &record, AgeStamp::Preserve).await {
+    match store.swap(&Key::Store, Expect::Absent, &record, AgeStamp::Preserve, Persistence::Durable).await {
         Err(StoreError::Conflict) => {
             let detail = format!("the store's own record was written as it was in {}", shown(took));
             chart.ok("write", format!("{detail}, and not where it would have hidden another"))

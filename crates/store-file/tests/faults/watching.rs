@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use baton_store::conformance::documents::{floor, led_above, renewed};
-use baton_store::{BoxStream, Change, FileStore, Record, Store};
+use baton_store::{BoxStream, Change, Record, Store};
+use baton_store_file::FileStore;
 use futures_util::StreamExt;
 use rustix::fs::inotify;
 
@@ -109,7 +110,7 @@ async fn a_watch_that_begins_while_the_folder_is_made_misses_nothing() {
 /// In a process of another user: the kernel counts notifiers per user, and other tests need theirs.
 #[tokio::test]
 async fn without_notifiers_a_watch_looks_again_and_again() {
-    const NAME: &str = "watching::without_notifiers_a_watch_looks_again_and_again";
+    const NAME: &str = "faults::watching::without_notifiers_a_watch_looks_again_and_again";
     let Some(path) = role() else {
         let folder = public_folder();
         let place = folder.path().join("store");

@@ -6,12 +6,10 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use baton_store::{BoxStream, Change, boot};
 use futures_util::stream;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::net::unix::pipe;
-
-use crate::boot;
-use crate::store::{BoxStream, Change};
 
 /// How often to look where the kernel cannot notify: its limit of watches is reached.
 const POLL: Duration = Duration::from_millis(250);
@@ -19,7 +17,7 @@ const POLL: Duration = Duration::from_millis(250);
 const MAX_ATTEMPTS: usize = 32;
 
 /// Tells of every new file in `folder`, also if the folder does not exist yet.
-pub(super) fn changes(folder: PathBuf) -> BoxStream<Change> {
+pub(crate) fn changes(folder: PathBuf) -> BoxStream<Change> {
     let watcher = Watcher::new(&folder).ok();
     Box::pin(stream::unfold((watcher, folder), |(mut watcher, folder)| async move {
         let change = match &mut watcher {

@@ -1,5 +1,4 @@
 //! What goes wrong with files, folders, disks and processes, and what the file store makes of it.
-#![allow(clippy::unwrap_used, reason = "this is all tests")]
 
 mod bad_files;
 mod deletion;
@@ -8,7 +7,6 @@ mod late_writer;
 mod power_cuts;
 mod racing;
 mod readers;
-mod support;
 mod two_machines;
 mod watching;
 mod wiping;

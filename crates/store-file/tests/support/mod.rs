@@ -12,7 +12,8 @@ use baton_election::{
     AgentName, Candidate, ContentHash, Document, ElectionName, Epoch, Evidence, Incarnation, KeyHash,
     LeaseKey, Span, StoreId, WallTime, decide,
 };
-use baton_store::{Access, AgeStamp, Expect, FileStore, Key, Reading, Record, Store, StoreError, Version};
+use baton_store::{Access, AgeStamp, Expect, Key, Persistence, Reading, Record, Store, StoreError, Version};
+use baton_store_file::FileStore;
 use serde::{Deserialize, Serialize};
 
 /// What says to a process that it is a child of the test of this name, and what it shall do.
@@ -106,7 +107,7 @@ pub(crate) async fn found(store: &FileStore, key: &Key) -> (Record, Version) {
 
 pub(crate) async fn put(store: &FileStore, key: &Key, next: &Record) -> Version {
     let expect = read(store, key).await.expect();
-    let version = store.swap(key, expect, next, AgeStamp::Reset).await.unwrap().version;
+    let version = store.swap(key, expect, next, AgeStamp::Reset, Persistence::Durable).await.unwrap().version;
     settle(store);
     version
 }
@@ -115,7 +116,9 @@ pub(crate) async fn put(store: &FileStore, key: &Key, next: &Record) -> Version 
 pub(crate) async fn increment(store: &FileStore) -> Result<u64, StoreError> {
     let reading = store.read(&candidate_key()).await?;
     let next = reading.record().map_or(1, |record| number_of(record) + 1);
-    store.swap(&candidate_key(), reading.expect(), &candidate(next), AgeStamp::Reset).await?;
+    store
+        .swap(&candidate_key(), reading.expect(), &candidate(next), AgeStamp::Reset, Persistence::Synced)
+        .await?;
     Ok(next)
 }
 
@@ -126,8 +129,10 @@ pub(crate) async fn write_many(store: &FileStore, count: u64) -> (u64, Version) 
     let mut expect = reading.expect();
     for _ in 0..count {
         number += 1;
-        let swapped =
-            store.swap(&candidate_key(), expect, &candidate(number), AgeStamp::Reset).await.unwrap();
+        let swapped = store
+            .swap(&candidate_key(), expect, &candidate(number), AgeStamp::Reset, Persistence::Synced)
+            .await
+            .unwrap();
         expect = Expect::Version(swapped.version);
     }
     match expect {

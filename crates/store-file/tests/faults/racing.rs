@@ -14,7 +14,7 @@ use crate::support::{
     write_many, writer,
 };
 
-const NAME: &str = "racing::processes_that_are_killed_lose_no_update_and_tear_no_version";
+const NAME: &str = "faults::racing::processes_that_are_killed_lose_no_update_and_tear_no_version";
 const RACERS: usize = 4;
 
 /// Increments for ever, and notes every success.

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton_store::{Access, AgeStamp, Expect, FileStore, Prefix, Store, StoreError};
+use baton_store::{Access, AgeStamp, Expect, Persistence, Prefix, Store, StoreError};
+use baton_store_file::FileStore;
 
 use crate::support::{
     candidate, candidate_key, child_without_rights, found, key, led, put, read, role, succeeds, tree, writer,
@@ -102,9 +103,12 @@ async fn a_full_disk_loses_nothing_and_serves_again_once_there_is_room() {
     let before = tree(&folder);
     for store in [&writer(&folder), &writer(&folder)] {
         let expect = read(store, &key()).await.expect();
-        let error = store.swap(&key(), expect, &led(3), AgeStamp::Reset).await.unwrap_err();
+        let error =
+            store.swap(&key(), expect, &led(3), AgeStamp::Reset, Persistence::Durable).await.unwrap_err();
         assert!(is_full(&error), "{error:?}");
-        let error = store.swap(&candidate_key(), Expect::Absent, &candidate(1), AgeStamp::Reset).await;
+        let error = store
+            .swap(&candidate_key(), Expect::Absent, &candidate(1), AgeStamp::Reset, Persistence::Durable)
+            .await;
         assert!(is_full(error.as_ref().unwrap_err()), "{error:?}");
         assert_eq!(found(store, &key()).await.0, led(2), "reading goes on");
     }
@@ -139,7 +143,7 @@ async fn what_cannot_be_synced_is_not_committed() {
     let mut last = 1;
     let error = loop {
         let expect = read(&store, &key()).await.expect();
-        match store.swap(&key(), expect, &led(last + 1), AgeStamp::Reset).await {
+        match store.swap(&key(), expect, &led(last + 1), AgeStamp::Reset, Persistence::Durable).await {
             Ok(_) => last += 1,
             Err(error) => break error,
         }
@@ -166,7 +170,10 @@ async fn a_read_only_disk_is_refused_for_writing_and_serves_readers() {
     let store = writer(&folder);
     let (record, version) = found(&store, &key()).await;
     assert_eq!(record, led(1));
-    let error = store.swap(&key(), Expect::Version(version), &led(2), AgeStamp::Reset).await.unwrap_err();
+    let error = store
+        .swap(&key(), Expect::Version(version), &led(2), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap_err();
     assert!(matches!(&error, StoreError::Refused { why, .. } if why.contains("read-only")), "{error:?}");
     let error = store.writable(&key()).await.unwrap_err();
     assert!(matches!(&error, StoreError::Refused { why, .. } if why.contains("read-only")), "{error:?}");
@@ -175,7 +182,7 @@ async fn a_read_only_disk_is_refused_for_writing_and_serves_readers() {
 /// In a process of a user without rights: root may do anything.
 #[tokio::test]
 async fn a_folder_without_permission_is_refused() {
-    const NAME: &str = "disks::a_folder_without_permission_is_refused";
+    const NAME: &str = "faults::disks::a_folder_without_permission_is_refused";
     if let Some(folder) = role() {
         return without_permission(Path::new(&folder)).await;
     }
@@ -210,16 +217,24 @@ async fn without_permission(folder: &Path) {
         assert!(refused(&error), "{error:?}");
     }
     let closed = writer(&folder.join("closed"));
-    let error = closed.swap(&key(), Expect::Absent, &led(2), AgeStamp::Reset).await.unwrap_err();
+    let error = closed
+        .swap(&key(), Expect::Absent, &led(2), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap_err();
     assert!(refused(&error), "{error:?}");
     let fixed = writer(&folder.join("fixed"));
     let (record, version) = found(&fixed, &key()).await;
     assert_eq!(record, led(1), "what may be read is read");
-    let error = fixed.swap(&key(), Expect::Version(version), &led(2), AgeStamp::Reset).await.unwrap_err();
+    let error = fixed
+        .swap(&key(), Expect::Version(version), &led(2), AgeStamp::Reset, Persistence::Durable)
+        .await
+        .unwrap_err();
     assert!(refused(&error), "{error:?}");
     let error = fixed.writable(&key()).await.unwrap_err();
     assert!(refused(&error), "{error:?}");
-    let error = fixed.swap(&candidate_key(), Expect::Absent, &candidate(1), AgeStamp::Reset).await;
+    let error = fixed
+        .swap(&candidate_key(), Expect::Absent, &candidate(1), AgeStamp::Reset, Persistence::Durable)
+        .await;
     assert!(refused(error.as_ref().unwrap_err()), "{error:?}");
 }
 
@@ -237,14 +252,14 @@ async fn put_new(store: &FileStore, key: &baton_store::Key) {
     let name = key.to_string();
     let document = baton_store::conformance::documents::led(&name, None, "agent");
     let next = baton_store::Record::Election(Box::new(document));
-    store.swap(key, Expect::Absent, &next, AgeStamp::Reset).await.unwrap();
+    store.swap(key, Expect::Absent, &next, AgeStamp::Reset, Persistence::Durable).await.unwrap();
     crate::support::settle(store);
 }
 
 /// Two users in turn, in a folder that is setgid and that their group may write, with the strictest umask. Nobody runs chmod again.
 #[tokio::test]
 async fn two_users_of_one_group_share_a_folder_whatever_their_umask() {
-    const NAME: &str = "disks::two_users_of_one_group_share_a_folder_whatever_their_umask";
+    const NAME: &str = "faults::disks::two_users_of_one_group_share_a_folder_whatever_their_umask";
     if let Some(role) = role() {
         let (number, folder) = role.split_once(' ').unwrap();
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));

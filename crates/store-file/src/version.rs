@@ -7,17 +7,15 @@ use std::path::{Path, PathBuf};
 
 use baton_election::time::{Moment, Span};
 use baton_election::{ContentHash, Epoch};
+use baton_store::boot::{self, Boot};
+use baton_store::disk::Disk;
+use baton_store::{Key, Record, StoreError, Version};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use super::spare::Spare;
-use super::{failed, layout};
-use crate::boot::{self, Boot};
-use crate::disk::Disk;
-use crate::error::StoreError;
-use crate::key::Key;
-use crate::record::Record;
-use crate::store::Version;
+use crate::fault::failed;
+use crate::shape;
+use crate::spare::Spare;
 
 /// The largest version file that is read: a document with a full checkpoint, several times over.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -26,28 +24,28 @@ const YOUNG: Span = Span::secs(30);
 
 /// What a version says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Header {
+pub(crate) struct Header {
     /// Its number.
-    pub(super) version: u64,
+    pub(crate) version: u64,
     /// The machine that wrote it.
-    pub(super) machine: String,
+    pub(crate) machine: String,
     /// The namespace whose boot-time clock stamped it.
-    pub(super) time_namespace: String,
+    pub(crate) time_namespace: String,
     /// The run of that machine in which it was written.
-    pub(super) boot: String,
+    pub(crate) boot: String,
     /// The run of that machine in which the record's clock was restarted.
-    pub(super) beat_boot: String,
+    pub(crate) beat_boot: String,
     /// When, on that run's boot-time clock.
-    pub(super) beat_ns: u64,
+    pub(crate) beat_ns: u64,
     /// The run of that machine in which the election's epoch began: after a reboot later ones may have been given and lost.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) epoch_boot: String,
+    pub(crate) epoch_boot: String,
 }
 
 impl Header {
     /// How long ago the record's clock was restarted, at least. A reboot ends every lease that came before it, with the processes that held them; the window
     /// of a quota goes on, and has lasted at least as long as the machine runs.
-    pub(super) fn age(&self, key: &Key, here: &Boot, now: Moment) -> Span {
+    pub(crate) fn age(&self, key: &Key, here: &Boot, now: Moment) -> Span {
         match (self.beat_boot == here.boot, key) {
             (true, _) => now.since(Moment::from_nanos(self.beat_ns)),
             (false, Key::Item(..)) => now.since(Moment::from_nanos(0)),
@@ -89,14 +87,14 @@ impl Print {
 }
 
 /// A folder of versions, held open: what is linked into it never lands in another that bears its name.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
     open: fs::File,
 }
 
 impl Folder {
     /// Opens it. A conflict if it is gone already.
-    pub(super) fn open(path: &Path) -> Result<Folder, StoreError> {
+    pub(crate) fn open(path: &Path) -> Result<Folder, StoreError> {
         match fs::File::open(path) {
             Ok(open) => Ok(Folder { path: path.to_path_buf(), open }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreError::Conflict),
@@ -105,27 +103,27 @@ impl Folder {
     }
 
     /// Gives a file a name here, unless that is taken. A folder that was deleted takes nothing.
-    pub(super) fn link(&self, disk: &Disk, file: (&Path, &Path, AtFlags), name: &str) -> io::Result<()> {
+    pub(crate) fn link(&self, disk: &Disk, file: (&Path, &Path, AtFlags), name: &str) -> io::Result<()> {
         disk.link(file, (&self.open, &self.path), name)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Whether there is a file of this name.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         rustix::fs::statat(&self.open, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// The names in it; those that can be read.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let entries = rustix::fs::Dir::read_from(&self.open).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_string)).collect()
     }
 
     /// Removes a file from this very folder, whatever bears its name by now.
-    pub(super) fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
+    pub(crate) fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
         disk.remove_in((&self.open, &self.path), name)
     }
 
@@ -136,10 +134,10 @@ impl Folder {
 }
 
 /// A version, read or about to be written.
-pub(super) struct VersionFile {
-    pub(super) header: Header,
-    pub(super) record: Record,
-    pub(super) checksum: ContentHash,
+pub(crate) struct VersionFile {
+    pub(crate) header: Header,
+    pub(crate) record: Record,
+    pub(crate) checksum: ContentHash,
     text: String,
     /// None until it is written.
     print: Option<Print>,
@@ -149,11 +147,11 @@ pub(super) struct VersionFile {
 
 impl VersionFile {
     /// What a swap names it by.
-    pub(super) fn token(&self) -> Version {
+    pub(crate) fn token(&self) -> Version {
         Version::new(&format!("{}:{}", self.header.version, self.checksum))
     }
 
-    pub(super) fn new(header: Header, record: Record) -> VersionFile {
+    pub(crate) fn new(header: Header, record: Record) -> VersionFile {
         let body = record.to_json() + "\n";
         let checksum = checksum(&header, &body);
         let line = FirstLine { header, sha256: checksum };
@@ -169,7 +167,7 @@ impl VersionFile {
     }
 
     /// Reads a version; none if there is no such file.
-    pub(super) fn read(
+    pub(crate) fn read(
         key: &Key,
         path: &Path,
         number: u64,
@@ -214,7 +212,7 @@ impl VersionFile {
     }
 
     /// The epoch that it gives; zero if it is not of an election.
-    pub(super) fn epoch(&self) -> Epoch {
+    pub(crate) fn epoch(&self) -> Epoch {
         match &self.record {
             Record::Election(document) => document.epoch,
             Record::Store(_)
@@ -229,30 +227,30 @@ impl VersionFile {
     }
 
     /// Whether it was written or read a moment ago, so that it and its neighbours are in the machine's memory.
-    pub(super) fn is_young(&self) -> bool {
+    pub(crate) fn is_young(&self) -> bool {
         boot::now().since(self.known_since) < YOUNG
     }
 
     /// When its file was written, by the wall clock, in seconds since 1970.
-    pub(super) fn written(&self) -> Option<u64> {
+    pub(crate) fn written(&self) -> Option<u64> {
         u64::try_from(self.print?.modified.0).ok()
     }
 
     /// Whether the file of this version is still the one that was read or written.
-    pub(super) fn is_in(&self, folder: &Path) -> bool {
+    pub(crate) fn is_in(&self, folder: &Path) -> bool {
         let found = fs::metadata(folder.join(self.header.version.to_string()));
         found.is_ok_and(|data| self.print == Some(Print::of(&data)))
     }
 
     /// The same, whatever became of the folder's name since it was opened.
-    pub(super) fn is_in_open(&self, folder: &Folder) -> bool {
+    pub(crate) fn is_in_open(&self, folder: &Folder) -> bool {
         let found = folder.metadata(&self.header.version.to_string());
         found.is_ok_and(|data| self.print == Some(Print::of(&data)))
     }
 
     /// Makes this the next version, or finds that somebody else was first. By a spare it is quicker. `claim` is called once, when all
     /// that is missing is the name.
-    pub(super) fn commit(
+    pub(crate) fn commit(
         &mut self,
         disk: &Disk,
         folder: &Folder,
@@ -280,7 +278,7 @@ impl VersionFile {
             }
         }
         // Beside the folder, not in it: who waits for a version is not woken for less.
-        let temporary = layout::temporary(folder.path.parent().unwrap_or(&folder.path));
+        let temporary = shape::temporary(folder.path.parent().unwrap_or(&folder.path));
         let written = disk.make_file(&temporary, 0o666).and_then(|file| {
             disk.write(&file, &temporary, self.text.as_bytes())?;
             disk.sync_file(&file, &temporary)?;

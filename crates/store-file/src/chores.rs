@@ -3,21 +3,21 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Inner;
+use crate::store::Inner;
 
 /// What is still being done for swaps that were answered.
 #[derive(Default)]
-pub(super) struct Chores {
+pub(crate) struct Chores {
     under_way: Mutex<usize>,
     done: Condvar,
 }
 
 /// One swap with all that belongs to it; over when this is dropped.
-pub(super) struct Chore(pub(super) Arc<Inner>);
+pub(crate) struct Chore(pub(crate) Arc<Inner>);
 
 impl Chore {
     /// What comes after it nobody needs to wait for.
-    pub(super) fn end(self) -> Arc<Inner> {
+    pub(crate) fn end(self) -> Arc<Inner> {
         Arc::clone(&self.0)
     }
 }
@@ -30,13 +30,13 @@ impl Drop for Chore {
 }
 
 impl Chores {
-    pub(super) fn begin(inner: &Arc<Inner>) -> Chore {
+    pub(crate) fn begin(inner: &Arc<Inner>) -> Chore {
         *inner.chores.under_way.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Chore(Arc::clone(inner))
     }
 
     /// Waits until nothing is left to do: a few files to write and remove, none to sync. Not for long, if the disk is sick.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let bound = Duration::from_millis(500);
         let _ = self.done.wait_timeout_while(under_way, bound, |under_way| *under_way > 0);

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use baton_election::{Document, Epoch, Incarnation, Span};
 use baton_store::conformance::documents::led_above;
 use baton_store::disk::{Disk, Step, Watcher};
-use baton_store::{Access, AgeStamp, FileStore, Machine, Record, Store, StoreError};
+use baton_store::{Access, AgeStamp, Persistence, Record, Store, StoreError};
+use baton_store_file::{FileStore, Machine};
 
 use crate::support::{child, key, newest, role, settle, versions, writer};
 
@@ -56,7 +57,8 @@ async fn take(store: &FileStore, agent: &str) -> Result<Granted, StoreError> {
     let document: Document = led_above("e", before, agent, floor, Some(TTL));
     let (epoch, incarnation) = (document.epoch, document.leader.as_ref().unwrap().incarnation);
     let next = Record::Election(Box::new(document));
-    store.swap(&key(), reading.expect(), &next, AgeStamp::Reset).await?;
+    let persistence = if reading.record().is_none() { Persistence::Durable } else { Persistence::Synced };
+    store.swap(&key(), reading.expect(), &next, AgeStamp::Reset, persistence).await?;
     Ok(Granted { epoch, incarnation, waited_for: trace.map_or(Span::ZERO, |trace| trace.lease) })
 }
 
@@ -178,7 +180,7 @@ async fn a_grant_decided_before_another_was_deleted_is_not_the_same_epoch() {
     let document = led_above("e", None, "late", Epoch(0), Some(TTL));
     assert_eq!(document.epoch, first.epoch, "decided on the same reading");
     let next = Record::Election(Box::new(document));
-    let swapped = late.swap(&key(), reading.expect(), &next, AgeStamp::Reset).await;
+    let swapped = late.swap(&key(), reading.expect(), &next, AgeStamp::Reset, Persistence::Durable).await;
     assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     let second = take_surely(&late, "late").await;
     assert!(second.epoch > first.epoch);
@@ -201,7 +203,7 @@ async fn a_claim_without_a_version_is_passed_over() {
     assert_eq!(left, 2, "the mark and the last claim");
 }
 
-const RACE: &str = "deletion::processes_that_race_with_deletions_are_given_every_epoch_once";
+const RACE: &str = "faults::deletion::processes_that_race_with_deletions_are_given_every_epoch_once";
 const RACERS: usize = 3;
 
 /// Takes the election again and again, and notes every grant.

@@ -6,7 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use baton_election::Span;
 use baton_store::boot::{self, Boot};
-use baton_store::{Access, AgeStamp, Expect, FileStore, Machine, Store, StoreError};
+use baton_store::{Access, AgeStamp, Expect, Persistence, Store, StoreError};
+use baton_store_file::{FileStore, Machine};
 
 use crate::support::{found, key, led, newest, put, read, tree};
 
@@ -40,7 +41,10 @@ async fn a_lease_of_another_machine_with_the_same_id_is_not_taken() {
         assert!(other_machine(&error), "a read says: {error:?}");
         assert!(error.to_string().contains(newest(place.path(), &key()).to_str().unwrap()), "{error}");
         for expect in [Expect::Absent, Expect::Version(version.clone())] {
-            let error = second.swap(&key(), expect, &led(2), AgeStamp::Reset).await.unwrap_err();
+            let error = second
+                .swap(&key(), expect, &led(2), AgeStamp::Reset, Persistence::Durable)
+                .await
+                .unwrap_err();
             assert!(other_machine(&error), "a swap says: {error:?}");
         }
         assert_eq!(tree(place.path()), before, "nothing was changed");
@@ -58,7 +62,7 @@ async fn a_reboot_is_still_a_reboot() {
     let after = client(place.path(), "run-2", now() - 2);
     assert_eq!(read(&after, &key()).await.age, Some(Span::MAX));
     let expect = read(&after, &key()).await.expect();
-    after.swap(&key(), expect, &led(2), AgeStamp::Preserve).await.unwrap();
+    after.swap(&key(), expect, &led(2), AgeStamp::Preserve, Persistence::Durable).await.unwrap();
     drop(after);
     // A note of an operator keeps the old beat in a version of this run.
     let again = client(place.path(), "run-2", now() - 3_600);

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::version::VersionFile;
-use crate::boot::{self, Boot};
-use crate::disk::Disk;
-use crate::error::StoreError;
+use baton_store::StoreError;
+use baton_store::boot::{self, Boot};
+use baton_store::disk::Disk;
+
+use crate::version::VersionFile;
 
 /// By how much a record of an earlier run may seem younger than this run, in seconds: between the two somebody may have corrected
 /// the clock.
@@ -32,7 +33,7 @@ impl Machine {
     ///
     /// A machine runs once at a time. So there is a second one with the same id, and its leases may be running. The wall clock decides
     /// nothing here but a refusal: a clock that was wrong can hold a record back, and cannot free a lease.
-    pub(super) fn refuse_other_run(
+    pub(crate) fn refuse_other_run(
         &self,
         root: &Path,
         path: &Path,

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use baton_store::{Access, AgeStamp, Expect, FileStore, Key, Prefix, Store, StoreError};
+use baton_store::{Access, AgeStamp, Expect, Key, Persistence, Prefix, Store, StoreError};
+use baton_store_file::FileStore;
 
 use crate::support::{candidate, candidate_key, found, key, led, put, read, tree, writer};
 
@@ -17,7 +18,8 @@ async fn look_around(store: &FileStore) {
         let _ = store.list(&prefix).await.unwrap();
     }
     assert_eq!(store.leftovers(), Vec::<std::path::PathBuf>::new());
-    let error = store.swap(&key(), Expect::Absent, &led(1), AgeStamp::Reset).await.unwrap_err();
+    let error =
+        store.swap(&key(), Expect::Absent, &led(1), AgeStamp::Reset, Persistence::Durable).await.unwrap_err();
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
 }
 

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use baton_toolbox::Kind;
+use baton_store::disk::Disk;
+use baton_store::{ItemKind as Kind, Key, Prefix, boot};
 
-use super::version::Folder;
-use crate::disk::Disk;
-use crate::key::{Key, Prefix};
+use crate::version::Folder;
 
 /// The folder of the versions of a record.
 const VERSIONS: &str = "versions";
@@ -24,16 +23,16 @@ const TEMPORARY: &str = ".tmp-";
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(3_600);
 
 /// The folder of a store.
-pub(super) struct Layout {
+pub(crate) struct Layout {
     root: PathBuf,
 }
 
 impl Layout {
-    pub(super) fn new(root: PathBuf) -> Layout {
+    pub(crate) fn new(root: PathBuf) -> Layout {
         Layout { root }
     }
 
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
@@ -41,21 +40,21 @@ impl Layout {
         key.to_string().split('/').map(encode).fold(self.root.clone(), |path, segment| path.join(segment))
     }
 
-    pub(super) fn versions(&self, key: &Key) -> PathBuf {
+    pub(crate) fn versions(&self, key: &Key) -> PathBuf {
         self.folder(key).join(VERSIONS)
     }
 
-    pub(super) fn view(&self, key: &Key) -> PathBuf {
+    pub(crate) fn view(&self, key: &Key) -> PathBuf {
         self.folder(key).join(VIEW)
     }
 
     /// The folder of an election's mark, which outlives its own. A `/` in its name is an `@` here, which no name has.
-    pub(super) fn marks(&self, key: &Key) -> PathBuf {
+    pub(crate) fn marks(&self, key: &Key) -> PathBuf {
         self.root.join(MARKS).join(key.to_string().replace('/', "@"))
     }
 
     /// The keys under a prefix that have a version, in order.
-    pub(super) fn list(&self, prefix: &Prefix) -> io::Result<Vec<Key>> {
+    pub(crate) fn list(&self, prefix: &Prefix) -> io::Result<Vec<Key>> {
         let start = match prefix {
             Prefix::Elections | Prefix::Audits => self.root.clone(),
             Prefix::Candidates(election) => self.folder(&Key::Election(election.clone())).join("candidates"),
@@ -120,7 +119,7 @@ fn is_of_items(name: &std::ffi::OsStr) -> bool {
 }
 
 /// The entries of a folder; none if it does not exist.
-pub(super) fn entries(folder: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<fs::DirEntry>>>> {
+pub(crate) fn entries(folder: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<fs::DirEntry>>>> {
     match fs::read_dir(folder) {
         Ok(entries) => Ok(Box::new(entries)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(std::iter::empty())),
@@ -129,7 +128,7 @@ pub(super) fn entries(folder: &Path) -> io::Result<Box<dyn Iterator<Item = io::R
 }
 
 /// The highest version in a folder.
-pub(super) fn highest(folder: &Path) -> io::Result<Option<u64>> {
+pub(crate) fn highest(folder: &Path) -> io::Result<Option<u64>> {
     let mut highest = None;
     for entry in entries(folder)? {
         highest = highest.max(entry?.file_name().to_str().and_then(number));
@@ -144,16 +143,16 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// A name for a temporary file that nobody else in the world uses.
-pub(super) fn temporary(folder: &Path) -> PathBuf {
+pub(crate) fn temporary(folder: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let start = crate::boot::now().as_nanos();
+    let start = boot::now().as_nanos();
     folder.join(format!("{TEMPORARY}{}-{start:x}-{count}", std::process::id()))
 }
 
 /// Removes the versions up to `floor` that are left, the lowest first: none goes before all below it are gone, whoever
 /// else prunes or died at it.
-pub(super) fn prune(disk: &Disk, folder: &Folder, floor: u64) {
+pub(crate) fn prune(disk: &Disk, folder: &Folder, floor: u64) {
     let left = (1..=floor).rev().take_while(|number| folder.has(&number.to_string())).last();
     if let Some(lowest) = left {
         remove_in_order(disk, folder, lowest..=floor);
@@ -171,7 +170,7 @@ fn remove_in_order(disk: &Disk, folder: &Folder, versions: impl IntoIterator<Ite
 }
 
 /// Removes versions up to `floor`, the lowest first, and temporary files that were left behind beside the folder.
-pub(super) fn tidy(disk: &Disk, folder: &Folder, floor: u64) {
+pub(crate) fn tidy(disk: &Disk, folder: &Folder, floor: u64) {
     let mut old: Vec<u64> = folder.names().iter().filter_map(|name| number(name)).collect();
     old.retain(|number| *number <= floor);
     old.sort_unstable();
@@ -194,7 +193,7 @@ fn left_behind(entry: &fs::DirEntry) -> bool {
 
 /// Whether the writer of this version is probably about to bring the view up to date: the version is young, and the view older.
 /// Judged by the wall clock, which is good enough for a view.
-pub(super) fn is_under_way(version: &Path, view: &Path) -> bool {
+pub(crate) fn is_under_way(version: &Path, view: &Path) -> bool {
     let modified = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
     match (modified(version), modified(view)) {
         (Some(version), Some(view)) => {
@@ -205,7 +204,7 @@ pub(super) fn is_under_way(version: &Path, view: &Path) -> bool {
 }
 
 /// All temporary files below a folder.
-pub(super) fn temporaries(root: &Path) -> Vec<PathBuf> {
+pub(crate) fn temporaries(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {

@@ -1,20 +1,4 @@
-//! Elections in a folder of this machine, for agents that share it. No server, no lock.
-//!
-//! Assumes one machine and a local file system whose `link(2)` is atomic. A commit is the link of a synced temporary file to
-//! `versions/N+1`: if that name exists, somebody else was first. The highest number is the truth. Guarantees what
-//! every store does, stamped by the boot-time clock, and that a stopped or dead process blocks nobody; a reboot frees all
-//! leases. Does not guarantee anything against whoever can write the folder: who wipes it makes a new store, with a
-//! new id, which fences refuse. Records of another machine are refused, and so is every file system that is not known to be local.
-
-mod chores;
-mod layout;
-mod machine;
-mod mark;
-mod notify;
-mod place;
-mod spare;
-mod version;
-mod waiting;
+//! The store: versions are found, read, and linked one after another.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,26 +6,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use baton_election::Epoch;
 use baton_election::time::{Moment, Span};
-use baton_election::{Document, Epoch, State};
+use baton_store::waiting::Waiters;
+use baton_store::{
+    Access, AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Key,
+    Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, Swapped, Trace, Watching, boot,
+};
 use tokio::sync::oneshot;
 
-use crate::boot;
-use crate::error::StoreError;
-use crate::key::{Key, Prefix};
-use crate::record::Record;
-use crate::store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Reading, Store,
-    StoreProperties, Swapped, Trace, Watching,
-};
-use crate::waiting::Waiters;
-use chores::{Chore, Chores};
-use layout::Layout;
-pub use machine::Machine;
-use mark::Mark;
-pub use place::refuse_network;
-use spare::Spares;
-use version::{Folder, Header, VersionFile};
+use crate::chores::{Chore, Chores};
+use crate::fault::failed;
+use crate::machine::Machine;
+use crate::mark::Mark;
+use crate::shape::Layout;
+use crate::spare::{self, Spares};
+use crate::version::{Folder, Header, VersionFile};
+use crate::{open, shape, watch};
 
 /// How many versions of a record are kept.
 const KEPT_VERSIONS: u64 = 1_000;
@@ -58,28 +39,19 @@ const MAX_REPAIRS: usize = 16;
 /// How many versions after a known one are surely still in the machine's memory.
 const WARM: u64 = 8;
 
-/// What a store is opened for. A reader writes nothing and creates nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// To look.
-    Read,
-    /// To take part.
-    Write,
-}
-
 /// A store in a folder.
 #[derive(Clone)]
 pub struct FileStore {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
-    layout: Layout,
+pub(crate) struct Inner {
+    pub(crate) layout: Layout,
     access: Access,
-    machine: Machine,
+    pub(crate) machine: Machine,
     /// The newest version seen of each record: where to look first.
     seen: Mutex<HashMap<Key, Arc<VersionFile>>>,
-    chores: Chores,
+    pub(crate) chores: Chores,
     spares: Spares,
     /// The marks that are known to be kept.
     marks: Mutex<HashMap<Key, Mark>>,
@@ -96,7 +68,7 @@ impl FileStore {
     /// The same on another machine than this, or with another disk.
     pub fn open_on(machine: Machine, folder: &Path, access: Access) -> Result<FileStore, StoreError> {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
-        place::refuse_unfit(&folder)?;
+        open::refuse_unfit(&folder)?;
         let inner = Inner {
             layout: Layout::new(folder),
             access,
@@ -117,7 +89,7 @@ impl FileStore {
 
     /// What crashed writers left behind: temporary files that nobody will link.
     pub fn leftovers(&self) -> Vec<PathBuf> {
-        layout::temporaries(self.inner.layout.root())
+        shape::temporaries(self.inner.layout.root())
     }
 
     /// Reads at once, in this thread, what is surely in the machine's memory: a version that is known already, or that was
@@ -137,7 +109,7 @@ impl FileStore {
     }
 
     /// Work in a thread of its own, which may go on after its answer.
-    async fn answered<T: Send + 'static>(
+    pub(crate) async fn answered<T: Send + 'static>(
         &self,
         work: impl FnOnce(Chore, oneshot::Sender<Result<T, StoreError>>) + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -173,7 +145,7 @@ impl Inner {
             }
             let start = match &known {
                 Some(known) => known.header.version,
-                None => match layout::highest(&folder).map_err(|error| place::io_error(&folder, &error))? {
+                None => match shape::highest(&folder).map_err(|error| failed(&folder, &error))? {
                     Some(number) => number,
                     None => return Ok(None),
                 },
@@ -224,7 +196,7 @@ impl Inner {
         let file = self.layout.versions(key).join(version.header.version.to_string());
         if self.access == Access::Write
             && matches!(key, Key::Election(_))
-            && !layout::is_under_way(&file, &self.layout.view(key))
+            && !shape::is_under_way(&file, &self.layout.view(key))
         {
             self.repair_view(key, version);
         }
@@ -236,6 +208,7 @@ impl Inner {
         expect: &Expect,
         next: &Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> Result<Arc<VersionFile>, StoreError> {
         let stamp = boot::now();
         self.refuse_reader()?;
@@ -245,7 +218,7 @@ impl Inner {
             (None, Expect::Version(_)) => return Err(StoreError::Conflict),
         };
         let folder = self.layout.versions(key);
-        place::create(&self.machine.disk, self.layout.root(), &folder, previous.is_some())?;
+        open::create(&self.machine.disk, self.layout.root(), &folder, previous.is_some())?;
         // From here on only this folder counts: one that is deleted and made anew under its name must not get a version of ours.
         let open = Folder::open(&folder)?;
         if previous.as_ref().is_some_and(|previous| !previous.is_in_open(&open)) {
@@ -257,10 +230,14 @@ impl Inner {
         if !first {
             self.keep_mark(key, next)?;
         }
-        let spare = changes_hands(previous.as_deref(), next).then(|| self.spares.take(key)).flatten();
+        // A plain renewal has time. Somebody may wait for anything else.
+        let hurried = previous.is_some() && persistence > Persistence::Volatile;
+        let spare = hurried.then(|| self.spares.take(key)).flatten();
         version.commit(&self.machine.disk, &open, spare, || self.claim(key, previous.as_deref(), next))?;
         self.still_in_line(key, &folder, previous.as_deref())?;
-        if must_survive(previous.as_deref(), next) {
+        // A reboot ends all leases, so that only a durable change must survive it. An epoch that is lost is not given again: the
+        // mark has gone ahead of it.
+        if persistence == Persistence::Durable {
             self.machine.disk.sync_folder(&folder).map_err(|error| StoreError::Unknown {
                 location: folder.display().to_string(),
                 why: format!("the change is visible but may not survive a power cut: {error}"),
@@ -304,17 +281,17 @@ impl Inner {
         }
         let (versions, marks) = (self.layout.versions(key), self.layout.marks(key));
         for folder in [&versions, &marks] {
-            place::refuse_unwritable(folder)?;
+            open::refuse_unwritable(folder)?;
         }
         let election = versions.parent().unwrap_or(&versions);
         let beside = if election.is_dir() { election } else { self.layout.root() };
-        let temporary = layout::temporary(beside);
+        let temporary = shape::temporary(beside);
         let disk = &self.machine.disk;
         let tried = disk
             .make_file(&temporary, 0o666)
             .and_then(|file| disk.write(&file, &temporary, &[b'\n'; spare::LENGTH]));
         let _ = disk.remove_file(&temporary);
-        tried.map_err(|error| place::io_error(beside, &error))
+        tried.map_err(|error| failed(beside, &error))
     }
 
     /// What a swap leaves to be done when it has been answered.
@@ -452,7 +429,7 @@ impl Inner {
                     || VersionFile::read(key, &folder.join(number.to_string()), number, &self.machine.here)
                         .is_ok_and(|found| found.is_some_and(|found| found.token() == previous.token()))
             }
-            None => layout::highest(folder)
+            None => shape::highest(folder)
                 .is_ok_and(|highest| highest.is_some_and(|highest| highest < KEPT_VERSIONS)),
         };
         if in_line {
@@ -488,7 +465,7 @@ impl Inner {
     }
 
     fn replace_view(&self, view: &Path, text: &str) -> io::Result<()> {
-        let temporary = layout::temporary(view.parent().unwrap_or(Path::new(".")));
+        let temporary = shape::temporary(view.parent().unwrap_or(Path::new(".")));
         self.machine.disk.replace(view, &temporary, text.as_bytes())
     }
 
@@ -501,46 +478,11 @@ impl Inner {
         }
         let number = newest.header.version;
         let floor = number.saturating_sub(KEPT_VERSIONS);
-        layout::prune(&self.machine.disk, &folder, floor);
+        shape::prune(&self.machine.disk, &folder, floor);
         if number.is_multiple_of(TIDY_EVERY) {
-            layout::tidy(&self.machine.disk, &folder, floor);
+            shape::tidy(&self.machine.disk, &folder, floor);
         }
     }
-}
-
-/// Whether a power cut must not undo this change. A reboot ends all leases anyway, so that a renewal or a release need not
-/// survive it; checkpoints and what operators ordered must. An epoch that is lost is not given again: the mark has gone ahead of it.
-fn must_survive(previous: Option<&VersionFile>, next: &Record) -> bool {
-    // The same words may be left twice.
-    let left =
-        |document: &Document| document.checkpoint.as_ref().map(|left| (left.epoch, left.seq, left.hash));
-    match (previous.map(|previous| &previous.record), next) {
-        (Some(Record::Election(old)), Record::Election(new)) => {
-            old.acts != new.acts
-                || old.gathering != new.gathering
-                || old.state != new.state && new.state == State::AwaitingApproval
-                || left(old) != left(new)
-        }
-        (Some(Record::Candidate(_)), Record::Candidate(_)) => false,
-        (Some(Record::Fence(old)), Record::Fence(new)) => old.tail != new.tail,
-        (_, _) => true,
-    }
-}
-
-/// Whether somebody waits for this change: a leadership ends or begins. Renewals have time.
-fn changes_hands(previous: Option<&VersionFile>, next: &Record) -> bool {
-    let holder = |record: &Record| match record {
-        Record::Election(document) => document.leader.as_ref().map(|leader| leader.incarnation),
-        Record::Store(_)
-        | Record::Tokens(_)
-        | Record::Candidate(_)
-        | Record::History(_)
-        | Record::Fence(_)
-        | Record::FenceLog(_)
-        | Record::Audit(_)
-        | Record::Item(_) => None,
-    };
-    previous.is_some_and(|previous| holder(&previous.record) != holder(next))
 }
 
 impl Drop for FileStore {
@@ -577,21 +519,24 @@ impl Store for FileStore {
         expect: Expect,
         next: &'a Record,
         clock: AgeStamp,
+        persistence: Persistence,
     ) -> BoxFuture<'a, Result<Swapped, StoreError>> {
         let (key, next) = (key.clone(), next.clone());
-        Box::pin(self.answered(move |chore, answer| match chore.0.swap(&key, &expect, &next, clock) {
-            Ok(version) => {
-                let _ = answer.send(Ok(Swapped { version: version.token() }));
-                chore.0.keep_house(&key, &version);
-                let leads =
-                    matches!(&version.record, Record::Election(document) if document.leader.is_some());
-                let inner = chore.end();
-                if leads {
-                    // Whoever leads will hand over.
-                    inner.lay_ready(&key);
+        Box::pin(self.answered(move |chore, answer| {
+            match chore.0.swap(&key, &expect, &next, clock, persistence) {
+                Ok(version) => {
+                    let _ = answer.send(Ok(Swapped { version: version.token() }));
+                    chore.0.keep_house(&key, &version);
+                    let leads =
+                        matches!(&version.record, Record::Election(document) if document.leader.is_some());
+                    let inner = chore.end();
+                    if leads {
+                        // Whoever leads will hand over.
+                        inner.lay_ready(&key);
+                    }
                 }
+                Err(error) => drop(answer.send(Err(error))),
             }
-            Err(error) => drop(answer.send(Err(error))),
         }))
     }
 
@@ -604,7 +549,7 @@ impl Store for FileStore {
         let prefix = prefix.clone();
         Box::pin(self.answered(move |chore, answer| {
             let layout = &chore.0.layout;
-            let listed = layout.list(&prefix).map_err(|error| place::io_error(layout.root(), &error));
+            let listed = layout.list(&prefix).map_err(|error| failed(layout.root(), &error));
             let _ = answer.send(listed);
         }))
     }
@@ -614,7 +559,7 @@ impl Store for FileStore {
         // Whoever waits will want to be quick. Aside: nobody waits for it.
         let (key, inner) = (key.clone(), Arc::clone(&self.inner));
         tokio::task::spawn_blocking(move || inner.lay_ready(&key));
-        Box::pin(async move { Ok(notify::changes(folder)) })
+        Box::pin(async move { Ok(watch::changes(folder)) })
     }
 
     fn waiters(&self) -> Option<&dyn Waiters> {
@@ -633,9 +578,4 @@ impl Store for FileStore {
             cost: Cost { per_renewal: 1, looks_per_hour: 0 },
         }
     }
-}
-
-/// What went wrong with a file, in the store's words.
-fn failed(path: &Path, error: &io::Error) -> StoreError {
-    place::io_error(path, error)
 }

@@ -12,15 +12,15 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use baton_store::Key;
+use baton_store::disk::Disk;
 use rustix::fs::AtFlags;
 
-use super::layout;
-use super::version::Folder;
-use crate::disk::Disk;
-use crate::key::Key;
+use crate::shape;
+use crate::version::Folder;
 
 /// The length of a spare: enough for most documents.
-pub(super) const LENGTH: usize = 4_096;
+pub(crate) const LENGTH: usize = 4_096;
 /// File systems that make the data of a nameless file survive, whatever name it gets later: ext4, xfs, tmpfs. Others, such as btrfs,
 /// may log the name without the data.
 const FIT: [i128; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
@@ -28,7 +28,7 @@ const FIT: [i128; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
 const MOST: usize = 16;
 
 /// A file without a name.
-pub(super) struct Spare {
+pub(crate) struct Spare {
     file: File,
     /// What it is called among the steps of the disk.
     name: PathBuf,
@@ -41,7 +41,7 @@ impl Spare {
         if !FIT.contains(&(i128::from(kind) & 0xFFFF_FFFF)) {
             return None;
         }
-        let name = layout::temporary(folder);
+        let name = shape::temporary(folder);
         let file = disk.make_nameless(folder, &name, 0o666).ok()?;
         disk.write(&file, &name, &[0; LENGTH]).ok()?;
         disk.sync_file(&file, &name).ok()?;
@@ -49,7 +49,7 @@ impl Spare {
     }
 
     /// Writes a text, with newlines up to the length, and makes it survive a power cut. False if it does not fit.
-    pub(super) fn fill(&self, disk: &Disk, text: &str) -> io::Result<bool> {
+    pub(crate) fn fill(&self, disk: &Disk, text: &str) -> io::Result<bool> {
         if text.len() > LENGTH {
             return Ok(false);
         }
@@ -61,29 +61,29 @@ impl Spare {
     }
 
     /// Gives it a name in this folder, unless that is taken.
-    pub(super) fn link(&self, disk: &Disk, folder: &Folder, name: &str) -> io::Result<()> {
+    pub(crate) fn link(&self, disk: &Disk, folder: &Folder, name: &str) -> io::Result<()> {
         let own = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
         folder.link(disk, (&self.name, Path::new(&own), AtFlags::SYMLINK_FOLLOW), name)
     }
 
-    pub(super) fn metadata(&self) -> io::Result<std::fs::Metadata> {
+    pub(crate) fn metadata(&self) -> io::Result<std::fs::Metadata> {
         self.file.metadata()
     }
 }
 
 /// The spares of a store, by the record that they are for.
 #[derive(Default)]
-pub(super) struct Spares {
+pub(crate) struct Spares {
     ready: Mutex<HashMap<Key, Spare>>,
 }
 
 impl Spares {
-    pub(super) fn take(&self, key: &Key) -> Option<Spare> {
+    pub(crate) fn take(&self, key: &Key) -> Option<Spare> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
     }
 
     /// Lays one ready for the next version of a record, if there is none.
-    pub(super) fn lay_ready(&self, disk: &Disk, key: &Key, folder: &Path) {
+    pub(crate) fn lay_ready(&self, disk: &Disk, key: &Key, folder: &Path) {
         let missing = || {
             let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
             ready.len() < MOST && !ready.contains_key(key)

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_store::disk::{Disk, Step, Watcher};
-use baton_store::{Access, AgeStamp, Expect, FileStore, Machine, Prefix, Store, StoreError};
+use baton_store::{Access, AgeStamp, Expect, Persistence, Prefix, Store, StoreError};
+use baton_store_file::{FileStore, Machine};
 
 use crate::support::{
     HANG, candidate_key, found, key, led, number_of, numbers, put, read, versions, write_many, writer,
@@ -25,7 +26,8 @@ async fn what_was_seen_before_a_wipe_is_not_taken_for_what_is_there() {
     fs::remove_dir_all(&path).unwrap();
     assert!(read(&old, &key()).await.found.is_none());
     assert_eq!(old.list(&Prefix::Elections).await.unwrap(), []);
-    let swapped = old.swap(&key(), Expect::Version(seen.clone()), &led(9), AgeStamp::Reset).await;
+    let swapped =
+        old.swap(&key(), Expect::Version(seen.clone()), &led(9), AgeStamp::Reset, Persistence::Durable).await;
     assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     assert!(!path.exists(), "a swap against what is gone makes nothing");
 
@@ -34,7 +36,9 @@ async fn what_was_seen_before_a_wipe_is_not_taken_for_what_is_there() {
     for number in 11..=15 {
         put(&new, &key(), &led(number)).await;
         assert_eq!(found(&old, &key()).await, found(&new, &key()).await, "version {}", number - 10);
-        let swapped = old.swap(&key(), Expect::Version(seen.clone()), &led(9), AgeStamp::Reset).await;
+        let swapped = old
+            .swap(&key(), Expect::Version(seen.clone()), &led(9), AgeStamp::Reset, Persistence::Durable)
+            .await;
         assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     }
     assert_eq!(found(&writer(&path), &key()).await.0, led(15));
@@ -54,7 +58,8 @@ async fn a_client_that_did_not_look_meanwhile_is_not_fooled_by_equal_numbers() {
     for number in 11..=13 {
         put(&new, &key(), &led(number)).await;
     }
-    let swapped = old.swap(&key(), Expect::Version(seen), &led(9), AgeStamp::Reset).await;
+    let swapped =
+        old.swap(&key(), Expect::Version(seen), &led(9), AgeStamp::Reset, Persistence::Durable).await;
     assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     assert_eq!(found(&new, &key()).await.0, led(13), "nothing was put on top");
     assert_eq!(found(&old, &key()).await.0, led(13));

@@ -14,19 +14,19 @@ use std::path::Path;
 
 use baton_election::Epoch;
 use baton_election::time::Span;
+use baton_store::disk::Disk;
+use baton_store::{StoreError, Trace};
 
-use super::{layout, place};
-use crate::disk::Disk;
-use crate::error::StoreError;
-use crate::store::Trace;
+use crate::fault::failed;
+use crate::{open, shape};
 
 /// What is kept of an election.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     /// No epoch above this was given.
-    pub(super) epoch: Epoch,
+    pub(crate) epoch: Epoch,
     /// No lease longer than this was given since the mark is where it is.
-    pub(super) ttl: Span,
+    pub(crate) ttl: Span,
 }
 
 impl Mark {
@@ -35,20 +35,20 @@ impl Mark {
         Some(Mark { epoch: Epoch(epoch.parse().ok()?), ttl: Span::millis(ttl.parse().ok()?) })
     }
 
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         format!("{}-{}", self.epoch, self.ttl.as_millis())
     }
 
     /// Whether this covers a token of that epoch with a lease of that length.
-    pub(super) fn covers(self, epoch: Epoch, ttl: Span) -> bool {
+    pub(crate) fn covers(self, epoch: Epoch, ttl: Span) -> bool {
         self.epoch >= epoch && self.ttl >= ttl
     }
 
     /// What is kept in this folder: of the highest epoch, the longest lease. Only a folder that is not there says that nothing is.
-    pub(super) fn read(folder: &Path) -> Result<Option<Mark>, StoreError> {
-        let failed = |error: &io::Error| place::io_error(folder, error);
+    pub(crate) fn read(folder: &Path) -> Result<Option<Mark>, StoreError> {
+        let failed = |error: &io::Error| failed(folder, error);
         let mut highest = None;
-        for entry in layout::entries(folder).map_err(|error| failed(&error))? {
+        for entry in shape::entries(folder).map_err(|error| failed(&error))? {
             let name = entry.map_err(|error| failed(&error))?.file_name();
             highest = highest.max(name.to_str().and_then(Mark::parse));
         }
@@ -56,22 +56,22 @@ impl Mark {
     }
 
     /// Keeps it, so that it survives a power cut, and removes what is lower. `relied_on` says whether another is kept there already.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         self,
         disk: &Disk,
         root: &Path,
         folder: &Path,
         relied_on: bool,
     ) -> Result<(), StoreError> {
-        place::create(disk, root, folder, relied_on)?;
+        open::create(disk, root, folder, relied_on)?;
         let path = folder.join(self.name());
         match disk.make_file(&path, 0o666) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(place::io_error(&path, &error)),
+            Err(error) => return Err(failed(&path, &error)),
         }
-        disk.sync_folder(folder).map_err(|error| place::io_error(folder, &error))?;
-        for entry in layout::entries(folder).into_iter().flatten().flatten() {
+        disk.sync_folder(folder).map_err(|error| failed(folder, &error))?;
+        for entry in shape::entries(folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name.to_str().and_then(Mark::parse).is_some_and(|other| other.epoch < self.epoch) {
                 let _ = disk.remove_file(&entry.path());
@@ -81,7 +81,7 @@ impl Mark {
     }
 
     /// Claims an epoch for one version. If it is not above all that were claimed before, says up to where they go.
-    pub(super) fn claim(disk: &Disk, folder: &Path, epoch: Epoch) -> Result<Result<(), Epoch>, StoreError> {
+    pub(crate) fn claim(disk: &Disk, folder: &Path, epoch: Epoch) -> Result<Result<(), Epoch>, StoreError> {
         let path = folder.join(epoch.to_string());
         let made = match disk.make_file(&path, 0o666) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -92,12 +92,12 @@ impl Mark {
         let taken = match made {
             Ok(_) => false,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => true,
-            Err(error) => return Err(place::io_error(&path, &error)),
+            Err(error) => return Err(failed(&path, &error)),
         };
         // Only now: whoever removed a lower claim had made a higher one before.
-        let failed = |error: &io::Error| place::io_error(folder, error);
+        let failed = |error: &io::Error| failed(folder, error);
         let (mut highest, mut lower) = (epoch, Vec::new());
-        for entry in layout::entries(folder).map_err(|error| failed(&error))? {
+        for entry in shape::entries(folder).map_err(|error| failed(&error))? {
             let entry = entry.map_err(|error| failed(&error))?;
             match entry.file_name().to_str().and_then(|name| name.parse().ok()).map(Epoch) {
                 Some(other) if other < epoch => lower.push(entry.path()),
@@ -115,7 +115,7 @@ impl Mark {
     }
 
     /// What is told of an election whose folder is gone.
-    pub(super) fn trace(self) -> Trace {
+    pub(crate) fn trace(self) -> Trace {
         Trace { epoch: self.epoch, lease: self.ttl }
     }
 }

@@ -6,16 +6,14 @@ use std::{fs, io};
 use baton_api::waiting::{MOST_SHOWN, Waiting};
 use baton_election::time::Moment;
 use baton_election::{AgentName, ElectionName, Incarnation};
+use baton_store::disk::Disk;
+use baton_store::waiting::{NOTE_LASTS, Waiters};
+use baton_store::{BoxFuture, StoreError, boot};
 use serde::{Deserialize, Serialize};
 
-use super::FileStore;
-use super::layout::{self, Layout};
-use super::place;
-use crate::boot;
-use crate::disk::Disk;
-use crate::error::StoreError;
-use crate::store::BoxFuture;
-use crate::waiting::{NOTE_LASTS, Waiters};
+use crate::FileStore;
+use crate::fault::failed;
+use crate::shape::{self, Layout};
 
 /// The most notes that are looked at in one folder: whoever waits sweeps what has lapsed.
 const MOST_READ: usize = 10 * MOST_SHOWN;
@@ -55,7 +53,7 @@ fn file(folder: &Path, agent: &AgentName, life: Incarnation) -> PathBuf {
 fn read_all(folder: &Path, boot: &str, sweep: Option<&Disk>) -> io::Result<Vec<Waiting>> {
     let now = boot::now();
     let mut all = Vec::new();
-    for entry in layout::entries(folder)?.take(MOST_READ) {
+    for entry in shape::entries(folder)?.take(MOST_READ) {
         let path = entry?.path();
         let Ok(text) = fs::read(&path) else { continue };
         match serde_json::from_slice::<Note>(&text) {
@@ -86,10 +84,10 @@ impl Waiters for FileStore {
             let note = Note { waiting, beat: boot::now(), boot: machine.here.boot.clone() };
             let written = serde_json::to_vec(&note).map_err(io::Error::other).and_then(|text| {
                 machine.disk.make_folders(&folder, 0o777)?;
-                machine.disk.replace(&path, &layout::temporary(&folder), &text)?;
+                machine.disk.replace(&path, &shape::temporary(&folder), &text)?;
                 read_all(&folder, &note.boot, Some(&machine.disk))
             });
-            let _ = answer.send(written.map(drop).map_err(|error| place::io_error(&path, &error)));
+            let _ = answer.send(written.map(drop).map_err(|error| failed(&path, &error)));
         }))
     }
 
@@ -103,7 +101,7 @@ impl Waiters for FileStore {
         let disk = self.inner.machine.disk.clone();
         Box::pin(self.answered(move |_, answer| {
             let removed = match disk.remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(place::io_error(&path, &error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&path, &error)),
                 Ok(()) | Err(_) => Ok(()),
             };
             let _ = answer.send(removed);
@@ -121,7 +119,7 @@ impl Waiters for FileStore {
                 all.truncate(limit.min(MOST_SHOWN));
                 all
             });
-            let _ = answer.send(all.map_err(|error| place::io_error(&folder, &error)));
+            let _ = answer.send(all.map_err(|error| failed(&folder, &error)));
         }))
     }
 }
@@ -130,8 +128,9 @@ impl Waiters for FileStore {
 mod tests {
     use baton_election::time::{Span, WallTime};
 
+    use baton_store::{Access, Prefix, Store};
+
     use super::*;
-    use crate::file::Access;
 
     fn names(all: &[Waiting]) -> Vec<&str> {
         all.iter().map(|waiting| waiting.agent.as_str()).collect()
@@ -174,7 +173,6 @@ mod tests {
         let dave = Waiting { agent: AgentName::new("dave").unwrap(), since: WallTime::from_unix_millis(9) };
         store.note(&below, &dave, life(6)).await.unwrap();
         assert_eq!(fs::read_dir(&notes).unwrap().count(), 3, "who waits sweeps");
-        use crate::store::Store;
-        assert_eq!(store.list(&crate::Prefix::Elections).await.unwrap(), []);
+        assert_eq!(store.list(&Prefix::Elections).await.unwrap(), []);
     }
 }

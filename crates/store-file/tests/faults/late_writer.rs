@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use baton_store::{AgeStamp, Expect, FileStore, Store, StoreError};
+use baton_store::{AgeStamp, Expect, Persistence, Store, StoreError};
+use baton_store_file::FileStore;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
@@ -28,7 +29,8 @@ async fn a_swap_against_a_version_that_was_pruned_is_a_conflict() {
 
     // The names next to what it saw are free, since they were pruned; they are not the next version for that.
     for expect in [Expect::Version(seen), Expect::Absent] {
-        let swapped = late.swap(&candidate_key(), expect, &candidate(6), AgeStamp::Reset).await;
+        let swapped =
+            late.swap(&candidate_key(), expect, &candidate(6), AgeStamp::Reset, Persistence::Synced).await;
         assert!(matches!(swapped, Err(StoreError::Conflict)), "{swapped:?}");
     }
     assert_eq!(numbers(folder.path(), &candidate_key()), kept, "nothing was put into the gap");
@@ -93,7 +95,10 @@ async fn increments_for_every_line(folder: &Path) {
         assert_eq!(line.unwrap(), "go");
         let reading = read(&store, &candidate_key()).await;
         let next = candidate(number_of(reading.record().unwrap()) + 1);
-        let answer = match store.swap(&candidate_key(), reading.expect(), &next, AgeStamp::Reset).await {
+        let answer = match store
+            .swap(&candidate_key(), reading.expect(), &next, AgeStamp::Reset, Persistence::Synced)
+            .await
+        {
             Ok(_) => "applied",
             Err(error) => error.code(),
         };
@@ -140,7 +145,7 @@ async fn stopped_before_its_link(test: &str, folder: &Path, busy: &FileStore) ->
 /// Stopped between its look and its link, the writer finds the name of its version free again: it was taken, and pruned.
 #[tokio::test]
 async fn a_writer_stopped_in_the_middle_is_not_told_of_success() {
-    const NAME: &str = "late_writer::a_writer_stopped_in_the_middle_is_not_told_of_success";
+    const NAME: &str = "faults::late_writer::a_writer_stopped_in_the_middle_is_not_told_of_success";
     if let Some(folder) = role() {
         return increments_for_every_line(Path::new(&folder)).await;
     }
@@ -165,7 +170,7 @@ async fn a_writer_stopped_in_the_middle_is_not_told_of_success() {
 #[tokio::test]
 async fn a_writer_stopped_in_the_middle_puts_nothing_into_a_folder_that_was_made_anew() {
     const NAME: &str =
-        "late_writer::a_writer_stopped_in_the_middle_puts_nothing_into_a_folder_that_was_made_anew";
+        "faults::late_writer::a_writer_stopped_in_the_middle_puts_nothing_into_a_folder_that_was_made_anew";
     if let Some(folder) = role() {
         return increments_for_every_line(Path::new(&folder)).await;
     }

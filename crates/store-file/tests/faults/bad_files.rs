@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use baton_election::{Moment, Span};
-use baton_store::{Access, AgeStamp, FileStore, ItemKind, Key, Record, Store, StoreError, boot};
+use baton_store::{Access, AgeStamp, ItemKind, Key, Persistence, Record, Store, StoreError, boot};
+use baton_store_file::FileStore;
 
 use crate::support::{
     election, forge, found, key, led, newest, of_an_earlier_run, parse, put, read, tree, versions, writer,
@@ -41,7 +42,8 @@ async fn refused_by_all(
     }
     for store in [experienced, &writer(folder)] {
         let expect = baton_store::Expect::Version(version.clone());
-        let error = store.swap(&key(), expect, &led(9), AgeStamp::Reset).await.unwrap_err();
+        let error =
+            store.swap(&key(), expect, &led(9), AgeStamp::Reset, Persistence::Durable).await.unwrap_err();
         assert!(expected(&error), "a swap says: {error:?}");
     }
     assert_eq!(tree(folder), before, "nothing was changed");
@@ -131,10 +133,10 @@ async fn a_reboot_frees_the_lease_until_the_clock_restarts() {
         assert_eq!(read(store, &key()).await.age, Some(Span::MAX));
     }
     let expect = read(&store, &key()).await.expect();
-    let kept = store.swap(&key(), expect, &led(4), AgeStamp::Preserve).await.unwrap();
+    let kept = store.swap(&key(), expect, &led(4), AgeStamp::Preserve, Persistence::Durable).await.unwrap();
     assert_eq!(read(&store, &key()).await.age, Some(Span::MAX), "an operator's note does not revive it");
     let expect = baton_store::Expect::Version(kept.version);
-    let _ = store.swap(&key(), expect, &led(5), AgeStamp::Reset).await.unwrap();
+    let _ = store.swap(&key(), expect, &led(5), AgeStamp::Reset, Persistence::Durable).await.unwrap();
     assert!(read(&store, &key()).await.age.unwrap() < Span::secs(60));
 }
 
@@ -225,7 +227,8 @@ async fn a_path_that_is_a_file_is_refused() {
     }
     let store = writer(&folder.path().join("store"));
     fs::write(folder.path().join("store"), "mine").unwrap();
-    let swapped = store.swap(&key(), baton_store::Expect::Absent, &led(1), AgeStamp::Reset).await;
+    let swapped =
+        store.swap(&key(), baton_store::Expect::Absent, &led(1), AgeStamp::Reset, Persistence::Durable).await;
     let error = swapped.unwrap_err();
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     assert_eq!(fs::read_to_string(folder.path().join("store")).unwrap(), "mine");

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use baton_election::{Document, Epoch};
 use baton_store::boot::{self, Boot};
 use baton_store::conformance::documents::{
-    checkpointed, document, election, floor, led_above, put, released, renewed,
+    checkpointed, document, election, floor, led_above, put, put_as, released, renewed,
 };
 use baton_store::conformance::power::{Recorder, Unsynced, cut};
-use baton_store::disk::Disk;
-use baton_store::{Access, Expect, FileStore, Key, Machine, Store, StoreError};
+use baton_store::disk::{Disk, Step};
+use baton_store::{Access, AgeStamp, Expect, Key, Persistence, Store, StoreError};
+use baton_store_file::{FileStore, Machine};
 
 use crate::support::{candidate, candidate_key, key, number_of, settle};
 
@@ -40,11 +41,13 @@ struct Play<'a> {
 impl Play<'_> {
     async fn write(
         &mut self,
+        persistence: Persistence,
         next: impl FnOnce(Option<&Document>, Epoch) -> Document,
     ) -> Result<(), StoreError> {
         let reading = self.store.read(&key()).await?;
         let next = next(election(&reading), floor(&reading));
-        put(self.store, &key(), reading.expect(), &next).await?;
+        let persistence = if reading.record().is_none() { Persistence::Durable } else { persistence };
+        put_as(self.store, &key(), reading.expect(), &next, persistence).await?;
         let steps = self.recorder.len();
         let last = self.answers.last().copied().unwrap_or_default();
         let checkpoint = next.checkpoint.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch);
@@ -58,22 +61,20 @@ impl Play<'_> {
     }
 
     async fn take(&mut self, agent: &str) -> Result<(), StoreError> {
-        self.write(|before, floor| led_above("e", before, agent, floor, None)).await
+        self.write(Persistence::Synced, |before, floor| led_above("e", before, agent, floor, None)).await
     }
 
-    async fn change(&mut self, change: impl FnOnce(&Document) -> Document) -> Result<(), StoreError> {
-        self.write(|before, _| change(before.unwrap())).await
+    async fn change(
+        &mut self,
+        persistence: Persistence,
+        change: impl FnOnce(&Document) -> Document,
+    ) -> Result<(), StoreError> {
+        self.write(persistence, |before, _| change(before.unwrap())).await
     }
 }
 
 /// What a machine finds after the power came back is at least what was answered before it went.
-async fn survives(
-    root: &Path,
-    folder: &Path,
-    steps: &[baton_store::disk::Step],
-    unsynced: Unsynced,
-    answered: Answered,
-) {
+async fn survives(root: &Path, folder: &Path, steps: &[Step], unsynced: Unsynced, answered: Answered) {
     let after = tempfile::tempdir().unwrap();
     cut(steps, unsynced, root, after.path()).unwrap();
     let folder = after.path().join(folder.strip_prefix(root).unwrap());
@@ -134,9 +135,9 @@ async fn nothing_that_was_answered_is_undone_by_a_power_cut() {
     for round in 0..20_u64 {
         play.take(if round.is_multiple_of(2) { "alice" } else { "bob" }).await.unwrap();
         if round.is_multiple_of(6) {
-            play.change(renewed).await.unwrap();
-            play.change(checkpointed).await.unwrap();
-            play.change(|document| released(document, None)).await.unwrap();
+            play.change(Persistence::Volatile, renewed).await.unwrap();
+            play.change(Persistence::Durable, checkpointed).await.unwrap();
+            play.change(Persistence::Synced, |document| released(document, None)).await.unwrap();
         }
     }
     let answers = play.answers;
@@ -173,7 +174,7 @@ async fn what_a_dead_process_began_does_not_take_along_what_another_was_answered
         while let Err(error) = play.take("bob").await {
             assert!(matches!(error, StoreError::Conflict), "{error}");
         }
-        play.change(checkpointed).await.unwrap();
+        play.change(Persistence::Durable, checkpointed).await.unwrap();
         let answered = *play.answers.last().unwrap();
         survives(place.path(), &folder, &recorder.steps()[..answered.steps], Unsynced::Lost, answered).await;
         if !died {
@@ -193,8 +194,9 @@ async fn a_record_that_need_not_survive_is_whole_or_absent() {
     let key: Key = candidate_key();
     let mut expect = Expect::Absent;
     for number in 1..=5 {
+        let persistence = if number == 1 { Persistence::Durable } else { Persistence::Synced };
         let swapped =
-            store.swap(&key, expect, &candidate(number), baton_store::AgeStamp::Reset).await.unwrap();
+            store.swap(&key, expect, &candidate(number), AgeStamp::Reset, persistence).await.unwrap();
         expect = Expect::Version(swapped.version);
         settle(&store);
     }
@@ -208,5 +210,29 @@ async fn a_record_that_need_not_survive_is_whole_or_absent() {
             let found = found.unwrap_or_else(|error| panic!("after {at} steps, {unsynced:?}: {error}"));
             assert!(found.record().is_none_or(|record| (1..=5).contains(&number_of(record))));
         }
+    }
+}
+
+/// To sync a folder is most of what a change costs, and a renewal has no need of it.
+#[tokio::test]
+async fn only_a_durable_change_waits_for_the_folder_of_the_versions() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = Arc::new(Recorder::default());
+    let store = client(place.path(), "run-1", 0, Disk::watched(recorder.clone()));
+    let first = led_above("e", None, "alice", Epoch(0), None);
+    put(&store, &key(), Expect::Absent, &first).await.unwrap();
+    settle(&store);
+    let folder = place.path().join("e/versions");
+    for (persistence, synced) in
+        [(Persistence::Volatile, 0), (Persistence::Synced, 0), (Persistence::Durable, 1)]
+    {
+        let before = recorder.len();
+        let (standing, version) = document(&store, &key()).await;
+        let next = renewed(&standing);
+        put_as(&store, &key(), Expect::Version(version), &next, persistence).await.unwrap();
+        settle(&store);
+        let steps = recorder.steps();
+        let count = steps[before..].iter().filter(|step| **step == Step::SyncFolder(folder.clone())).count();
+        assert_eq!(count, synced, "{persistence:?}: {:?}", &steps[before..]);
     }
 }
