@@ -52,7 +52,7 @@ pub const TABLE: &[Row] = &[
         dev: &[],
     },
     Row { from: "baton-model", to: &["baton-peer", "baton-election"], dev: &[] },
-    Row { from: "baton-door", to: &["baton-election"], dev: &[] },
+    Row { from: "baton-door", to: &["baton-api", "baton-election"], dev: &[] },
     Row { from: "baton-guard", to: &["baton", "baton-door"], dev: &[] },
     Row {
         from: "baton-server",

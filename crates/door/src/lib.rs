@@ -17,5 +17,5 @@ mod wording;
 pub use client::ClientCertificate;
 pub use listen::{Door, HandshakeError, Listener, accept};
 pub use peers::{Counter, Origin, Peers, Place, Seat, too_many_connections};
-pub use problem::{Problem, ProblemShown};
+pub use problem::Problem;
 pub use tls::{Tls, TlsError};

@@ -1,30 +1,24 @@
 //! What each request does.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use baton_api::command::Decided;
-use baton_api::sessions::Notified;
-use baton_api::uses::TokenUse;
+use baton_api::command::{CommandResponse, WithdrawRequest, WithdrawResponse};
+use baton_api::elections::LeaderResponse;
+use baton_api::records::{RecordResponse, TokensResponse};
+use baton_api::server::ReadinessResponse;
 use baton_api::waiting::MOST_SHOWN;
 use baton_election::audit::Book;
 use baton_election::command::Acquire;
-use baton_election::region::{Proof, Region};
+use baton_election::region::Proof;
 use baton_election::store_order::StoreRequest;
 use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
-use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
-    TokenId,
-};
+use baton_election::{AgentName, Candidate, Command, ElectionName, Refusal, ResourceName, TokenId};
 use baton_store::toolbox::Kind;
 use baton_store::{Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
 use http::StatusCode;
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::identity::Who;
@@ -105,33 +99,6 @@ impl Call<'_> {
     pub(super) async fn json<T: DeserializeOwned + Send + 'static>(&self) -> Result<T, Problem> {
         self.parsers.parse(&self.body, parsing::object).await
     }
-}
-
-/// What a record looks like to who reads it.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Shown {
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
-    record: Option<Box<RawValue>>,
-    version: Option<String>,
-    age_ms: Option<u64>,
-}
-
-/// The access tokens as a record, and when and from where they were used since this server began.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct TokensShown {
-    #[schemars(with = "serde_json::Map<String, Value>")]
-    record: Box<RawValue>,
-    version: String,
-    age_ms: Option<u64>,
-    #[schemars(with = "std::collections::BTreeMap<String, TokenUse>")]
-    uses: BTreeMap<TokenId, TokenUse>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Withdrawal {
-    agent: AgentName,
-    credential: Credential,
 }
 
 /// Refuses a region of which who asks may not speak: a refusal would tell how it stands.
@@ -227,12 +194,7 @@ impl Service {
     pub(super) fn renew_at_once(&self, call: &Call<'_>) -> Option<Result<Reply, Problem>> {
         let renew = parsing::object(&call.body).ok()?;
         let (renewed, ttl) = self.engine.renew_at_once(call.name(0), &renew, self.engine.now())?;
-        Some(answer(&Told {
-            answer: &renewed,
-            ttl_ms: Some(ttl.as_millis()),
-            document: None,
-            notified: None,
-        }))
+        Some(answer(&CommandResponse::renewed(renewed, ttl)))
     }
 
     async fn order_tokens(&self, call: &Call<'_>) -> Result<Reply, Problem> {
@@ -247,8 +209,7 @@ impl Service {
         let (election, command) = (call.election()?, of(call.json().await?));
         self.allow(call.who, &command)?;
         self.has_room(&election, &command).await?;
-        let decided = self.engine.execute(&election, &command).await?;
-        answer(&shown(&decided))
+        answer(&CommandResponse::from(self.engine.execute(&election, &command).await?))
     }
 
     /// Refuses a command that its sender may not give, or not so many of.
@@ -325,7 +286,7 @@ impl Service {
                 return Err(StoreError::Unknown { location, why }.into());
             }
         };
-        answer(&shown(&decided))
+        answer(&CommandResponse::from(decided))
     }
 
     pub(super) async fn record(&self, key: &Key) -> Result<Reply, Problem> {
@@ -334,7 +295,7 @@ impl Service {
             Some((record, version)) => (Some(raw(&record)?), Some(version.as_str().to_string())),
             None => (None, None),
         };
-        answer(&Shown { record, version, age_ms: age.map(Span::as_millis) })
+        answer(&RecordResponse { record, version, age_ms: age.map(Span::as_millis) })
     }
 
     /// Carries out an order on the store as a whole. Nobody becomes the first operator on its own word.
@@ -363,14 +324,14 @@ impl Service {
             info.waiting.clear();
         }
         let record = raw(&Record::Store(info))?;
-        answer(&Shown { record: Some(record), version: Some("memory".to_string()), age_ms: Some(0) })
+        answer(&RecordResponse { record: Some(record), version: Some("memory".to_string()), age_ms: Some(0) })
     }
 
     /// For load balancers: the status says it all.
     async fn leader(&self, election: &ElectionName) -> Result<Reply, Problem> {
         match self.engine.leader(election).await? {
             Some(Leads { agent, epoch, contact, region, remaining }) => {
-                answer(&LeaderShown { agent, epoch, contact, region, remaining_ms: remaining.as_millis() })
+                answer(&LeaderResponse { agent, epoch, contact, region, remaining_ms: remaining.as_millis() })
             }
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
@@ -433,15 +394,15 @@ impl Service {
     async fn tokens(&self) -> Result<Reply, Problem> {
         let tokens = self.coordinator.tokens().await?;
         let (record, version) = (raw(&Record::Tokens(tokens.shown()))?, tokens.orders.to_string());
-        answer(&TokensShown { record, version, age_ms: None, uses: self.uses.shown() })
+        answer(&TokensResponse { record, version, age_ms: None, uses: self.uses.shown() })
     }
 
     async fn withdraw(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Withdrawal { agent, credential } = call.json().await?;
+        let WithdrawRequest { agent, credential } = call.json().await?;
         call.who.acts_as(&agent)?;
         self.throttle.take(call.who, Says::Agent(&agent))?;
         let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
-        answer(&Withdrawn { withdrawn: stood })
+        answer(&WithdrawResponse { withdrawn: stood })
     }
 
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
@@ -464,67 +425,11 @@ impl Service {
 
     async fn ready(&self) -> Result<Reply, Problem> {
         self.engine.ready().await?;
-        answer(&Readiness { ready: true, active: None })
+        answer(&ReadinessResponse { ready: true, active: None })
     }
 }
 
 fn raw(record: &Record) -> Result<Box<RawValue>, Problem> {
     RawValue::from_string(record.to_json())
         .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "system", error.to_string(), ""))
-}
-
-/// Who leads.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Leads")]
-pub(super) struct LeaderShown {
-    agent: AgentName,
-    epoch: Epoch,
-    /// Where it is reached, if it said so.
-    contact: Option<String>,
-    /// The region from which it leads, if it leads from one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    region: Option<Region>,
-    remaining_ms: u64,
-}
-
-/// Whether a candidate stood.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Withdrawn {
-    withdrawn: bool,
-}
-
-/// It is done, and there is nothing to tell.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Nothing {}
-
-/// The server can decide and write.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Readiness {
-    pub(super) ready: bool,
-    /// The active server, if that is another one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) active: Option<String>,
-}
-
-/// What came of a command.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Decided")]
-pub(super) struct Told<'a> {
-    pub(super) answer: &'a Answer,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ttl_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) document: Option<&'a Document>,
-    /// Who was told of a release, if that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) notified: Option<Notified>,
-}
-
-pub(super) fn shown(decided: &Decided) -> Told<'_> {
-    Told {
-        answer: &decided.answer,
-        ttl_ms: decided.ttl.map(Span::as_millis),
-        document: decided.document.as_deref(),
-        notified: None,
-    }
 }

@@ -11,6 +11,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use baton::Leadership;
+use baton_api::server::ReadinessResponse;
 use baton_door::{Door, HandshakeError, Peers};
 use baton_store::boot;
 use futures_util::{StreamExt, future};
@@ -21,7 +22,6 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-use super::calls::Readiness;
 use super::peer::Peer;
 use super::reply::{Problem, Reply, empty, json as answer, ok, reply};
 use super::right::Right;
@@ -220,7 +220,7 @@ impl Front {
             (Some(Ask::Metrics), _) => reply(StatusCode::OK, metrics::FORMAT, metrics::standby().into()),
             (Some(Ask::OpenApi), _) => reply(StatusCode::OK, "application/json", openapi::written()),
             (Some(Ask::Ready), Some(active)) => {
-                let readiness = Readiness { ready: true, active: Some(active.to_string()) };
+                let readiness = ReadinessResponse { ready: true, active: Some(active.to_string()) };
                 answer(&readiness).unwrap_or_else(Problem::into_reply)
             }
             (_, active) => elsewhere(request.uri(), active),

@@ -7,11 +7,22 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use baton_api::alerts::Alerts;
+use baton_api::batch::described::{BatchEntryOrMalformed, BatchResult};
+use baton_api::command::{CommandResponse, WithdrawRequest, WithdrawResponse};
+use baton_api::elections::{ElectionSummary, LeaderResponse};
+use baton_api::fences::{AdmitRequest, KeepHoldRequest, LeaveHoldRequest};
+use baton_api::problem::ProblemResponse;
+use baton_api::records::{RecordResponse, TokensResponse};
+use baton_api::server::{EmptyResponse, ReadinessResponse};
 use baton_api::sessions::{
     Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, SessionView,
 };
+use baton_api::sign_ins::{
+    CloseSignInRequest, CloseSignInResponse, DraftActRequest, DraftResponse, DraftStoreOrderRequest,
+    OpenSignInRequest, PageStatus, SignInView,
+};
+use baton_api::toolbox::ItemPage;
 use baton_api::waiting::Waiting;
-use baton_door::ProblemShown;
 use baton_election::audit::{Entry, TokensAudit};
 use baton_election::bindings::SignedFenceOrder;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
@@ -23,8 +34,8 @@ use baton_election::store_quorum::OrderOutcome;
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{AgentName, Candidate, ElectionName, Fence, ItemName, ResourceName};
 use baton_store::toolbox::{
-    AddTasks, Added, Breaker, Counts, Draw, Drawn, Order, Proposal, Propose, Put, Quota, Ruling, SetQuota,
-    State, Task,
+    self, AddTasks, Added, Breaker, Counts, Draw, Drawn, Order, Proposal, Propose, Put, Quota, Ruling,
+    SetQuota, State, Task,
 };
 use bytes::Bytes;
 use http::Method;
@@ -32,9 +43,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
+use super::page;
 use super::right::Right;
 use super::route::{Ask, Given, ROUTES, Route};
-use super::{batch, calls, fences, overview, page, sign_ins, toolbox};
 
 /// Where the types stand.
 const TYPES: &str = "/components/schemas";
@@ -234,11 +245,11 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::Report => types.subschema_for::<Report>(),
         Ask::Operate => types.subschema_for::<SignedAct>(),
         Ask::Enlist => types.subschema_for::<Candidate>(),
-        Ask::Withdraw => types.subschema_for::<calls::Withdrawal>(),
-        Ask::Batch => types.subschema_for::<Vec<batch::AnyItem>>(),
-        Ask::Admit => types.subschema_for::<fences::Admission>(),
-        Ask::KeepHold => types.subschema_for::<fences::Kept>(),
-        Ask::LeaveHold => types.subschema_for::<fences::Left>(),
+        Ask::Withdraw => types.subschema_for::<WithdrawRequest>(),
+        Ask::Batch => types.subschema_for::<Vec<BatchEntryOrMalformed>>(),
+        Ask::Admit => types.subschema_for::<AdmitRequest>(),
+        Ask::KeepHold => types.subschema_for::<KeepHoldRequest>(),
+        Ask::LeaveHold => types.subschema_for::<LeaveHoldRequest>(),
         Ask::OrderFence => types.subschema_for::<SignedFenceOrder>(),
         Ask::OrderStore => types.subschema_for::<StoreRequest>(),
         Ask::OrderTokens => types.subschema_for::<SignedTokenOrder>(),
@@ -247,10 +258,10 @@ fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
         Ask::News => types.subschema_for::<AskNews>(),
         Ask::EndSession => types.subschema_for::<EndSession>(),
         Ask::BeginSignIn => types.subschema_for::<SignedDelegation>(),
-        Ask::OpenSignIn => types.subschema_for::<sign_ins::Opening>(),
-        Ask::CloseSignIn => types.subschema_for::<sign_ins::Closing>(),
-        Ask::Draft => types.subschema_for::<sign_ins::Wanted>(),
-        Ask::DraftStore => types.subschema_for::<sign_ins::WantedOfStore>(),
+        Ask::OpenSignIn => types.subschema_for::<OpenSignInRequest>(),
+        Ask::CloseSignIn => types.subschema_for::<CloseSignInRequest>(),
+        Ask::Draft => types.subschema_for::<DraftActRequest>(),
+        Ask::DraftStore => types.subschema_for::<DraftStoreOrderRequest>(),
         Ask::AddTasks => types.subschema_for::<AddTasks>(),
         Ask::OrderTask => types.subschema_for::<Order>(),
         Ask::Propose => types.subschema_for::<Propose>(),
@@ -310,7 +321,7 @@ fn responses(ask: Ask, types: &mut SchemaGenerator) -> Value {
         Ask::Health | Ask::Metrics => ("text/plain", types.subschema_for::<String>()),
         other => ("application/json", answer(other, types)),
     };
-    let problem = types.subschema_for::<ProblemShown<'_>>();
+    let problem = types.subschema_for::<ProblemResponse<'_>>();
     let kinds = if ask == Ask::PageFile { page::kinds() } else { vec![kind] };
     let content: Map<String, Value> =
         kinds.into_iter().map(|kind| (kind.to_string(), json!({ "schema": schema }))).collect();
@@ -332,9 +343,9 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         | Ask::Checkpoint
         | Ask::Acknowledge
         | Ask::Report
-        | Ask::Operate => of::<calls::Told<'_>>(types),
-        Ask::Batch => of::<Vec<batch::OneOfMany<'_>>>(types),
-        Ask::Tokens => of::<calls::TokensShown>(types),
+        | Ask::Operate => of::<CommandResponse>(types),
+        Ask::Batch => of::<Vec<BatchResult>>(types),
+        Ask::Tokens => of::<TokensResponse>(types),
         Ask::Store
         | Ask::Election
         | Ask::Candidate
@@ -346,13 +357,13 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         | Ask::Proposal
         | Ask::Quota
         | Ask::Value
-        | Ask::Breaker => of::<calls::Shown>(types),
+        | Ask::Breaker => of::<RecordResponse>(types),
         Ask::Board => of::<Counts>(types),
-        Ask::Tasks => of::<toolbox::Listed<Task>>(types),
-        Ask::Proposals => of::<toolbox::Listed<Proposal>>(types),
-        Ask::Quotas => of::<toolbox::Listed<Quota>>(types),
-        Ask::Values => of::<toolbox::Listed<toolbox::Value>>(types),
-        Ask::Breakers => of::<toolbox::Listed<Breaker>>(types),
+        Ask::Tasks => of::<ItemPage<Task>>(types),
+        Ask::Proposals => of::<ItemPage<Proposal>>(types),
+        Ask::Quotas => of::<ItemPage<Quota>>(types),
+        Ask::Values => of::<ItemPage<toolbox::Value>>(types),
+        Ask::Breakers => of::<ItemPage<Breaker>>(types),
         Ask::AddTasks => of::<Vec<Added>>(types),
         Ask::OrderTask => of::<Task>(types),
         Ask::Propose | Ask::RuleOn => of::<Proposal>(types),
@@ -363,27 +374,27 @@ fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
         Ask::Candidates => of::<Vec<AgentName>>(types),
         Ask::Waiting => of::<Vec<Waiting>>(types),
         Ask::Fences => of::<Vec<ResourceName>>(types),
-        Ask::Leader => of::<calls::LeaderShown>(types),
+        Ask::Leader => of::<LeaderResponse>(types),
         Ask::History => of::<Vec<Transition>>(types),
         Ask::Audit | Ask::StoreAudit => of::<Vec<Entry>>(types),
         Ask::TokensAudit => of::<TokensAudit>(types),
-        Ask::Withdraw => of::<calls::Withdrawn>(types),
+        Ask::Withdraw => of::<WithdrawResponse>(types),
         Ask::Enlist => of::<Candidate>(types),
         Ask::Admit | Ask::OrderFence => of::<Fence>(types),
-        Ask::KeepHold | Ask::LeaveHold => of::<calls::Nothing>(types),
+        Ask::KeepHold | Ask::LeaveHold => of::<EmptyResponse>(types),
         Ask::OrderStore | Ask::OrderTokens => of::<OrderOutcome>(types),
         Ask::Announce | Ask::Heartbeat => of::<Beat>(types),
         Ask::News => of::<NewsOf>(types),
         Ask::EndSession => of::<EndedSession>(types),
         Ask::Sessions => of::<Vec<SessionView>>(types),
-        Ask::Ready => of::<calls::Readiness>(types),
+        Ask::Ready => of::<ReadinessResponse>(types),
         Ask::OpenApi => of::<Map<String, Value>>(types),
-        Ask::Overview => of::<Vec<overview::Row>>(types),
-        Ask::Me => of::<sign_ins::Me>(types),
-        Ask::BeginSignIn => of::<calls::Nothing>(types),
-        Ask::OpenSignIn => of::<sign_ins::SignedIn>(types),
-        Ask::CloseSignIn => of::<sign_ins::Closed>(types),
-        Ask::Draft | Ask::DraftStore => of::<sign_ins::Draft>(types),
+        Ask::Overview => of::<Vec<ElectionSummary>>(types),
+        Ask::Me => of::<PageStatus>(types),
+        Ask::BeginSignIn => of::<EmptyResponse>(types),
+        Ask::OpenSignIn => of::<SignInView>(types),
+        Ask::CloseSignIn => of::<CloseSignInResponse>(types),
+        Ask::Draft | Ask::DraftStore => of::<DraftResponse>(types),
         Ask::Alerts => of::<Alerts>(types),
         Ask::Watch | Ask::Events | Ask::Page | Ask::PageFile | Ask::Health | Ask::Metrics => {
             of::<String>(types)

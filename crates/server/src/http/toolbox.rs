@@ -2,15 +2,13 @@
 
 use std::str::FromStr;
 
-use baton_api::toolbox::MAX_PAGE;
+use baton_api::toolbox::{ItemPage, MAX_PAGE};
 use baton_election::time::Span;
 use baton_election::{AgentName, Credential, Incarnation, InvalidName, ItemName, LeaseKey};
 use baton_store::Key;
 use baton_store::toolbox::{
     AddTasks, Answer, Command, Draw, Item, Kind, Mandate, Order, Propose, Put, Query, Ruling, SetQuota,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::Service;
 use super::calls::Call;
@@ -18,18 +16,8 @@ use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer};
 use super::route::Ask;
 
-pub(super) use baton_store::toolbox::Value;
-
 /// The longest that one request waits for a change.
 const MAX_WAIT: Span = Span::secs(60);
-
-/// A part of the items of a kind.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Listed<T> {
-    items: Vec<T>,
-    /// There are more after the last one.
-    more: bool,
-}
 
 impl Call<'_> {
     fn item(&self) -> Result<ItemName, Problem> {
@@ -64,7 +52,7 @@ impl Service {
     pub(super) async fn page(&self, call: &Call<'_>, kind: Kind) -> Result<Reply, Problem> {
         let (items, more) = self.boards.page(&call.election()?, kind, &call.query()?).await?;
         self.reads.looked_at(call.who, items.len());
-        answer(&Listed { items: items.iter().map(|item| &**item).collect::<Vec<&Item>>(), more })
+        answer(&ItemPage { items: items.iter().map(|item| &**item).collect::<Vec<&Item>>(), more })
     }
 
     /// One item, after everything that was begun before.
