@@ -54,7 +54,7 @@ pub const TABLE: &[Row] = &[
         dev: &[],
     },
     Row { from: "baton-model", to: &["baton-peer", "baton-election"], dev: &[] },
-    Row { from: "baton-http-listener", to: &["baton-election"], dev: &[] },
+    Row { from: "baton-http-listener", to: &["baton-api", "baton-election"], dev: &[] },
     Row { from: "baton-guard", to: &["baton", "baton-http-listener"], dev: &[] },
     Row {
         from: "baton-server",

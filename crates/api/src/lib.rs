@@ -5,9 +5,17 @@
 //! check permissions and does no IO: the server and the client do that.
 
 pub mod alerts;
+pub mod batch;
 pub mod command;
 pub mod describe;
+pub mod elections;
+pub mod endpoints;
+pub mod fences;
+pub mod problem;
+pub mod records;
+pub mod server;
 pub mod sessions;
+pub mod sign_ins;
 pub mod toolbox;
 pub mod uses;
 pub mod waiting;

@@ -17,5 +17,5 @@ mod write_timeout;
 pub use client::ClientCertificate;
 pub use listen::{HandshakeError, Listener, ListenerConfig, accept};
 pub use peers::{ConnectionPermit, Counter, CounterPermit, Origin, Peers, too_many_connections};
-pub use problem::{Problem, ProblemBody};
+pub use problem::Problem;
 pub use tls::{Tls, TlsError};

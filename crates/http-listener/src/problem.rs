@@ -1,15 +1,15 @@
 //! How a failure is told: `application/problem+json` (RFC 9457) with the stable codes of the command.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use baton_api::problem::ProblemResponse;
 use baton_election::Refusal;
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Response, StatusCode};
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Why a request was not carried out.
@@ -30,22 +30,6 @@ enum Header {
     Challenge,
     /// In how many seconds to come again.
     RetryAfter(u64),
-}
-
-/// How a problem is shown.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Problem")]
-pub struct ProblemBody<'a> {
-    /// The facts of a refusal. What has the same name below stands in their place.
-    #[serde(flatten)]
-    facts: &'a Map<String, Value>,
-    r#type: &'static str,
-    title: Option<&'static str>,
-    status: u16,
-    /// Stable; the command prints the same.
-    code: &'static str,
-    detail: &'a str,
-    hint: &'a str,
 }
 
 impl Problem {
@@ -115,16 +99,16 @@ impl Problem {
 
     /// As the value that stands in the body.
     pub fn to_value(&self) -> Value {
-        let shown = ProblemBody {
-            facts: &self.facts,
-            r#type: "about:blank",
-            title: self.status.canonical_reason(),
+        let response = ProblemResponse {
+            facts: Cow::Borrowed(&self.facts),
+            r#type: "about:blank".into(),
+            title: self.status.canonical_reason().map(Into::into),
             status: self.status.as_u16(),
-            code: self.code,
-            detail: &self.detail,
-            hint: &self.hint,
+            code: self.code.into(),
+            detail: (&self.detail).into(),
+            hint: (&self.hint).into(),
         };
-        serde_json::to_value(shown).unwrap_or_default()
+        serde_json::to_value(response).unwrap_or_default()
     }
 
     /// As an answer, of which nobody keeps a copy.

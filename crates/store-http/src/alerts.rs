@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use baton_api::alerts::Alerts;
+use baton_api::records::TokensResponse;
 use baton_api::uses::TokenUse;
 use baton_election::TokenId;
 use baton_store::Decision;
 use baton_store::Uses;
 use baton_store::Warns;
-use serde::Deserialize;
 
 use crate::store::HttpStore;
 
@@ -21,16 +21,10 @@ impl Warns for HttpStore {
     }
 }
 
-/// The part of the answer that tells of uses.
-#[derive(Deserialize)]
-struct Used {
-    uses: BTreeMap<TokenId, TokenUse>,
-}
-
 impl Uses for HttpStore {
     fn uses(&self) -> Decision<'_, BTreeMap<TokenId, TokenUse>> {
         Box::pin(async move {
-            let shown: Result<Used, _> = self.client.get("/v1/tokens").await;
+            let shown: Result<TokensResponse, _> = self.client.get("/v1/tokens").await;
             shown.map(|used| used.uses).map_err(|fault| fault.of_reading(&self.client.base).into())
         })
     }

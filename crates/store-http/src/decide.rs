@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use baton_api::command::Decided;
-use baton_api::sessions::Notified;
+use baton_api::batch::BatchEntryRef;
+use baton_api::command::{CheckResponse, CommandResponse, Decided, WithdrawRequest, WithdrawResponse};
+use baton_api::fences::{AdmitRequest, HoldTerms, KeepHoldRequest, LeaveHoldRequest};
+use baton_api::server::EmptyResponse;
 use baton_election::audit::TokensAudit;
 use baton_election::bindings::SignedFenceOrder;
 use baton_election::command::Acquire;
@@ -12,41 +14,17 @@ use baton_election::store_order::StoreRequest;
 use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
 use baton_election::tokens::SignedTokenOrder;
-use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, ResourceName,
-};
+use baton_election::{AgentName, Candidate, Command, Credential, ElectionName, Epoch, ResourceName};
 use baton_store::Sessions;
 use baton_store::Tools;
 use baton_store::Uses;
 use baton_store::Warns;
 use baton_store::{BoxFuture, Decider, Decision, Page, Undecided};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::client::segment;
-use crate::many;
 use crate::store::{AT_ONCE, HttpStore};
-
-#[derive(Deserialize)]
-pub(crate) struct Told {
-    answer: Answer,
-    ttl_ms: Option<u64>,
-    document: Option<Box<Document>>,
-    /// How many followers acknowledged a release, and which did not, if the caller asked for that.
-    pub(crate) notified: Option<Notified>,
-}
-
-impl From<Told> for Decided {
-    fn from(told: Told) -> Decided {
-        Decided { answer: told.answer, document: told.document, ttl: told.ttl_ms.map(Span::millis) }
-    }
-}
-
-#[derive(Deserialize)]
-struct Withdrawn {
-    withdrawn: bool,
-}
 
 impl HttpStore {
     pub(crate) async fn send<T: DeserializeOwned>(
@@ -65,14 +43,14 @@ impl HttpStore {
         body: &(impl Serialize + Sync),
     ) -> Result<Decided, Undecided> {
         let path = format!("/v1/elections/{}/{name}", segment(election));
-        Ok(self.send::<Told>(&path, body, AT_ONCE).await?.into())
+        Ok(self.send::<CommandResponse>(&path, body, AT_ONCE).await?.into())
     }
 
     async fn on_fence<T: DeserializeOwned>(
         &self,
         resource: &ResourceName,
         name: &str,
-        body: &serde_json::Value,
+        body: &(impl Serialize + Sync),
     ) -> Result<T, Undecided> {
         self.send(&format!("/v1/fences/{}/{name}", segment(resource)), body, AT_ONCE).await
     }
@@ -99,9 +77,11 @@ impl Decider for HttpStore {
         commands: &'a [(ElectionName, Command)],
     ) -> BoxFuture<'a, Vec<Result<Decided, Undecided>>> {
         Box::pin(async move {
-            let entries: Vec<_> =
-                commands.iter().map(|(election, command)| many::entry(election, command)).collect();
-            let told = self.many::<Told>(&entries).await;
+            let entries: Vec<_> = commands
+                .iter()
+                .map(|(election, command)| BatchEntryRef::Command(election, command))
+                .collect();
+            let told = self.many::<CommandResponse>(&entries).await;
             told.into_iter().map(|told| told.map(Decided::from)).collect()
         })
     }
@@ -112,8 +92,8 @@ impl Decider for HttpStore {
     ) -> BoxFuture<'a, Vec<Result<(), Undecided>>> {
         Box::pin(async move {
             let entries: Vec<_> =
-                tokens.iter().map(|(election, token)| many::check(election, *token)).collect();
-            let told = self.many::<IgnoredAny>(&entries).await;
+                tokens.iter().map(|(election, token)| BatchEntryRef::Check(election, *token)).collect();
+            let told = self.many::<CheckResponse>(&entries).await;
             told.into_iter().map(|told| told.map(|_| ())).collect()
         })
     }
@@ -127,7 +107,7 @@ impl Decider for HttpStore {
         Box::pin(async move {
             let wait_ms = wait.as_millis();
             let path = format!("/v1/elections/{}/acquire?wait_ms={wait_ms}", segment(election));
-            Ok(self.send::<Told>(&path, acquire, Duration::from_millis(wait_ms)).await?.into())
+            Ok(self.send::<CommandResponse>(&path, acquire, Duration::from_millis(wait_ms)).await?.into())
         })
     }
 
@@ -146,19 +126,21 @@ impl Decider for HttpStore {
     ) -> Decision<'a, bool> {
         Box::pin(async move {
             let path = format!("/v1/elections/{}/withdraw", segment(election));
-            let body = json!({ "agent": agent, "credential": credential });
-            Ok(self.send::<Withdrawn>(&path, &body, AT_ONCE).await?.withdrawn)
+            let body = WithdrawRequest { agent: agent.clone(), credential: *credential };
+            Ok(self.send::<WithdrawResponse>(&path, &body, AT_ONCE).await?.withdrawn)
         })
     }
 
     fn admit<'a>(&'a self, entry: &'a Entry<'a>, election: Option<&'a ElectionName>) -> Decision<'a, Fence> {
         Box::pin(async move {
-            let hold = entry.hold.map(|HoldRequest { credential, ttl, lease }| {
-                json!({ "credential": credential, "ttl_ms": ttl.as_millis(), "lease": lease })
+            let hold = entry.hold.map(|HoldRequest { credential, ttl, lease }| HoldTerms {
+                credential,
+                ttl_ms: ttl.as_millis(),
+                lease,
             });
-            let body = json!({
-                "token": entry.token, "election": election, "agent": entry.agent, "note": entry.note, "hold": hold,
-            });
+            let (election, agent) = (election.cloned(), entry.agent.cloned());
+            let body =
+                AdmitRequest { token: entry.token, election, agent, note: entry.note.to_string(), hold };
             self.on_fence(entry.resource, "admit", &body).await
         })
     }
@@ -170,20 +152,20 @@ impl Decider for HttpStore {
         mine: &'a Credential,
     ) -> Decision<'a, ()> {
         Box::pin(async move {
-            let body = json!({ "election": election, "credential": mine });
-            self.on_fence::<IgnoredAny>(resource, "keep", &body).await.map(|_| ())
+            let body = KeepHoldRequest { election: election.clone(), credential: *mine };
+            self.on_fence::<EmptyResponse>(resource, "keep", &body).await.map(|_| ())
         })
     }
 
     fn leave_hold<'a>(&'a self, resource: &'a ResourceName, mine: &'a Credential) -> Decision<'a, ()> {
         Box::pin(async move {
-            let body = json!({ "credential": mine });
-            self.on_fence::<IgnoredAny>(resource, "leave", &body).await.map(|_| ())
+            let body = LeaveHoldRequest { credential: *mine };
+            self.on_fence::<EmptyResponse>(resource, "leave", &body).await.map(|_| ())
         })
     }
 
     fn order_fence<'a>(&'a self, order: &'a SignedFenceOrder) -> Decision<'a, Fence> {
-        Box::pin(async move { self.on_fence(&order.order.resource, "order", &json!(order)).await })
+        Box::pin(async move { self.on_fence(&order.order.resource, "order", order).await })
     }
 
     fn order_store<'a>(&'a self, request: &'a StoreRequest) -> Decision<'a, OrderOutcome> {

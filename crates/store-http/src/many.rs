@@ -1,11 +1,10 @@
 //! Many commands in one message, each answered on its own.
 
-use baton_election::{Command, ElectionName, Epoch};
+use baton_api::batch::BatchEntryRef;
 use baton_store::{StoreError, Undecided};
 use http::StatusCode;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::ser::{SerializeMap, Serializer};
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
@@ -16,53 +15,6 @@ const MOST: usize = 10_000;
 /// About the most bytes of one message: the server takes twice as many.
 const MOST_BYTES: usize = 4 << 20;
 
-/// One of many: written as the election and the command under its own name.
-pub(crate) struct Entry<'a> {
-    election: &'a ElectionName,
-    what: What<'a>,
-}
-
-enum What<'a> {
-    Command(&'a Command),
-    Check(Epoch),
-}
-
-#[derive(Serialize)]
-struct Check {
-    token: Epoch,
-}
-
-/// A command.
-pub(crate) fn entry<'a>(election: &'a ElectionName, command: &'a Command) -> Entry<'a> {
-    Entry { election, what: What::Command(command) }
-}
-
-/// Whether a token may act.
-pub(crate) fn check(election: &ElectionName, token: Epoch) -> Entry<'_> {
-    Entry { election, what: What::Check(token) }
-}
-
-impl Serialize for Entry<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("election", self.election)?;
-        match self.what {
-            What::Command(Command::Acquire(acquire)) => map.serialize_entry("acquire", acquire),
-            What::Command(Command::Renew(renew)) => map.serialize_entry("renew", renew),
-            What::Command(Command::Release(release)) => map.serialize_entry("release", release),
-            What::Command(Command::Pass(pass)) => map.serialize_entry("pass", pass),
-            What::Command(Command::Checkpoint(write)) => map.serialize_entry("checkpoint", write),
-            What::Command(Command::Acknowledge(acknowledge)) => {
-                map.serialize_entry("acknowledge", acknowledge)
-            }
-            What::Command(Command::Report(report)) => map.serialize_entry("report", report),
-            What::Command(Command::Operate(signed)) => map.serialize_entry("operate", signed),
-            What::Check(token) => map.serialize_entry("check", &Check { token }),
-        }?;
-        map.end()
-    }
-}
-
 /// The answer to one, or why not.
 #[derive(Deserialize)]
 struct Status {
@@ -71,7 +23,10 @@ struct Status {
 
 impl HttpStore {
     /// Sends all of them, in as few messages as hold them. There is one outcome for each.
-    pub(crate) async fn many<T: DeserializeOwned>(&self, entries: &[Entry<'_>]) -> Vec<Result<T, Undecided>> {
+    pub(crate) async fn many<T: DeserializeOwned>(
+        &self,
+        entries: &[BatchEntryRef<'_>],
+    ) -> Vec<Result<T, Undecided>> {
         let mut outcomes = Vec::with_capacity(entries.len());
         let mut texts: Vec<Box<RawValue>> = Vec::new();
         let mut bytes = 0;

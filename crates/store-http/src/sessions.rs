@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_api::command::Decided;
+use baton_api::command::{CommandResponse, Decided};
 use baton_api::sessions::{
     Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, Notified, SessionView,
 };
@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::client::segment;
-use crate::decide::Told;
 use crate::store::{AT_ONCE, HttpStore};
 
 /// What a server says if it does not know a session.
@@ -74,7 +73,7 @@ impl Sessions for HttpStore {
                 format!("/v1/elections/{}/{name}?notify_timeout_ms={timeout}", segment(election))
             };
             let longer = Duration::from_millis(notify.as_millis());
-            let mut told: Told = match command {
+            let mut told: CommandResponse = match command {
                 Command::Release(release) => self.send(&path("release"), release, longer).await?,
                 Command::Pass(pass) => self.send(&path("pass"), pass, longer).await?,
                 Command::Acquire(_)

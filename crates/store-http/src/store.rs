@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use baton_api::records::RecordResponse;
 use baton_election::ElectionName;
 use baton_election::audit::Book;
 use baton_election::document::Transition;
@@ -12,8 +13,6 @@ use baton_store::{
     Persistence, Prefix, Reading, Record, Store, StoreError, StoreProperties, StoreUrl, Swapped, Version,
     Watching, boot,
 };
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::client::{Client, segment};
 use crate::open::Settings;
@@ -25,13 +24,6 @@ pub struct HttpStore {
     pub(crate) client: Client,
 }
 
-#[derive(Deserialize)]
-struct Shown {
-    record: Option<Box<RawValue>>,
-    version: Option<String>,
-    age_ms: Option<u64>,
-}
-
 impl HttpStore {
     /// The server that `http://HOST:PORT` names. Asks nothing of it.
     pub fn open(url: &StoreUrl) -> Result<HttpStore, StoreError> {
@@ -40,12 +32,12 @@ impl HttpStore {
 
     async fn read_now(&self, key: &Key) -> Result<Reading, StoreError> {
         let asked_at = boot::now();
-        let shown: Shown = match path(key) {
+        let shown: RecordResponse = match path(key) {
             Some(path) => {
                 self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?
             }
             // The server keeps its histories by itself.
-            None => Shown { record: None, version: None, age_ms: None },
+            None => RecordResponse::none(),
         };
         let found = match (shown.record, shown.version) {
             (Some(record), Some(version)) => {

@@ -1,25 +1,16 @@
 //! The toolbox, as it is asked for.
 
-use baton_api::toolbox::MAX_PAGE;
+use baton_api::toolbox::{ItemPage, MAX_PAGE};
 use baton_election::{ElectionName, ItemName};
 use baton_store::Tools;
 use baton_store::toolbox::{
     Added, Answer, Breaker, Command, Counts, Drawn, Item, Kind, Page, Proposal, Query, Quota, Task, Value,
 };
 use baton_store::{Decision, Key, StoreError, Undecided};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::client::segment;
 use crate::store::{AT_ONCE, HttpStore};
-
-/// A page, as it is written.
-#[derive(Deserialize)]
-#[serde(bound = "T: DeserializeOwned")]
-struct Shown<T> {
-    items: Vec<T>,
-    more: bool,
-}
 
 impl HttpStore {
     /// The keys of items, in order: the first, or those after this one.
@@ -79,7 +70,7 @@ impl HttpStore {
     }
 
     async fn items<T: DeserializeOwned>(&self, path: &str, of: fn(T) -> Item) -> Result<Page, Undecided> {
-        let shown: Shown<T> =
+        let shown: ItemPage<T> =
             self.client.get(path).await.map_err(|fault| fault.of_command(&self.client.base))?;
         Ok(Page { items: shown.items.into_iter().map(of).collect(), more: shown.more })
     }

@@ -6,136 +6,51 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
-use baton_election::operator::SignedAct;
+use baton_api::batch::{BatchEntry, BatchRequest, MAX_BATCH};
+use baton_api::command::{CheckAnswer, CheckResponse, CommandResponse};
+use baton_api::endpoints::{MAX_BODY, Right};
 use baton_election::time::Span;
-use baton_election::{Answer, Command, ElectionName, Epoch};
-use baton_http_listener::ProblemBody;
+use baton_election::{Answer, Command, ElectionName};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http::StatusCode;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::calls::{Call, Told, shown};
+use super::Service;
+use super::calls::Call;
 use super::identity::Who;
 use super::pace::Pace;
 use super::parsing::{AtMost, parsed};
 use super::reply::{Problem, Reply, reply};
-use super::right::Right;
-use super::{MAX_BODY, Service};
 
-/// The most entries of a batch.
-const MAX_BATCH: usize = 20_000;
 /// How many elections of one batch are being written at once.
 const AT_ONCE: usize = 256;
 /// How large the answers of one batch that tell documents are at most, all together. The others leave them out.
 const DOCUMENTS: usize = 8 * 1024 * 1024;
 
-/// One of many: an election, and one of the others.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Item {
-    // Not yet a name: a plain renewal finds its election without one.
-    #[schemars(with = "ElectionName")]
-    election: String,
-    renew: Option<Renew>,
-    check: Option<Check>,
-    acquire: Option<Box<Acquire>>,
-    release: Option<Box<Release>>,
-    pass: Option<Box<Pass>>,
-    checkpoint: Option<Box<WriteCheckpoint>>,
-    acknowledge: Option<Box<Acknowledge>>,
-    report: Option<Box<Report>>,
-    operate: Option<Box<SignedAct>>,
-}
-
-/// An entry of a batch. What is none is answered as malformed, and the others are carried out.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "only described: each entry is read on its own")]
-pub(super) enum AnyItem {
-    Item(Box<Item>),
-    Malformed(Value),
-}
-
-/// Whether a token may act.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Check {
-    token: Epoch,
-}
-
-enum What {
-    Command(Box<Command>),
-    Check(Epoch),
-}
-
-impl Item {
-    /// The renewal, if it asks for nothing else.
-    fn renewal(&self) -> Option<&Renew> {
-        let Item {
-            election: _,
-            renew,
-            check,
-            acquire,
-            release,
-            pass,
-            checkpoint,
-            acknowledge,
-            report,
-            operate,
-        } = self;
-        let alone = check.is_none()
-            && acquire.is_none()
-            && release.is_none()
-            && pass.is_none()
-            && checkpoint.is_none()
-            && acknowledge.is_none()
-            && report.is_none()
-            && operate.is_none();
-        renew.as_ref().filter(|_| alone)
-    }
-
-    fn what(self) -> Result<(ElectionName, What), Problem> {
-        let Item { election, renew, check, acquire, release, pass, checkpoint, acknowledge, report, operate } =
-            self;
-        let election = ElectionName::new(&election).map_err(baton::Error::from)?;
-        let mut all = [
-            renew.map(Command::Renew),
-            acquire.map(|acquire| Command::Acquire(*acquire)),
-            release.map(|release| Command::Release(*release)),
-            pass.map(|pass| Command::Pass(*pass)),
-            checkpoint.map(|write| Command::Checkpoint(*write)),
-            acknowledge.map(|acknowledge| Command::Acknowledge(*acknowledge)),
-            report.map(|report| Command::Report(*report)),
-            operate.map(|signed| Command::Operate(*signed)),
-        ]
-        .into_iter()
-        .flatten()
-        .map(|command| What::Command(Box::new(command)))
-        .chain(check.map(|check| What::Check(check.token)));
-        match (all.next(), all.next()) {
-            (Some(what), None) => Ok((election, what)),
-            (_, _) => Err(Problem::invalid(
-                format!("the entry of `{election}` asks for none or for several things"),
-                "write one of acquire, renew, release, pass, checkpoint, acknowledge, report, operate, check",
-            )),
-        }
-    }
+/// The election of an entry, and what is asked of it.
+fn request(entry: BatchEntry) -> Result<(ElectionName, BatchRequest), Problem> {
+    let (election, request) = entry.into_request();
+    let election = ElectionName::new(&election).map_err(baton::Error::from)?;
+    let request = request.ok_or_else(|| {
+        Problem::invalid(
+            format!("the entry of `{election}` asks for none or for several things"),
+            "write one of acquire, renew, release, pass, checkpoint, acknowledge, report, operate, check",
+        )
+    })?;
+    Ok((election, request))
 }
 
 /// An entry as it came.
 enum Entry {
-    Item(Item),
+    Item(BatchEntry),
     Odd(Problem),
 }
 
 /// All entries. One that makes no sense spoils only itself.
 fn parse(body: &[u8]) -> Result<Vec<Entry>, Problem> {
-    if let Ok(AtMost::<Item, MAX_BATCH>(items)) = serde_json::from_slice(body) {
+    if let Ok(AtMost::<BatchEntry, MAX_BATCH>(items)) = serde_json::from_slice(body) {
         return Ok(items.into_iter().map(Entry::Item).collect());
     }
     // The slow way, to find the odd ones.
@@ -177,8 +92,8 @@ struct Answers {
 }
 
 impl Answers {
-    fn renewed(&mut self, answer: &Answer, ttl: Span) {
-        self.write(&Told { answer, ttl_ms: Some(ttl.as_millis()), document: None, notified: None });
+    fn renewed(&mut self, answer: Answer, ttl: Span) {
+        self.write(&CommandResponse::renewed(answer, ttl));
     }
 
     fn write(&mut self, value: &impl Serialize) {
@@ -222,42 +137,15 @@ fn write(text: &mut Vec<u8>, value: &impl Serialize) {
 }
 
 /// Writes one answer, without its document if there is no room for that.
-fn write_within(told: Told<'_>, room: &AtomicUsize) -> Vec<u8> {
+fn write_within(response: CommandResponse, room: &AtomicUsize) -> Vec<u8> {
     let mut text = Vec::new();
-    write(&mut text, &told);
+    write(&mut text, &response);
     let take = |left: usize| left.checked_sub(text.len());
-    if told.document.is_some() && room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+    if response.document.is_some() && room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
         text = Vec::new();
-        write(&mut text, &Told { document: None, ..told });
+        write(&mut text, &CommandResponse { document: None, ..response });
     }
     text
-}
-
-/// What came of one entry of a batch.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "only described: each entry is written on its own")]
-pub(super) enum OneOfMany<'a> {
-    Done(Told<'a>),
-    Current(Checked),
-    Failed(ProblemBody<'a>),
-}
-
-/// What came of a check.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Checked {
-    answer: Current,
-}
-
-/// The answer to a check.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "outcome", rename_all = "kebab-case")]
-pub(super) enum Current {
-    /// The token may act.
-    Current {
-        /// Which.
-        epoch: Epoch,
-    },
 }
 
 /// What the elections of one batch share.
@@ -270,7 +158,7 @@ struct Share<'a> {
 /// What must be waited for: what the entries ask of each election, in their order, by their numbers.
 #[derive(Default)]
 struct Waiting {
-    elections: HashMap<ElectionName, Vec<(usize, What)>>,
+    elections: HashMap<ElectionName, Vec<(usize, BatchRequest)>>,
 }
 
 impl Service {
@@ -308,10 +196,10 @@ impl Service {
                 && let Some(renew) = item.renewal()
                 && let Some((answer, ttl)) = self.engine.renew_at_once(&item.election, renew, now)
             {
-                answers.renewed(&answer, ttl);
+                answers.renewed(answer, ttl);
                 continue;
             }
-            match item.what() {
+            match request(item) {
                 Ok((election, what)) => {
                     waiting.elections.entry(election).or_default().push((number, what));
                     answers.later();
@@ -347,7 +235,7 @@ impl Service {
         &self,
         who: &Who,
         election: ElectionName,
-        asked: Vec<(usize, What)>,
+        asked: Vec<(usize, BatchRequest)>,
         share: &Share<'_>,
     ) -> Vec<(usize, Vec<u8>)> {
         let mut done = Vec::with_capacity(asked.len());
@@ -367,24 +255,24 @@ impl Service {
         &self,
         who: &Who,
         election: &ElectionName,
-        what: What,
+        what: BatchRequest,
         room: &AtomicUsize,
     ) -> Result<Vec<u8>, Problem> {
         match what {
-            What::Command(mut command) => {
+            BatchRequest::Command(mut command) => {
                 if let Command::Acquire(acquire) = &mut *command {
                     acquire.through = who.token();
                 }
                 self.allow(who, &command)?;
                 self.has_room(election, &command).await?;
-                Ok(write_within(shown(&self.engine.execute(election, &command).await?), room))
+                Ok(write_within(self.engine.execute(election, &command).await?.into(), room))
             }
-            What::Check(token) => {
+            BatchRequest::Check(token) => {
                 self.reads.may_look(who)?;
                 self.reads.looked_at(who, 1);
                 self.engine.check(election, token).await?;
                 let mut text = Vec::new();
-                write(&mut text, &Checked { answer: Current::Current { epoch: token } });
+                write(&mut text, &CheckResponse { answer: CheckAnswer::Current { epoch: token } });
                 Ok(text)
             }
         }
@@ -393,6 +281,9 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
+    use baton_election::Epoch;
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -423,7 +314,12 @@ mod tests {
         let document =
             baton_election::Document::new(election, baton_election::StoreId([0; 8]), Epoch(1), &[]);
         let answer = Answer::Renewed { epoch: Epoch(1), awaiting_approval: false, approval_wanted: false };
-        let told = || Told { answer: &answer, ttl_ms: None, document: Some(&document), notified: None };
+        let told = || CommandResponse {
+            answer: answer.clone(),
+            ttl_ms: None,
+            document: Some(Box::new(document.clone())),
+            notified: None,
+        };
         let room = AtomicUsize::new(usize::MAX);
         let whole = write_within(told(), &room);
         let room = AtomicUsize::new(whole.len() * 2 + 1);

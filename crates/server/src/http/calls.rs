@@ -1,30 +1,25 @@
 //! What each request does.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use baton_api::command::Decided;
-use baton_api::sessions::Notified;
-use baton_api::uses::TokenUse;
+use baton_api::command::{CommandResponse, WithdrawRequest, WithdrawResponse};
+use baton_api::elections::LeaderResponse;
+use baton_api::endpoints::{Endpoint, Right, decoded};
+use baton_api::records::{RecordResponse, TokensResponse};
+use baton_api::server::ReadinessResponse;
 use baton_api::waiting::MOST_SHOWN;
 use baton_election::audit::Book;
 use baton_election::command::Acquire;
-use baton_election::region::{Proof, Region};
+use baton_election::region::Proof;
 use baton_election::store_order::StoreRequest;
 use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
-use baton_election::{
-    AgentName, Answer, Candidate, Command, Credential, Document, ElectionName, Epoch, Refusal, ResourceName,
-    TokenId,
-};
+use baton_election::{AgentName, Candidate, Command, ElectionName, Refusal, ResourceName, TokenId};
 use baton_store::toolbox::Kind;
 use baton_store::{Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
 use http::StatusCode;
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::identity::Who;
@@ -32,8 +27,6 @@ use super::limits::Says;
 use super::pace::Pace;
 use super::parsing::{self, Parsers};
 use super::reply::{Problem, Reply, json as answer, ok, reply};
-use super::right::Right;
-use super::route::{Ask, decoded};
 use super::{Service, events, identity, limits, openapi};
 use crate::candidates;
 use crate::engine::Leads;
@@ -107,33 +100,6 @@ impl Call<'_> {
     }
 }
 
-/// What a record looks like to who reads it.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Shown {
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
-    record: Option<Box<RawValue>>,
-    version: Option<String>,
-    age_ms: Option<u64>,
-}
-
-/// The access tokens as a record, and when and from where they were used since this server began.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct TokensShown {
-    #[schemars(with = "serde_json::Map<String, Value>")]
-    record: Box<RawValue>,
-    version: String,
-    age_ms: Option<u64>,
-    #[schemars(with = "std::collections::BTreeMap<String, TokenUse>")]
-    uses: BTreeMap<TokenId, TokenUse>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Withdrawal {
-    agent: AgentName,
-    credential: Credential,
-}
-
 /// Refuses a region of which who asks may not speak: a refusal would tell how it stands.
 fn allow_region(who: &Who, region: Option<&Proof>) -> Result<(), Problem> {
     region.map_or(Ok(()), |proof| who.identity.check_election(&proof.election))
@@ -142,97 +108,94 @@ fn allow_region(who: &Who, region: Option<&Proof>) -> Result<(), Problem> {
 impl Service {
     /// What is asked for seldom, or may take much, lies apart: a connection has room for any of them all the time.
     #[expect(clippy::too_many_lines, reason = "a line for each route, all in one place")]
-    pub(super) async fn call(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
-        match ask {
-            Ask::Renew => Box::pin(self.command(&call, Command::Renew)).await,
-            Ask::Acquire => Box::pin(self.acquire(&call)).await,
-            Ask::Release => Box::pin(self.leave(&call, Command::Release)).await,
-            Ask::Pass => Box::pin(self.leave(&call, Command::Pass)).await,
-            Ask::Checkpoint => Box::pin(self.command(&call, Command::Checkpoint)).await,
-            Ask::Acknowledge => Box::pin(self.command(&call, Command::Acknowledge)).await,
-            Ask::Report => Box::pin(self.command(&call, Command::Report)).await,
-            Ask::Operate => Box::pin(self.command(&call, Command::Operate)).await,
-            Ask::Batch => Box::pin(self.batch(&call)).await,
-            Ask::Election => Box::pin(self.record(&Key::Election(call.election()?))).await,
-            Ask::Leader => Box::pin(self.leader(&call.election()?)).await,
-            Ask::Watch => Box::pin(events::stream(self, &call.election()?, call.last_event)).await,
-            Ask::History => Box::pin(self.history(&call)).await,
-            Ask::Waiting => answer(&self.in_line(&call.election()?, call.limit(MOST_SHOWN)?).await),
-            Ask::Audit => Box::pin(self.audit(&call, Book::Election(call.election()?))).await,
-            Ask::StoreAudit => Box::pin(self.audit(&call, Book::Store)).await,
-            Ask::AuditPart => {
+    pub(super) async fn call(self: &Arc<Self>, endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Problem> {
+        match endpoint {
+            Endpoint::Renew => Box::pin(self.command(&call, Command::Renew)).await,
+            Endpoint::Acquire => Box::pin(self.acquire(&call)).await,
+            Endpoint::Release => Box::pin(self.leave(&call, Command::Release)).await,
+            Endpoint::Pass => Box::pin(self.leave(&call, Command::Pass)).await,
+            Endpoint::Checkpoint => Box::pin(self.command(&call, Command::Checkpoint)).await,
+            Endpoint::Acknowledge => Box::pin(self.command(&call, Command::Acknowledge)).await,
+            Endpoint::Report => Box::pin(self.command(&call, Command::Report)).await,
+            Endpoint::Operate => Box::pin(self.command(&call, Command::Operate)).await,
+            Endpoint::Batch => Box::pin(self.batch(&call)).await,
+            Endpoint::Election => Box::pin(self.record(&Key::Election(call.election()?))).await,
+            Endpoint::Leader => Box::pin(self.leader(&call.election()?)).await,
+            Endpoint::Watch => Box::pin(events::stream(self, &call.election()?, call.last_event)).await,
+            Endpoint::History => Box::pin(self.history(&call)).await,
+            Endpoint::Waiting => answer(&self.in_line(&call.election()?, call.limit(MOST_SHOWN)?).await),
+            Endpoint::Audit => Box::pin(self.audit(&call, Book::Election(call.election()?))).await,
+            Endpoint::StoreAudit => Box::pin(self.audit(&call, Book::Store)).await,
+            Endpoint::AuditPart => {
                 let book = Book::Election(call.election()?);
                 Box::pin(self.audit_part(&call, book, 1)).await
             }
-            Ask::StoreAuditPart => Box::pin(self.audit_part(&call, Book::Store, 0)).await,
-            Ask::TokensAudit => Box::pin(self.tokens_audit(&call)).await,
-            Ask::Candidates => Box::pin(self.list(&call, &Prefix::Candidates(call.election()?))).await,
-            Ask::Candidate => Box::pin(self.record(&Key::Candidate(call.election()?, call.agent()?))).await,
-            Ask::Enlist => Box::pin(self.enlist(&call)).await,
-            Ask::Withdraw => Box::pin(self.withdraw(&call)).await,
-            Ask::Elections => Box::pin(self.list(&call, &Prefix::Elections)).await,
-            Ask::Audits => Box::pin(self.list(&call, &Prefix::Audits)).await,
-            Ask::Fences => Box::pin(self.list(&call, &Prefix::Fences)).await,
-            Ask::Fence => Box::pin(self.fence(&call)).await,
-            Ask::FenceLog => Box::pin(self.fence_log(&call)).await,
-            Ask::Admit => Box::pin(self.admit(&call)).await,
-            Ask::KeepHold => Box::pin(self.keep_hold(&call)).await,
-            Ask::LeaveHold => Box::pin(self.leave_hold(&call)).await,
-            Ask::OrderFence => Box::pin(self.order_fence(&call)).await,
-            Ask::Store => self.info(&call),
-            Ask::OrderStore => Box::pin(self.order_store(&call)).await,
-            Ask::Tokens => Box::pin(self.tokens()).await,
-            Ask::OrderTokens => Box::pin(self.order_tokens(&call)).await,
-            Ask::Announce => Box::pin(self.announce(&call)).await,
-            Ask::Heartbeat => Box::pin(self.heartbeat(&call)).await,
-            Ask::News => Box::pin(self.news(&call)).await,
-            Ask::EndSession => Box::pin(self.end_session(&call)).await,
-            Ask::Sessions => Box::pin(self.list_sessions(&call)).await,
-            Ask::Overview
-            | Ask::Events
-            | Ask::Me
-            | Ask::BeginSignIn
-            | Ask::OpenSignIn
-            | Ask::CloseSignIn
-            | Ask::Draft
-            | Ask::DraftStore
-            | Ask::Page
-            | Ask::PageFile => Box::pin(self.for_the_page(ask, call)).await,
-            Ask::Board => Box::pin(self.board(&call)).await,
-            Ask::Tasks => Box::pin(self.page(&call, Kind::Task)).await,
-            Ask::Proposals => Box::pin(self.page(&call, Kind::Proposal)).await,
-            Ask::Quotas => Box::pin(self.page(&call, Kind::Quota)).await,
-            Ask::Values => Box::pin(self.page(&call, Kind::Value)).await,
-            Ask::Breakers => Box::pin(self.page(&call, Kind::Breaker)).await,
-            Ask::Breaker => Box::pin(self.item(&call, Kind::Breaker)).await,
-            Ask::Task => Box::pin(self.item(&call, Kind::Task)).await,
-            Ask::Proposal => Box::pin(self.item(&call, Kind::Proposal)).await,
-            Ask::Quota => Box::pin(self.item(&call, Kind::Quota)).await,
-            Ask::Value => Box::pin(self.item(&call, Kind::Value)).await,
-            Ask::AddTasks
-            | Ask::OrderTask
-            | Ask::Propose
-            | Ask::RuleOn
-            | Ask::SetQuota
-            | Ask::Draw
-            | Ask::PutValue => Box::pin(self.use_tool(ask, &call)).await,
-            Ask::Alerts => self.list_alerts(&call),
-            Ask::Metrics => Box::pin(self.metrics()).await,
-            Ask::Health => Ok(ok()),
-            Ask::Ready => Box::pin(self.ready()).await,
-            Ask::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
+            Endpoint::StoreAuditPart => Box::pin(self.audit_part(&call, Book::Store, 0)).await,
+            Endpoint::TokensAudit => Box::pin(self.tokens_audit(&call)).await,
+            Endpoint::Candidates => Box::pin(self.list(&call, &Prefix::Candidates(call.election()?))).await,
+            Endpoint::Candidate => {
+                Box::pin(self.record(&Key::Candidate(call.election()?, call.agent()?))).await
+            }
+            Endpoint::Enlist => Box::pin(self.enlist(&call)).await,
+            Endpoint::Withdraw => Box::pin(self.withdraw(&call)).await,
+            Endpoint::Elections => Box::pin(self.list(&call, &Prefix::Elections)).await,
+            Endpoint::Audits => Box::pin(self.list(&call, &Prefix::Audits)).await,
+            Endpoint::Fences => Box::pin(self.list(&call, &Prefix::Fences)).await,
+            Endpoint::Fence => Box::pin(self.fence(&call)).await,
+            Endpoint::FenceLog => Box::pin(self.fence_log(&call)).await,
+            Endpoint::Admit => Box::pin(self.admit(&call)).await,
+            Endpoint::KeepHold => Box::pin(self.keep_hold(&call)).await,
+            Endpoint::LeaveHold => Box::pin(self.leave_hold(&call)).await,
+            Endpoint::OrderFence => Box::pin(self.order_fence(&call)).await,
+            Endpoint::Store => self.info(&call),
+            Endpoint::OrderStore => Box::pin(self.order_store(&call)).await,
+            Endpoint::Tokens => Box::pin(self.tokens()).await,
+            Endpoint::OrderTokens => Box::pin(self.order_tokens(&call)).await,
+            Endpoint::Announce => Box::pin(self.announce(&call)).await,
+            Endpoint::Heartbeat => Box::pin(self.heartbeat(&call)).await,
+            Endpoint::News => Box::pin(self.news(&call)).await,
+            Endpoint::EndSession => Box::pin(self.end_session(&call)).await,
+            Endpoint::Sessions => Box::pin(self.list_sessions(&call)).await,
+            Endpoint::Overview
+            | Endpoint::Events
+            | Endpoint::Me
+            | Endpoint::BeginSignIn
+            | Endpoint::OpenSignIn
+            | Endpoint::CloseSignIn
+            | Endpoint::Draft
+            | Endpoint::DraftStore
+            | Endpoint::Page
+            | Endpoint::PageFile => Box::pin(self.for_the_page(endpoint, call)).await,
+            Endpoint::Board => Box::pin(self.board(&call)).await,
+            Endpoint::Tasks => Box::pin(self.page(&call, Kind::Task)).await,
+            Endpoint::Proposals => Box::pin(self.page(&call, Kind::Proposal)).await,
+            Endpoint::Quotas => Box::pin(self.page(&call, Kind::Quota)).await,
+            Endpoint::Values => Box::pin(self.page(&call, Kind::Value)).await,
+            Endpoint::Breakers => Box::pin(self.page(&call, Kind::Breaker)).await,
+            Endpoint::Breaker => Box::pin(self.item(&call, Kind::Breaker)).await,
+            Endpoint::Task => Box::pin(self.item(&call, Kind::Task)).await,
+            Endpoint::Proposal => Box::pin(self.item(&call, Kind::Proposal)).await,
+            Endpoint::Quota => Box::pin(self.item(&call, Kind::Quota)).await,
+            Endpoint::Value => Box::pin(self.item(&call, Kind::Value)).await,
+            Endpoint::AddTasks
+            | Endpoint::OrderTask
+            | Endpoint::Propose
+            | Endpoint::RuleOn
+            | Endpoint::SetQuota
+            | Endpoint::Draw
+            | Endpoint::PutValue => Box::pin(self.use_tool(endpoint, &call)).await,
+            Endpoint::Alerts => self.list_alerts(&call),
+            Endpoint::Metrics => Box::pin(self.metrics()).await,
+            Endpoint::Health => Ok(ok()),
+            Endpoint::Ready => Box::pin(self.ready()).await,
+            Endpoint::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
         }
     }
     /// A renewal, if it takes nothing but memory. The caller was checked before: it may act on the election.
     pub(super) fn renew_at_once(&self, call: &Call<'_>) -> Option<Result<Reply, Problem>> {
         let renew = parsing::object(&call.body).ok()?;
         let (renewed, ttl) = self.engine.renew_at_once(call.name(0), &renew, self.engine.now())?;
-        Some(answer(&Told {
-            answer: &renewed,
-            ttl_ms: Some(ttl.as_millis()),
-            document: None,
-            notified: None,
-        }))
+        Some(answer(&CommandResponse::renewed(renewed, ttl)))
     }
 
     async fn order_tokens(&self, call: &Call<'_>) -> Result<Reply, Problem> {
@@ -247,8 +210,7 @@ impl Service {
         let (election, command) = (call.election()?, of(call.json().await?));
         self.allow(call.who, &command)?;
         self.has_room(&election, &command).await?;
-        let decided = self.engine.execute(&election, &command).await?;
-        answer(&shown(&decided))
+        answer(&CommandResponse::from(self.engine.execute(&election, &command).await?))
     }
 
     /// Refuses a command that its sender may not give, or not so many of.
@@ -325,7 +287,7 @@ impl Service {
                 return Err(StoreError::Unknown { location, why }.into());
             }
         };
-        answer(&shown(&decided))
+        answer(&CommandResponse::from(decided))
     }
 
     pub(super) async fn record(&self, key: &Key) -> Result<Reply, Problem> {
@@ -334,7 +296,7 @@ impl Service {
             Some((record, version)) => (Some(raw(&record)?), Some(version.as_str().to_string())),
             None => (None, None),
         };
-        answer(&Shown { record, version, age_ms: age.map(Span::as_millis) })
+        answer(&RecordResponse { record, version, age_ms: age.map(Span::as_millis) })
     }
 
     /// Carries out an order on the store as a whole. Nobody becomes the first operator on its own word.
@@ -363,14 +325,14 @@ impl Service {
             info.waiting.clear();
         }
         let record = raw(&Record::Store(info))?;
-        answer(&Shown { record: Some(record), version: Some("memory".to_string()), age_ms: Some(0) })
+        answer(&RecordResponse { record: Some(record), version: Some("memory".to_string()), age_ms: Some(0) })
     }
 
     /// For load balancers: the status says it all.
     async fn leader(&self, election: &ElectionName) -> Result<Reply, Problem> {
         match self.engine.leader(election).await? {
             Some(Leads { agent, epoch, contact, region, remaining }) => {
-                answer(&LeaderShown { agent, epoch, contact, region, remaining_ms: remaining.as_millis() })
+                answer(&LeaderResponse { agent, epoch, contact, region, remaining_ms: remaining.as_millis() })
             }
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
@@ -433,15 +395,15 @@ impl Service {
     async fn tokens(&self) -> Result<Reply, Problem> {
         let tokens = self.coordinator.tokens().await?;
         let (record, version) = (raw(&Record::Tokens(tokens.shown()))?, tokens.orders.to_string());
-        answer(&TokensShown { record, version, age_ms: None, uses: self.uses.shown() })
+        answer(&TokensResponse { record, version, age_ms: None, uses: self.uses.shown() })
     }
 
     async fn withdraw(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Withdrawal { agent, credential } = call.json().await?;
+        let WithdrawRequest { agent, credential } = call.json().await?;
         call.who.acts_as(&agent)?;
         self.throttle.take(call.who, Says::Agent(&agent))?;
         let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
-        answer(&Withdrawn { withdrawn: stood })
+        answer(&WithdrawResponse { withdrawn: stood })
     }
 
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
@@ -464,67 +426,11 @@ impl Service {
 
     async fn ready(&self) -> Result<Reply, Problem> {
         self.engine.ready().await?;
-        answer(&Readiness { ready: true, active: None })
+        answer(&ReadinessResponse { ready: true, active: None })
     }
 }
 
 fn raw(record: &Record) -> Result<Box<RawValue>, Problem> {
     RawValue::from_string(record.to_json())
         .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "system", error.to_string(), ""))
-}
-
-/// Who leads.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Leads")]
-pub(super) struct LeaderShown {
-    agent: AgentName,
-    epoch: Epoch,
-    /// Where it is reached, if it said so.
-    contact: Option<String>,
-    /// The region from which it leads, if it leads from one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    region: Option<Region>,
-    remaining_ms: u64,
-}
-
-/// Whether a candidate stood.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Withdrawn {
-    withdrawn: bool,
-}
-
-/// It is done, and there is nothing to tell.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Nothing {}
-
-/// The server can decide and write.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Readiness {
-    pub(super) ready: bool,
-    /// The active server, if that is another one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) active: Option<String>,
-}
-
-/// What came of a command.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Decided")]
-pub(super) struct Told<'a> {
-    pub(super) answer: &'a Answer,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ttl_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) document: Option<&'a Document>,
-    /// Who was told of a release, if that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) notified: Option<Notified>,
-}
-
-pub(super) fn shown(decided: &Decided) -> Told<'_> {
-    Told {
-        answer: &decided.answer,
-        ttl_ms: decided.ttl.map(Span::as_millis),
-        document: decided.document.as_deref(),
-        notified: None,
-    }
 }

@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_api::elections::AttendanceEvent;
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, ElectionName, Epoch, TokenId};
 use baton_store::boot;
@@ -25,7 +26,7 @@ use tokio::time::Instant;
 
 use super::calls::Call;
 use super::identity::Identity;
-use super::overview::{self, Attended};
+use super::overview;
 use super::reply::{Problem, Reply, typed};
 use super::{Service, limits};
 use baton_http_listener::CounterPermit;
@@ -89,7 +90,7 @@ struct Watched {
     lease: Option<(Epoch, Moment)>,
     /// How often its board had changed.
     board: Option<u64>,
-    attended: Option<Attended>,
+    attended: Option<AttendanceEvent>,
 }
 
 /// What the caller looks at.
@@ -287,7 +288,7 @@ impl Feed {
 
     /// The elections of which something changed since the last report: how many agents know of the leader,
     /// how many wait in line, or whether the leader is suspected to be gone.
-    async fn attended(&mut self) -> Vec<Attended> {
+    async fn attended(&mut self) -> Vec<AttendanceEvent> {
         let mut documents = Vec::new();
         for watched in &mut self.watched {
             let Ok(view) = self.service.engine.view(&watched.election).await else { continue };

@@ -1,55 +1,21 @@
 //! Requests about fences. A fence belongs to the election that it is bound to, and a hold to whoever has its key.
 
+use baton_api::fences::{AdmitRequest, HoldTerms, KeepHoldRequest, LeaveHoldRequest};
+use baton_api::server::EmptyResponse;
 use baton_election::bindings::{FenceChange, SignedFenceOrder};
 use baton_election::fence::{Entry, HoldRequest};
 use baton_election::time::Span;
-use baton_election::{AgentName, Credential, ElectionName, Epoch, Fence, Refusal, ResourceName};
+use baton_election::{Credential, ElectionName, Fence, Refusal, ResourceName};
 use baton_store::{Key, Record, Store};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::Service;
-use super::calls::{Call, Nothing};
+use super::calls::Call;
 use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer};
 use crate::metrics::At;
 
 /// As how many rows a fence counts that had to be read from the store.
 const ROWS_OF_A_READ: usize = 10;
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Admission {
-    token: Epoch,
-    election: Option<ElectionName>,
-    agent: Option<AgentName>,
-    #[serde(default)]
-    note: String,
-    hold: Option<HoldFor>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HoldFor {
-    /// Of this hold: the client makes it.
-    credential: Credential,
-    ttl_ms: u64,
-    /// Of the leader's lease; a hold longer than a minute needs it.
-    lease: Option<Credential>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Kept {
-    election: ElectionName,
-    credential: Credential,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Left {
-    credential: Credential,
-}
 
 impl Service {
     pub(super) async fn sees_fence(&self, call: &Call<'_>, resource: &ResourceName) -> Result<bool, Problem> {
@@ -82,7 +48,7 @@ impl Service {
     }
 
     pub(super) async fn admit(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Admission { token, election, agent, note, hold } = call.json().await?;
+        let AdmitRequest { token, election, agent, note, hold } = call.json().await?;
         let (resource, identity) = (call.resource()?, &call.who.identity);
         if let Some(election) = &election {
             identity.check_election(election)?;
@@ -98,7 +64,7 @@ impl Service {
         };
         self.throttle.take(call.who, says)?;
         self.has_room_for_fence(&resource, election.as_ref()).await?;
-        let hold = hold.map(|HoldFor { credential, ttl_ms, lease }| HoldRequest {
+        let hold = hold.map(|HoldTerms { credential, ttl_ms, lease }| HoldRequest {
             credential,
             ttl: Span::millis(ttl_ms),
             lease,
@@ -112,20 +78,20 @@ impl Service {
     }
 
     pub(super) async fn keep_hold(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Kept { election, credential } = call.json().await?;
+        let KeepHoldRequest { election, credential } = call.json().await?;
         let resource = call.resource()?;
         call.who.identity.check_election(&election)?;
         self.on_hold(call, &resource, &credential).await?;
         self.coordinator.keep_hold(&resource, &election, &credential).await?;
-        answer(&Nothing {})
+        answer(&EmptyResponse {})
     }
 
     pub(super) async fn leave_hold(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Left { credential } = call.json().await?;
+        let LeaveHoldRequest { credential } = call.json().await?;
         let resource = call.resource()?;
         self.on_hold(call, &resource, &credential).await?;
         self.coordinator.leave_hold(&resource, &credential).await?;
-        answer(&Nothing {})
+        answer(&EmptyResponse {})
     }
 
     pub(super) async fn order_fence(&self, call: &Call<'_>) -> Result<Reply, Problem> {

@@ -1,19 +1,21 @@
 //! What anybody may send: a path, a body, a batch.
 
+use baton_api::endpoints::{Endpoint, Matched};
+use baton_api::fences::AdmitRequest;
+use baton_api::sign_ins::OpenSignInRequest;
 use baton_election::Candidate;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::operator::SignedAct;
-use http::Method;
 
+use super::batch;
+use super::batch;
 use super::parsing::object;
-use super::route::{Matched, find};
-use super::{batch, fences, sign_ins};
 
 /// Finds the route of a path. The names in it are as long as what was sent, at most.
 pub fn routes(data: &[u8]) {
     let Ok(path) = std::str::from_utf8(data) else { return };
-    for method in [Method::GET, Method::POST, Method::PUT, Method::OPTIONS] {
-        if let Matched::Route(_, names) = find(&method, path) {
+    for method in ["GET", "POST", "PUT", "OPTIONS"] {
+        if let Matched::Endpoint(_, names) = Endpoint::find(method, path) {
             assert!(names.iter().map(String::len).sum::<usize>() <= path.len(), "{names:?}");
         }
     }
@@ -30,8 +32,8 @@ pub fn bodies(data: &[u8]) {
     let _ = object::<Report>(data);
     let _ = object::<SignedAct>(data);
     let _ = object::<Candidate>(data);
-    let _ = object::<fences::Admission>(data);
-    let _ = object::<sign_ins::Opening>(data);
+    let _ = object::<AdmitRequest>(data);
+    let _ = object::<OpenSignInRequest>(data);
 }
 
 /// Reads a batch.

@@ -15,6 +15,8 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use baton_api::endpoints::Right;
+use baton_http_listener::ClientCertificate;
 use baton_election::operator::PublicKey;
 use baton_election::tokens::{TokenEntry, TokenSecret, looks_like_jwt};
 use baton_election::{AgentName, ContentHash, ElectionName, TokenId, Tokens};
@@ -27,7 +29,6 @@ use tokio::sync::watch;
 use super::peer::Peer;
 use super::proofs::{self, Shown};
 use super::reply::Problem;
-use super::right::Right;
 use crate::jwt::Jwt;
 
 /// How often a token that will expire is looked at: wall clocks are set.

@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 
 use baton_api::describe::{SUSPECT, Suspicion};
+use baton_api::elections::{
+    ActSummary, AttendanceEvent, DepartureSummary, ElectionSummary, HolderSummary, Participation,
+};
 use baton_api::waiting::{MOST_SHOWN, Waiting};
-use baton_election::document::{Cause, Document, Leader, Pause, Phase, Question, State, Transition};
-use baton_election::operator::PublicKey;
-use baton_election::region::Region;
-use baton_election::time::{Span, WallTime};
+use baton_election::document::{Document, Leader};
+use baton_election::time::Span;
 use baton_election::{AgentName, ElectionName, Epoch};
 use baton_store::{Key, Prefix, Store};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::Service;
 use super::calls::Call;
@@ -21,102 +20,8 @@ use super::reply::{Problem, Reply, json as answer};
 /// The most elections of one answer.
 const MOST: usize = 1_000;
 
-/// An election as a list shows it: without the state that its checkpoint carries, which may be large.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Row {
-    election: ElectionName,
-    state: State,
-    epoch: Epoch,
-    /// Who holds the lease while it lasts.
-    leader: Option<Holder>,
-    /// Whose leadership was ended from outside while its lease may still be running.
-    outgoing: Option<Holder>,
-    /// How much longer the lease of either may last.
-    lease_ms: u64,
-    task: Option<String>,
-    reserved_for: Option<AgentName>,
-    paused: Option<Pause>,
-    /// What an operator is asked, if anything.
-    question: Option<Question>,
-    /// How the last leadership ended, while there is no new one.
-    departure: Option<Departed>,
-    /// Nobody leads what somebody led, and its work is not done.
-    degraded: bool,
-    /// When the last leader said that its work is done, if nobody has led since.
-    finished: Option<WallTime>,
-    /// Since when, for people, if that is known.
-    leaderless_since: Option<WallTime>,
-    last_transition: Option<Transition>,
-    /// How many of those who follow know of the last change of leader. Not told with changes.
-    participation: Option<Participation>,
-    /// How many agents wait in line to lead, up to a bound. Not told with changes.
-    in_line: Option<usize>,
-    /// The last act of an operator.
-    last_act: Option<Acted>,
-    /// An operator retired it: it is in no list. Only told with changes.
-    forgotten: bool,
-    /// Why it cannot be read: then nothing else is known of it.
-    trouble: Option<String>,
-}
-
-/// Who holds a lease.
-#[derive(Serialize, JsonSchema)]
-struct Holder {
-    agent: AgentName,
-    epoch: Epoch,
-    phase: Phase,
-    contact: Option<String>,
-    ttl_ms: u64,
-    /// It leads after one renewal.
-    offered: bool,
-    /// The region from which it leads, if it leads from one.
-    region: Option<Region>,
-    /// The suspicion level (φ), if the agent has a session. For people: the lease alone decides. Not sent with changes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<f64>")]
-    suspicion: Option<Suspicion>,
-}
-
-/// How many agents know of the leader of an election, how many wait in line, and whether the leader is
-/// suspected to be gone: what changes without a change of the election.
-#[derive(Clone, PartialEq, Serialize)]
-pub(super) struct Attended {
-    election: ElectionName,
-    participation: Option<Participation>,
-    /// How many agents wait in line to lead, up to a bound.
-    in_line: usize,
-    /// Only of one who is suspected: of the others it is another at every look.
-    suspicion: Option<Suspicion>,
-}
-
-/// Who knows of the last change of leader, of those with a session that followed when it happened.
-#[derive(Clone, PartialEq, Serialize, JsonSchema)]
-struct Participation {
-    acknowledged: u64,
-    expected: u64,
-}
-
-/// What an operator did.
-#[derive(Serialize, JsonSchema)]
-struct Acted {
-    number: u64,
-    act: String,
-    by: PublicKey,
-    at: WallTime,
-    ended: Option<AgentName>,
-}
-
-/// How a leadership ended.
-#[derive(Serialize, JsonSchema)]
-struct Departed {
-    agent: AgentName,
-    cause: Cause,
-    reason: String,
-    at: WallTime,
-}
-
-fn holder(leader: &Leader) -> Holder {
-    Holder {
+fn holder(leader: &Leader) -> HolderSummary {
+    HolderSummary {
         agent: leader.agent.clone(),
         epoch: leader.epoch,
         phase: leader.phase,
@@ -129,9 +34,9 @@ fn holder(leader: &Leader) -> Holder {
 }
 
 /// An election in one line, given the age of its last beat.
-pub(super) fn row(document: &Document, age: Span) -> Row {
+pub(super) fn row(document: &Document, age: Span) -> ElectionSummary {
     let leaderless = document.leaderless(age);
-    Row {
+    ElectionSummary {
         election: document.election.clone(),
         state: document.state,
         epoch: document.epoch,
@@ -142,7 +47,7 @@ pub(super) fn row(document: &Document, age: Span) -> Row {
         reserved_for: document.reserved_for.as_ref().map(|kept| kept.agent.clone()),
         paused: document.paused.clone(),
         question: document.approval.question.clone(),
-        departure: document.departure.as_ref().map(|departure| Departed {
+        departure: document.departure.as_ref().map(|departure| DepartureSummary {
             agent: departure.agent.clone(),
             cause: departure.cause,
             reason: departure.reason.clone(),
@@ -154,7 +59,7 @@ pub(super) fn row(document: &Document, age: Span) -> Row {
         last_transition: document.last_transition.as_deref().cloned(),
         participation: None,
         in_line: None,
-        last_act: document.last_act.as_ref().map(|last| Acted {
+        last_act: document.last_act.as_ref().map(|last| ActSummary {
             number: last.number,
             act: last.act.clone(),
             by: last.by,
@@ -166,21 +71,23 @@ pub(super) fn row(document: &Document, age: Span) -> Row {
     }
 }
 
-impl Row {
-    /// With how much speaks against its leader, of all agents that have sessions.
-    fn suspecting(mut self, agents: &HashMap<AgentName, Suspicion>) -> Row {
-        if let Some(leader) = &mut self.leader {
-            leader.suspicion = agents.get(&leader.agent).copied();
-        }
-        self
+/// Adds the suspicion level of the leader, if it has a session.
+fn suspecting(mut row: ElectionSummary, agents: &HashMap<AgentName, Suspicion>) -> ElectionSummary {
+    if let Some(leader) = &mut row.leader {
+        leader.suspicion = agents.get(&leader.agent).copied();
     }
+    row
 }
 
 impl Service {
     /// An election in one line, with what its followers know.
-    async fn row_now(&self, document: &Document, age: Span) -> Row {
+    async fn row_now(&self, document: &Document, age: Span) -> ElectionSummary {
         let in_line = Some(self.in_line(&document.election, MOST_SHOWN).await.len());
-        Row { participation: self.participation(&document.election), in_line, ..row(document, age) }
+        ElectionSummary {
+            participation: self.participation(&document.election),
+            in_line,
+            ..row(document, age)
+        }
     }
 
     /// Those who wait in line to lead: at this server, or, if it only observes, in the store.
@@ -204,10 +111,10 @@ impl Service {
         &self,
         document: &Document,
         agents: &HashMap<AgentName, Suspicion>,
-    ) -> Attended {
+    ) -> AttendanceEvent {
         let leader = document.leader.as_ref();
         let suspicion = leader.and_then(|leader| agents.get(&leader.agent)).copied();
-        Attended {
+        AttendanceEvent {
             election: document.election.clone(),
             participation: self.participation(&document.election),
             in_line: self.in_line(&document.election, MOST_SHOWN).await.len(),
@@ -237,14 +144,17 @@ impl Service {
                 match self.engine.view(election).await {
                     Ok(view) => {
                         if let Some(document) = view.document.as_ref().filter(|one| !one.is_retired()) {
-                            rows.push(self.row_now(document, view.age).await.suspecting(&agents));
+                            rows.push(suspecting(self.row_now(document, view.age).await, &agents));
                         }
                     }
                     Err(error) if error.is_passing() => return Err(error.into()),
                     // What is wrong with one election hides none of the others.
                     Err(error) => {
                         let nothing = Document::new(election.clone(), self.engine.info().id, Epoch(0), &[]);
-                        rows.push(Row { trouble: Some(error.to_string()), ..row(&nothing, Span::ZERO) });
+                        rows.push(ElectionSummary {
+                            trouble: Some(error.to_string()),
+                            ..row(&nothing, Span::ZERO)
+                        });
                     }
                 }
             }

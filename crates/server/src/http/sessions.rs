@@ -1,5 +1,6 @@
 //! What agents with a session ask, and releases that wait until followers know.
 
+use baton_api::command::CommandResponse;
 use baton_api::sessions::{Announce, AskNews, EndSession, Heartbeat};
 use baton_election::time::Span;
 use baton_election::{Command, LeaseKey, TokenId};
@@ -7,7 +8,7 @@ use http::StatusCode;
 use serde::de::DeserializeOwned;
 
 use super::Service;
-use super::calls::{Call, shown};
+use super::calls::Call;
 use super::identity::Identity;
 use super::limits::{self, Says};
 use super::reply::{Problem, Reply, json as answer};
@@ -97,12 +98,12 @@ impl Service {
         let election = call.election()?;
         self.allow(call.who, &command)?;
         let decided = self.engine.execute(&election, &command).await?;
-        let mut told = shown(&decided);
-        if let (Some(wait), Some(document)) = (wait, &decided.document) {
+        let mut response = CommandResponse::from(decided);
+        if let (Some(wait), Some(document)) = (wait, &response.document) {
             let told_of = self.sessions.told_of(&election, document.beat, key(&command), wait, self.stops());
-            told.notified = Some(Box::pin(told_of).await);
+            response.notified = Some(Box::pin(told_of).await);
         }
-        answer(&told)
+        answer(&response)
     }
 }
 

@@ -1,130 +1,49 @@
 //! Signing in at the page, and the drafts of what a browser signs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use baton_api::endpoints::Endpoint;
+use baton_api::server::EmptyResponse;
+use baton_api::sign_ins::{
+    CloseSignInRequest, CloseSignInResponse, DraftActRequest, DraftResponse, DraftStoreOrderRequest,
+    OpenSignInRequest, PageStatus, SignInView, WaitingOrder,
+};
 use baton_election::delegation::SignedDelegation;
-use baton_election::document::Pause;
-use baton_election::operator::{Act, ActOrder, PublicKey};
+use baton_election::operator::ActOrder;
 use baton_election::order::Signed;
-use baton_election::store_order::{StoreChange, StoreOrder};
-use baton_election::store_quorum::OrderKind;
-use baton_election::{ContentHash, Refusal, StoreId, hex};
+use baton_election::store_order::StoreOrder;
+use baton_election::{ContentHash, Refusal, hex};
 use baton_store::boot;
 use http::StatusCode;
 use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Service;
-use super::calls::{Call, Nothing};
+use super::calls::Call;
 use super::identity::Identity;
 use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer};
-use super::route::Ask;
 use super::{feed, page};
 use crate::sign_ins::{NotSignedIn, SignIn};
 
-/// What this page knows of a server and of itself.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Me {
-    /// The store, for which orders are signed.
-    store: StoreId,
-    /// The run of the server, for which delegations are signed.
-    server: String,
-    version: &'static str,
-    /// By whom, when and why everything was paused, if it is.
-    paused: Option<Pause>,
-    /// The orders on the store that wait for more operators; for those who see all elections.
-    waiting: Vec<WaitingOrder>,
-    /// What people call operators.
-    operators: BTreeMap<PublicKey, String>,
-    /// The server only observes: it takes no commands and no acts.
-    observes: bool,
-    /// Who is signed in, if somebody is.
-    signed_in: Option<SignedIn>,
-}
-
-/// An order on the store that waits for more operators.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct WaitingOrder {
-    what: OrderKind,
-    have: usize,
-    need: usize,
-}
-
-/// A living sign-in.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct SignedIn {
-    /// The browser's key.
-    key: PublicKey,
-    /// For whom it acts.
-    operator: PublicKey,
-    lasts_ms: u64,
-}
-
-/// The code of a link.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Opening {
-    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
-    code: String,
-}
-
-/// Which sign-in ends.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Closing {
-    key: PublicKey,
-}
-
-/// Whether a sign-in was ended.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Closed {
-    closed: bool,
-}
-
-/// What an operator wants to do at a browser.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
-    /// The browser's key.
-    key: PublicKey,
-    act: Act,
-}
-
-/// The same for the store as a whole.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WantedOfStore {
-    /// The browser's key.
-    key: PublicKey,
-    change: StoreChange,
-}
-
-/// The very text to be signed.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Draft {
-    /// An order, as JSON. An act is signed with `baton operator order 1` and a line break before it, an order on the store with `baton operator store 1`.
-    text: String,
-    /// The delegation that goes with the signature, as JSON.
-    via: String,
-}
-
 impl Service {
     /// What the page asks for: it and what it shows, signing in, and drafts.
-    pub(super) async fn for_the_page(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
-        match ask {
-            Ask::Overview => self.overview(&call).await,
-            Ask::Events => feed::stream(self, &call),
-            Ask::Me => self.me(&call),
-            Ask::BeginSignIn => self.begin_sign_in(&call).await,
-            Ask::OpenSignIn => self.open_sign_in(&call).await,
-            Ask::CloseSignIn => self.close_sign_in(&call).await,
-            Ask::Draft => self.draft(&call).await,
-            Ask::DraftStore => self.draft_of_store(&call).await,
-            Ask::Page => page::file("index.html", &HeaderMap::new()),
-            Ask::PageFile => page::file(call.name(0), &HeaderMap::new()),
+    pub(super) async fn for_the_page(
+        self: &Arc<Self>,
+        endpoint: Endpoint,
+        call: Call<'_>,
+    ) -> Result<Reply, Problem> {
+        match endpoint {
+            Endpoint::Overview => self.overview(&call).await,
+            Endpoint::Events => feed::stream(self, &call),
+            Endpoint::Me => self.me(&call),
+            Endpoint::BeginSignIn => self.begin_sign_in(&call).await,
+            Endpoint::OpenSignIn => self.open_sign_in(&call).await,
+            Endpoint::CloseSignIn => self.close_sign_in(&call).await,
+            Endpoint::Draft => self.draft(&call).await,
+            Endpoint::DraftStore => self.draft_of_store(&call).await,
+            Endpoint::Page => page::file("index.html", &HeaderMap::new()),
+            Endpoint::PageFile => page::file(call.name(0), &HeaderMap::new()),
             other => unreachable!("{other:?} is none of the page's"),
         }
     }
@@ -153,10 +72,10 @@ impl Service {
             have: one.signed.len(),
             need: one.needed(&info),
         });
-        answer(&Me {
+        answer(&PageStatus {
             store: info.id,
             server: self.run().to_string(),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_string(),
             paused: info.paused.as_deref().cloned(),
             waiting: waiting.collect(),
             operators: info.operator_names.clone(),
@@ -176,12 +95,12 @@ impl Service {
             return Err(Refusal::WrongKey { why }.into());
         }
         self.sign_ins.begin(given, call.who.identity.clone(), boot::now())?;
-        answer(&Nothing {})
+        answer(&EmptyResponse {})
     }
 
     /// A browser shows the code of a link, and gets a cookie for it.
     pub(super) async fn open_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Opening { code } = call.json().await?;
+        let OpenSignInRequest { code } = call.json().await?;
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", error.to_string(), "try again")
@@ -204,9 +123,9 @@ impl Service {
 
     /// Whoever is signed in ends that, and nobody else's.
     pub(super) async fn close_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Closing { key } = call.json().await?;
+        let CloseSignInRequest { key } = call.json().await?;
         let closed = call.who.sign_in == Some(key) && self.sign_ins.close(&key, boot::now());
-        let mut reply = answer(&Closed { closed })?;
+        let mut reply = answer(&CloseSignInResponse { closed })?;
         let cookie = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", self.cookie_name());
         if let Ok(cookie) = HeaderValue::try_from(cookie) {
             reply.headers_mut().insert(SET_COOKIE, cookie);
@@ -216,7 +135,7 @@ impl Service {
 
     /// The order that a browser would sign for an election as it stands.
     pub(super) async fn draft(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let Wanted { key, act } = call.json().await?;
+        let DraftActRequest { key, act } = call.json().await?;
         let election = call.election()?;
         let sign_in = self.sign_ins.alive(&key, boot::now()).ok_or_else(not_signed_in)?;
         let Some(document) = self.engine.view(&election).await?.document else {
@@ -227,7 +146,7 @@ impl Service {
 
     /// The same for the store as it stands.
     async fn draft_of_store(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let WantedOfStore { key, change } = call.json().await?;
+        let DraftStoreOrderRequest { key, change } = call.json().await?;
         let sign_in = self.sign_ins.alive(&key, boot::now()).ok_or_else(not_signed_in)?;
         drafted(&StoreOrder::new(&self.engine.info(), change, None, boot::wall()), &sign_in)
     }
@@ -242,11 +161,11 @@ impl Service {
 
 fn drafted(order: &impl Serialize, sign_in: &SignIn<Identity>) -> Result<Reply, Problem> {
     let (text, via) = (serde_json::to_string(order), serde_json::to_string(&sign_in.given));
-    answer(&Draft { text: text.unwrap_or_default(), via: via.unwrap_or_default() })
+    answer(&DraftResponse { text: text.unwrap_or_default(), via: via.unwrap_or_default() })
 }
 
-fn shown(sign_in: &SignIn<Identity>) -> SignedIn {
-    SignedIn {
+fn shown(sign_in: &SignIn<Identity>) -> SignInView {
+    SignInView {
         key: sign_in.given.order.key,
         operator: sign_in.given.by,
         lasts_ms: sign_in.left(boot::now()).as_millis(),

@@ -2,34 +2,22 @@
 
 use std::str::FromStr;
 
-use baton_api::toolbox::MAX_PAGE;
+use baton_api::endpoints::Endpoint;
+use baton_api::toolbox::{ItemPage, MAX_PAGE};
 use baton_election::time::Span;
 use baton_election::{AgentName, Credential, Incarnation, InvalidName, ItemName, LeaseKey};
 use baton_store::Key;
 use baton_store::toolbox::{
     AddTasks, Answer, Command, Draw, Item, Kind, Mandate, Order, Propose, Put, Query, Ruling, SetQuota,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::Service;
 use super::calls::Call;
 use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer};
-use super::route::Ask;
-
-pub(super) use baton_store::toolbox::Value;
 
 /// The longest that one request waits for a change.
 const MAX_WAIT: Span = Span::secs(60);
-
-/// A part of the items of a kind.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Listed<T> {
-    items: Vec<T>,
-    /// There are more after the last one.
-    more: bool,
-}
 
 impl Call<'_> {
     fn item(&self) -> Result<ItemName, Problem> {
@@ -64,7 +52,7 @@ impl Service {
     pub(super) async fn page(&self, call: &Call<'_>, kind: Kind) -> Result<Reply, Problem> {
         let (items, more) = self.boards.page(&call.election()?, kind, &call.query()?).await?;
         self.reads.looked_at(call.who, items.len());
-        answer(&Listed { items: items.iter().map(|item| &**item).collect::<Vec<&Item>>(), more })
+        answer(&ItemPage { items: items.iter().map(|item| &**item).collect::<Vec<&Item>>(), more })
     }
 
     /// One item, after everything that was begun before.
@@ -92,15 +80,15 @@ impl Service {
     }
 
     /// Carries out a command.
-    pub(super) async fn use_tool(&self, ask: Ask, call: &Call<'_>) -> Result<Reply, Problem> {
-        let command = match ask {
-            Ask::AddTasks => Command::Add(call.json().await?),
-            Ask::OrderTask => Command::Order(call.item()?, call.json().await?),
-            Ask::Propose => Command::Propose(call.json().await?),
-            Ask::RuleOn => Command::Rule(call.item()?, call.json().await?),
-            Ask::SetQuota => Command::SetQuota(call.item()?, call.json().await?),
-            Ask::Draw => Command::Draw(call.item()?, call.json().await?),
-            Ask::PutValue => Command::Put(call.item()?, call.json().await?),
+    pub(super) async fn use_tool(&self, endpoint: Endpoint, call: &Call<'_>) -> Result<Reply, Problem> {
+        let command = match endpoint {
+            Endpoint::AddTasks => Command::Add(call.json().await?),
+            Endpoint::OrderTask => Command::Order(call.item()?, call.json().await?),
+            Endpoint::Propose => Command::Propose(call.json().await?),
+            Endpoint::RuleOn => Command::Rule(call.item()?, call.json().await?),
+            Endpoint::SetQuota => Command::SetQuota(call.item()?, call.json().await?),
+            Endpoint::Draw => Command::Draw(call.item()?, call.json().await?),
+            Endpoint::PutValue => Command::Put(call.item()?, call.json().await?),
             other => unreachable!("{other:?} uses no tool"),
         };
         self.allow_tool(call, &command)?;

@@ -18,7 +18,7 @@ What a server answers. `GET /openapi.json` of a running server has the same as O
 - A body is JSON, and so is the answer, unless another type is named.
 - A request that needs a right carries `Authorization: Bearer TOKEN`; a server without access
   tokens grants every right. [The server](../guide/server.md) says how to create tokens.
-- An error is a [Problem](#problem) as `application/problem+json`.
+- An error is a [ProblemResponse](#problemresponse) as `application/problem+json`.
 ";
 
 fn escaped(text: &str) -> String {
