@@ -20,14 +20,14 @@ const GROUPS: &[Group] = &[
     Group {
         name: "Lead",
         first: &["run", "acquire", "renew", "release"],
-        more: &["check", "fence", "enlist", "withdraw", "report", "judge", "peer"],
+        more: &["check", "fence", "enlist", "report", "judge", "peer"],
     },
     Group {
         name: "Look",
         first: &["status", "watch", "history"],
-        more: &["top", "tree", "agents", "sessions", "alerts"],
+        more: &["top", "tree", "agents", "alerts"],
     },
-    Group { name: "Hand over", first: &["checkpoint", "handover", "pass"], more: &[] },
+    Group { name: "Hand over", first: &["checkpoint", "handover"], more: &[] },
     Group { name: "Share work", first: &[], more: &["task", "proposal", "quota", "state", "breaker"] },
     Group {
         name: "Operate",
@@ -40,7 +40,6 @@ const GROUPS: &[Group] = &[
             "vote",
             "cosign",
             "policy",
-            "note",
             "audit",
             "forget",
             "operator",

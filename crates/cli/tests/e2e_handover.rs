@@ -24,7 +24,7 @@ fn kinds_are_told_apart(world: &World) {
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "10m"]);
     world.ok(&["release", "e", "--as", "a"]);
     world.ok(&["acquire", "e", "--as", "b", "--ttl", "10m"]);
-    world.ok(&["pass", "e", "c", "--as", "b"]);
+    world.ok(&["release", "e", "--to", "c", "--as", "b"]);
     world.ok(&["acquire", "e", "--as", "c", "--ttl", "10m"]);
     world.ok(&["report", "e", "stall", "--as", "c"]);
     world.ok(&["release", "e", "--as", "c"]);

@@ -1,6 +1,7 @@
 //! `baton agents`: see who is there, how it fares, and what it leads.
 
 use baton::api::describe::{Description, Fares};
+use baton::api::sessions::SessionView;
 use baton::election::time::Span;
 use baton::election::{AgentName, ElectionName};
 use baton::store::Access;
@@ -20,6 +21,7 @@ const SHOWN: usize = 3;
 Examples:
   baton agents --store http://127.0.0.1:7420
   baton agents agent-a                     one agent in full
+  baton agents --sessions                  each session at a server, and what it follows
 
 Agents with a session at a server report how they are: baton run --session, baton watch --acknowledge --describe FILE, or \
 Session::describe of the library. PHI is a suspicion level computed from heartbeat arrival times: below 1 the agent is on time, \
@@ -28,11 +30,17 @@ candidates only.")]
 pub(crate) struct Agents {
     /// Only this agent
     agent: Option<AgentName>,
+    /// List the sessions that agents have open at a server, which keeps them in memory only
+    #[arg(long)]
+    sessions: bool,
 }
 
 impl Agents {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let context = Context::open(global, Access::Read).await?;
+        if self.sessions {
+            return self.list_sessions(&context).await;
+        }
         let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
         let mut agents = context.coordinator.agents().await.map_err(fail)?;
         context.remember();
@@ -62,6 +70,37 @@ impl Agents {
         }
         Ok(Exit::Done)
     }
+
+    async fn list_sessions(&self, context: &Context) -> Outcome {
+        let sessions = context.coordinator.sessions().await;
+        let mut sessions = sessions.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+        sessions.retain(|session| self.agent.as_ref().is_none_or(|only| session.agent == *only));
+        if context.output.json {
+            for session in &sessions {
+                context.output.line(&json!(session).to_string())?;
+            }
+        } else if sessions.is_empty() {
+            context.output.talk(&format!("no sessions at {}", context.coordinator.store().location()));
+        } else {
+            let rows: Vec<Vec<String>> = sessions.iter().map(session_row).collect();
+            context.output.line(&table(&["AGENT", "SINCE", "HEARD", "LEASES", "FOLLOWS"], &rows))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn session_row(session: &SessionView) -> Vec<String> {
+    let ago = |ms: u64| match ms / 1_000 {
+        0 => "under 1s ago".to_string(),
+        seconds => format!("{} ago", Span::secs(seconds)),
+    };
+    vec![
+        session.agent.to_string(),
+        ago(session.age_ms),
+        ago(session.silent_ms),
+        session.leases.to_string(),
+        names(&session.follows),
+    ]
 }
 
 fn description(agent: &AgentView) -> Option<&Description> {

@@ -10,6 +10,7 @@ use baton::store::{Access, StoreError};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::note::Note;
 use super::orders::rule;
 use super::people::{known, person};
 use super::show::policy_line;
@@ -25,6 +26,7 @@ Examples:
   baton audit refactor-auth            one election
   baton audit --json | jq .ordered     with the orders as they were signed
   baton audit verify                   is it whole? exits 1 and says where if not
+  baton audit note refactor-auth 'agent-b was restarted by hand, see ticket 12'
 
 Every act of an operator is kept for ever, with its signature, in a chain in which each entry has the hash of the one before. `verify` \
 prints the hash of the last: note it down, and give it to --head later.")]
@@ -48,13 +50,18 @@ enum What {
         #[arg(long = "head", value_name = "HASH")]
         heads: Vec<ContentHash>,
     },
+    /// Operator: add a note, signed, which changes nothing else
+    Note(Note),
 }
 
 impl Audit {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+        if let Some(What::Note(note)) = &self.what {
+            return note.perform(global).await;
+        }
         let context = Context::open(global, Access::Read).await?;
         let outcome = match &self.what {
-            None => show(&context, self.election.as_ref(), self.limit).await,
+            Some(What::Note(_)) | None => show(&context, self.election.as_ref(), self.limit).await,
             Some(What::Verify { election, heads }) => verify(&context, election.as_ref(), heads).await,
         };
         context.remember();

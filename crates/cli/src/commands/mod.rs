@@ -47,7 +47,6 @@ mod observe;
 mod operator;
 mod operators;
 mod orders;
-mod pass;
 mod peer;
 mod people;
 mod policy;
@@ -61,7 +60,6 @@ mod restore;
 mod run;
 #[cfg(feature = "server")]
 mod serve;
-mod sessions;
 #[cfg(feature = "server")]
 mod several;
 mod show;
@@ -77,7 +75,6 @@ mod token;
 mod top;
 mod tree;
 mod watch;
-mod withdraw;
 
 use std::process::ExitCode;
 
@@ -98,10 +95,8 @@ pub(crate) enum Command {
     Acquire(acquire::Acquire),
     /// Renew the lease
     Renew(renew::Renew),
-    /// Give up the leadership, after the work has stopped
+    /// Give up the leadership, perhaps to a named successor, after the work has stopped
     Release(release::Release),
-    /// Give up the leadership to a named successor
-    Pass(pass::Pass),
     /// Save the state of the work for the next leader
     Checkpoint(checkpoint::Checkpoint),
     /// Read the previous leader's checkpoint, and acknowledge it
@@ -110,10 +105,8 @@ pub(crate) enum Command {
     Report(report::Report),
     /// Let a command or a webhook judge every checkpoint of the leader
     Judge(judge::Judge),
-    /// Register as a candidate, where the policy compares candidates
+    /// Register or withdraw as a candidate, where the policy compares candidates
     Enlist(enlist::Enlist),
-    /// Withdraw a candidacy
-    Withdraw(withdraw::Withdraw),
     /// Show elections and their leaders
     Status(status::Status),
     /// Show elections and agents in a terminal, live
@@ -122,10 +115,8 @@ pub(crate) enum Command {
     Tree(tree::Tree),
     /// Print each change of an election as it happens
     Watch(watch::Watch),
-    /// List agents: their health, and what each one leads
+    /// List agents and sessions: their health, and what each one leads
     Agents(agents::Agents),
-    /// List the sessions that agents have open at a server
-    Sessions(sessions::Sessions),
     /// List a server's alerts: what is wrong with its elections
     Alerts(alerts::Alerts),
     /// Check that a token is current: exits 0 or 5
@@ -175,9 +166,7 @@ pub(crate) enum Command {
     Cosign(cosign::Cosign),
     /// Operator: vote for a candidate, where the policy asks for votes
     Vote(note::Vote),
-    /// Operator: add a note to the audit log
-    Note(note::Note),
-    /// Show and verify the log of operators' acts
+    /// Show and verify the log of operators' acts; operator: add a note
     Audit(audit::Audit),
     /// Show the policy of an election; operator: change it
     Policy(policy::Policy),
@@ -222,19 +211,16 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Acquire(command) => command.perform(&global).await,
         Command::Renew(command) => command.perform(&global).await,
         Command::Release(command) => command.perform(&global).await,
-        Command::Pass(command) => command.perform(&global).await,
         Command::Checkpoint(command) => command.perform(&global).await,
         Command::Handover(command) => command.perform(&global).await,
         Command::Report(command) => command.perform(&global).await,
         Command::Judge(command) => command.perform(&global).await,
         Command::Enlist(command) => command.perform(&global).await,
-        Command::Withdraw(command) => command.perform(&global).await,
         Command::Status(command) => command.perform(&global).await,
         Command::Top(command) => command.perform(&global).await,
         Command::Tree(command) => command.perform(&global).await,
         Command::Watch(command) => command.perform(&global).await,
         Command::Agents(command) => command.perform(&global).await,
-        Command::Sessions(command) => command.perform(&global).await,
         Command::Alerts(command) => command.perform(&global).await,
         Command::Check(command) => command.perform(&global).await,
         Command::History(command) => command.perform(&global).await,
@@ -260,7 +246,6 @@ pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
         Command::Forget(command) => command.perform(&global).await,
         Command::Cosign(command) => command.perform(&global).await,
         Command::Vote(command) => command.perform(&global).await,
-        Command::Note(command) => command.perform(&global).await,
         Command::Audit(command) => command.perform(&global).await,
         Command::Policy(command) => command.perform(&global).await,
         #[cfg(feature = "server")]

@@ -1,4 +1,4 @@
-//! `baton note`, `baton vote`: what operators say beside their acts.
+//! `baton audit note`, `baton vote`: what operators say beside their acts.
 
 use baton::election::operator::OperatorKey;
 use baton::election::{AgentName, Document, ElectionName, Refusal, select};
@@ -15,7 +15,7 @@ use crate::output::{Failure, Outcome, clean};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  baton note refactor-auth 'agent-b was restarted by hand, see ticket 12'
+  baton audit note refactor-auth 'agent-b was restarted by hand, see ticket 12'
 
 A note changes nothing. It is signed and kept in the audit log: baton audit refactor-auth")]
 pub(crate) struct Note {
