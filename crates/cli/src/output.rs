@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use baton::Error;
+use baton::election::Refusal;
 use rustix::termios::{OutputModes, tcgetattr};
 use serde_json::{Map, Value, json};
 
@@ -18,6 +19,8 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     /// The facts, for JSON.
     pub(crate) facts: Map<String, Value>,
+    /// A refusal that means something else to each speaker.
+    pub(crate) refusal: Option<Box<Refusal>>,
 }
 
 impl Failure {
@@ -27,7 +30,8 @@ impl Failure {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Failure {
-        Failure { exit, code, message: message.into(), hint: Some(hint.into()), facts: Map::new() }
+        let (message, hint) = (message.into(), Some(hint.into()));
+        Failure { exit, code, message, hint, facts: Map::new(), refusal: None }
     }
 
     /// Wrong usage.
@@ -52,7 +56,35 @@ impl Failure {
             | Error::System(_) => Map::new(),
         };
         let exit = exit::of(error, speaker);
-        Failure { exit, code: error.code(), message: error.to_string(), hint: error.hint(), facts }
+        let (code, message, hint) = (error.code(), error.to_string(), error.hint());
+        Failure { exit, code, message, hint, facts, refusal: None }
+    }
+
+    /// With the exit code that a refusal has for this speaker, where nobody has said for whom it was.
+    pub(crate) fn told_to(mut self, speaker: Speaker) -> Failure {
+        if let Some(refusal) = self.refusal.take() {
+            self.exit = exit::of_refusal(&refusal, speaker);
+        }
+        self
+    }
+}
+
+/// For a speaker that [`Failure::told_to`] names later.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let failure = Failure::from_error(&error, Speaker::Candidate);
+        let refusal = match error {
+            Error::Refused(refusal) => Some(Box::new(refusal)),
+            Error::WaitedLongEnough { refusal, .. } => refusal,
+            Error::Store(_) | Error::Url(_) | Error::Name(_) | Error::Lost(_) | Error::System(_) => None,
+        };
+        Failure { refusal, ..failure }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Error::Refused(refusal).into()
     }
 }
 
@@ -64,6 +96,7 @@ impl From<io::Error> for Failure {
             message: error.to_string(),
             hint: None,
             facts: Map::new(),
+            refusal: None,
         }
     }
 }

@@ -1,20 +1,22 @@
 //! `baton agents`: see who is there, how it fares, and what it leads.
 
+use baton::AgentView;
 use baton::api::describe::{Description, Fares};
 use baton::api::sessions::SessionView;
 use baton::election::time::Span;
 use baton::election::{AgentName, ElectionName};
-use baton::store::Access;
-use baton::{AgentView, Error};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::context::{Context, Global};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, clean, table};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output::{Failure, clean};
+use crate::screen::{Screen, StoreCommand};
 
 /// How many of a list are shown before the rest is counted.
 const SHOWN: usize = 3;
+
+const HEAD: [&str; 9] = ["AGENT", "STATE", "PHI", "LEADS", "AT", "CPU", "MEMORY", "QUEUE", "TROUBLE"];
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -35,15 +37,12 @@ pub(crate) struct Agents {
     sessions: bool,
 }
 
-impl Agents {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
+impl StoreCommand for Agents {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         if self.sessions {
-            return self.list_sessions(&context).await;
+            return self.list_sessions(context).await;
         }
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let mut agents = context.coordinator.agents().await.map_err(fail)?;
-        context.remember();
+        let mut agents = context.coordinator.agents().await?;
         if let Some(only) = &self.agent {
             agents.retain(|agent| agent.agent == *only);
             let [agent] = &agents[..] else {
@@ -54,38 +53,22 @@ impl Agents {
                     "see who is there: baton agents",
                 ));
             };
-            context.output.say(&data(agent), &described(agent))?;
-            return Ok(Exit::Done);
+            return Ok(Screen::new(data(agent), described(agent)));
         }
-        if context.output.json {
-            for agent in &agents {
-                context.output.line(&data(agent).to_string())?;
-            }
-        } else if agents.is_empty() {
-            context.output.talk(&format!("nobody is known at {}", context.coordinator.store().location()));
-        } else {
-            let rows: Vec<Vec<String>> = agents.iter().map(row).collect();
-            let head = ["AGENT", "STATE", "PHI", "LEADS", "AT", "CPU", "MEMORY", "QUEUE", "TROUBLE"];
-            context.output.line(&table(&head, &rows))?;
-        }
-        Ok(Exit::Done)
+        let rows: Vec<Vec<String>> = agents.iter().map(row).collect();
+        let none = format!("nobody is known at {}", context.coordinator.store().location());
+        Ok(Screen::table(agents.iter().map(data).collect(), &HEAD, &rows, none))
     }
+}
 
-    async fn list_sessions(&self, context: &Context) -> Outcome {
-        let sessions = context.coordinator.sessions().await;
-        let mut sessions = sessions.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+impl Agents {
+    async fn list_sessions(&self, context: &Context) -> Result<Screen, Failure> {
+        let mut sessions = context.coordinator.sessions().await?;
         sessions.retain(|session| self.agent.as_ref().is_none_or(|only| session.agent == *only));
-        if context.output.json {
-            for session in &sessions {
-                context.output.line(&json!(session).to_string())?;
-            }
-        } else if sessions.is_empty() {
-            context.output.talk(&format!("no sessions at {}", context.coordinator.store().location()));
-        } else {
-            let rows: Vec<Vec<String>> = sessions.iter().map(session_row).collect();
-            context.output.line(&table(&["AGENT", "SINCE", "HEARD", "LEASES", "FOLLOWS"], &rows))?;
-        }
-        Ok(Exit::Done)
+        let rows: Vec<Vec<String>> = sessions.iter().map(session_row).collect();
+        let none = format!("no sessions at {}", context.coordinator.store().location());
+        let data = sessions.iter().map(|session| json!(session)).collect();
+        Ok(Screen::table(data, &["AGENT", "SINCE", "HEARD", "LEASES", "FOLLOWS"], &rows, none))
     }
 }
 

@@ -83,12 +83,29 @@ use clap::Subcommand;
 use crate::context::Global;
 use crate::custody;
 use crate::output::Outcome;
+use crate::screen::StoreCommand;
 
 pub(crate) use peer::misplaced;
 
-/// The commands.
-#[derive(Subcommand, Debug)]
-pub(crate) enum Command {
+/// The commands: what each is called, and what performs it.
+macro_rules! commands {
+    ($(#[doc = $about:literal] $(#[cfg($feature:meta)])? $name:ident($command:ty),)*) => {
+        /// The commands.
+        #[derive(Subcommand, Debug)]
+        pub(crate) enum Command {
+            $(#[doc = $about] $(#[cfg($feature)])? $name($command),)*
+        }
+
+        /// Carries out a command.
+        pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
+            match command {
+                $($(#[cfg($feature)])? Command::$name(command) => command.perform(&global).await,)*
+            }
+        }
+    };
+}
+
+commands! {
     /// Wait to become the leader, then run CMD for as long as the lease holds
     Run(run::Run),
     /// Become the leader without keeping a process running
@@ -201,63 +218,6 @@ impl Command {
             return true;
         }
         false
-    }
-}
-
-/// Carries out a command.
-pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
-    match command {
-        Command::Run(command) => command.perform(&global).await,
-        Command::Acquire(command) => command.perform(&global).await,
-        Command::Renew(command) => command.perform(&global).await,
-        Command::Release(command) => command.perform(&global).await,
-        Command::Checkpoint(command) => command.perform(&global).await,
-        Command::Handover(command) => command.perform(&global).await,
-        Command::Report(command) => command.perform(&global).await,
-        Command::Judge(command) => command.perform(&global).await,
-        Command::Enlist(command) => command.perform(&global).await,
-        Command::Status(command) => command.perform(&global).await,
-        Command::Top(command) => command.perform(&global).await,
-        Command::Tree(command) => command.perform(&global).await,
-        Command::Watch(command) => command.perform(&global).await,
-        Command::Agents(command) => command.perform(&global).await,
-        Command::Alerts(command) => command.perform(&global).await,
-        Command::Check(command) => command.perform(&global).await,
-        Command::History(command) => command.perform(&global).await,
-        Command::Task(command) => command.perform(&global).await,
-        Command::Proposal(command) => command.perform(&global).await,
-        Command::Quota(command) => command.perform(&global).await,
-        Command::Breaker(command) => command.perform(&global).await,
-        Command::State(command) => command.perform(&global).await,
-        Command::Fence(command) => command.perform(&global).await,
-        #[cfg(feature = "guard")]
-        Command::Guard(command) => command.perform(&global).await,
-        Command::Peer(command) => command.perform(&global).await,
-        Command::Init(command) => command.perform(&global).await,
-        Command::Operator(command) => command.perform(&global).await,
-        Command::Token(command) => command.perform(&global).await,
-        Command::Dashboard(command) => command.perform(&global).await,
-        Command::Appoint(command) => command.perform(&global).await,
-        Command::Depose(command) => command.perform(&global).await,
-        Command::Pause(command) => command.perform(&global).await,
-        Command::Resume(command) => command.perform(&global).await,
-        Command::Approve(command) => command.perform(&global).await,
-        Command::Reject(command) => command.perform(&global).await,
-        Command::Forget(command) => command.perform(&global).await,
-        Command::Cosign(command) => command.perform(&global).await,
-        Command::Vote(command) => command.perform(&global).await,
-        Command::Audit(command) => command.perform(&global).await,
-        Command::Policy(command) => command.perform(&global).await,
-        #[cfg(feature = "server")]
-        Command::Serve(command) => command.perform(&global).await,
-        #[cfg(feature = "server")]
-        Command::Observe(command) => command.perform(&global).await,
-        #[cfg(feature = "server")]
-        Command::Restore(command) => command.perform(&global).await,
-        Command::Demo(command) => command.perform(&global).await,
-        Command::Lab(command) => command.perform(&global),
-        Command::Doctor(command) => command.perform(&global).await,
-        Command::Completions(command) => command.perform(),
     }
 }
 

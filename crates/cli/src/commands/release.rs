@@ -12,9 +12,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::telling::{self, Telling};
-use crate::context::{Context, Global, Held, Who};
+use crate::context::{Context, Held, Who};
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome};
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -42,15 +43,16 @@ pub(crate) struct Release {
     telling: Telling,
 }
 
-impl Release {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
+impl StoreCommand for Release {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let held = context.lease(&self.election, &self.who)?;
         held.refuse_while_cmd_runs()?;
         let wait = self.telling.wait(&context.coordinator)?;
-        let released = self.release(&context, &held, wait).await;
-        context.remember();
-        let released = released.ok_or_else(|| ended_unanswered(&context, &held))?;
+        let released = self.release(context, &held, wait).await;
+        let released = released.ok_or_else(|| ended_unanswered(context, &held))?;
         let (document, notified) = released.map_err(|error| not_released(&error, &held))?;
         context.forget(&self.election, &held);
         let mut data = json!({
@@ -71,10 +73,11 @@ impl Release {
             data["notified"] = telling::data(notified);
             text = format!("{text}; {}", telling::text(notified));
         }
-        context.output.say(&data, &text)?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, text))
     }
+}
 
+impl Release {
     /// None if the lease ended by itself before the store answered.
     async fn release(
         &self,
