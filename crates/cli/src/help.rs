@@ -93,7 +93,7 @@ Fencing token
   A number that Baton gives to each leadership of an election, higher every time. A leader shows it
   when it writes. `baton check`, `baton fence` and `baton guard` refuse a token that is stale: its
   leadership has ended. Under `baton run`, CMD finds it in $BATON_TOKEN and $BATON_TOKEN_FILE.
-  Tables call the same number EPOCH.
+  Stored documents, and the JSON that prints them as they are, call the same number `epoch`.
 
 Access token
   A secret that lets a client use a Baton server. An operator creates it with `baton token create`

@@ -42,7 +42,11 @@ impl Failure {
     pub(crate) fn from_error(error: &Error, speaker: Speaker) -> Failure {
         let facts = match error {
             Error::Refused(refusal) => match serde_json::to_value(refusal) {
-                Ok(Value::Object(facts)) => facts,
+                Ok(Value::Object(mut facts)) => {
+                    let token = facts.remove("epoch").map(|epoch| ("token".to_string(), epoch));
+                    facts.extend(token);
+                    facts
+                }
                 Ok(_) | Err(_) => Map::new(),
             },
             Error::Store(baton::store::StoreError::Diverged { claims, .. }) => {
@@ -67,6 +71,12 @@ impl Failure {
         }
         self
     }
+}
+
+/// The core numbers leaderships by their epoch. Outwards that number is the token.
+fn with_tokens(text: &str) -> String {
+    let text = text.replace("(epoch ", "(token ").replace("(current epoch ", "(current token ");
+    text.replace("a later epoch has begun", "a later leadership has begun")
 }
 
 /// For a speaker that [`Failure::told_to`] names later.
@@ -192,11 +202,12 @@ impl Output {
 
     /// Tells of a failure.
     pub(crate) fn fail(self, failure: &Failure) {
+        let message = with_tokens(&failure.message);
         if self.json {
             let mut object = Map::from_iter([
                 ("outcome".to_string(), json!("error")),
                 ("code".to_string(), json!(failure.code)),
-                ("message".to_string(), json!(failure.message)),
+                ("message".to_string(), json!(message)),
                 ("hint".to_string(), json!(failure.hint)),
                 ("exit".to_string(), json!(failure.exit.code())),
             ]);
@@ -208,7 +219,7 @@ impl Output {
         }
         let (red, dim, plain) = if colour() { ("\x1b[31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
         let mut stderr = io::stderr().lock();
-        let _ = writeln!(stderr, "{red}error:{plain} {}", clean_lines(&failure.message));
+        let _ = writeln!(stderr, "{red}error:{plain} {}", clean_lines(&message));
         if let Some(hint) = &failure.hint {
             let _ = writeln!(stderr, "{dim}hint: {}{plain}", clean_lines(hint));
         }
@@ -280,6 +291,14 @@ mod tests {
 
     /// Of each kind one: a control, one of C1, marks of direction, a separator of lines, joiners, a tag.
     const ODD: &str = "\u{1b}\u{7f}\u{9b}\u{61c}\u{200c}\u{200d}\u{202e}\u{2028}\u{2029}\u{feff}\u{e0041}";
+
+    #[test]
+    fn the_number_of_a_leadership_is_its_token() {
+        assert_eq!(with_tokens("held by a (epoch 12)"), "held by a (token 12)");
+        assert_eq!(with_tokens("there is no election `epoch`"), "there is no election `epoch`");
+        let stale = with_tokens("token 0 is stale (current epoch 1): a later epoch has begun");
+        assert_eq!(stale, "token 0 is stale (current token 1): a later leadership has begun");
+    }
 
     #[test]
     fn nothing_steers_a_terminal_and_json_means_the_same() {

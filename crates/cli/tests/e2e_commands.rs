@@ -33,7 +33,7 @@ fn a_leadership_from_acquire_to_release() {
     let status = world.status("e");
     assert_eq!(status["election"], "e");
     assert_eq!(status["state"], "held");
-    assert_eq!(status["epoch"], 1);
+    assert_eq!(status["token"], 1);
     assert_eq!(status["leader"]["agent"], "a");
     assert_eq!(status["leader"]["token"], 1);
     assert_eq!(status["task"], "refactor");
@@ -45,7 +45,7 @@ fn a_leadership_from_acquire_to_release() {
     let released = world.json(&["release", "e", "--as", "a", "--reason", "done"]);
     assert_eq!(released["outcome"], "released");
     let status = world.status("e");
-    assert_eq!((status["state"].as_str(), status["epoch"].as_u64()), (Some("vacant"), Some(1)));
+    assert_eq!((status["state"].as_str(), status["token"].as_u64()), (Some("vacant"), Some(1)));
     assert_eq!(status["leader"], Value::Null);
     // A released lease is gone for its holder too.
     world.call(&["renew", "e", "--as", "a"]).expect(4);

@@ -132,7 +132,7 @@ fn a_server_that_is_killed_loses_no_lease_that_rides_and_doubles_none() {
     }
     for (riding, token) in riding.iter().zip(tokens).step_by(20) {
         let shown = world.status(riding.election().as_str());
-        assert_eq!((shown["leader"]["agent"].as_str(), shown["epoch"].as_u64()), (Some("a"), Some(token)));
+        assert_eq!((shown["leader"]["agent"].as_str(), shown["token"].as_u64()), (Some("a"), Some(token)));
         assert_eq!(riding.token().0, token);
     }
     let ended = runtime.block_on(session.end(true)).unwrap();

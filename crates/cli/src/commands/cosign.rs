@@ -105,7 +105,7 @@ impl Cosign {
             Answer::Signed { epoch, have, need } => Ok(waiting(election, act.name(), epoch, (have, need))),
             Answer::Done { epoch, ended, .. } => {
                 let data = json!({
-                    "outcome": act.name(), "election": election, "epoch": epoch, "ended": ended,
+                    "outcome": act.name(), "election": election, "token": epoch, "ended": ended,
                 });
                 Ok(Screen::new(data, format!("{} of {election}: done", act.name())))
             }
@@ -179,11 +179,11 @@ fn shown(gathering: &Gathering, document: &Document, info: &StoreInfo) -> Vec<St
     let mut lines = vec![
         format!("to sign: {}", act_line(&order.act)),
         format!(
-            "  of {} in the store {}, act {}, epoch {}",
+            "  of {} in the store {}, act {}, token {}",
             order.election, order.store, order.number, order.epoch
         ),
         format!("  signed by {} of {}: {}", by.len(), gathering.needed(document), by.join(", ")),
-        format!("  {leads} leads, epoch {}", document.epoch),
+        format!("  {leads} leads, token {}", document.epoch),
     ];
     match &order.act {
         Act::SetPolicy { policy } => {

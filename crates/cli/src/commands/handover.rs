@@ -118,7 +118,7 @@ impl Handover {
 
 fn described(checkpoint: &Checkpoint, state: &Value) -> Vec<String> {
     let mut lines = vec![format!(
-        "checkpoint {} by {} in epoch {} at {}",
+        "checkpoint {} by {} with token {} at {}",
         checkpoint.seq, checkpoint.by, checkpoint.epoch, checkpoint.at
     )];
     lines.extend((!checkpoint.summary.is_empty()).then(|| clean(&checkpoint.summary)));

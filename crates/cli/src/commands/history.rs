@@ -61,7 +61,7 @@ impl StoreCommand for History {
                 departure.reason.clone(),
             ]);
         }
-        let head = ["EPOCH", "AT", "KIND", "CAUSE", "LEADER", "TOOK", "REASON"];
+        let head = ["TOKEN", "AT", "KIND", "CAUSE", "LEADER", "TOOK", "REASON"];
         Ok(Screen::table(data, &head, &rows, NONE))
     }
 }
@@ -80,7 +80,7 @@ fn row(transition: &Transition) -> Vec<String> {
 
 /// The head of the rows that say where the time went.
 const PHASES_HEAD: [&str; 9] = [
-    "EPOCH",
+    "TOKEN",
     "KIND",
     "LEADER",
     "DETECTION",

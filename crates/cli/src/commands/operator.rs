@@ -334,7 +334,7 @@ impl StoreCommand for Operation<'_> {
             other => unreachable!("an act is answered as one, not with {other:?}"),
         };
         let mut data = json!({
-            "outcome": act.name(), "election": election, "epoch": epoch, "ended": ended,
+            "outcome": act.name(), "election": election, "token": epoch, "ended": ended,
             "waits_ms": waits.as_millis(), "made": !known,
         });
         if *act == Act::Resume && everything::is_paused(context).await {
@@ -363,7 +363,7 @@ impl StoreCommand for Operation<'_> {
 /// That an act waits for more operators.
 pub(crate) fn waiting(election: &ElectionName, act: &str, epoch: Epoch, (have, need): (u64, u64)) -> Screen {
     let data = json!({
-        "outcome": "signed", "act": act, "election": election, "epoch": epoch, "have": have, "need": need,
+        "outcome": "signed", "act": act, "election": election, "token": epoch, "have": have, "need": need,
     });
     Screen::new(data, format!("{act} of {election}: {have} of {need} operators have signed"))
         .note(format!("it is not done yet; another operator runs: baton cosign {election}"))

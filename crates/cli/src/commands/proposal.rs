@@ -172,7 +172,7 @@ fn described(proposal: &toolbox::Proposal) -> String {
     if let Some(ruled) = &proposal.ruling {
         let colon = if ruled.reason.is_empty() { "" } else { ": " };
         lines.push(format!(
-            "  {} by {} (epoch {}) at {}{colon}{}",
+            "  {} by {} (token {}) at {}{colon}{}",
             standing(proposal),
             ruled.by,
             ruled.epoch,

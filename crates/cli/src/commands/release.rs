@@ -59,7 +59,7 @@ impl StoreCommand for Release {
             "outcome": if self.to.is_some() { "passed" } else { "released" },
             "election": self.election,
             "agent": held.agent,
-            "epoch": document.epoch,
+            "token": document.epoch,
         });
         let mut text = format!("{} released {}", held.agent, self.election);
         if let Some(to) = &self.to {

@@ -83,7 +83,7 @@ impl StoreCommand for Report {
         match reported? {
             Answer::Done { epoch, ended, waits } => {
                 let data = json!({
-                    "outcome": "reported", "election": self.election, "epoch": epoch,
+                    "outcome": "reported", "election": self.election, "token": epoch,
                     "ended": ended, "waits_ms": waits.as_millis(),
                 });
                 let text = match ended {

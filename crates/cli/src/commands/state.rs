@@ -127,7 +127,7 @@ impl StoreCommand for List {
             let (version, bytes) = (latest.version, latest.value.len());
             data.push(json!({
                 "election": election, "name": value.name, "version": version, "bytes": bytes,
-                "by": latest.by, "epoch": latest.epoch, "at": latest.at,
+                "by": latest.by, "token": latest.epoch, "at": latest.at,
             }));
             rows.push(vec![
                 value.name.to_string(),
@@ -138,7 +138,7 @@ impl StoreCommand for List {
                 latest.at.to_string(),
             ]);
         }
-        let head = ["NAME", "VERSION", "BYTES", "BY", "EPOCH", "AT"];
+        let head = ["NAME", "VERSION", "BYTES", "BY", "TOKEN", "AT"];
         Ok(Screen::table(data, &head, &rows, format!("{election} has no values")))
     }
 }

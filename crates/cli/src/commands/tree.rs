@@ -27,7 +27,7 @@ pub(crate) struct Tree {
     election: Option<ElectionName>,
 }
 
-const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "EPOCH", "LEASE", "FROM"];
+const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "TOKEN", "LEASE", "FROM"];
 
 /// By their segments, so that nothing comes between an election and what is below it.
 type Place = Vec<String>;
@@ -135,7 +135,7 @@ fn from(tree: &BTreeMap<Place, Node>, node: &Node) -> String {
                 Some(false) => ", which it has lost",
                 None => ", out of reach here",
             };
-            format!("{} (epoch {}){how}", region.election, region.epoch)
+            format!("{} (token {}){how}", region.election, region.epoch)
         }
         None if document.policy.regions => "its regions only".to_string(),
         None => String::new(),
@@ -148,7 +148,7 @@ fn data(tree: &BTreeMap<Place, Node>, at: &Place, node: &Node) -> Value {
         Node::Absent | Node::OutOfReach(_) => Value::Null,
     };
     let region = leader(node).and_then(|leader| leader.region.as_ref()).map(
-        |region| json!({"election": region.election, "epoch": region.epoch, "led": still_led(tree, node)}),
+        |region| json!({"election": region.election, "token": region.epoch, "led": still_led(tree, node)}),
     );
     json!({
         "election": at.join("/"),
@@ -156,7 +156,7 @@ fn data(tree: &BTreeMap<Place, Node>, at: &Place, node: &Node) -> Value {
         "depth": at.len(),
         "regions": shown["policy"]["regions"].as_bool().unwrap_or(false),
         "state": shown["state"],
-        "epoch": shown["epoch"],
+        "token": shown["token"],
         "leader": shown["leader"],
         "region": region,
         "out_of_reach": if let Node::OutOfReach(error) = node { json!(error.to_string()) } else { Value::Null },

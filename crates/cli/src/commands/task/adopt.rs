@@ -17,12 +17,12 @@ use crate::screen::{Screen, StoreCommand};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton task adopt refactor-auth --look             what goes on by the word of an earlier epoch, and whether its workers are heard
+  baton task adopt refactor-auth --look             what an earlier leader assigned, and whether its workers are heard
   baton task adopt refactor-auth parser --as agent-b
   baton task adopt refactor-auth --all --as agent-b
 
-The attempt and its worker stay, and the worker's key; the instruction is from here on of this epoch. A worker that has heard of the new leader accepts \
-no older instruction, and one that shows its epoch to a fence is refused there, until it is adopted: `baton task work` writes the new one into \
+The attempt and its worker stay, and the worker's key; the instruction has this leader's token from here on. A worker that has heard of the new leader accepts \
+no older instruction, and one that shows its token to a fence is refused there, until it is adopted: `baton task work` writes the new one into \
 $BATON_TASK_EPOCH_FILE. What is not adopted is taken back with `baton task retry`.")]
 pub(crate) struct Adopt {
     /// The election whose board it is
@@ -32,7 +32,7 @@ pub(crate) struct Adopt {
     task: Option<ItemName>,
     #[command(flatten)]
     who: Who,
-    /// All that are under way by the word of an earlier epoch
+    /// All that are under way and that an earlier leader assigned
     #[arg(long)]
     all: bool,
     /// Only see them
@@ -74,15 +74,15 @@ impl StoreCommand for Adopt {
         let named: Vec<_> =
             adopted.iter().map(|task| json!({"id": task.id, "agent": task.worker()})).collect();
         let data = json!({
-            "outcome": "adopted", "election": self.election, "epoch": mandate.token, "tasks": named,
+            "outcome": "adopted", "election": self.election, "token": mandate.token, "tasks": named,
         });
         let text = match adopted.as_slice() {
             [task] if !self.all => {
                 let agent = task.worker().map_or("-".to_string(), ToString::to_string);
-                format!("task {} stays {agent}'s (epoch {})", task.id, mandate.token)
+                format!("task {} stays {agent}'s (token {})", task.id, mandate.token)
             }
-            [_] => format!("1 task is adopted (epoch {})", mandate.token),
-            all => format!("{} tasks are adopted (epoch {})", all.len(), mandate.token),
+            [_] => format!("1 task is adopted (token {})", mandate.token),
+            all => format!("{} tasks are adopted (token {})", all.len(), mandate.token),
         };
         Ok(Screen::new(data, text))
     }
@@ -98,8 +98,8 @@ impl Adopt {
             data
         };
         let rows: Vec<Vec<String>> = tasks.iter().map(|task| row(task, heard.silent_ms(task))).collect();
-        let head = ["TASK", "STATE", "AGENT", "EPOCH", "DONE", "HEARD", "TITLE"];
-        let none = format!("nothing of {} goes on by the word of an earlier epoch", self.election);
+        let head = ["TASK", "STATE", "AGENT", "TOKEN", "DONE", "HEARD", "TITLE"];
+        let none = format!("nothing of {} was assigned by an earlier leader", self.election);
         Ok(Screen::table(tasks.iter().map(data).collect(), &head, &rows, none))
     }
 }

@@ -22,7 +22,7 @@ const MAX_NAMED: usize = 20;
 Examples:
   baton task assign refactor-auth parser --to agent-b
   baton task assign refactor-auth parser --among agent-b:rust+sql:2 --among agent-c:rust
-  baton task assign refactor-auth parser            the same as a predecessor told, in this epoch
+  baton task assign refactor-auth parser            as a predecessor assigned it, with this leader's token
   baton task assign refactor-auth --inherited       all that a predecessor told and nobody has accepted yet
 
 --among takes NAME[:CAPABILITY+CAPABILITY…[:CAPACITY]]; the default capacity is 1. Baton considers the workers that have every capability the task needs, and capacity left for its size on this board. It leaves out workers barred by a circuit breaker, prefers those that have not failed at the task, then the one with the most capacity left.")]
@@ -34,7 +34,7 @@ pub(crate) struct Assign {
     task: Option<ItemName>,
     #[command(flatten)]
     who: Who,
-    /// All that a predecessor told, and that was not accepted: the same agents shall do it in this epoch
+    /// All that a predecessor told, and that was not accepted: the same agents do it, with this leader's token
     #[arg(long, conflicts_with_all = ["to", "among"])]
     inherited: bool,
     /// The worker
@@ -65,10 +65,10 @@ impl StoreCommand for Assign {
         let task = tools.assign_seen(&task, mandate, to).await?;
         let to = task.worker().map_or("-".to_string(), ToString::to_string);
         let data = json!({
-            "outcome": "assigned", "election": self.election, "id": task.id, "agent": to, "epoch": mandate.token,
+            "outcome": "assigned", "election": self.election, "id": task.id, "agent": to, "token": mandate.token,
             "attempts": task.attempts.len(),
         });
-        Ok(Screen::new(data, format!("task {} is {to}'s to do (epoch {})", task.id, mandate.token)))
+        Ok(Screen::new(data, format!("task {} is {to}'s to do (token {})", task.id, mandate.token)))
     }
 }
 
@@ -83,10 +83,10 @@ impl Assign {
         let missing = Heard::look(context).await.missing(again);
         let (many, epoch) = (again.len(), mandate.token);
         let data = json!({
-            "outcome": "assigned", "election": self.election, "epoch": epoch, "tasks": many, "not_heard": missing,
+            "outcome": "assigned", "election": self.election, "token": epoch, "tasks": many, "not_heard": missing,
         });
         let tasks = if many == 1 { "1 task is".to_string() } else { format!("{many} tasks are") };
-        let screen = Screen::new(data, format!("{tasks} told again (epoch {epoch})"));
+        let screen = Screen::new(data, format!("{tasks} told again (token {epoch})"));
         if !missing.is_empty() {
             let mut names: Vec<String> = missing.iter().take(MAX_NAMED).map(ToString::to_string).collect();
             if missing.len() > MAX_NAMED {

@@ -95,7 +95,7 @@ fn described(task: &Task, silent_ms: Option<u64>) -> String {
     let needs: Vec<&str> = task.needs.iter().map(String::as_str).collect();
     let needs = if needs.is_empty() { String::new() } else { format!(", needs {}", needs.join(", ")) };
     lines.push(format!(
-        "  added by {} at {}, size {}{needs}, last led in epoch {}",
+        "  added by {} at {}, size {}{needs}, last written with token {}",
         task.by, task.added, task.size, task.fence
     ));
     let progress = &task.progress;
@@ -134,7 +134,7 @@ fn attempted(attempt: &Attempt) -> String {
         (None, None) => "has not accepted it".to_string(),
     };
     let note = if attempt.note.is_empty() { String::new() } else { format!(": {}", attempt.note) };
-    format!("{} (epoch {}), {how}{note}", attempt.agent, attempt.epoch)
+    format!("{} (token {}), {how}{note}", attempt.agent, attempt.epoch)
 }
 
 #[derive(Args, Debug)]
@@ -149,7 +149,7 @@ impl StoreCommand for Board {
         let mut data = json!(counts);
         data["election"] = json!(self.election);
         let led = match &counts.leader {
-            Some(leader) => format!("led by {leader} (epoch {})", counts.epoch),
+            Some(leader) => format!("led by {leader} (token {})", counts.epoch),
             None => {
                 let since = counts.since.map_or(String::new(), |since| format!(" since {since}"));
                 format!(
@@ -170,7 +170,7 @@ impl StoreCommand for Board {
         );
         let inherited = (counts.inherited > 0 && !counts.degraded).then(|| {
             let (many, election) = (counts.inherited, &self.election);
-            format!("{many} under way were told in an earlier epoch: baton task adopt {election} --all")
+            format!("{many} under way were assigned by an earlier leader: baton task adopt {election} --all")
         });
         Ok(Screen::new(data, text).notes(inherited))
     }
