@@ -479,7 +479,7 @@ test("the timeline of all shows who led when, and follows", async () => {
   await drawn.locator("text.agent", { hasText: "followed" }).waitFor();
   const title = (words) => drawn.locator("title", { hasText: words });
   await title("early, epoch 1").waitFor({ state: "attached" });
-  fleet.baton("pass", "followed", "later", "--as", "early");
+  fleet.baton("release", "followed", "--to", "later", "--as", "early");
   fleet.baton("acquire", "followed", "--as", "later", "--ttl", "10m");
   await title(/later, epoch 2: from .*; began by voluntary: pass/).waitFor({ state: "attached" });
   await page.getByRole("region", { name: "Leaderships" }).locator("tr", { hasText: "voluntary: pass" }).first().waitFor();

@@ -70,7 +70,8 @@ pub(crate) fn of(error: &Error, speaker: Speaker) -> Exit {
     }
 }
 
-fn of_refusal(refusal: &Refusal, speaker: Speaker) -> Exit {
+/// The exit code for a refusal.
+pub(crate) fn of_refusal(refusal: &Refusal, speaker: Speaker) -> Exit {
     match (refusal, speaker) {
         (Refusal::Held { .. } | Refusal::NotEligible { .. } | Refusal::Exhausted { .. }, _) => Exit::Held,
         (Refusal::Paused { .. } | Refusal::AwaitingApproval { .. }, _) => Exit::Operator,

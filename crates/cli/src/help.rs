@@ -20,14 +20,14 @@ const GROUPS: &[Group] = &[
     Group {
         name: "Lead",
         first: &["run", "acquire", "renew", "release"],
-        more: &["check", "fence", "enlist", "withdraw", "report", "judge", "peer"],
+        more: &["check", "fence", "enlist", "report", "judge", "peer"],
     },
     Group {
         name: "Look",
         first: &["status", "watch", "history"],
-        more: &["top", "tree", "agents", "sessions", "alerts"],
+        more: &["top", "tree", "agents", "alerts"],
     },
-    Group { name: "Hand over", first: &["checkpoint", "handover", "pass"], more: &[] },
+    Group { name: "Hand over", first: &["checkpoint", "handover"], more: &[] },
     Group { name: "Share work", first: &[], more: &["task", "proposal", "quota", "state", "breaker"] },
     Group {
         name: "Operate",
@@ -40,7 +40,6 @@ const GROUPS: &[Group] = &[
             "vote",
             "cosign",
             "policy",
-            "note",
             "audit",
             "forget",
             "operator",
@@ -94,7 +93,7 @@ Fencing token
   A number that Baton gives to each leadership of an election, higher every time. A leader shows it
   when it writes. `baton check`, `baton fence` and `baton guard` refuse a token that is stale: its
   leadership has ended. Under `baton run`, CMD finds it in $BATON_TOKEN and $BATON_TOKEN_FILE.
-  Tables call the same number EPOCH.
+  Stored documents, and the JSON that prints them as they are, call the same number `epoch`.
 
 Access token
   A secret that lets a client use a Baton server. An operator creates it with `baton token create`

@@ -11,6 +11,7 @@ mod keys;
 mod leaving;
 mod output;
 mod region;
+mod screen;
 mod scribe;
 mod secrets;
 mod state;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use baton::Error;
+use baton::election::Refusal;
 use rustix::termios::{OutputModes, tcgetattr};
 use serde_json::{Map, Value, json};
 
@@ -18,6 +19,8 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     /// The facts, for JSON.
     pub(crate) facts: Map<String, Value>,
+    /// A refusal that means something else to each speaker.
+    pub(crate) refusal: Option<Box<Refusal>>,
 }
 
 impl Failure {
@@ -27,7 +30,8 @@ impl Failure {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Failure {
-        Failure { exit, code, message: message.into(), hint: Some(hint.into()), facts: Map::new() }
+        let (message, hint) = (message.into(), Some(hint.into()));
+        Failure { exit, code, message, hint, facts: Map::new(), refusal: None }
     }
 
     /// Wrong usage.
@@ -38,7 +42,11 @@ impl Failure {
     pub(crate) fn from_error(error: &Error, speaker: Speaker) -> Failure {
         let facts = match error {
             Error::Refused(refusal) => match serde_json::to_value(refusal) {
-                Ok(Value::Object(facts)) => facts,
+                Ok(Value::Object(mut facts)) => {
+                    let token = facts.remove("epoch").map(|epoch| ("token".to_string(), epoch));
+                    facts.extend(token);
+                    facts
+                }
                 Ok(_) | Err(_) => Map::new(),
             },
             Error::Store(baton::store::StoreError::Diverged { claims, .. }) => {
@@ -52,7 +60,41 @@ impl Failure {
             | Error::System(_) => Map::new(),
         };
         let exit = exit::of(error, speaker);
-        Failure { exit, code: error.code(), message: error.to_string(), hint: error.hint(), facts }
+        let (code, message, hint) = (error.code(), error.to_string(), error.hint());
+        Failure { exit, code, message, hint, facts, refusal: None }
+    }
+
+    /// With the exit code that a refusal has for this speaker, where nobody has said for whom it was.
+    pub(crate) fn told_to(mut self, speaker: Speaker) -> Failure {
+        if let Some(refusal) = self.refusal.take() {
+            self.exit = exit::of_refusal(&refusal, speaker);
+        }
+        self
+    }
+}
+
+/// The core numbers leaderships by their epoch. Outwards that number is the token.
+fn with_tokens(text: &str) -> String {
+    let text = text.replace("(epoch ", "(token ").replace("(current epoch ", "(current token ");
+    text.replace("a later epoch has begun", "a later leadership has begun")
+}
+
+/// For a speaker that [`Failure::told_to`] names later.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let failure = Failure::from_error(&error, Speaker::Candidate);
+        let refusal = match error {
+            Error::Refused(refusal) => Some(Box::new(refusal)),
+            Error::WaitedLongEnough { refusal, .. } => refusal,
+            Error::Store(_) | Error::Url(_) | Error::Name(_) | Error::Lost(_) | Error::System(_) => None,
+        };
+        Failure { refusal, ..failure }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Error::Refused(refusal).into()
     }
 }
 
@@ -64,6 +106,7 @@ impl From<io::Error> for Failure {
             message: error.to_string(),
             hint: None,
             facts: Map::new(),
+            refusal: None,
         }
     }
 }
@@ -159,11 +202,12 @@ impl Output {
 
     /// Tells of a failure.
     pub(crate) fn fail(self, failure: &Failure) {
+        let message = with_tokens(&failure.message);
         if self.json {
             let mut object = Map::from_iter([
                 ("outcome".to_string(), json!("error")),
                 ("code".to_string(), json!(failure.code)),
-                ("message".to_string(), json!(failure.message)),
+                ("message".to_string(), json!(message)),
                 ("hint".to_string(), json!(failure.hint)),
                 ("exit".to_string(), json!(failure.exit.code())),
             ]);
@@ -175,7 +219,7 @@ impl Output {
         }
         let (red, dim, plain) = if colour() { ("\x1b[31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
         let mut stderr = io::stderr().lock();
-        let _ = writeln!(stderr, "{red}error:{plain} {}", clean_lines(&failure.message));
+        let _ = writeln!(stderr, "{red}error:{plain} {}", clean_lines(&message));
         if let Some(hint) = &failure.hint {
             let _ = writeln!(stderr, "{dim}hint: {}{plain}", clean_lines(hint));
         }
@@ -247,6 +291,14 @@ mod tests {
 
     /// Of each kind one: a control, one of C1, marks of direction, a separator of lines, joiners, a tag.
     const ODD: &str = "\u{1b}\u{7f}\u{9b}\u{61c}\u{200c}\u{200d}\u{202e}\u{2028}\u{2029}\u{feff}\u{e0041}";
+
+    #[test]
+    fn the_number_of_a_leadership_is_its_token() {
+        assert_eq!(with_tokens("held by a (epoch 12)"), "held by a (token 12)");
+        assert_eq!(with_tokens("there is no election `epoch`"), "there is no election `epoch`");
+        let stale = with_tokens("token 0 is stale (current epoch 1): a later epoch has begun");
+        assert_eq!(stale, "token 0 is stale (current token 1): a later leadership has begun");
+    }
 
     #[test]
     fn nothing_steers_a_terminal_and_json_means_the_same() {

@@ -39,7 +39,7 @@ fn by_bully_a_partition_makes_two_leaders_and_the_server_tells_of_it() {
     }
     peers.start_all();
     until("the highest leads, and says so", || {
-        let sessions = there.ok(&["sessions", "--json"]).jsons();
+        let sessions = there.ok(&["agents", "--sessions", "--json"]).jsons();
         sessions
             .iter()
             .any(|session| session["agent"] == "peer-3" && session["leads"][0]["election"] == "peers")

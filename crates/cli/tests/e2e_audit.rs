@@ -53,7 +53,7 @@ fn every_act_is_kept_and_a_changed_byte_is_found() {
     let set = world.ok(&["policy", "e", "--stall", "10m"]).stdout;
     assert_eq!(set, "the policy of e is set; a keeps the limits that it began to lead with\n");
     world.ok(&["depose", "e", "--reason", "goes in circles"]);
-    world.ok(&["note", "e", "see ticket 12"]);
+    world.ok(&["audit", "note", "e", "see ticket 12"]);
     let told: Vec<(u64, String)> =
         [(1, "set-policy"), (2, "depose"), (3, "note")].map(|(n, name)| (n, name.to_string())).to_vec();
     assert_eq!(acts(&world, &["e"]), told);
@@ -62,7 +62,7 @@ fn every_act_is_kept_and_a_changed_byte_is_found() {
     let whole = world.json(&["audit", "verify", "e"]);
     assert_eq!((&whole["acts"], &whole["whole"]), (&json!(3), &json!(true)));
     let head = whole["head"].as_str().unwrap().to_string();
-    world.ok(&["note", "e", "later"]);
+    world.ok(&["audit", "note", "e", "later"]);
     world.ok(&["audit", "verify", "e", "--head", &head]);
     world.call(&["audit", "verify", "e", "--head", &"00".repeat(32)]).expect(1);
     // The same for the store, and for several books at once.
@@ -103,8 +103,8 @@ fn a_record_that_is_gone_is_noticed_without_its_name_in_a_folder_and_over_http()
     let world = folder();
     for election in ["e", "f"] {
         world.ok(&["acquire", election, "--as", "a"]);
-        world.ok(&["note", election, "one"]);
-        world.ok(&["note", election, "two"]);
+        world.ok(&["audit", "note", election, "one"]);
+        world.ok(&["audit", "note", election, "two"]);
     }
     world.ok(&["audit", "verify"]);
     for name in ["versions", "coordinator.json"] {
@@ -141,12 +141,12 @@ fn what_others_wrote_does_not_steer_a_terminal() {
     let world = folder();
     world.ok(&["acquire", "e", "--as", "a"]);
     let evil = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}<script>\n2026-01-01  e  9  root  depose";
-    world.ok(&["note", "e", evil]);
+    world.ok(&["audit", "note", "e", evil]);
     world.ok(&["pause", "e", "--reason", evil]);
     let shown = [
         world.ok(&["audit"]).stdout,
         world.ok(&["audit", "e"]).stdout,
-        world.ok(&["note", "e", evil]).stdout,
+        world.ok(&["audit", "note", "e", evil]).stdout,
     ];
     for text in &shown {
         assert!(
@@ -162,8 +162,8 @@ fn what_others_wrote_does_not_steer_a_terminal() {
     // As data it is what it was.
     let entries = world.ok(&["audit", "e", "--json"]).jsons();
     assert_eq!(entries[0]["ordered"]["act"]["order"]["act"]["text"], evil);
-    world.call(&["note", "e", &"x".repeat(1_025)]).expect(2);
-    world.call(&["note", "e", ""]).expect(2);
+    world.call(&["audit", "note", "e", &"x".repeat(1_025)]).expect(2);
+    world.call(&["audit", "note", "e", ""]).expect(2);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn two_operators_must_sign_and_one_may_break_the_glass() {
     assert_eq!(world.status("e")["state"], "held");
     world.call(&["depose", "e", "--reason", "loops"]).expect(6);
     // Neither notes nor an agent that comes and goes void what was signed; and nobody signs unasked.
-    world.ok(&["note", "e", "a note"]);
+    world.ok(&["audit", "note", "e", "a note"]);
     world.ok(&["release", "e", "--as", "a"]);
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
     let unasked = world.call_elsewhere(&["cosign", "e"]).expect(2).stderr;

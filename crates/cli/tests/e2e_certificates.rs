@@ -160,7 +160,7 @@ fn a_run_survives_the_rotation_of_its_certificate() {
     let mut running = world.command(&run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let leads = || {
         let status = setting.operate(&["status", "e", "--json"]).json();
-        (status["leader"]["agent"] == "ci").then(|| status["epoch"].as_u64().unwrap())
+        (status["leader"]["agent"] == "ci").then(|| status["token"].as_u64().unwrap())
     };
     until("it leads", || leads().is_some());
     let epoch = leads();

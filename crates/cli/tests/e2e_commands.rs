@@ -33,7 +33,7 @@ fn a_leadership_from_acquire_to_release() {
     let status = world.status("e");
     assert_eq!(status["election"], "e");
     assert_eq!(status["state"], "held");
-    assert_eq!(status["epoch"], 1);
+    assert_eq!(status["token"], 1);
     assert_eq!(status["leader"]["agent"], "a");
     assert_eq!(status["leader"]["token"], 1);
     assert_eq!(status["task"], "refactor");
@@ -45,7 +45,7 @@ fn a_leadership_from_acquire_to_release() {
     let released = world.json(&["release", "e", "--as", "a", "--reason", "done"]);
     assert_eq!(released["outcome"], "released");
     let status = world.status("e");
-    assert_eq!((status["state"].as_str(), status["epoch"].as_u64()), (Some("vacant"), Some(1)));
+    assert_eq!((status["state"].as_str(), status["token"].as_u64()), (Some("vacant"), Some(1)));
     assert_eq!(status["leader"], Value::Null);
     // A released lease is gone for its holder too.
     world.call(&["renew", "e", "--as", "a"]).expect(4);
@@ -107,12 +107,12 @@ fn one_shot_commands_want_to_know_who_acts() {
         &["acquire", "e"][..],
         &["renew", "e"],
         &["release", "e"],
-        &["pass", "e", "b"],
+        &["release", "e", "--to", "b"],
         &["checkpoint", "e", "--summary", "x"],
         &["handover", "e"],
         &["report", "e", "stall"],
         &["enlist", "e"],
-        &["withdraw", "e"],
+        &["enlist", "e", "--withdraw"],
     ] {
         let refused = world.call(&[call, &["--json"]].concat()).expect(2).json();
         assert!(refused["hint"].as_str().unwrap().contains("BATON_AGENT"), "{call:?}: {refused}");
@@ -280,7 +280,7 @@ fn a_large_state_is_a_reference_with_its_hash() {
 #[test]
 fn pass_keeps_the_election_for_the_successor() {
     let world = led();
-    let passed = world.json(&["pass", "e", "b", "--as", "a", "--reason", "out of context"]);
+    let passed = world.json(&["release", "e", "--to", "b", "--as", "a", "--reason", "out of context"]);
     assert_eq!((&passed["outcome"], &passed["to"]), (&json!("passed"), &json!("b")));
     world.call(&["acquire", "e", "--as", "c"]).expect(3);
     let granted = world.json(&["acquire", "e", "--as", "b"]);
@@ -298,8 +298,8 @@ fn candidates_enlist_and_the_policy_compares_them() {
     assert_eq!(granted["agent"], "high");
     let history = world.ok(&["history", "e", "--json"]).jsons();
     assert!(history[0]["reason"].as_str().unwrap().contains("priority"), "{history:?}");
-    assert_eq!(world.json(&["withdraw", "e", "--as", "low"])["outcome"], "withdrawn");
-    assert_eq!(world.json(&["withdraw", "e", "--as", "low"])["outcome"], "not-standing");
+    assert_eq!(world.json(&["enlist", "e", "--as", "low", "--withdraw"])["outcome"], "withdrawn");
+    assert_eq!(world.json(&["enlist", "e", "--as", "low", "--withdraw"])["outcome"], "not-standing");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn the_token_is_refused_before_there_is_a_successor() {
     let deposed = world.json(&["depose", "e", "--reason", "goes in circles"]);
     assert_eq!(deposed["ended"], "a");
     assert!(deposed["waits_ms"].as_u64().unwrap() > 0);
-    assert!(deposed["epoch"].as_u64().unwrap() > 1);
+    assert!(deposed["token"].as_u64().unwrap() > 1);
     let status = world.status("e");
     assert_eq!((status["state"].as_str(), &status["leader"]), (Some("vacant"), &serde_json::Value::Null));
     assert_eq!(status["outgoing"]["agent"], "a");

@@ -66,7 +66,7 @@ fn of_two_terminals_with_one_name_one_leads_and_the_other_is_told() {
     );
     let facts = call(&world, other, &[&ACQUIRE[..], &["--json"]].concat()).expect(3).json();
     assert_eq!(
-        (&facts["code"], &facts["by"], &facts["epoch"]),
+        (&facts["code"], &facts["by"], &facts["token"]),
         (&json!("held"), &json!("claude"), &json!(1))
     );
     assert_eq!(facts["session"], json!({"kind": "named", "id": leads}));

@@ -160,7 +160,7 @@ fn a_command_is_ended_when_its_token_becomes_stale() {
     assert_eq!(exit_code(&mut holder), Some(5));
     assert_eq!(processes::of_no_warden(world.mark()), []);
     world.ok(&["acquire", "e", "--as", "b"]);
-    let token = world.status("e")["epoch"].to_string();
+    let token = world.status("e")["token"].to_string();
     world.ok(&["fence", "db", "--token", &token]);
 }
 
@@ -215,6 +215,6 @@ fn a_token_that_was_never_given_is_not_called_stale() {
     let refused = world.call(&["check", "e", "--token", "99", "--json"]).expect(5).json();
     assert_eq!(
         refused["message"],
-        "token 99 is not valid (current epoch 1): it was never given: it is of another election or store"
+        "token 99 is not valid (current token 1): it was never given: it is of another election or store"
     );
 }

@@ -52,7 +52,7 @@ fn a_leadership_is_known_in_every_clone_and_touches_no_work_tree() {
     let refused = call(&world, "two", &["acquire", "e", "--as", "b", "--json"]).expect(3).json();
     assert_eq!(refused["code"], "held");
     let seen = call(&world, "two", &["status", "e", "--json"]).expect(0).json();
-    assert_eq!((&seen["leader"]["agent"], &seen["epoch"]), (&"a".into(), &1.into()));
+    assert_eq!((&seen["leader"]["agent"], &seen["token"]), (&"a".into(), &1.into()));
     call(&world, "one", &["checkpoint", "e", "--as", "a", "--summary", "half"]).expect(0);
     call(&world, "one", &["release", "e", "--as", "a"]).expect(0);
     let granted = call(&world, "two", &["acquire", "e", "--as", "b", "--json"]).expect(0).json();

@@ -24,7 +24,7 @@ fn kinds_are_told_apart(world: &World) {
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "10m"]);
     world.ok(&["release", "e", "--as", "a"]);
     world.ok(&["acquire", "e", "--as", "b", "--ttl", "10m"]);
-    world.ok(&["pass", "e", "c", "--as", "b"]);
+    world.ok(&["release", "e", "--to", "c", "--as", "b"]);
     world.ok(&["acquire", "e", "--as", "c", "--ttl", "10m"]);
     world.ok(&["report", "e", "stall", "--as", "c"]);
     world.ok(&["release", "e", "--as", "c"]);
@@ -133,7 +133,7 @@ fn who_may_give_no_orders_yet_is_told_so() {
     }
     world.ok(&["handover", "e", "--as", "b"]);
     let again = world.ok(&["task", "assign", "e", "--inherited", "--as", "b"]).stdout;
-    assert_eq!(again, "1 task is told again (epoch 2)\n");
+    assert_eq!(again, "1 task is told again (token 2)\n");
     let worked = world.ok(&["task", "work", "e", "--as", "w", "--once", "--", "true"]).stderr;
     assert!(worked.starts_with("baton: w waits for tasks of e\n"), "{worked}");
 }
@@ -336,7 +336,7 @@ fn adopted_workers_go_on(world: &World) {
     world.call(&["task", "accept", "e", "two", "--as", "v"]).expect(5);
     world.call(&["task", "adopt", "e", "one", "--as", "a"]).expect(4);
     let adopted = world.json(&["task", "adopt", "e", "--all", "--as", "b"]);
-    assert_eq!((adopted["tasks"].as_array().map(Vec::len), &adopted["epoch"]), (Some(2), &2.into()));
+    assert_eq!((adopted["tasks"].as_array().map(Vec::len), &adopted["token"]), (Some(2), &2.into()));
     assert_eq!(world.json(&["task", "board", "e"])["inherited"], 0);
     world.ok(&["task", "accept", "e", "two", "--as", "v"]);
     assert_eq!(support::exit_code(&mut worker), Some(0));

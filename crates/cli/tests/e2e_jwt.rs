@@ -218,7 +218,7 @@ fn a_run_survives_the_rotation_of_its_jwt_and_of_the_keys() {
     let mut running = running.spawn().unwrap();
     let leads = || {
         let status = setting.operate(&["status", "e", "--json"]).json();
-        (status["leader"]["agent"] == "ci").then(|| status["epoch"].as_u64().unwrap())
+        (status["leader"]["agent"] == "ci").then(|| status["token"].as_u64().unwrap())
     };
     until("it leads", || leads().is_some());
     let epoch = leads();

@@ -169,7 +169,7 @@ fn a_candidate_that_waits_goes_when_the_slot_is_run_by_another() {
     let mut waiting = spawn(run(&world, "two", &[], SHORT));
     let mut first = spawn(run(&world, "one", &[], LONG));
     // Kept for it: nobody else takes it meanwhile.
-    world.ok(&["pass", "nightly", "one", "--as", "zero"]);
+    world.ok(&["release", "nightly", "--to", "one", "--as", "zero"]);
     until("CMD runs", || ran(&world) == ["one"]);
     assert_eq!(exit_code(&mut waiting), Some(0));
     assert!(first.try_wait().unwrap().is_none(), "the first still runs");

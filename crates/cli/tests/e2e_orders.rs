@@ -220,7 +220,7 @@ fn a_restore_brings_no_removed_operator_back_and_ends_no_pause() {
         on(&["operator", "add", &key(folder)]).expect(0);
     }
     on(&["acquire", "e", "--as", "a"]).expect(0);
-    removed(&["note", "e", "still an operator"]).expect(0);
+    removed(&["audit", "note", "e", "still an operator"]).expect(0);
     let kept = snapshot(&world, &file).display().to_string();
     on(&["operator", "remove", &key("removed")]).expect(0);
     on(&["operator", "quorum", "2"]).expect(0);
@@ -228,7 +228,7 @@ fn a_restore_brings_no_removed_operator_back_and_ends_no_pause() {
     let restored = on(&["restore", &kept]).expect(0);
     assert!(restored.stderr.contains("those of the former store"), "{}", restored.stderr);
     // All of that holds, for the store and for its elections.
-    for arguments in [&["resume", "--all"][..], &["resume", "e"], &["note", "e", "again"]] {
+    for arguments in [&["resume", "--all"][..], &["resume", "e"], &["audit", "note", "e", "again"]] {
         let refused = removed(arguments).expect(6);
         assert!(refused.stderr.contains("operator"), "{refused:?}");
     }

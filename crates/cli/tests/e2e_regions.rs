@@ -96,7 +96,7 @@ fn a_deposed_region_loses_the_fleet(world: &World) {
     the_older_epoch_is_refused(world, token);
     let after = tree(world);
     assert_eq!(of(&after, "fleet")["region"]["election"], "fleet/us");
-    assert!(of(&after, "fleet/eu")["epoch"].as_u64().unwrap() > 1);
+    assert!(of(&after, "fleet/eu")["token"].as_u64().unwrap() > 1);
 }
 
 fn a_killed_region_loses_the_fleet_within_its_lease(world: &World) {
@@ -152,8 +152,8 @@ fn three_levels_are_led_by_one_and_end_together() {
     led_by(&world, "a");
     let shown = world.ok(&["tree", "fleet"]).stdout;
     let lines: Vec<&str> = shown.lines().collect();
-    assert!(lines[1].starts_with("fleet ") && lines[1].contains("fleet/eu (epoch 1)"), "{shown}");
-    assert!(lines[2].starts_with("  eu ") && lines[2].contains("fleet/eu/paris (epoch 1)"), "{shown}");
+    assert!(lines[1].starts_with("fleet ") && lines[1].contains("fleet/eu (token 1)"), "{shown}");
+    assert!(lines[2].starts_with("  eu ") && lines[2].contains("fleet/eu/paris (token 1)"), "{shown}");
     assert!(lines[3].starts_with("    paris "), "{shown}");
     processes::signal(all.id(), Signal::TERM);
     exit_code(&mut all);
@@ -171,7 +171,7 @@ fn regions_may_be_in_another_store_than_the_fleet() {
     let mut all = nested(&world, "a", "fleet/eu", inner).env("ABOVE", above.url()).spawn().unwrap();
     led_by(&world, "a");
     let shown = above.ok(&["tree"]).stdout;
-    assert!(shown.contains("fleet/eu (epoch 1), out of reach here"), "{shown}");
+    assert!(shown.contains("fleet/eu (token 1), out of reach here"), "{shown}");
     processes::signal(all.id(), Signal::TERM);
     exit_code(&mut all);
     assert_eq!(above.status("fleet")["state"], "vacant");

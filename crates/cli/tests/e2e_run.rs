@@ -243,7 +243,7 @@ while :; do sleep 0.05; done
     world.call(&["fence", "db", "--election", "e", "--token", "1"]).expect(6);
     world.ok(&["approve", "e", "--checkpoint", &world.waiting("e")]);
     let risen: u64 = world.read_soon("risen").trim().parse().unwrap();
-    assert_eq!(world.status("e")["epoch"], risen);
+    assert_eq!(world.status("e")["token"], risen);
     assert_eq!(world.read_soon("accepted"), "accepted\n");
     assert!(end(&mut run).is_some());
 }

@@ -91,7 +91,7 @@ fn a_full_disk_stops_grants_and_nothing_else_and_is_got_over() {
     until("it says so", || server.ask("GET", "/readyz").0 == 200);
     let all_there = |world: &World| {
         for (election, token) in &acknowledged {
-            assert_eq!(world.status(election)["epoch"].as_u64(), Some(*token), "{election}");
+            assert_eq!(world.status(election)["token"].as_u64(), Some(*token), "{election}");
         }
     };
     all_there(&world);

@@ -40,7 +40,7 @@ fn follower(world: &World, agent: &str) -> Child {
     let arguments = ["watch", "e", "--acknowledge", "--as", agent];
     let child = world.command(&arguments).stdout(Stdio::null()).spawn().unwrap();
     until("it follows", || {
-        let sessions = world.ok(&["sessions", "--json"]).jsons();
+        let sessions = world.ok(&["agents", "--sessions", "--json"]).jsons();
         sessions.iter().any(|session| session["agent"] == agent && session["follows"][0] == "e")
     });
     child
@@ -64,7 +64,7 @@ fn a_release_says_who_knows_and_who_does_not() {
     // One that says that it goes is not waited for.
     signal(first.id(), Signal::TERM);
     assert_eq!(exit_code(&mut first), Some(143));
-    let left = world.ok(&["sessions", "--json"]).jsons();
+    let left = world.ok(&["agents", "--sessions", "--json"]).jsons();
     assert!(left.iter().all(|session| session["agent"] != "one"), "{left:?}");
     signal(second.id(), Signal::KILL);
     assert_eq!(exit_code(&mut second), None);
@@ -79,7 +79,7 @@ fn a_run_says_who_knows() {
     assert!(done.stderr.contains("1 follower acknowledged"), "{}", done.stderr);
     let passed = {
         world.ok(&["acquire", "e", "--as", "a", "--ttl", "1m"]);
-        world.json(&["pass", "e", "b", "--as", "a", "--notify-timeout", "30s"])
+        world.json(&["release", "e", "--to", "b", "--as", "a", "--notify-timeout", "30s"])
     };
     assert_eq!(passed["notified"]["told"], 1, "{passed}");
     signal(one.id(), Signal::KILL);
@@ -92,10 +92,10 @@ fn without_a_server_nobody_knows_who_follows_and_that_is_said() {
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "1m"]);
     for call in [
         &["release", "e", "--as", "a", "--notify-timeout", "1s"][..],
-        &["pass", "e", "b", "--as", "a", "--notify-timeout", "1s"],
+        &["release", "e", "--to", "b", "--as", "a", "--notify-timeout", "1s"],
         &["run", "f", "--as", "a", "--notify-timeout", "1s", "--", "true"],
         &["watch", "e", "--acknowledge", "--as", "a"],
-        &["sessions"],
+        &["agents", "--sessions"],
     ] {
         let done = world.call(call).expect(2);
         assert!(done.stderr.contains("baton serve"), "{}", done.stderr);
@@ -132,7 +132,7 @@ fn a_server_that_is_killed_loses_no_lease_that_rides_and_doubles_none() {
     }
     for (riding, token) in riding.iter().zip(tokens).step_by(20) {
         let shown = world.status(riding.election().as_str());
-        assert_eq!((shown["leader"]["agent"].as_str(), shown["epoch"].as_u64()), (Some("a"), Some(token)));
+        assert_eq!((shown["leader"]["agent"].as_str(), shown["token"].as_u64()), (Some("a"), Some(token)));
         assert_eq!(riding.token().0, token);
     }
     let ended = runtime.block_on(session.end(true)).unwrap();

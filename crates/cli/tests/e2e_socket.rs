@@ -71,7 +71,7 @@ fn agents_lead_by_a_socket_without_any_set_up() {
     world.ok(&["release", "job", "--as", "bob"]);
     assert_eq!(world.read_soon("carol"), "leads\n");
     until("the watcher sees carol", || fs::read_to_string(&watched).unwrap().contains("carol"));
-    let sessions = world.ok(&["sessions", "--json"]).jsons();
+    let sessions = world.ok(&["agents", "--sessions", "--json"]).jsons();
     assert!(sessions.iter().any(|session| session["agent"] == "dave"), "{sessions:?}");
 
     // Operators sign as everywhere.

@@ -183,7 +183,7 @@ fn ctrl_z_ends_the_work_and_frees_the_lease_and_fg_campaigns_again() {
     screen.type_in("stty -a > after; fg\r");
     screen.shows("-> ready", 2);
     assert_eq!(world.read_soon("after"), world.read_soon("before"));
-    until("it leads again", || world.status("e")["epoch"] == 2);
+    until("it leads again", || world.status("e")["token"] == 2);
     until("the terminal is raw", || is_raw(&screen));
     screen.type_in(&format!("{CTRL_C}{CTRL_C}"));
     until("the election is vacant", || world.status("e")["state"] == "vacant");
@@ -252,7 +252,7 @@ fn a_shell_as_cmd_has_jobs_of_its_own() {
     // A shell with stopped jobs wants to hear it twice.
     screen.type_in(&format!("{CTRL_Z}\rexit 5\rexit 5\r"));
     assert_eq!(exit_code(&mut run), Some(5), "{}", screen.shown());
-    assert_eq!(world.status("e")["epoch"], 1);
+    assert_eq!(world.status("e")["token"], 1);
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn a_terminal_that_is_held_stops_no_renewal() {
     let mut run = screen.start(&run(&world, &["--ttl", "2s"], "touch began; exec yes"));
     until("CMD runs", || world.file("began").exists());
     renews(&world, 10);
-    assert_eq!(world.status("e")["epoch"], 1);
+    assert_eq!(world.status("e")["token"], 1);
     processes::signal(run.id(), Signal::TERM);
     until("the election is vacant", || world.status("e")["state"] == "vacant");
     assert!(exit_code(&mut run).is_some());

@@ -83,7 +83,7 @@ fn the_second_machine_takes_no_lease_of_the_first() {
     assert!(said.contains("after this run began"), "{said}");
     is_refused(&call_on_the_second(&world, &["acquire", ELECTION, "--as", "third"]));
     is_refused(&call_on_the_second(&world, &["status", ELECTION]));
-    assert_eq!(world.status(ELECTION)["epoch"], token, "the first goes on");
+    assert_eq!(world.status(ELECTION)["token"], token, "the first goes on");
     assert!(!tree_of(&world, token).is_empty());
     watcher.finish();
 }

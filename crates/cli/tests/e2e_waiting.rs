@@ -99,7 +99,7 @@ fn a_standby_says_again_when_the_leader_changes() {
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "10m"]);
     let mut run = start(&world, "z", "20s");
     says(&world, "z", "z waits to lead e: a leads with token 1");
-    world.ok(&["pass", "e", "b", "--as", "a"]);
+    world.ok(&["release", "e", "--to", "b", "--as", "a"]);
     world.ok(&["acquire", "e", "--as", "b", "--ttl", "10m"]);
     says(&world, "z", "z waits to lead e: b leads with token 2");
     end(&mut run);

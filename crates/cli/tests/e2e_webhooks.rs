@@ -31,7 +31,7 @@ fn every_change_of_leader_is_posted_and_signed_also_the_last_before_the_end() {
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
     world.ok(&["renew", "e", "--as", "a"]);
     world.ok(&["checkpoint", "e", "--as", "a", "--summary", "half of it"]);
-    world.ok(&["pass", "e", "b", "--as", "a"]);
+    world.ok(&["release", "e", "--to", "b", "--as", "a"]);
     world.ok(&["acquire", "e", "--as", "b", "--ttl", "1h"]);
     let mut runs = Vec::new();
     for (epoch, cause, leader) in [(1, "first", "a"), (2, "pass", "b")] {

@@ -7,24 +7,21 @@ use expect_test::expect_file;
 
 use crate::support::{Done, World};
 
-const COMMANDS: [&str; 92] = [
+const COMMANDS: [&str; 89] = [
     "run",
     "acquire",
     "renew",
     "release",
-    "pass",
     "checkpoint",
     "handover",
     "report",
     "judge",
     "enlist",
-    "withdraw",
     "status",
     "top",
     "tree",
     "watch",
     "agents",
-    "sessions",
     "alerts",
     "check",
     "history",
@@ -84,9 +81,9 @@ const COMMANDS: [&str; 92] = [
     "forget",
     "cosign",
     "vote",
-    "note",
     "audit",
     "audit verify",
+    "audit note",
     "policy",
     "serve",
     "observe",
@@ -270,7 +267,7 @@ fn agents() {
         "fence db/orders --log",
         "handover refactor-auth --look",
         "checkpoint refactor-auth --as agent-a --summary 'parser done' --state '{\"done\":[\"parser\"]}'",
-        "pass refactor-auth agent-b --as agent-a --reason 'out of context'",
+        "release refactor-auth --to agent-b --as agent-a --reason 'out of context'",
         "status refactor-auth",
         "acquire refactor-auth --as agent-c",
         "acquire refactor-auth --as agent-b",
@@ -281,8 +278,8 @@ fn agents() {
         "history refactor-auth --limit 1",
         "run refactor-auth --as agent-d -- echo working",
         "enlist refactor-auth --as agent-e --priority 5 --capability rust",
-        "withdraw refactor-auth --as agent-e",
-        "withdraw refactor-auth --as agent-e",
+        "enlist refactor-auth --as agent-e --withdraw",
+        "enlist refactor-auth --as agent-e --withdraw",
     ]);
     expect_file!["screens/agents.txt"].assert_eq(shown);
 }

@@ -14,10 +14,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::run::voice::{ToldStandby, standby_text};
-use crate::context::{Context, Global, Who, usable_under, variable};
+use crate::context::{Context, Who, usable_under, variable};
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, clean};
+use crate::output::{Failure, clean};
 use crate::region;
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -106,10 +107,8 @@ impl Terms {
         let checked =
             checked.and_then(|()| bid.capabilities.iter().try_for_each(|c| policy::check_capability(c)));
         let checked = checked.and_then(|()| bid.contact.as_deref().map_or(Ok(()), command::check_contact));
-        match checked {
-            Ok(()) => Ok(bid),
-            Err(refusal) => Err(Failure::from_error(&refusal.into(), Speaker::Candidate)),
-        }
+        checked?;
+        Ok(bid)
     }
 
     fn unchecked(&self, agent: AgentName) -> Bid {
@@ -134,22 +133,21 @@ impl Terms {
     }
 }
 
-impl Acquire {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let mut bid = self.terms.bid(&self.election, self.who.agent()?)?;
-        for name in &self.failing {
-            check_dependency(name)
-                .map_err(|refusal| Failure::from_error(&refusal.into(), Speaker::Candidate))?;
-            bid.failing.insert(name.clone());
-        }
-        let session = CallerSession::of_caller(variable)
-            .map_err(|refusal| Failure::from_error(&refusal.into(), Speaker::Candidate))?;
-        let context = Context::open(global, Access::Write).await?;
+impl StoreCommand for Acquire {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Candidate;
+
+    fn check(&self) -> Result<(), Failure> {
+        self.bid()?;
+        CallerSession::of_caller(variable)?;
+        Ok(())
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let (mut bid, session) = (self.bid()?, CallerSession::of_caller(variable)?);
         bid.region =
-            region::named_or_around(&context, self.region.as_ref(), &self.election, &self.who).await?;
-        let granted = self.grant(&context, &bid, session.clone()).await;
-        context.remember();
-        let grant = granted?;
+            region::named_or_around(context, self.region.as_ref(), &self.election, &self.who).await?;
+        let grant = self.grant(context, &bid, session.clone()).await?;
         let left = usable_under(grant.region.as_ref(), grant.asked_at(), grant.ttl);
         let cause = grant.document.last_transition.as_ref().map(|last| last.cause);
         let inherits = grant.document.checkpoint.as_ref().map(|checkpoint| checkpoint.seq);
@@ -168,15 +166,24 @@ impl Acquire {
         });
         let text =
             format!("{} leads {} with token {}; renew within {left}", bid.agent, self.election, grant.epoch);
-        context.output.say(&data, &text)?;
-        if let Some(seq) = inherits {
+        let note = inherits.map(|seq| {
             // As it can be typed: who set the variable need not say who acts.
             let set = std::env::var("BATON_AGENT").is_ok_and(|agent| agent == bid.agent.as_str());
             let who = if set { String::new() } else { format!(" --as {}", bid.agent) };
-            let text = format!("checkpoint {seq} was left for you: baton handover {}{who}", self.election);
-            context.output.talk(&text);
+            format!("checkpoint {seq} was left for you: baton handover {}{who}", self.election)
+        });
+        Ok(Screen::new(data, text).notes(note))
+    }
+}
+
+impl Acquire {
+    fn bid(&self) -> Result<Bid, Failure> {
+        let mut bid = self.terms.bid(&self.election, self.who.agent()?)?;
+        for name in &self.failing {
+            check_dependency(name)?;
+            bid.failing.insert(name.clone());
         }
-        Ok(Exit::Done)
+        Ok(bid)
     }
 
     /// Asks as a caller whose lease is kept between its calls.

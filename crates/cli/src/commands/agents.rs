@@ -1,25 +1,29 @@
 //! `baton agents`: see who is there, how it fares, and what it leads.
 
+use baton::AgentView;
 use baton::api::describe::{Description, Fares};
+use baton::api::sessions::SessionView;
 use baton::election::time::Span;
 use baton::election::{AgentName, ElectionName};
-use baton::store::Access;
-use baton::{AgentView, Error};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::context::{Context, Global};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, clean, table};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output::{Failure, clean};
+use crate::screen::{Screen, StoreCommand};
 
 /// How many of a list are shown before the rest is counted.
 const SHOWN: usize = 3;
+
+const HEAD: [&str; 9] = ["AGENT", "STATE", "PHI", "LEADS", "AT", "CPU", "MEMORY", "QUEUE", "TROUBLE"];
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   baton agents --store http://127.0.0.1:7420
   baton agents agent-a                     one agent in full
+  baton agents --sessions                  each session at a server, and what it follows
 
 Agents with a session at a server report how they are: baton run --session, baton watch --acknowledge --describe FILE, or \
 Session::describe of the library. PHI is a suspicion level computed from heartbeat arrival times: below 1 the agent is on time, \
@@ -28,14 +32,17 @@ candidates only.")]
 pub(crate) struct Agents {
     /// Only this agent
     agent: Option<AgentName>,
+    /// List the sessions that agents have open at a server, which keeps them in memory only
+    #[arg(long)]
+    sessions: bool,
 }
 
-impl Agents {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let mut agents = context.coordinator.agents().await.map_err(fail)?;
-        context.remember();
+impl StoreCommand for Agents {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        if self.sessions {
+            return self.list_sessions(context).await;
+        }
+        let mut agents = context.coordinator.agents().await?;
         if let Some(only) = &self.agent {
             agents.retain(|agent| agent.agent == *only);
             let [agent] = &agents[..] else {
@@ -46,22 +53,37 @@ impl Agents {
                     "see who is there: baton agents",
                 ));
             };
-            context.output.say(&data(agent), &described(agent))?;
-            return Ok(Exit::Done);
+            return Ok(Screen::new(data(agent), described(agent)));
         }
-        if context.output.json {
-            for agent in &agents {
-                context.output.line(&data(agent).to_string())?;
-            }
-        } else if agents.is_empty() {
-            context.output.talk(&format!("nobody is known at {}", context.coordinator.store().location()));
-        } else {
-            let rows: Vec<Vec<String>> = agents.iter().map(row).collect();
-            let head = ["AGENT", "STATE", "PHI", "LEADS", "AT", "CPU", "MEMORY", "QUEUE", "TROUBLE"];
-            context.output.line(&table(&head, &rows))?;
-        }
-        Ok(Exit::Done)
+        let rows: Vec<Vec<String>> = agents.iter().map(row).collect();
+        let none = format!("nobody is known at {}", context.coordinator.store().location());
+        Ok(Screen::table(agents.iter().map(data).collect(), &HEAD, &rows, none))
     }
+}
+
+impl Agents {
+    async fn list_sessions(&self, context: &Context) -> Result<Screen, Failure> {
+        let mut sessions = context.coordinator.sessions().await?;
+        sessions.retain(|session| self.agent.as_ref().is_none_or(|only| session.agent == *only));
+        let rows: Vec<Vec<String>> = sessions.iter().map(session_row).collect();
+        let none = format!("no sessions at {}", context.coordinator.store().location());
+        let data = sessions.iter().map(|session| json!(session)).collect();
+        Ok(Screen::table(data, &["AGENT", "SINCE", "HEARD", "LEASES", "FOLLOWS"], &rows, none))
+    }
+}
+
+fn session_row(session: &SessionView) -> Vec<String> {
+    let ago = |ms: u64| match ms / 1_000 {
+        0 => "under 1s ago".to_string(),
+        seconds => format!("{} ago", Span::secs(seconds)),
+    };
+    vec![
+        session.agent.to_string(),
+        ago(session.age_ms),
+        ago(session.silent_ms),
+        session.leases.to_string(),
+        names(&session.follows),
+    ]
 }
 
 fn description(agent: &AgentView) -> Option<&Description> {

@@ -1,15 +1,13 @@
 //! `baton alerts`: see what is wrong with elections, as a server sees it.
 
-use baton::Error;
 use baton::api::alerts::Alert;
 use baton::election::time::Span;
-use baton::store::Access;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::context::{Context, Global};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, table};
+use crate::context::Context;
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 
 /// What is wrong with a server without an operator.
 const NO_OPERATOR: &str =
@@ -27,41 +25,28 @@ many or too slow, two members that both claim to lead, too many candidates, foll
 for the thresholds. Webhooks get a message when an alert begins and when it ends.")]
 pub(crate) struct Alerts {}
 
-impl Alerts {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let told = context.coordinator.alerts().await.map_err(fail)?;
-        let output = &context.output;
-        if output.json {
-            for alert in &told.alerts {
-                output.line(&json!(alert).to_string())?;
-            }
-            if told.no_operator {
-                let alert = json!({
-                    "alert": "no-operator", "severity": "warning", "election": null, "what": NO_OPERATOR, "hint": BECOME_ONE,
-                });
-                output.line(&alert.to_string())?;
-            }
-            return Ok(Exit::Done);
+impl StoreCommand for Alerts {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let found = context.coordinator.alerts().await?;
+        let mut data: Vec<Value> = found.alerts.iter().map(|alert| json!(alert)).collect();
+        let rows: Vec<Vec<String>> = found.alerts.iter().map(row).collect();
+        let none = format!("nothing is wrong at {}", context.coordinator.store().location());
+        let mut notes = Vec::new();
+        if found.no_operator {
+            data.push(json!({
+                "alert": "no-operator", "severity": "warning", "election": null, "what": NO_OPERATOR, "hint": BECOME_ONE,
+            }));
+            notes = vec![format!("warning: {NO_OPERATOR}"), format!("hint: {BECOME_ONE}")];
         }
-        if told.no_operator {
-            output.talk(&format!("warning: {NO_OPERATOR}"));
-            output.talk(&format!("hint: {BECOME_ONE}"));
+        if found.more > 0 {
+            notes.push(format!("and {} more", found.more));
         }
-        if told.alerts.is_empty() && told.no_operator {
-            return Ok(Exit::Done);
-        }
-        if told.alerts.is_empty() {
-            output.talk(&format!("nothing is wrong at {}", context.coordinator.store().location()));
-            return Ok(Exit::Done);
-        }
-        let rows: Vec<Vec<String>> = told.alerts.iter().map(row).collect();
-        output.line(&table(&["ALERT", "SEVERITY", "ELECTION", "SINCE", "WHAT", "DO"], &rows))?;
-        if told.more > 0 {
-            output.talk(&format!("and {} more", told.more));
-        }
-        Ok(Exit::Done)
+        let head = ["ALERT", "SEVERITY", "ELECTION", "SINCE", "WHAT", "DO"];
+        let screen = match (rows.is_empty(), found.no_operator) {
+            (true, true) => Screen::list(data),
+            _ => Screen::table(data, &head, &rows, none),
+        };
+        Ok(screen.notes(notes))
     }
 }
 

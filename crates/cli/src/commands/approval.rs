@@ -15,8 +15,9 @@ use serde_json::json;
 
 use super::renew::renew;
 use crate::context::{Context, Held, Who, current_token};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome};
+use crate::exit::Exit;
+use crate::output::Failure;
+use crate::screen::Screen;
 
 /// The time between two looks, even if nobody tells of a change.
 const LOOK_AGAIN: Span = Span::secs(5);
@@ -58,7 +59,7 @@ enum Standing {
 }
 
 impl Waited<'_> {
-    pub(super) async fn decided(&self, context: &Context) -> Outcome {
+    pub(super) async fn decided(&self, context: &Context) -> Result<Screen, Failure> {
         let Waited { election, hash, limit, .. } = self;
         let give_up_at = boot::now() + *limit;
         context.output.talk(&format!(
@@ -115,7 +116,7 @@ impl Waited<'_> {
         match context.coordinator.view(self.election).await {
             Ok(view) => Ok(self.standing(view.document.as_ref(), held.credential.incarnation)),
             Err(baton::Error::Store(error)) if error.is_passing() => Ok(Standing::Waits),
-            Err(error) => Err(Failure::from_error(&error, Speaker::Holder)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -143,7 +144,7 @@ impl Waited<'_> {
         }
     }
 
-    async fn outcome(&self, context: &Context, held: &Held, standing: Standing) -> Outcome {
+    async fn outcome(&self, context: &Context, held: &Held, standing: Standing) -> Result<Screen, Failure> {
         let Waited { election, seq, hash, .. } = self;
         match standing {
             Standing::Approved(mut token) => {
@@ -161,8 +162,7 @@ impl Waited<'_> {
                     "checkpoint {seq} of {election} is approved; {} leads with token {token}",
                     held.agent
                 );
-                context.output.say(&data, &text)?;
-                Ok(Exit::Done)
+                Ok(Screen::new(data, text))
             }
             Standing::Rejected(reason) => {
                 let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };

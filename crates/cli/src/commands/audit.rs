@@ -6,16 +6,18 @@ use baton::election::operator::{Act, PublicKey};
 use baton::election::store_order::{StoreChange, StoreOrder};
 use baton::election::tokens::{TokenChange, TokenOrder};
 use baton::election::{ContentHash, ElectionName, Refusal, StoreInfo};
-use baton::store::{Access, StoreError};
+use baton::store::StoreError;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::note::Note;
 use super::orders::rule;
 use super::people::{known, person};
 use super::show::policy_line;
 use crate::context::{Context, Global};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, clean, table};
+use crate::exit::Exit;
+use crate::output::{Failure, Outcome, clean};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -25,6 +27,7 @@ Examples:
   baton audit refactor-auth            one election
   baton audit --json | jq .ordered     with the orders as they were signed
   baton audit verify                   is it whole? exits 1 and says where if not
+  baton audit note refactor-auth 'agent-b was restarted by hand, see ticket 12'
 
 Every act of an operator is kept for ever, with its signature, in a chain in which each entry has the hash of the one before. `verify` \
 prints the hash of the last: note it down, and give it to --head later.")]
@@ -48,17 +51,25 @@ enum What {
         #[arg(long = "head", value_name = "HASH")]
         heads: Vec<ContentHash>,
     },
+    /// Operator: add a note, signed, which changes nothing else
+    Note(Note),
+}
+
+impl StoreCommand for Audit {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        match &self.what {
+            Some(What::Verify { election, heads }) => verify(context, election.as_ref(), heads).await,
+            Some(What::Note(_)) | None => show(context, self.election.as_ref(), self.limit).await,
+        }
+    }
 }
 
 impl Audit {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let outcome = match &self.what {
-            None => show(&context, self.election.as_ref(), self.limit).await,
-            Some(What::Verify { election, heads }) => verify(&context, election.as_ref(), heads).await,
-        };
-        context.remember();
-        outcome
+        match &self.what {
+            Some(What::Note(note)) => note.perform(global).await,
+            Some(What::Verify { .. }) | None => StoreCommand::perform(self, global).await,
+        }
     }
 }
 
@@ -67,16 +78,12 @@ async fn books(context: &Context, election: Option<&ElectionName>) -> Result<Vec
     if let Some(election) = election {
         return Ok(vec![Book::Election(election.clone())]);
     }
-    let mut elections = context.coordinator.elections().await.map_err(|error| fail(&error))?;
+    let mut elections = context.coordinator.elections().await?;
     // An election whose record is gone still has a log.
-    elections.extend(context.coordinator.logged_elections().await.map_err(|error| fail(&error))?);
+    elections.extend(context.coordinator.logged_elections().await?);
     elections.sort();
     elections.dedup();
     Ok([Book::Store, Book::Tokens].into_iter().chain(elections.into_iter().map(Book::Election)).collect())
-}
-
-fn fail(error: &Error) -> Failure {
-    Failure::from_error(error, Speaker::Guard)
 }
 
 /// Whether this user may not see a book, though it may see others.
@@ -84,7 +91,7 @@ fn is_barred(book: &Book, error: &Error) -> bool {
     matches!(book, Book::Store | Book::Tokens) && matches!(error, Error::Store(StoreError::Refused { .. }))
 }
 
-async fn show(context: &Context, election: Option<&ElectionName>, limit: usize) -> Outcome {
+async fn show(context: &Context, election: Option<&ElectionName>, limit: usize) -> Result<Screen, Failure> {
     let mut all: Vec<(Book, Entry)> = Vec::new();
     for book in books(context, election).await? {
         match context.coordinator.audit(&book, limit).await {
@@ -97,30 +104,23 @@ async fn show(context: &Context, election: Option<&ElectionName>, limit: usize) 
                     .output
                     .talk(&format!("{book} is left out: its record is gone; see `baton audit verify`"));
             }
-            Err(error) => return Err(fail(&error)),
+            Err(error) => return Err(error.into()),
         }
     }
     all.sort_by_key(|(_, entry)| entry.at);
     let all = all.split_off(all.len().saturating_sub(limit));
     let info = known(context).await;
-    if context.output.json {
-        for (book, entry) in &all {
-            let mut data = serde_json::to_value(entry).unwrap_or(Value::Null);
-            data["book"] = json!(book.to_string());
-            data["by"] = json!(entry.ordered.by());
-            let name = info.as_ref().and_then(|info| info.operator_names.get(&entry.ordered.by()));
-            data["by_name"] = json!(name);
-            context.output.line(&data.to_string())?;
-        }
-        return Ok(Exit::Done);
-    }
-    if all.is_empty() {
-        context.output.talk("no operator has done anything");
-        return Ok(Exit::Done);
-    }
+    let data = |(book, entry): &(Book, Entry)| {
+        let mut data = serde_json::to_value(entry).unwrap_or(Value::Null);
+        data["book"] = json!(book.to_string());
+        data["by"] = json!(entry.ordered.by());
+        let name = info.as_ref().and_then(|info| info.operator_names.get(&entry.ordered.by()));
+        data["by_name"] = json!(name);
+        data
+    };
     let rows: Vec<Vec<String>> = all.iter().map(|(book, entry)| row(book, entry, info.as_deref())).collect();
-    context.output.line(&table(&["AT", "OF", "NO", "BY", "ACT", "ENDED"], &rows))?;
-    Ok(Exit::Done)
+    let head = ["AT", "OF", "NO", "BY", "ACT", "ENDED"];
+    Ok(Screen::table(all.iter().map(data).collect(), &head, &rows, "no operator has done anything"))
 }
 
 fn row(book: &Book, entry: &Entry, info: Option<&StoreInfo>) -> Vec<String> {
@@ -138,7 +138,11 @@ fn row(book: &Book, entry: &Entry, info: Option<&StoreInfo>) -> Vec<String> {
     ]
 }
 
-async fn verify(context: &Context, election: Option<&ElectionName>, heads: &[ContentHash]) -> Outcome {
+async fn verify(
+    context: &Context,
+    election: Option<&ElectionName>,
+    heads: &[ContentHash],
+) -> Result<Screen, Failure> {
     let (mut broken, mut missing) = (0_usize, heads.to_vec());
     for book in books(context, election).await? {
         let verdict = match context.coordinator.verify_audit(&book).await {
@@ -149,7 +153,7 @@ async fn verify(context: &Context, election: Option<&ElectionName>, heads: &[Con
             }
             // What is wrong with one record says nothing of the others.
             Err(Error::Store(error)) if !error.is_passing() => unreadable(&error),
-            Err(error) => return Err(fail(&error)),
+            Err(error) => return Err(error.into()),
         };
         let faults: Vec<(Option<u64>, String)> =
             verdict.faults.iter().map(|fault| (fault.number, fault.why.clone())).collect();
@@ -185,10 +189,7 @@ async fn verify(context: &Context, election: Option<&ElectionName>, heads: &[Con
             "compare with a copy that you trust; the orders themselves are signed and cannot be forged",
         ));
     }
-    if !context.output.json {
-        context.output.talk("the audit log is whole");
-    }
-    Ok(Exit::Done)
+    Ok(Screen::ended(Exit::Done).note("the audit log is whole"))
 }
 
 fn unreadable(error: &StoreError) -> Verdict {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::operator::{AloneBecause, operate};
 use crate::context::{Context, Global};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, table};
+use crate::output::{Failure, Outcome};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -62,36 +62,21 @@ impl Breaker {
     }
 }
 
-impl List {
-    async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
+impl StoreCommand for List {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let tools = context.coordinator.toolbox(&self.election);
-        let found = tools.breakers(self.agent.as_ref()).await.map_err(fail)?;
-        context.remember();
-        if context.output.json {
-            for view in &found {
-                context.output.line(&data(view).to_string())?;
-            }
-        } else if found.is_empty() {
-            context
-                .output
-                .talk(&format!("nobody has failed at tasks of {} that breakers count", self.election));
-        } else {
-            let rows: Vec<Vec<String>> = found.iter().map(row).collect();
-            context
-                .output
-                .line(&table(&["AGENT", "CAPABILITY", "BREAKER", "FAILURES", "LAST REASON"], &rows))?;
-        }
-        Ok(Exit::Done)
+        let found = tools.breakers(self.agent.as_ref()).await?;
+        let rows: Vec<Vec<String>> = found.iter().map(row).collect();
+        let head = ["AGENT", "CAPABILITY", "BREAKER", "FAILURES", "LAST REASON"];
+        let none = format!("nobody has failed at tasks of {} that breakers count", self.election);
+        Ok(Screen::table(found.iter().map(data).collect(), &head, &rows, none))
     }
 }
 
 impl Reset {
     async fn perform(&self, global: &Global) -> Outcome {
         let context = Context::open(global, Access::Read).await?;
-        let view = context.coordinator.view(&self.election).await;
-        let view = view.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
+        let view = context.coordinator.view(&self.election).await?;
         let mut policy = view.document.map(|document| (*document.policy).clone()).unwrap_or_default();
         let Some(breakers) = &mut policy.breakers else {
             return Err(Failure::usage(

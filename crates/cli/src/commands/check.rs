@@ -9,8 +9,9 @@ use serde_json::json;
 
 use super::renew::renew;
 use crate::context::{Context, Global, Who, current_token};
-use crate::exit::{Exit, Speaker};
+use crate::exit::Speaker;
 use crate::output::{Failure, Outcome};
+use crate::screen::Screen;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -48,7 +49,9 @@ impl Check {
             // The holder's own check is a sign of life.
             context = Context::open(global, Access::Write).await?;
             let renewal = Renewal::new(held.epoch, held.credential);
-            renew(&context, &self.election, &held, &renewal).await?;
+            let renewed = renew(&context, &self.election, &held, &renewal).await;
+            context.remember();
+            renewed?;
         }
         let phase = view.leader().map(|leader| leader.phase).filter(|_| !view.native);
         let leader = view.leader().map(|leader| leader.agent.clone());
@@ -56,8 +59,8 @@ impl Check {
             "outcome": "current", "election": self.election, "token": token, "leader": leader, "phase": phase,
         });
         let whose = leader.map_or(String::new(), |leader| format!(", {leader}'s"));
-        context.output.say(&data, &format!("token {token} of {} is current{whose}", self.election))?;
-        Ok(Exit::Done)
+        let text = format!("token {token} of {} is current{whose}", self.election);
+        Screen::new(data, text).print(context.output)
     }
 }
 

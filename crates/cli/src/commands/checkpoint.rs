@@ -12,10 +12,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::approval::Waited;
-use crate::context::{Context, Global, Who};
+use crate::context::{Context, Who};
 use crate::covering;
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome};
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -55,10 +56,16 @@ pub(crate) struct Checkpoint {
     verify: Vec<PathBuf>,
 }
 
-impl Checkpoint {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Checkpoint {
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    fn access(&self) -> Access {
+        if self.verify.is_empty() { Access::Write } else { Access::Read }
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         if !self.verify.is_empty() {
-            return self.compare(global).await;
+            return self.compare(context).await;
         }
         if self.summary.is_empty()
             && self.state.is_none()
@@ -77,7 +84,6 @@ impl Checkpoint {
             reference: self.reference.as_deref().map(refer).transpose()?,
             covers: None,
         };
-        let context = Context::open(global, Access::Write).await?;
         let held = context.lease(&self.election, &self.who)?;
         if !self.covers.is_empty() {
             let places = self.covers.clone();
@@ -85,12 +91,11 @@ impl Checkpoint {
         }
         let written =
             context.coordinator.checkpoint(&self.election, held.epoch, held.credential, &content).await;
-        context.remember();
-        match written.map_err(|error| Failure::from_error(&error, Speaker::Holder))? {
+        match written? {
             Answer::Checkpointed { seq, hash, awaiting_approval: true } if self.wait_approval.is_some() => {
                 let limit = self.wait_approval.unwrap_or(Span::ZERO);
                 let (election, who) = (&self.election, &self.who);
-                Waited { election, who, seq, hash, limit }.decided(&context).await
+                Waited { election, who, seq, hash, limit }.decided(context).await
             }
             Answer::Checkpointed { seq, hash, awaiting_approval } => {
                 let data = json!({
@@ -106,11 +111,8 @@ impl Checkpoint {
                 let covered =
                     covers.map_or(String::new(), |covers| format!(" and {}", covering::covered(covers)));
                 let text = format!("checkpoint {seq} of {} stands{covered}", self.election);
-                context.output.say(&data, &text)?;
-                if awaiting_approval {
-                    context.output.talk("an operator must approve it before the token is accepted again");
-                }
-                Ok(Exit::Done)
+                let note = "an operator must approve it before the token is accepted again";
+                Ok(Screen::new(data, text).notes(awaiting_approval.then_some(note)))
             }
             other => unreachable!("a checkpoint is answered as one, not with {other:?}"),
         }
@@ -119,19 +121,16 @@ impl Checkpoint {
 
 impl Checkpoint {
     /// What was changed since the last one.
-    async fn compare(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
-        let view = context.coordinator.view(&self.election).await.map_err(fail)?;
+    async fn compare(&self, context: &Context) -> Result<Screen, Failure> {
+        let view = context.coordinator.view(&self.election).await?;
         let Some(document) = view.document else {
-            return Err(fail(Refusal::UnknownElection { election: self.election.to_string() }.into()));
+            return Err(Refusal::UnknownElection { election: self.election.to_string() }.into());
         };
         let checkpoint = document.checkpoint.as_deref();
         let Some((checkpoint, covers)) = checkpoint.and_then(|left| Some((left, left.covers.as_ref()?)))
         else {
             let data = json!({"outcome": "nothing", "election": self.election, "since": null});
-            context.output.say(&data, &format!("no checkpoint of {} covers anything", self.election))?;
-            return Ok(Exit::Done);
+            return Ok(Screen::new(data, format!("no checkpoint of {} covers anything", self.election)));
         };
         let since = covering::compare(covers, &self.verify, &context.state).await?;
         let outcome = if since.is_empty() { "unchanged" } else { "changed" };
@@ -139,8 +138,8 @@ impl Checkpoint {
             "outcome": outcome, "election": self.election, "seq": checkpoint.seq, "since": covering::data(&since),
         });
         let text = [vec![format!("checkpoint {}", checkpoint.seq)], covering::lines(covers, &since)].concat();
-        context.output.say(&data, &text.join("\n"))?;
-        Ok(if since.is_empty() { Exit::Done } else { Exit::Error })
+        let exit = if since.is_empty() { Exit::Done } else { Exit::Error };
+        Ok(Screen::new(data, text.join("\n")).exit(exit))
     }
 }
 

@@ -3,6 +3,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
+use crate::context::Global;
 use crate::exit::Exit;
 use crate::output::{Outcome, Output};
 
@@ -15,7 +16,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn perform(&self) -> Outcome {
+    pub(crate) async fn perform(&self, _: &Global) -> Outcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut crate::Cli::command(), "baton", &mut script);
         Output { json: false }.line(&String::from_utf8_lossy(&script))?;

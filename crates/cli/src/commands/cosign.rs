@@ -13,13 +13,15 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::audit::{act_line, short};
-use super::note::{document, open};
+use super::note::document;
 use super::operator::{failure, waiting};
 use super::people::person;
 use super::{orders, show};
-use crate::context::{Context, Global};
+use crate::context::Context;
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, clean, say_at_once};
+use crate::keys;
+use crate::output::{Failure, clean, say_at_once};
+use crate::screen::{Screen, StoreCommand};
 
 /// How many lines of a changed policy are shown.
 const MAX_LINES: usize = 64;
@@ -53,23 +55,39 @@ pub(crate) struct Cosign {
     yes: bool,
 }
 
-impl Cosign {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        if self.list {
-            return orders::list(&Context::open(global, Access::Read).await?).await;
-        }
-        let (context, key) = open(global).await?;
-        match &self.election {
-            Some(election) => self.act(&context, &key, election).await,
-            None => orders::cosign(&context, &key, self.order.as_deref(), self.yes).await,
-        }
+impl StoreCommand for Cosign {
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    fn access(&self) -> Access {
+        if self.list { Access::Read } else { Access::Write }
     }
 
+    fn check(&self) -> Result<(), Failure> {
+        if self.list { Ok(()) } else { keys::load().map(drop) }
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        if self.list {
+            return orders::list(context).await;
+        }
+        let key = keys::load()?;
+        match &self.election {
+            Some(election) => self.act(context, &key, election).await,
+            None => orders::cosign(context, &key, self.order.as_deref(), self.yes).await,
+        }
+    }
+}
+
+impl Cosign {
     /// Signs an act on an election.
-    async fn act(&self, context: &Context, key: &OperatorKey, election: &ElectionName) -> Outcome {
+    async fn act(
+        &self,
+        context: &Context,
+        key: &OperatorKey,
+        election: &ElectionName,
+    ) -> Result<Screen, Failure> {
         let document = document(context, election).await?;
-        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Operator);
-        let info = context.coordinator.info().await.map_err(fail)?;
+        let info = context.coordinator.info().await?;
         let gathering = self.chosen(election, &document, &info, key.public())?;
         check(election, &info, gathering, &document)?;
         let act = &gathering.order.act;
@@ -83,17 +101,13 @@ impl Cosign {
             })?;
         }
         let signed = context.coordinator.cosign(election, key, gathering).await;
-        context.remember();
         match signed.map_err(|error| failure(&error, key))? {
-            Answer::Signed { epoch, have, need } => {
-                waiting(context, election, act.name(), epoch, (have, need))
-            }
+            Answer::Signed { epoch, have, need } => Ok(waiting(election, act.name(), epoch, (have, need))),
             Answer::Done { epoch, ended, .. } => {
                 let data = json!({
-                    "outcome": act.name(), "election": election, "epoch": epoch, "ended": ended,
+                    "outcome": act.name(), "election": election, "token": epoch, "ended": ended,
                 });
-                context.output.say(&data, &format!("{} of {election}: done", act.name()))?;
-                Ok(Exit::Done)
+                Ok(Screen::new(data, format!("{} of {election}: done", act.name())))
             }
             other => unreachable!("an act is answered as one, not with {other:?}"),
         }
@@ -165,11 +179,11 @@ fn shown(gathering: &Gathering, document: &Document, info: &StoreInfo) -> Vec<St
     let mut lines = vec![
         format!("to sign: {}", act_line(&order.act)),
         format!(
-            "  of {} in the store {}, act {}, epoch {}",
+            "  of {} in the store {}, act {}, token {}",
             order.election, order.store, order.number, order.epoch
         ),
         format!("  signed by {} of {}: {}", by.len(), gathering.needed(document), by.join(", ")),
-        format!("  {leads} leads, epoch {}", document.epoch),
+        format!("  {leads} leads, token {}", document.epoch),
     ];
     match &order.act {
         Act::SetPolicy { policy } => {

@@ -13,10 +13,11 @@ use serde_json::json;
 use tokio::process::Command;
 
 use super::operator::failure;
-use crate::context::{Context, Global};
-use crate::exit::Exit;
+use crate::context::Context;
+use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome};
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 use crate::state::{state_root, write_private};
 
 /// How long a browser may take to read the file that sends it to the page.
@@ -43,36 +44,38 @@ pub(crate) struct Dashboard {
     sign_out: bool,
 }
 
-impl Dashboard {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Dashboard {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    fn check(&self) -> Result<(), Failure> {
         if self.lasts == Span::ZERO || self.lasts > LONGEST {
             return Err(Failure::usage(
                 format!("a sign-in lasts eight hours at most, and more than nothing; not {}", self.lasts),
                 "leave it out, or give less: --lasts 1h",
             ));
         }
+        keys::load().map(drop)
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let key = keys::load()?;
-        let context = Context::open(global, Access::Write).await?;
         let fail = |error| failure(&error, &key);
         if self.sign_out {
             context.coordinator.sign_out(&key).await.map_err(fail)?;
             let data = json!({"outcome": "signed-out", "operator": key.public()});
-            context.output.say(&data, "every sign-in of this operator has ended")?;
-            return Ok(Exit::Done);
+            return Ok(Screen::new(data, "every sign-in of this operator has ended"));
         }
         let link = context.coordinator.sign_in(&key, self.lasts).await.map_err(fail)?;
         if !self.print && !context.output.json && opened(&link).await? {
-            context
-                .output
-                .talk(&format!("opened {} in the browser; the sign-in lasts {}", link.address, self.lasts));
-            return Ok(Exit::Done);
+            let text = format!("opened {} in the browser; the sign-in lasts {}", link.address, self.lasts);
+            return Ok(Screen::ended(Exit::Done).note(text));
         }
         let data = json!({
             "outcome": "link", "link": link.reveal(), "address": link.address, "lasts_ms": self.lasts.as_millis(),
         });
-        context.output.say(&data, &link.reveal())?;
-        context.output.talk("the link works once, for five minutes: whoever opens it acts as this operator");
-        Ok(Exit::Done)
+        let note = "the link works once, for five minutes: whoever opens it acts as this operator";
+        Ok(Screen::new(data, link.reveal()).note(note))
     }
 }
 

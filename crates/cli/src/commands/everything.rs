@@ -2,38 +2,58 @@
 
 use std::fmt::Display;
 
+use baton::Spread;
 use baton::election::ElectionName;
 use baton::election::operator::OperatorKey;
 use baton::store::Access;
-use baton::{Error, Spread};
 use serde_json::json;
 
 use super::operator::failure;
 use super::orders::waits;
-use crate::context::{Context, Global};
-use crate::exit::Exit;
+use crate::context::Context;
+use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome};
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 
 /// How many elections are named in a line; with `--json` it is all of them.
 const MAX_NAMED: usize = 20;
 
-/// Whoever leads anything, stops, and nobody may lead anything; with a reason to act alone, wherever a policy lets one.
-pub(super) async fn pause(global: &Global, reason: &str, alone: Option<&str>) -> Outcome {
-    check_alone(alone)?;
-    let key = keys::load()?;
-    let context = Context::open(global, Access::Write).await?;
-    let done = context.coordinator.pause_everything_urgently(&key, reason, alone).await;
-    tell(&context, &key, "paused", ("everything is paused, also what would begin", alone), done)
+/// The order to pause or to resume all elections.
+pub(super) struct Everything<'a> {
+    /// Why to pause; none to resume.
+    pub(super) pause: Option<&'a str>,
+    /// The reason to act alone, wherever a policy lets one.
+    pub(super) alone: Option<&'a str>,
 }
 
-/// That is over.
-pub(super) async fn resume(global: &Global, alone: Option<&str>) -> Outcome {
-    check_alone(alone)?;
-    let key = keys::load()?;
-    let context = Context::open(global, Access::Write).await?;
-    let done = context.coordinator.resume_everything_urgently(&key, alone).await;
-    tell(&context, &key, "resumed", ("everything is resumed", alone), done)
+impl StoreCommand for Everything<'_> {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    /// Before anything is done: an election that is refused would be one of many.
+    fn check(&self) -> Result<(), Failure> {
+        if self.alone.is_some_and(|why| why.trim().is_empty()) {
+            return Err(Failure::usage("to break the glass takes a reason", "say why: --reason TEXT"));
+        }
+        keys::load().map(drop)
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let (key, alone) = (keys::load()?, self.alone);
+        let (done, outcome, words) = match self.pause {
+            Some(reason) => {
+                let done = context.coordinator.pause_everything_urgently(&key, reason, alone).await;
+                (done, "paused", "everything is paused, also what would begin")
+            }
+            None => {
+                let done = context.coordinator.resume_everything_urgently(&key, alone).await;
+                (done, "resumed", "everything is resumed")
+            }
+        };
+        let spread = done.map_err(|error| failure(&error, &key))?;
+        reached(&spread, &key, outcome, (words, alone))
+    }
 }
 
 /// Whether everything is paused, as far as this caller may see.
@@ -71,54 +91,42 @@ pub(super) fn named(elections: &[impl Display]) -> String {
     names.join(", ")
 }
 
-/// Before anything is done: an election that is refused would be one of many.
-fn check_alone(alone: Option<&str>) -> Result<(), Failure> {
-    if alone.is_some_and(|why| why.trim().is_empty()) {
-        return Err(Failure::usage("to break the glass takes a reason", "say why: --reason TEXT"));
-    }
-    Ok(())
-}
-
 /// What did not reach every election is a failure, and can be repeated. Where others must sign it, it is not done, and that is said first.
-fn tell(
-    context: &Context,
+fn reached(
+    spread: &Spread,
     key: &OperatorKey,
     outcome: &str,
     (words, alone): (&str, Option<&str>),
-    done: Result<Spread, Error>,
-) -> Outcome {
-    context.remember();
-    let spread = done.map_err(|error| failure(&error, key))?;
+) -> Result<Screen, Failure> {
     if let Some(signed) = spread.signed {
-        return waits(context, &format!("{} everything", outcome.trim_end_matches('d')), signed);
+        return Ok(waits(&format!("{} everything", outcome.trim_end_matches('d')), signed));
     }
     let waiting = &spread.waiting;
     let but = if waiting.is_empty() { String::new() } else { format!(", but not {}", named(waiting)) };
-    if let Some(failure) = partly(&spread, key, &format!("{words}, but not")) {
+    if let Some(failure) = partly(spread, key, &format!("{words}, but not")) {
         return Err(failure);
     }
     let changed = spread.elections;
     let elections = if changed == 1 { "election" } else { "elections" };
-    let data = json!({"outcome": outcome, "all": true, "elections": changed, "waiting": spread.waiting});
-    context.output.say(&data, &format!("{words}{but}; {changed} {elections} changed"))?;
-    if spread.waiting.is_empty() {
-        return Ok(Exit::Done);
+    let data = json!({"outcome": outcome, "all": true, "elections": changed, "waiting": waiting});
+    let screen = Screen::new(data, format!("{words}{but}; {changed} {elections} changed"));
+    if waiting.is_empty() {
+        return Ok(screen);
     }
-    if alone.is_some() {
-        let whose = if waiting.len() == 1 { "its policy lets" } else { "their policies let" };
-        context.output.talk(&format!("{whose} nobody act alone (baton policy --allow-break-glass)"));
-    }
-    for (election, act) in &spread.withdrawn {
-        context.output.talk(&format!("by that you withdrew your signature under the {act} of {election}"));
-    }
-    for election in &spread.waiting {
-        context.output.talk(&format!("another operator must sign it too: baton cosign {election}"));
-    }
-    Ok(Exit::Operator)
+    let whose = if waiting.len() == 1 { "its policy lets" } else { "their policies let" };
+    let alone = alone.map(|_| format!("{whose} nobody act alone (baton policy --allow-break-glass)"));
+    let withdrawn = spread
+        .withdrawn
+        .iter()
+        .map(|(election, act)| format!("by that you withdrew your signature under the {act} of {election}"));
+    let others =
+        waiting.iter().map(|election| format!("another operator must sign it too: baton cosign {election}"));
+    Ok(screen.notes(alone).notes(withdrawn).notes(others).exit(Exit::Operator))
 }
 
 #[cfg(test)]
 mod tests {
+    use baton::Error;
     use baton::election::Refusal;
 
     use super::*;

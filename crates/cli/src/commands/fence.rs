@@ -14,11 +14,12 @@ use tokio::task::JoinHandle;
 
 use super::check::token_or_inherited;
 use super::operator;
-use crate::context::{Context, Global, Who};
+use crate::context::{Context, Who};
 use crate::custody::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome, table};
+use crate::output::{Failure, Outcome};
+use crate::screen::{Screen, StoreCommand};
 
 /// How long a hold lasts after its last sign of life: how long others wait if the holder is stopped.
 const HOLD: Span = Span::secs(5);
@@ -78,37 +79,48 @@ struct Inside<'a> {
     admitted_at: Moment,
 }
 
-impl Fence {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Fence {
+    fn access(&self) -> Access {
+        if self.log { Access::Read } else { Access::Write }
+    }
+
+    fn check(&self) -> Result<(), Failure> {
         if self.log {
-            return self.show(global).await;
+            return Ok(());
         }
-        let Some(resource) = &self.resource else {
+        if self.resource.is_none() {
             return Err(Failure::usage("no resource is named", "such as: baton fence db/orders --token 3"));
+        }
+        if self.bind.is_some() || self.free {
+            return keys::load().map(drop);
+        }
+        token_or_inherited(self.token, self.election.as_ref())?;
+        custody::look_for_program(&self.command)
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let Some(resource) = self.resource.as_ref().filter(|_| !self.log) else {
+            return self.show(context).await;
         };
         let change = match &self.bind {
             Some(election) => Some(FenceChange::Bind { election: election.clone() }),
             None => self.free.then_some(FenceChange::Free),
         };
         if let Some(change) = change {
-            return change_binding(global, resource, &change).await;
+            return change_binding(context, resource, &change).await;
         }
         let token = token_or_inherited(self.token, self.election.as_ref())?;
-        custody::look_for_program(&self.command)?;
-        let context = Context::open(global, Access::Write).await?;
         if !self.command.is_empty() {
-            let outcome = self.hold(&context, resource, token).await;
-            context.remember();
-            return outcome;
+            return Ok(Screen::ended(self.hold(context, resource, token).await?));
         }
-        let admitted = self.admit(&context, resource, token, None).await;
-        context.remember();
+        let admitted = self.admit(context, resource, token, None).await;
         admitted.map_err(|error| refused(&error, resource))?;
         let data = json!({"outcome": "accepted", "resource": resource, "token": token});
-        context.output.say(&data, &format!("{resource} accepts token {token}"))?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, format!("{resource} accepts token {token}")))
     }
+}
 
+impl Fence {
     /// What the holder does is a sign of life. If it shows that a limit is reached, the leadership ends, and the fence refuses the
     /// token; if it fails otherwise, the fence judges all the same.
     async fn renew_own(&self, context: &Context, election: &ElectionName, token: Epoch) {
@@ -197,11 +209,10 @@ impl Fence {
 
     /// Runs CMD while the resource is held.
     async fn hold(&self, context: &Context, resource: &ResourceName, token: Epoch) -> Outcome {
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
         let household = ChildRegistry::open()?;
         let folder = RunFolder::make()?;
         let mut ward = custody::prepare(household, &folder, Given::default()).await?;
-        let run = mint_credential().map_err(fail)?;
+        let run = mint_credential()?;
         let hold = self.hold_request(context, resource, token, run).await;
         let (fence, asked_at) = match self.admit(context, resource, token, Some(hold)).await {
             Ok(admitted) => admitted,
@@ -232,21 +243,17 @@ impl Fence {
         outcome
     }
 
-    async fn show(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+    async fn show(&self, context: &Context) -> Result<Screen, Failure> {
         let resources = match &self.resource {
             Some(resource) => vec![resource.clone()],
-            None => context.coordinator.fences().await.map_err(fail)?,
+            None => context.coordinator.fences().await?,
         };
-        let mut rows = Vec::new();
+        let (mut data, mut rows) = (Vec::new(), Vec::new());
         for resource in &resources {
-            for entry in context.coordinator.accepted(resource).await.map_err(fail)? {
-                if context.output.json {
-                    let mut data = json!(entry);
-                    data["resource"] = json!(resource);
-                    context.output.line(&data.to_string())?;
-                }
+            for entry in context.coordinator.accepted(resource).await? {
+                let mut object = json!(entry);
+                object["resource"] = json!(resource);
+                data.push(object);
                 let agent = entry.agent.map_or("-".to_string(), |agent| agent.to_string());
                 rows.push(vec![
                     resource.to_string(),
@@ -258,25 +265,23 @@ impl Fence {
                 ]);
             }
         }
-        if rows.is_empty() {
-            let location = context.coordinator.store().location();
-            context.output.talk(&match &self.resource {
-                Some(resource) => format!("nothing was accepted for {resource} at {location}"),
-                None => format!("no resources at {location}"),
-            });
-        } else if !context.output.json {
-            context.output.line(&table(&["RESOURCE", "SEQ", "TOKEN", "AGENT", "AT", "NOTE"], &rows))?;
-        }
-        Ok(Exit::Done)
+        let location = context.coordinator.store().location();
+        let none = match &self.resource {
+            Some(resource) => format!("nothing was accepted for {resource} at {location}"),
+            None => format!("no resources at {location}"),
+        };
+        Ok(Screen::table(data, &["RESOURCE", "SEQ", "TOKEN", "AGENT", "AT", "NOTE"], &rows, none))
     }
 }
 
 /// An operator binds a resource, or frees it.
-async fn change_binding(global: &Global, resource: &ResourceName, change: &FenceChange) -> Outcome {
+async fn change_binding(
+    context: &Context,
+    resource: &ResourceName,
+    change: &FenceChange,
+) -> Result<Screen, Failure> {
     let own = keys::load()?;
-    let context = Context::open(global, Access::Write).await?;
     let changed = context.coordinator.change_binding(&own, resource, change).await;
-    context.remember();
     let fence = changed.map_err(|error| operator::failure(&error, &own))?;
     let (election, highest) = (&fence.election, fence.highest);
     let (outcome, text) = match change {
@@ -286,8 +291,7 @@ async fn change_binding(global: &Global, resource: &ResourceName, change: &Fence
         FenceChange::Free => ("freed", format!("{resource} is free for the next election that is named")),
     };
     let data = json!({"outcome": outcome, "resource": resource, "election": election, "highest": highest});
-    context.output.say(&data, &text)?;
-    Ok(Exit::Done)
+    Ok(Screen::new(data, text))
 }
 
 /// Why somebody is not let in. What holds a resource is a command, not a lease.

@@ -11,10 +11,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::renew::renew;
-use crate::context::{Context, Global, Who};
+use crate::context::{Context, Who};
 use crate::covering;
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, clean};
+use crate::output::{Failure, clean};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -41,34 +42,35 @@ pub(crate) struct Handover {
     unless_changed: bool,
 }
 
-impl Handover {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let access = if self.look { Access::Read } else { Access::Write };
-        let context = Context::open(global, access).await?;
-        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Holder);
+impl StoreCommand for Handover {
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    fn access(&self) -> Access {
+        if self.look { Access::Read } else { Access::Write }
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let held = if self.look { None } else { Some(context.lease(&self.election, &self.who)?) };
-        let view = context.coordinator.view(&self.election).await.map_err(fail)?;
+        let view = context.coordinator.view(&self.election).await?;
         let Some(document) = view.document else {
             let unknown = baton::election::Refusal::UnknownElection { election: self.election.to_string() };
-            return Err(fail(unknown.into()));
+            return Err(unknown.into());
         };
         let Some(checkpoint) = document.checkpoint.as_deref() else {
             if let Some(held) = &held {
                 // To look is a sign of life, also where there is nothing.
-                renew(&context, &self.election, held, &Renewal::new(held.epoch, held.credential)).await?;
+                renew(context, &self.election, held, &Renewal::new(held.epoch, held.credential)).await?;
             }
             let data = json!({"outcome": "nothing", "election": self.election, "checkpoint": null});
-            context.output.say(&data, &format!("nothing was left for the leader of {}", self.election))?;
-            return Ok(Exit::Done);
+            let text = format!("nothing was left for the leader of {}", self.election);
+            return Ok(Screen::new(data, text));
         };
-        let since = self.since(checkpoint, &context).await;
+        let since = self.since(checkpoint, context).await;
         let stays = self.unless_changed && since.as_ref().is_some_and(Since::is_changed);
         let held = held.filter(|_| !stays);
         if let Some(held) = &held {
             let coordinator = &context.coordinator;
-            let done = coordinator.acknowledge(&self.election, held.epoch, held.credential, checkpoint).await;
-            context.remember();
-            done.map_err(fail)?;
+            coordinator.acknowledge(&self.election, held.epoch, held.credential, checkpoint).await?;
         }
         let state: Value = serde_json::from_str(&checkpoint.state).unwrap_or(Value::Null);
         let data = json!({
@@ -91,12 +93,12 @@ impl Handover {
             }
             (None, None) => {}
         }
-        context.output.say(&data, &lines.join("\n"))?;
+        let screen = Screen::new(data, lines.join("\n"));
         if stays {
-            context.output.talk("it is not taken on, since something that it covers was changed after it");
-            return Ok(Exit::Error);
+            let note = "it is not taken on, since something that it covers was changed after it";
+            return Ok(screen.note(note).exit(Exit::Error));
         }
-        Ok(Exit::Done)
+        Ok(screen)
     }
 }
 
@@ -116,7 +118,7 @@ impl Handover {
 
 fn described(checkpoint: &Checkpoint, state: &Value) -> Vec<String> {
     let mut lines = vec![format!(
-        "checkpoint {} by {} in epoch {} at {}",
+        "checkpoint {} by {} with token {} at {}",
         checkpoint.seq, checkpoint.by, checkpoint.epoch, checkpoint.at
     )];
     lines.extend((!checkpoint.summary.is_empty()).then(|| clean(&checkpoint.summary)));

@@ -3,13 +3,14 @@
 use baton::election::document::Transition;
 use baton::election::time::Span;
 use baton::election::{ElectionName, Refusal};
-use baton::store::Access;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::context::{Context, Global};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, table};
+use crate::context::Context;
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
+
+const NONE: &str = "nobody has led it yet";
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -29,30 +30,24 @@ pub(crate) struct History {
     phases: bool,
 }
 
-impl History {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
-        let transitions = context.coordinator.history(&self.election, self.limit).await.map_err(fail)?;
-        let view = context.coordinator.view(&self.election).await.map_err(fail)?;
-        context.remember();
+impl StoreCommand for History {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let transitions = context.coordinator.history(&self.election, self.limit).await?;
+        let view = context.coordinator.view(&self.election).await?;
         let Some(document) = &view.document else {
-            return Err(fail(Refusal::UnknownElection { election: self.election.to_string() }.into()));
+            return Err(Refusal::UnknownElection { election: self.election.to_string() }.into());
         };
-        if context.output.json {
-            for transition in &transitions {
-                let mut data = serde_json::to_value(transition).unwrap_or(Value::Null);
-                data["election"] = json!(self.election);
-                data["kind"] = json!(transition.cause.handover());
-                data["took_ms"] = json!(transition.phases.took().map(Span::as_millis));
-                context.output.line(&data.to_string())?;
-            }
-            return Ok(Exit::Done);
-        }
+        let data = |transition: &Transition| {
+            let mut data = serde_json::to_value(transition).unwrap_or(Value::Null);
+            data["election"] = json!(self.election);
+            data["kind"] = json!(transition.cause.handover());
+            data["took_ms"] = json!(transition.phases.took().map(Span::as_millis));
+            data
+        };
+        let data = transitions.iter().map(data).collect();
         if self.phases {
             let rows: Vec<Vec<String>> = transitions.iter().map(phases_row).collect();
-            context.output.line(&table(&PHASES_HEAD, &rows))?;
-            return Ok(Exit::Done);
+            return Ok(Screen::table(data, &PHASES_HEAD, &rows, NONE));
         }
         let mut rows: Vec<Vec<String>> = transitions.iter().map(row).collect();
         if let Some(departure) = &document.departure {
@@ -66,8 +61,8 @@ impl History {
                 departure.reason.clone(),
             ]);
         }
-        context.output.line(&table(&["EPOCH", "AT", "KIND", "CAUSE", "LEADER", "TOOK", "REASON"], &rows))?;
-        Ok(Exit::Done)
+        let head = ["TOKEN", "AT", "KIND", "CAUSE", "LEADER", "TOOK", "REASON"];
+        Ok(Screen::table(data, &head, &rows, NONE))
     }
 }
 
@@ -85,7 +80,7 @@ fn row(transition: &Transition) -> Vec<String> {
 
 /// The head of the rows that say where the time went.
 const PHASES_HEAD: [&str; 9] = [
-    "EPOCH",
+    "TOKEN",
     "KIND",
     "LEADER",
     "DETECTION",

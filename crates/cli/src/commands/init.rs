@@ -11,10 +11,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::orders::waits;
-use crate::context::{Context, Global};
+use crate::context::Context;
 use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome, Output, clean};
+use crate::output::{Failure, Output, clean};
+use crate::screen::{Screen, StoreCommand};
 use crate::secrets;
 
 #[derive(Args, Debug)]
@@ -44,22 +45,24 @@ pub(crate) struct Init {
     print: bool,
 }
 
-impl Init {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Init {
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    fn access(&self) -> Access {
+        if self.print { Access::Read } else { Access::Write }
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         if self.print {
-            return print_layout(global).await;
+            return Ok(layout(context));
         }
-        let context = Context::open(global, Access::Write).await?;
-        let prepared = context.coordinator.store().prepare().await.map_err(baton::Error::from);
-        prepared.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
+        context.coordinator.store().prepare().await.map_err(Error::from)?;
         // Everywhere or nowhere: who may not write one election becomes no operator of the others.
-        let writable = context.coordinator.writable().await;
-        writable.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
+        context.coordinator.writable().await?;
         let (key, made) = keys::load_or_make()?;
         let location = context.coordinator.store().location();
         let path = keys::path()?.display().to_string();
-        let enrolled = self.enrol(&context, &key).await;
-        context.remember();
+        let enrolled = self.enrol(context, &key).await;
         let spread = match enrolled {
             Ok(spread) => spread,
             Err(Stop::Refused(Error::Refused(Refusal::WrongKey { .. }))) => {
@@ -73,7 +76,7 @@ impl Init {
             Err(Stop::Failed(failure)) => return Err(failure),
         };
         if let (Some(signed), Some(name)) = (spread.signed, &self.name) {
-            return waits(&context, &format!("operator {} named {}", key.public(), clean(name)), signed);
+            return Ok(waits(&format!("operator {} named {}", key.public(), clean(name)), signed));
         }
         let data = json!({
             "outcome": "initialised", "store": location, "operator": key.public(), "name": self.name,
@@ -83,8 +86,7 @@ impl Init {
         let name = self.name.as_ref().map_or(String::new(), |name| format!("{} ", clean(name)));
         let text =
             format!("store     {location}\noperator  {name}{}\nkey       {verb} at {path}", key.public());
-        context.output.say(&data, &text)?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, text))
     }
 }
 
@@ -172,12 +174,10 @@ fn not_everywhere(location: &str, error: &Error, begun: bool) -> Failure {
     }
 }
 
-async fn print_layout(global: &Global) -> Outcome {
-    let context = Context::open(global, Access::Read).await?;
+fn layout(context: &Context) -> Screen {
     let store = context.coordinator.store();
     let layout = store.layout();
     let data = json!({ "outcome": "layout", "store": store.location(), "layout": layout });
     let text = layout.unwrap_or_else(|| format!("{} needs nothing laid out", store.location()));
-    context.output.say(&data, text.trim_end())?;
-    Ok(Exit::Done)
+    Screen::new(data, text.trim_end())
 }

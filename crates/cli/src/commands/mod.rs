@@ -47,7 +47,6 @@ mod observe;
 mod operator;
 mod operators;
 mod orders;
-mod pass;
 mod peer;
 mod people;
 mod policy;
@@ -61,7 +60,6 @@ mod restore;
 mod run;
 #[cfg(feature = "server")]
 mod serve;
-mod sessions;
 #[cfg(feature = "server")]
 mod several;
 mod show;
@@ -77,7 +75,6 @@ mod token;
 mod top;
 mod tree;
 mod watch;
-mod withdraw;
 
 use std::process::ExitCode;
 
@@ -86,22 +83,37 @@ use clap::Subcommand;
 use crate::context::Global;
 use crate::custody;
 use crate::output::Outcome;
+use crate::screen::StoreCommand;
 
 pub(crate) use peer::misplaced;
 
-/// The commands.
-#[derive(Subcommand, Debug)]
-pub(crate) enum Command {
+/// The commands: what each is called, and what performs it.
+macro_rules! commands {
+    ($(#[doc = $about:literal] $(#[cfg($feature:meta)])? $name:ident($command:ty),)*) => {
+        /// The commands.
+        #[derive(Subcommand, Debug)]
+        pub(crate) enum Command {
+            $(#[doc = $about] $(#[cfg($feature)])? $name($command),)*
+        }
+
+        /// Carries out a command.
+        pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
+            match command {
+                $($(#[cfg($feature)])? Command::$name(command) => command.perform(&global).await,)*
+            }
+        }
+    };
+}
+
+commands! {
     /// Wait to become the leader, then run CMD for as long as the lease holds
     Run(run::Run),
     /// Become the leader without keeping a process running
     Acquire(acquire::Acquire),
     /// Renew the lease
     Renew(renew::Renew),
-    /// Give up the leadership, after the work has stopped
+    /// Give up the leadership, perhaps to a named successor, after the work has stopped
     Release(release::Release),
-    /// Give up the leadership to a named successor
-    Pass(pass::Pass),
     /// Save the state of the work for the next leader
     Checkpoint(checkpoint::Checkpoint),
     /// Read the previous leader's checkpoint, and acknowledge it
@@ -110,10 +122,8 @@ pub(crate) enum Command {
     Report(report::Report),
     /// Let a command or a webhook judge every checkpoint of the leader
     Judge(judge::Judge),
-    /// Register as a candidate, where the policy compares candidates
+    /// Register or withdraw as a candidate, where the policy compares candidates
     Enlist(enlist::Enlist),
-    /// Withdraw a candidacy
-    Withdraw(withdraw::Withdraw),
     /// Show elections and their leaders
     Status(status::Status),
     /// Show elections and agents in a terminal, live
@@ -122,10 +132,8 @@ pub(crate) enum Command {
     Tree(tree::Tree),
     /// Print each change of an election as it happens
     Watch(watch::Watch),
-    /// List agents: their health, and what each one leads
+    /// List agents and sessions: their health, and what each one leads
     Agents(agents::Agents),
-    /// List the sessions that agents have open at a server
-    Sessions(sessions::Sessions),
     /// List a server's alerts: what is wrong with its elections
     Alerts(alerts::Alerts),
     /// Check that a token is current: exits 0 or 5
@@ -175,9 +183,7 @@ pub(crate) enum Command {
     Cosign(cosign::Cosign),
     /// Operator: vote for a candidate, where the policy asks for votes
     Vote(note::Vote),
-    /// Operator: add a note to the audit log
-    Note(note::Note),
-    /// Show and verify the log of operators' acts
+    /// Show and verify the log of operators' acts; operator: add a note
     Audit(audit::Audit),
     /// Show the policy of an election; operator: change it
     Policy(policy::Policy),
@@ -212,67 +218,6 @@ impl Command {
             return true;
         }
         false
-    }
-}
-
-/// Carries out a command.
-pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
-    match command {
-        Command::Run(command) => command.perform(&global).await,
-        Command::Acquire(command) => command.perform(&global).await,
-        Command::Renew(command) => command.perform(&global).await,
-        Command::Release(command) => command.perform(&global).await,
-        Command::Pass(command) => command.perform(&global).await,
-        Command::Checkpoint(command) => command.perform(&global).await,
-        Command::Handover(command) => command.perform(&global).await,
-        Command::Report(command) => command.perform(&global).await,
-        Command::Judge(command) => command.perform(&global).await,
-        Command::Enlist(command) => command.perform(&global).await,
-        Command::Withdraw(command) => command.perform(&global).await,
-        Command::Status(command) => command.perform(&global).await,
-        Command::Top(command) => command.perform(&global).await,
-        Command::Tree(command) => command.perform(&global).await,
-        Command::Watch(command) => command.perform(&global).await,
-        Command::Agents(command) => command.perform(&global).await,
-        Command::Sessions(command) => command.perform(&global).await,
-        Command::Alerts(command) => command.perform(&global).await,
-        Command::Check(command) => command.perform(&global).await,
-        Command::History(command) => command.perform(&global).await,
-        Command::Task(command) => command.perform(&global).await,
-        Command::Proposal(command) => command.perform(&global).await,
-        Command::Quota(command) => command.perform(&global).await,
-        Command::Breaker(command) => command.perform(&global).await,
-        Command::State(command) => command.perform(&global).await,
-        Command::Fence(command) => command.perform(&global).await,
-        #[cfg(feature = "guard")]
-        Command::Guard(command) => command.perform(&global).await,
-        Command::Peer(command) => command.perform(&global).await,
-        Command::Init(command) => command.perform(&global).await,
-        Command::Operator(command) => command.perform(&global).await,
-        Command::Token(command) => command.perform(&global).await,
-        Command::Dashboard(command) => command.perform(&global).await,
-        Command::Appoint(command) => command.perform(&global).await,
-        Command::Depose(command) => command.perform(&global).await,
-        Command::Pause(command) => command.perform(&global).await,
-        Command::Resume(command) => command.perform(&global).await,
-        Command::Approve(command) => command.perform(&global).await,
-        Command::Reject(command) => command.perform(&global).await,
-        Command::Forget(command) => command.perform(&global).await,
-        Command::Cosign(command) => command.perform(&global).await,
-        Command::Vote(command) => command.perform(&global).await,
-        Command::Note(command) => command.perform(&global).await,
-        Command::Audit(command) => command.perform(&global).await,
-        Command::Policy(command) => command.perform(&global).await,
-        #[cfg(feature = "server")]
-        Command::Serve(command) => command.perform(&global).await,
-        #[cfg(feature = "server")]
-        Command::Observe(command) => command.perform(&global).await,
-        #[cfg(feature = "server")]
-        Command::Restore(command) => command.perform(&global).await,
-        Command::Demo(command) => command.perform(&global).await,
-        Command::Lab(command) => command.perform(&global),
-        Command::Doctor(command) => command.perform(&global).await,
-        Command::Completions(command) => command.perform(),
     }
 }
 

@@ -1,21 +1,21 @@
-//! `baton note`, `baton vote`: what operators say beside their acts.
+//! `baton audit note`, `baton vote`: what operators say beside their acts.
 
-use baton::election::operator::OperatorKey;
 use baton::election::{AgentName, Document, ElectionName, Refusal, select};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
 use super::operator::failure;
-use crate::context::{Context, Global};
-use crate::exit::{Exit, Speaker};
+use crate::context::Context;
+use crate::exit::Speaker;
 use crate::keys;
-use crate::output::{Failure, Outcome, clean};
+use crate::output::{Failure, clean};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  baton note refactor-auth 'agent-b was restarted by hand, see ticket 12'
+  baton audit note refactor-auth 'agent-b was restarted by hand, see ticket 12'
 
 A note changes nothing. It is signed and kept in the audit log: baton audit refactor-auth")]
 pub(crate) struct Note {
@@ -40,21 +40,33 @@ pub(crate) struct Vote {
     agent: AgentName,
 }
 
-impl Note {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let (context, key) = open(global).await?;
+impl StoreCommand for Note {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    fn check(&self) -> Result<(), Failure> {
+        keys::load().map(drop)
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let key = keys::load()?;
         let noted = context.coordinator.note(&self.election, &key, &self.text).await;
-        context.remember();
         noted.map_err(|error| failure(&error, &key))?;
         let data = json!({"outcome": "note", "election": self.election});
-        context.output.say(&data, &format!("noted: {}", clean(&self.text)))?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, format!("noted: {}", clean(&self.text))))
     }
 }
 
-impl Vote {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let (context, key) = open(global).await?;
+impl StoreCommand for Vote {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    fn check(&self) -> Result<(), Failure> {
+        keys::load().map(drop)
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let key = keys::load()?;
         let fail = |error: baton::Error| failure(&error, &key);
         let standing = context.coordinator.candidates(&self.election).await.map_err(fail)?;
         if !standing.iter().any(|candidate| candidate.agent == self.agent) {
@@ -66,25 +78,17 @@ impl Vote {
             return Err(Failure::usage(format!("{} does not stand for {}", self.agent, self.election), hint));
         }
         context.coordinator.vote(&self.election, &key, &self.agent).await.map_err(fail)?;
-        let document = document(&context, &self.election).await?;
-        context.remember();
+        let document = document(context, &self.election).await?;
         let (votes, operators) = (select::votes_for(&document, &self.agent), document.operator_keys.len());
         let data = json!({
             "outcome": "vote", "election": self.election, "agent": self.agent, "votes": votes, "operators": operators,
         });
         let text = format!("{votes} of {operators} operators voted for {}", self.agent);
-        context.output.say(&data, &text)?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, text))
     }
 }
 
-pub(super) async fn open(global: &Global) -> Result<(Context, OperatorKey), Failure> {
-    let key = keys::load()?;
-    Ok((Context::open(global, Access::Write).await?, key))
-}
-
 pub(super) async fn document(context: &Context, election: &ElectionName) -> Result<Document, Failure> {
-    let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Operator);
-    let document = context.coordinator.view(election).await.map_err(fail)?.document;
-    document.ok_or_else(|| fail(Refusal::UnknownElection { election: election.to_string() }.into()))
+    let document = context.coordinator.view(election).await?.document;
+    document.ok_or_else(|| Refusal::UnknownElection { election: election.to_string() }.into())
 }

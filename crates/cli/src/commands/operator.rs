@@ -10,11 +10,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::cosign::confirm;
-use super::{everything, show};
+use super::everything::{self, Everything};
+use super::show;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
 use crate::output::{Failure, Outcome};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -221,7 +223,7 @@ impl Pause {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let alone = self.alone.reason(&self.reason);
         let Some(election) = &self.election else {
-            return everything::pause(global, &self.reason, alone).await;
+            return Everything { pause: Some(&self.reason), alone }.perform(global).await;
         };
         let act = Act::Pause { reason: self.reason.clone() };
         let text = format!("{election} is paused");
@@ -232,7 +234,9 @@ impl Pause {
 impl Resume {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let alone = self.alone.reason();
-        let Some(election) = &self.election else { return everything::resume(global, alone).await };
+        let Some(election) = &self.election else {
+            return Everything { pause: None, alone }.perform(global).await;
+        };
         let text = format!("{election} is resumed");
         operate(global, election, Act::Resume, &text, alone).await
     }
@@ -249,8 +253,7 @@ impl Reject {
 impl Approve {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let context = Context::open(global, Access::Read).await?;
-        let view = context.coordinator.view(&self.election).await;
-        let view = view.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
+        let view = context.coordinator.view(&self.election).await?;
         let checkpoint = self.seen(&context, view.document.as_ref())?;
         let text = format!("the leader of {} may go on", self.election);
         let alone = self.alone.reason();
@@ -297,64 +300,74 @@ pub(crate) async fn operate(
     text: &str,
     alone: Option<&str>,
 ) -> Outcome {
-    let key = keys::load()?;
-    let context = Context::open(global, Access::Write).await?;
-    let known = context.coordinator.view(election).await.is_ok_and(|view| view.document.is_some());
-    let done = context.coordinator.operate_urgently(election, &key, &act, alone).await;
-    context.remember();
-    if let (Act::Resume, Err(Error::Refused(Refusal::Invalid { .. }))) = (&act, &done)
-        && everything::is_paused(&context).await
-    {
-        let hint = "everything goes on with: baton resume --all";
-        return Err(Failure::new(Exit::Operator, "paused", everything::still_paused(election, "not"), hint));
-    }
-    match done.map_err(|error| failure(&error, &key))? {
-        Answer::Signed { epoch, have, need } => waiting(&context, election, act.name(), epoch, (have, need)),
-        Answer::Done { epoch, ended, waits } => {
-            let mut data = json!({
-                "outcome": act.name(), "election": election, "epoch": epoch, "ended": ended,
-                "waits_ms": waits.as_millis(), "made": !known,
-            });
-            if act == Act::Resume && everything::is_paused(&context).await {
-                data["everything_paused"] = json!(true);
-                context.output.say(&data, &everything::still_paused(election, "no longer"))?;
-                return Ok(Exit::Operator);
-            }
-            let mut text = text.to_string();
-            if matches!(act, Act::Approve { .. }) {
-                text.push_str(&format!(" with token {epoch}"));
-            }
-            if let Some(agent) = &ended {
-                text.push_str(&format!("; the token of {agent} is refused from now on"));
-            }
-            if !known {
-                text.push_str("; no election had this name, so it was made");
-            }
-            if waits > Span::ZERO {
-                let whose = if ended.is_some() { "its" } else { "the last leader's" };
-                text.push_str(&format!("; {whose} lease runs for up to {waits} more"));
-            }
-            context.output.say(&data, &text)?;
-            Ok(Exit::Done)
+    Operation { key: keys::load()?, election, act, text, alone }.perform(global).await
+}
+
+/// An act that is to be signed.
+struct Operation<'a> {
+    key: OperatorKey,
+    election: &'a ElectionName,
+    act: Act,
+    text: &'a str,
+    alone: Option<&'a str>,
+}
+
+impl StoreCommand for Operation<'_> {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let Operation { key, election, act, text, alone } = self;
+        let known = context.coordinator.view(election).await.is_ok_and(|view| view.document.is_some());
+        let done = context.coordinator.operate_urgently(election, key, act, *alone).await;
+        if let (Act::Resume, Err(Error::Refused(Refusal::Invalid { .. }))) = (act, &done)
+            && everything::is_paused(context).await
+        {
+            let (text, hint) = (everything::still_paused(election, "not"), "resume all: baton resume --all");
+            return Err(Failure::new(Exit::Operator, "paused", text, hint));
         }
-        other => unreachable!("an act is answered as one, not with {other:?}"),
+        let (epoch, ended, waits) = match done.map_err(|error| failure(&error, key))? {
+            Answer::Signed { epoch, have, need } => {
+                return Ok(waiting(election, act.name(), epoch, (have, need)));
+            }
+            Answer::Done { epoch, ended, waits } => (epoch, ended, waits),
+            other => unreachable!("an act is answered as one, not with {other:?}"),
+        };
+        let mut data = json!({
+            "outcome": act.name(), "election": election, "token": epoch, "ended": ended,
+            "waits_ms": waits.as_millis(), "made": !known,
+        });
+        if *act == Act::Resume && everything::is_paused(context).await {
+            data["everything_paused"] = json!(true);
+            let text = everything::still_paused(election, "no longer");
+            return Ok(Screen::new(data, text).exit(Exit::Operator));
+        }
+        let mut text = (*text).to_string();
+        if matches!(act, Act::Approve { .. }) {
+            text.push_str(&format!(" with token {epoch}"));
+        }
+        if let Some(agent) = &ended {
+            text.push_str(&format!("; the token of {agent} is refused from now on"));
+        }
+        if !known {
+            text.push_str("; no election had this name, so it was made");
+        }
+        if waits > Span::ZERO {
+            let whose = if ended.is_some() { "its" } else { "the last leader's" };
+            text.push_str(&format!("; {whose} lease runs for up to {waits} more"));
+        }
+        Ok(Screen::new(data, text))
     }
 }
 
-/// Tells that an act waits for more operators.
-pub(crate) fn waiting(
-    context: &Context,
-    election: &ElectionName,
-    act: &str,
-    epoch: Epoch,
-    (have, need): (u64, u64),
-) -> Outcome {
+/// That an act waits for more operators.
+pub(crate) fn waiting(election: &ElectionName, act: &str, epoch: Epoch, (have, need): (u64, u64)) -> Screen {
     let data = json!({
-        "outcome": "signed", "act": act, "election": election, "epoch": epoch, "have": have, "need": need,
+        "outcome": "signed", "act": act, "election": election, "token": epoch, "have": have, "need": need,
     });
-    context.output.say(&data, &format!("{act} of {election}: {have} of {need} operators have signed"))?;
-    context.output.talk(&format!("it is not done yet; another operator runs: baton cosign {election}"));
-    Ok(Exit::Operator)
+    Screen::new(data, format!("{act} of {election}: {have} of {need} operators have signed"))
+        .note(format!("it is not done yet; another operator runs: baton cosign {election}"))
+        .exit(Exit::Operator)
 }
 
 /// Why an operator's act was refused. Whose key is not known here learns how it gets known.

@@ -13,7 +13,8 @@ use super::orders::{rule, waits};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome, Output, clean, table};
+use crate::output::{Failure, Outcome, Output, clean};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -83,76 +84,84 @@ struct SetQuorum {
 impl Operator {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         match &self.what {
-            What::Key => show_own(Output { json: global.json }),
-            What::List => list(global).await,
-            What::Quorum(quorum) => quorum.perform(global).await,
+            What::Key => show_own()?.print(Output { json: global.json }),
+            What::Add { .. } | What::List | What::Remove { .. } | What::Quorum(_) => {
+                StoreCommand::perform(self, global).await
+            }
+        }
+    }
+
+    /// Whether it only looks.
+    fn looks(&self) -> bool {
+        matches!(self.what, What::Key | What::List | What::Quorum(SetQuorum { quorum: None, .. }))
+    }
+}
+
+impl StoreCommand for Operator {
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    fn access(&self) -> Access {
+        if self.looks() { Access::Read } else { Access::Write }
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.looks() { Ok(()) } else { keys::load().map(drop) }
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        match &self.what {
+            What::Key => show_own(),
+            What::List => list(context).await,
+            What::Quorum(quorum) => quorum.screen(context).await,
             What::Add { key, name, alone } => {
-                let (context, own) = open(global).await?;
+                let own = keys::load()?;
                 let (name, alone) = (name.as_deref(), alone.reason());
                 let done = context.coordinator.add_operator_urgently(&own, *key, name, alone).await;
-                tell(&context, &own, ("added", "is an operator's"), *key, done)
+                changed(&own, ("added", "is an operator's"), *key, done)
             }
             What::Remove { key, alone } => {
-                let (context, own) = open(global).await?;
+                let own = keys::load()?;
                 let done = context.coordinator.remove_operator_urgently(&own, *key, alone.reason()).await;
-                tell(&context, &own, ("removed", "is an operator's no longer"), *key, done)
+                changed(&own, ("removed", "is an operator's no longer"), *key, done)
             }
         }
     }
 }
 
 impl SetQuorum {
-    async fn perform(&self, global: &Global) -> Outcome {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let Some(quorum) = self.quorum else {
-            let context = Context::open(global, Access::Read).await?;
-            let info = context.coordinator.info().await;
-            let info = info.map_err(|error| Failure::from_error(&error, Speaker::Operator))?;
-            context.remember();
-            context.output.say(&json!({"quorum": info.quorum}), &rule(&info.quorum))?;
-            return Ok(Exit::Done);
+            let info = context.coordinator.info().await?;
+            return Ok(Screen::new(json!({"quorum": info.quorum}), rule(&info.quorum)));
         };
         let rules = StoreQuorum { quorum, orders: self.orders.clone(), break_glass: self.allow_break_glass };
-        let (context, own) = open(global).await?;
+        let own = keys::load()?;
         let done = context.coordinator.set_store_quorum(&own, &rules, self.alone.reason()).await;
-        context.remember();
         match done.map_err(|error| failure(&error, &own))? {
-            OrderOutcome::Done => {
-                context.output.say(&json!({"outcome": "set", "quorum": rules}), &rule(&rules))?;
-                Ok(Exit::Done)
-            }
-            OrderOutcome::Signed { have, need } => waits(&context, "quorum", (have, need)),
+            OrderOutcome::Done => Ok(Screen::new(json!({"outcome": "set", "quorum": rules}), rule(&rules))),
+            OrderOutcome::Signed { have, need } => Ok(waits("quorum", (have, need))),
         }
     }
 }
 
-async fn open(global: &Global) -> Result<(Context, OperatorKey), Failure> {
-    let own = keys::load()?;
-    Ok((Context::open(global, Access::Write).await?, own))
-}
-
-fn show_own(output: Output) -> Outcome {
+fn show_own() -> Result<Screen, Failure> {
     let (key, made) = keys::load_or_make()?;
     let path = keys::path()?.display().to_string();
     let data = json!({"outcome": "key", "operator": key.public(), "key_file": path, "key_made": made});
-    output.say(&data, &key.public().to_string())?;
-    if made {
-        output.talk(&format!("the secret half was made at {path}"));
-    }
-    Ok(Exit::Done)
+    let note = made.then(|| format!("the secret half was made at {path}"));
+    Ok(Screen::new(data, key.public().to_string()).notes(note))
 }
 
-/// Tells what became of a change. One that did not reach every election is a failure, and can be repeated.
-fn tell(
-    context: &Context,
+/// What became of a change. One that did not reach every election is a failure, and can be repeated.
+fn changed(
     own: &OperatorKey,
     (outcome, words): (&str, &str),
     key: PublicKey,
     done: Result<Spread, Error>,
-) -> Outcome {
-    context.remember();
+) -> Result<Screen, Failure> {
     let spread = done.map_err(|error| failure(&error, own))?;
     if let Some(signed) = spread.signed {
-        return waits(context, &format!("operator {key} {outcome}"), signed);
+        return Ok(waits(&format!("operator {key} {outcome}"), signed));
     }
     let changed = spread.elections;
     let data = json!({"outcome": outcome, "operator": key, "elections": changed, "waiting": spread.waiting});
@@ -160,22 +169,20 @@ fn tell(
         return Err(failure);
     }
     let elections = if changed == 1 { "election" } else { "elections" };
-    context.output.say(&data, &format!("{key} {words}; {changed} {elections} changed"))?;
-    if !spread.waiting.is_empty() {
-        let names: Vec<String> = spread.waiting.iter().map(ToString::to_string).collect();
-        context.output.talk(&format!("other operators must sign it in: {}", names.join(", ")));
-        return Ok(Exit::Operator);
+    let screen = Screen::new(data, format!("{key} {words}; {changed} {elections} changed"));
+    if spread.waiting.is_empty() {
+        return Ok(screen);
     }
-    Ok(Exit::Done)
+    let names: Vec<String> = spread.waiting.iter().map(ToString::to_string).collect();
+    let note = format!("other operators must sign it in: {}", names.join(", "));
+    Ok(screen.note(note).exit(Exit::Operator))
 }
 
-async fn list(global: &Global) -> Outcome {
-    let context = Context::open(global, Access::Read).await?;
-    let fail = |error: Error| Failure::from_error(&error, Speaker::Operator);
-    let info = context.coordinator.info().await.map_err(fail)?;
+async fn list(context: &Context) -> Result<Screen, Failure> {
+    let info = context.coordinator.info().await?;
     let mut counted: Vec<(PublicKey, usize)> = info.operator_keys.iter().map(|key| (*key, 0)).collect();
     let mut elections = 0;
-    for election in &context.coordinator.elections().await.map_err(fail)? {
+    for election in &context.coordinator.elections().await? {
         let view = match context.coordinator.view(election).await {
             Ok(view) => view,
             // What is wrong with one election says nothing of the operators of the others.
@@ -183,7 +190,7 @@ async fn list(global: &Global) -> Outcome {
                 context.output.talk(&format!("`{election}` could not be read: {error}"));
                 continue;
             }
-            Err(error) => return Err(fail(error)),
+            Err(error) => return Err(error.into()),
         };
         elections += usize::from(view.document.is_some());
         for key in view.document.iter().flat_map(|document| document.operator_keys.iter()) {
@@ -193,30 +200,20 @@ async fn list(global: &Global) -> Outcome {
             }
         }
     }
-    context.remember();
     let own = keys::load().ok().map(|key| key.public());
-    let mut rows = Vec::new();
+    let (mut data, mut rows) = (Vec::new(), Vec::new());
     for (key, count) in counted {
         let (yours, in_store) = (own == Some(key), info.operator_keys.contains(&key));
         let name = info.operator_names.get(&key);
-        if context.output.json {
-            let data = json!({
-                "operator": key, "name": name, "you": yours, "in_store": in_store, "elections": count,
-            });
-            context.output.line(&data.to_string())?;
-        }
+        data.push(json!({
+            "operator": key, "name": name, "you": yours, "in_store": in_store, "elections": count,
+        }));
         let store = if in_store { "yes" } else { "no" };
         let you = if yours { "you" } else { "" };
         let name = name.map_or("-".to_string(), |name| clean(name));
         let shown = [&name, &key.to_string(), store, &format!("{count} of {elections}"), you];
         rows.push(shown.map(str::to_string).to_vec());
     }
-    if !context.output.json {
-        if rows.is_empty() {
-            context.output.talk("there is no operator: baton init makes this user the first one");
-        } else {
-            context.output.line(&table(&["NAME", "OPERATOR", "NEW ELECTIONS", "ELECTIONS", ""], &rows))?;
-        }
-    }
-    Ok(Exit::Done)
+    let none = "there is no operator: baton init makes this user the first one";
+    Ok(Screen::table(data, &["NAME", "OPERATOR", "NEW ELECTIONS", "ELECTIONS", ""], &rows, none))
 }

@@ -15,8 +15,9 @@ use super::operator::failure;
 use super::people::person;
 use super::token;
 use crate::context::Context;
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, clean, table};
+use crate::exit::Exit;
+use crate::output::{Failure, clean};
+use crate::screen::Screen;
 
 /// An order that waits.
 enum One {
@@ -93,12 +94,11 @@ impl Shown {
 }
 
 async fn all(context: &Context) -> Result<(Vec<One>, std::sync::Arc<StoreInfo>), Failure> {
-    let fail = |error: Error| Failure::from_error(&error, Speaker::Operator);
-    let waiting = context.coordinator.waiting_orders().await.map_err(fail)?;
-    let info = context.coordinator.info().await.map_err(fail)?;
+    let waiting = context.coordinator.waiting_orders().await?;
+    let info = context.coordinator.info().await?;
     let mut orders: Vec<One> = waiting.store.into_iter().map(One::Store).collect();
     if !waiting.tokens.is_empty() {
-        let known = context.coordinator.tokens().await.map_err(fail)?.tokens;
+        let known = context.coordinator.tokens().await?.tokens;
         orders.extend(waiting.tokens.into_iter().map(|waiting| {
             let token = match &waiting.order.change {
                 TokenChange::Create { token } => Some(token.clone()),
@@ -111,53 +111,40 @@ async fn all(context: &Context) -> Result<(Vec<One>, std::sync::Arc<StoreInfo>),
 }
 
 /// Shows all that waits for signatures: orders on the store, and acts on elections.
-pub(super) async fn list(context: &Context) -> Outcome {
-    let fail = |error: Error| Failure::from_error(&error, Speaker::Operator);
+pub(super) async fn list(context: &Context) -> Result<Screen, Failure> {
     let (orders, info) = all(context).await?;
-    let mut rows = Vec::new();
+    let (mut data, mut rows) = (Vec::new(), Vec::new());
     for one in &orders {
-        let Shown { id, line, facts, signed, need, until, data } = one.shown(&info);
+        let Shown { id, line, facts, signed, need, until, data: order } = one.shown(&info);
         let facts: Vec<String> = facts.iter().map(|(what, value)| format!("{what} {value}")).collect();
         let line = if facts.is_empty() { line } else { format!("{line}; {}", facts.join("; ")) };
-        if context.output.json {
-            context.output.line(&data.to_string())?;
-        }
+        data.push(order);
         let command = format!("baton cosign --order {id}");
         rows.push(vec![line, format!("{} of {need}: {}", signed.len(), signed.join(", ")), until, command]);
     }
-    for election in context.coordinator.elections().await.map_err(fail)? {
+    for election in context.coordinator.elections().await? {
         let view = match context.coordinator.view(&election).await {
             Ok(view) => view,
             Err(Error::Store(error)) if !error.is_passing() => {
                 context.output.talk(&format!("`{election}` could not be read: {error}"));
                 continue;
             }
-            Err(error) => return Err(fail(error)),
+            Err(error) => return Err(error.into()),
         };
         let Some(document) = view.document else { continue };
         for gathering in document.gathering.iter().flat_map(|all| all.iter()) {
             let (act, need) = (&gathering.order.act, gathering.needed(&document));
             let by: Vec<_> = gathering.signed.iter().map(|one| one.operator()).collect();
-            if context.output.json {
-                let data = json!({
-                    "election": election, "what": act.name(), "ordered": gathering.order, "signed": by,
-                    "have": by.len(), "need": need,
-                });
-                context.output.line(&data.to_string())?;
-            }
+            data.push(json!({
+                "election": election, "what": act.name(), "ordered": gathering.order, "signed": by,
+                "have": by.len(), "need": need,
+            }));
             let signed: Vec<String> = by.into_iter().map(|key| person(Some(&info), key)).collect();
             rows.push(act_row(&election, act_line(act), &signed, need));
         }
     }
-    context.remember();
-    if !context.output.json {
-        if rows.is_empty() {
-            context.output.talk("nothing waits for signatures");
-        } else {
-            context.output.line(&table(&["WHAT", "SIGNED", "EXPIRES", "TO SIGN IT"], &rows))?;
-        }
-    }
-    Ok(Exit::Done)
+    let head = ["WHAT", "SIGNED", "EXPIRES", "TO SIGN IT"];
+    Ok(Screen::table(data, &head, &rows, "nothing waits for signatures"))
 }
 
 fn act_row(election: &ElectionName, line: String, signed: &[String], need: usize) -> Vec<String> {
@@ -170,7 +157,12 @@ fn act_row(election: &ElectionName, line: String, signed: &[String], need: usize
 }
 
 /// Signs an order on the store: the one that is named, or the only one.
-pub(super) async fn cosign(context: &Context, key: &OperatorKey, named: Option<&str>, yes: bool) -> Outcome {
+pub(super) async fn cosign(
+    context: &Context,
+    key: &OperatorKey,
+    named: Option<&str>,
+    yes: bool,
+) -> Result<Screen, Failure> {
     let (orders, info) = all(context).await?;
     let one = chosen(orders, named, key)?;
     let Shown { line, facts, signed, need, until, .. } = one.shown(&info);
@@ -216,10 +208,9 @@ pub(super) async fn cosign(context: &Context, key: &OperatorKey, named: Option<&
             Spread { signed, ..Spread::default() }
         }),
     };
-    context.remember();
     let spread = done.map_err(|error| failure(&error, key))?;
     if let Some(signed) = spread.signed {
-        return waits(context, &line, signed);
+        return Ok(waits(&line, signed));
     }
     if let Some(failure) = partly(&spread, key, &format!("{line}: done, but not in")) {
         return Err(failure);
@@ -227,11 +218,10 @@ pub(super) async fn cosign(context: &Context, key: &OperatorKey, named: Option<&
     let data = json!({
         "outcome": "done", "order": id, "elections": spread.elections, "waiting": spread.waiting,
     });
-    context.output.say(&data, &format!("{line}: done"))?;
-    for election in &spread.waiting {
-        context.output.talk(&format!("another operator must sign it too: baton cosign {election}"));
-    }
-    Ok(if spread.waiting.is_empty() { Exit::Done } else { Exit::Operator })
+    let exit = if spread.waiting.is_empty() { Exit::Done } else { Exit::Operator };
+    let others = spread.waiting.iter();
+    let others = others.map(|election| format!("another operator must sign it too: baton cosign {election}"));
+    Ok(Screen::new(data, format!("{line}: done")).notes(others).exit(exit))
 }
 
 /// The order that is meant, if that is clear.
@@ -264,18 +254,16 @@ fn chosen(orders: Vec<One>, named: Option<&str>, key: &OperatorKey) -> Result<On
     }
 }
 
-/// Tells that an order on the store waits for more operators.
-pub(super) fn waits(context: &Context, what: &str, (have, need): (u64, u64)) -> Outcome {
+/// That an order on the store waits for more operators.
+pub(super) fn waits(what: &str, (have, need): (u64, u64)) -> Screen {
     let data = json!({"outcome": "signed", "what": what, "have": have, "need": need});
-    context.output.say(&data, &format!("{what}: {have} of {need} operators have signed"))?;
-    talk_of_waiting(context);
-    Ok(Exit::Operator)
+    Screen::new(data, format!("{what}: {have} of {need} operators have signed"))
+        .note(WAITING)
+        .exit(Exit::Operator)
 }
 
 /// How an order that waits goes on.
-pub(super) fn talk_of_waiting(context: &Context) {
-    context.output.talk("it is not done yet; another operator runs: baton cosign");
-}
+pub(super) const WAITING: &str = "it is not done yet; another operator runs: baton cosign";
 
 /// The rule in words.
 pub(super) fn rule(quorum: &StoreQuorum) -> String {

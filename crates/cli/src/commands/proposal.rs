@@ -1,6 +1,5 @@
 //! `baton proposal`: agents propose, the leader decides, the record stays.
 
-use baton::Error;
 use baton::election::{AgentName, ElectionName, ItemName};
 use baton::store::Access;
 use baton::toolbox::{self, Item, Kind, Propose, Query, Ruling};
@@ -9,9 +8,10 @@ use serde_json::json;
 
 use super::task::{mandate, minted};
 use crate::context::{Context, Global, Who};
-use crate::exit::{Exit, Speaker};
+use crate::exit::Speaker;
 use crate::input::text_of;
-use crate::output::{Failure, Outcome, clean, table};
+use crate::output::{Failure, Outcome, clean};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -98,8 +98,8 @@ impl Proposal {
             What::Make(make) => make.perform(global).await,
             What::List(list) => list.perform(global).await,
             What::Show(show) => show.perform(global).await,
-            What::Accept(rule) => rule.perform(global, true).await,
-            What::Reject(rule) => rule.perform(global, false).await,
+            What::Accept(rule) => Decision(rule, true).perform(global).await,
+            What::Reject(rule) => Decision(rule, false).perform(global).await,
         }
     }
 }
@@ -112,8 +112,10 @@ fn standing(proposal: &toolbox::Proposal) -> &'static str {
     }
 }
 
-impl Make {
-    async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Make {
+    const ACCESS: Access = Access::Write;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let propose = Propose {
             id: self.id.clone().map_or_else(|| minted("p"), Ok)?,
             by: self.who.agent()?,
@@ -121,65 +123,45 @@ impl Make {
             body: text_of(&self.body, "body")?,
             about: self.about.clone(),
         };
-        let context = Context::open(global, Access::Write).await?;
-        let made = context.coordinator.toolbox(&self.election).propose(propose).await;
-        context.remember();
-        let made = made.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+        let made = context.coordinator.toolbox(&self.election).propose(propose).await?;
         let data = json!({
             "outcome": standing(&made), "election": self.election, "id": made.id, "by": made.by,
         });
-        context.output.say(
-            &data,
-            &format!("proposal {} to the leader of {} is {}", made.id, self.election, standing(&made)),
-        )?;
-        Ok(Exit::Done)
+        let state = standing(&made);
+        Ok(Screen::new(data, format!("proposal {} to the leader of {} is {state}", made.id, self.election)))
     }
 }
 
-impl List {
-    async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
+impl StoreCommand for List {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let query = Query { agent: self.by.clone(), ..Query::default() };
-        let found = context.coordinator.toolbox(&self.election).all(Kind::Proposal, &query).await;
-        let found = found.map_err(|error: Error| Failure::from_error(&error, Speaker::Guard))?;
-        let mut rows = Vec::new();
-        for item in &found {
-            let Item::Proposal(proposal) = item else { continue };
-            if self.open && proposal.ruling.is_some() {
-                continue;
-            }
-            if context.output.json {
-                context.output.line(&json!(proposal).to_string())?;
-            }
-            let (id, by) = (proposal.id.to_string(), proposal.by.to_string());
-            rows.push(vec![
-                id,
-                standing(proposal).to_string(),
-                by,
+        let found = context.coordinator.toolbox(&self.election).all(Kind::Proposal, &query).await?;
+        let found: Vec<&toolbox::Proposal> = found
+            .iter()
+            .filter_map(|item| if let Item::Proposal(proposal) = item { Some(proposal) } else { None })
+            .filter(|proposal| !self.open || proposal.ruling.is_none())
+            .collect();
+        let row = |proposal: &&toolbox::Proposal| {
+            let (id, state, by) = (&proposal.id, standing(proposal), &proposal.by);
+            vec![
+                id.to_string(),
+                state.to_string(),
+                by.to_string(),
                 proposal.about.clone(),
                 proposal.title.clone(),
-            ]);
-        }
-        match (context.output.json, rows.is_empty()) {
-            (true, _) => {}
-            (false, true) => {
-                context.output.talk(&format!("no such proposal to the leader of {}", self.election))
-            }
-            (false, false) => {
-                context.output.line(&table(&["PROPOSAL", "STATE", "BY", "ABOUT", "TITLE"], &rows))?;
-            }
-        }
-        Ok(Exit::Done)
+            ]
+        };
+        let data = found.iter().map(|proposal| json!(proposal)).collect();
+        let rows: Vec<Vec<String>> = found.iter().map(row).collect();
+        let none = format!("no such proposal to the leader of {}", self.election);
+        Ok(Screen::table(data, &["PROPOSAL", "STATE", "BY", "ABOUT", "TITLE"], &rows, none))
     }
 }
 
-impl Show {
-    async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let found = context.coordinator.toolbox(&self.election).proposal(&self.proposal).await;
-        let found = found.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
-        context.output.say(&json!(found), &described(&found))?;
-        Ok(Exit::Done)
+impl StoreCommand for Show {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let found = context.coordinator.toolbox(&self.election).proposal(&self.proposal).await?;
+        Ok(Screen::new(json!(found), described(&found)))
     }
 }
 
@@ -190,7 +172,7 @@ fn described(proposal: &toolbox::Proposal) -> String {
     if let Some(ruled) = &proposal.ruling {
         let colon = if ruled.reason.is_empty() { "" } else { ": " };
         lines.push(format!(
-            "  {} by {} (epoch {}) at {}{colon}{}",
+            "  {} by {} (token {}) at {}{colon}{}",
             standing(proposal),
             ruled.by,
             ruled.epoch,
@@ -205,16 +187,19 @@ fn described(proposal: &toolbox::Proposal) -> String {
     lines.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n")
 }
 
-impl Rule {
-    async fn perform(&self, global: &Global, accept: bool) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
-        let mandate = mandate(&context, &self.election, &self.who)?;
-        let ruling = Ruling { mandate, accept, reason: self.reason.clone() };
-        let ruled = context.coordinator.toolbox(&self.election).rule(&self.proposal, ruling).await;
-        context.remember();
-        let ruled = ruled.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
-        let data = json!({"outcome": standing(&ruled), "election": self.election, "id": ruled.id});
-        context.output.say(&data, &format!("proposal {} is {}", ruled.id, standing(&ruled)))?;
-        Ok(Exit::Done)
+/// A proposal, and whether it is accepted.
+struct Decision<'a>(&'a Rule, bool);
+
+impl StoreCommand for Decision<'_> {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let Decision(rule, accept) = *self;
+        let mandate = mandate(context, &rule.election, &rule.who)?;
+        let ruling = Ruling { mandate, accept, reason: rule.reason.clone() };
+        let ruled = context.coordinator.toolbox(&rule.election).rule(&rule.proposal, ruling).await?;
+        let data = json!({"outcome": standing(&ruled), "election": rule.election, "id": ruled.id});
+        Ok(Screen::new(data, format!("proposal {} is {}", ruled.id, standing(&ruled))))
     }
 }

@@ -12,8 +12,9 @@ use serde_json::json;
 
 use super::task::mandate;
 use crate::context::{Context, Global, Who};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, table};
+use crate::exit::Speaker;
+use crate::output::{Failure, Outcome};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -99,20 +100,20 @@ impl Quota {
     }
 }
 
-impl Set {
-    async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Set {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let mut shares = BTreeMap::new();
         for (agent, amount) in &self.share {
             if shares.insert(agent.clone(), *amount).is_some() {
                 return Err(Failure::usage(format!("{agent} has two shares"), "give each agent one"));
             }
         }
-        let context = Context::open(global, Access::Write).await?;
-        let mandate = mandate(&context, &self.election, &self.who)?;
+        let mandate = mandate(context, &self.election, &self.who)?;
         let tools = context.coordinator.toolbox(&self.election);
-        let set = tools.set_quota(&self.quota, mandate, self.amount, self.per, shares).await;
-        context.remember();
-        let set = set.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
+        let set = tools.set_quota(&self.quota, mandate, self.amount, self.per, shares).await?;
         let data = json!({
             "outcome": "set", "election": self.election, "quota": set.name, "amount": set.amount, "window_ms": set.window.as_millis(),
             "shared": set.shared(),
@@ -125,39 +126,26 @@ impl Set {
             set.window,
             set.shared()
         );
-        context.output.say(&data, &text)?;
-        if set.shared() == 0 {
-            context.output.talk("nobody can draw from it yet: say who may with --share AGENT=N");
-        }
-        Ok(Exit::Done)
+        let note = "nobody can draw from it yet: say who may with --share AGENT=N";
+        Ok(Screen::new(data, text).notes((set.shared() == 0).then_some(note)))
     }
 }
 
-impl Show {
-    async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+impl StoreCommand for Show {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let tools = context.coordinator.toolbox(&self.election);
         let quotas = match &self.quota {
-            Some(name) => vec![Item::Quota(tools.quota(name).await.map_err(fail)?)],
-            None => tools.all(Kind::Quota, &Query::default()).await.map_err(fail)?,
+            Some(name) => vec![Item::Quota(tools.quota(name).await?)],
+            None => tools.all(Kind::Quota, &Query::default()).await?,
         };
-        let mut rows = Vec::new();
-        for item in &quotas {
-            let Item::Quota(quota) = item else { continue };
-            if context.output.json {
-                context.output.line(&json!(quota).to_string())?;
-            }
-            rows.extend(rows_of(quota));
-        }
-        match (context.output.json, rows.is_empty()) {
-            (true, _) => {}
-            (false, true) => context.output.talk(&format!("{} has no quota", self.election)),
-            (false, false) => {
-                context.output.line(&table(&["QUOTA", "PER WINDOW", "AGENT", "SHARE", "DRAWN"], &rows))?;
-            }
-        }
-        Ok(Exit::Done)
+        let quotas: Vec<&toolbox::Quota> = quotas
+            .iter()
+            .filter_map(|item| if let Item::Quota(quota) = item { Some(quota) } else { None })
+            .collect();
+        let rows: Vec<Vec<String>> = quotas.iter().flat_map(|quota| rows_of(quota)).collect();
+        let data = quotas.iter().map(|quota| json!(quota)).collect();
+        let head = ["QUOTA", "PER WINDOW", "AGENT", "SHARE", "DRAWN"];
+        Ok(Screen::table(data, &head, &rows, format!("{} has no quota", self.election)))
     }
 }
 
@@ -174,9 +162,10 @@ fn rows_of(quota: &toolbox::Quota) -> Vec<Vec<String>> {
     quota.shares.iter().map(|(agent, share)| row(agent.to_string(), *share, drawn(agent))).collect()
 }
 
-impl Draw {
-    async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
+impl StoreCommand for Draw {
+    const ACCESS: Access = Access::Write;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let agent = self.who.agent()?;
         let tools = context.coordinator.toolbox(&self.election);
         let until = boot::now() + self.wait;
@@ -190,8 +179,7 @@ impl Draw {
                 outcome => break outcome,
             }
         };
-        context.remember();
-        let drawn = drawn.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+        let drawn = drawn?;
         let data = json!({
             "outcome": "drawn", "election": self.election, "quota": self.quota, "amount": drawn.amount, "left": drawn.left,
             "window_left_ms": drawn.window_left_ms,
@@ -203,7 +191,6 @@ impl Draw {
             drawn.left,
             Span::millis(drawn.window_left_ms)
         );
-        context.output.say(&data, &text)?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, text))
     }
 }

@@ -1,4 +1,4 @@
-//! `baton release`: stop being the leader.
+//! `baton release`: stop being the leader, perhaps in favour of a named successor.
 
 use std::time::Duration;
 
@@ -6,28 +6,33 @@ use baton::Error;
 use baton::api::sessions::Notified;
 use baton::election::command::{self, Ending};
 use baton::election::time::Span;
-use baton::election::{Document, ElectionName};
+use baton::election::{AgentName, Document, ElectionName};
 use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
 use super::telling::{self, Telling};
-use crate::context::{Context, Global, Held, Who};
+use crate::context::{Context, Held, Who};
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome};
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   baton release refactor-auth --as agent-a --done --reason 'all tests pass'
+  baton release refactor-auth --as agent-a --to agent-b            to a named successor
   baton release refactor-auth --as agent-a --notify-timeout 5s     wait for the followers
 
-Release only after the work has stopped: the successor may start at once.")]
+Release only after the work has stopped: the successor may start at once. With --to, Baton reserves the election for the successor for one lease; after that, the policy decides.")]
 pub(crate) struct Release {
     /// The election
     election: ElectionName,
     #[command(flatten)]
     who: Who,
+    /// The successor, for whom the election is reserved
+    #[arg(long, value_name = "AGENT", conflicts_with = "done")]
+    to: Option<AgentName>,
     /// The reason, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -38,32 +43,41 @@ pub(crate) struct Release {
     telling: Telling,
 }
 
-impl Release {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
+impl StoreCommand for Release {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let held = context.lease(&self.election, &self.who)?;
         held.refuse_while_cmd_runs()?;
         let wait = self.telling.wait(&context.coordinator)?;
-        let released = self.release(&context, &held, wait).await;
-        context.remember();
-        let released = released.ok_or_else(|| ended_unanswered(&context, &held))?;
+        let released = self.release(context, &held, wait).await;
+        let released = released.ok_or_else(|| ended_unanswered(context, &held))?;
         let (document, notified) = released.map_err(|error| not_released(&error, &held))?;
         context.forget(&self.election, &held);
         let mut data = json!({
-            "outcome": "released",
+            "outcome": if self.to.is_some() { "passed" } else { "released" },
             "election": self.election,
             "agent": held.agent,
-            "epoch": document.epoch,
+            "token": document.epoch,
         });
         let mut text = format!("{} released {}", held.agent, self.election);
+        if let Some(to) = &self.to {
+            let kept = document.reserved_for.as_ref().and_then(|kept| kept.lasts);
+            data["to"] = json!(to);
+            data["kept_for_ms"] = json!(kept.map(Span::as_millis));
+            let lasts = kept.map_or(String::new(), |kept| format!(" for {kept}"));
+            text = format!("{text}; it is reserved for {to}{lasts}");
+        }
         if let Some(notified) = &notified {
             data["notified"] = telling::data(notified);
             text = format!("{text}; {}", telling::text(notified));
         }
-        context.output.say(&data, &text)?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, text))
     }
+}
 
+impl Release {
     /// None if the lease ended by itself before the store answered.
     async fn release(
         &self,
@@ -73,15 +87,26 @@ impl Release {
     ) -> Option<Result<(Document, Option<Notified>), Error>> {
         let (coordinator, election) = (&context.coordinator, &self.election);
         let (epoch, credential, reason) = (held.epoch, held.credential, self.reason.clone());
+        let told = |(document, notified)| (document, Some(notified));
+        let alone = |document| (document, None);
+        if let Some(to) = &self.to {
+            return Some(match wait {
+                None => coordinator.pass(election, epoch, credential, to, reason).await.map(alone),
+                Some(wait) => {
+                    coordinator.pass_telling(election, epoch, credential, to, reason, wait).await.map(told)
+                }
+            });
+        }
         let ending = if self.done { Ending::Finished } else { Ending::Stopped };
         let release = command::Release { epoch, credential, reason, ending };
-        let Some(wait) = wait else {
-            let released = held.while_it_lasts(coordinator.leave(election, release)).await?;
-            return Some(released.map(|document| (document, None)));
-        };
-        // The lease is given back at once; only the answer takes longer.
-        let released = coordinator.leave_telling(election, release, wait).await;
-        Some(released.map(|(document, notified)| (document, Some(notified))))
+        match wait {
+            None => {
+                let released = held.while_it_lasts(coordinator.leave(election, release)).await?;
+                Some(released.map(alone))
+            }
+            // The lease is given back at once; only the answer takes longer.
+            Some(wait) => Some(coordinator.leave_telling(election, release, wait).await.map(told)),
+        }
     }
 }
 

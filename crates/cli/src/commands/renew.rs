@@ -8,10 +8,11 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use crate::context::{Context, Global, Held, Who, usable_under};
+use crate::context::{Context, Held, Who, usable_under};
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome};
+use crate::output::Failure;
 use crate::region;
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -46,9 +47,11 @@ fn phase(text: &str) -> Result<Phase, String> {
     }
 }
 
-impl Renew {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
+impl StoreCommand for Renew {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let held = context.lease(&self.election, &self.who)?;
         let renewal = Renewal {
             progress: !self.no_progress,
@@ -56,7 +59,7 @@ impl Renew {
             phase: self.phase,
             ..Renewal::new(held.epoch, held.credential)
         };
-        let renewed = renew(&context, &self.election, &held, &renewal).await?;
+        let renewed = renew(context, &self.election, &held, &renewal).await?;
         let data = json!({
             "outcome": if renewed.awaiting_approval { "awaiting-approval" } else { "renewed" },
             "election": self.election,
@@ -67,15 +70,13 @@ impl Renew {
         });
         let left = renewed.left.map_or(String::new(), |left| format!("; renew within {left}"));
         let text = format!("{} leads {} with token {}{left}", held.agent, self.election, renewed.epoch);
-        context.output.say(&data, &text)?;
+        let screen = Screen::new(data, text);
         if renewed.awaiting_approval {
-            context.output.talk("an operator must approve before the token is accepted again");
-            return Ok(Exit::Operator);
+            let note = "an operator must approve before the token is accepted again";
+            return Ok(screen.note(note).exit(Exit::Operator));
         }
-        if renewed.approval_wanted {
-            context.output.talk("an operator should approve soon: baton approve");
-        }
-        Ok(Exit::Done)
+        let note = "an operator should approve soon: baton approve";
+        Ok(screen.notes(renewed.approval_wanted.then_some(note)))
     }
 }
 
@@ -103,7 +104,6 @@ pub(crate) async fn renew(
         context.coordinator.renew(election, &Renewal { region: shown, ..renewal.clone() }).await
     };
     let outcome = held.while_it_lasts(asked).await;
-    context.remember();
     // A renewal that is answered later is worth nothing.
     let outcome = outcome.ok_or_else(|| lost_unanswered(context, held))?;
     let baton::Renewed { answer, asked_at, ttl, .. } =

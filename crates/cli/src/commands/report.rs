@@ -6,9 +6,9 @@ use baton::store::Access;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::context::{Context, Global, Who};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome};
+use crate::context::{Context, Who};
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
@@ -51,15 +51,19 @@ pub(crate) struct Report {
     token: Option<Epoch>,
 }
 
-impl Report {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Report {
+    const ACCESS: Access = Access::Write;
+
+    fn check(&self) -> Result<(), Failure> {
+        self.who.agent().map(drop)
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let by = self.who.agent()?;
-        let context = Context::open(global, Access::Write).await?;
-        let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
         let epoch = match self.token {
             Some(token) => token,
             None => {
-                let view = context.coordinator.view(&self.election).await.map_err(fail)?;
+                let view = context.coordinator.view(&self.election).await?;
                 view.document.map_or(Epoch(0), |document| document.epoch)
             }
         };
@@ -76,19 +80,17 @@ impl Report {
         let coordinator = &context.coordinator;
         let reported =
             coordinator.report(&self.election, epoch, finding, &self.detail, &by, credential).await;
-        context.remember();
-        match reported.map_err(fail)? {
+        match reported? {
             Answer::Done { epoch, ended, waits } => {
                 let data = json!({
-                    "outcome": "reported", "election": self.election, "epoch": epoch,
+                    "outcome": "reported", "election": self.election, "token": epoch,
                     "ended": ended, "waits_ms": waits.as_millis(),
                 });
                 let text = match ended {
                     Some(agent) => format!("the leadership of {agent} has ended"),
                     None => "taken down; the leadership goes on".to_string(),
                 };
-                context.output.say(&data, &text)?;
-                Ok(Exit::Done)
+                Ok(Screen::new(data, text))
             }
             other => unreachable!("a report is answered as one, not with {other:?}"),
         }

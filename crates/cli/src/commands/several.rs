@@ -130,7 +130,7 @@ impl Several {
         let membership = Membership { contact: contact.clone(), ttl };
         let tell = move |turned: Turned| {
             output.talk(&match turned {
-                Turned::Active(epoch) => format!("active in epoch {epoch} of the servers"),
+                Turned::Active(epoch) => format!("active with token {epoch} of the servers"),
                 Turned::Standby(why) => format!("standing by: {why}"),
                 Turned::Failed(why) => format!("baton: cannot be the active server: {why}"),
             });

@@ -34,7 +34,7 @@ fn all(document: &Document, age: Span) -> Value {
     json!({
         "election": document.election,
         "state": state_word(document, age),
-        "epoch": document.epoch,
+        "token": document.epoch,
         "leader": document.leader.as_ref().map(|leader| holder(document, leader, age, live.is_some())),
         "outgoing": document.outgoing.as_ref().map(|leader| json!({
             "agent": leader.agent, "remaining_ms": leader.lease().minus(age).as_millis(),
@@ -92,7 +92,7 @@ fn state_word(document: &Document, age: Span) -> String {
     }
 }
 
-/// An election as a row: name, state, leader, epoch, what is left of the lease, task.
+/// An election as a row: name, state, leader, token, what is left of the lease, task.
 pub(crate) fn row(view: &View) -> Vec<String> {
     let Some(document) = &view.document else { return Vec::new() };
     let (leader, age) = (document.leader.as_ref(), view.age);
@@ -114,7 +114,7 @@ fn remaining(document: &Document, view: &View) -> String {
 }
 
 /// The head of those rows.
-pub(crate) const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "EPOCH", "LEASE", "TASK"];
+pub(crate) const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "TOKEN", "LEASE", "TASK"];
 
 /// An election for people.
 pub(crate) fn text(view: &View) -> String {
@@ -135,7 +135,7 @@ pub(crate) fn text(view: &View) -> String {
         lines.push(format!("  contact     {}", clean(contact)));
     }
     if let Some(region) = document.leader.as_ref().and_then(|leader| leader.region.as_ref()) {
-        lines.push(format!("  region      {} (epoch {})", region.election, region.epoch));
+        lines.push(format!("  region      {} (token {})", region.election, region.epoch));
     }
     if document.server.is_some() {
         lines.push("  served      by servers, who alone know how old its lease is".to_string());
@@ -256,9 +256,9 @@ fn headline(document: &Document, view: &View) -> String {
             format!("{name}: paused by an operator{with}{reason}")
         }
         (State::Vacant, _) if document.finished().is_some() => {
-            format!("{name}: done; nobody leads (epoch {})", document.epoch)
+            format!("{name}: done; nobody leads (last token {})", document.epoch)
         }
-        (State::Vacant | State::Held, _) => format!("{name}: nobody leads (epoch {})", document.epoch),
+        (State::Vacant | State::Held, _) => format!("{name}: nobody leads (last token {})", document.epoch),
     }
 }
 

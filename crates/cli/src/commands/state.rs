@@ -1,6 +1,5 @@
 //! `baton state`: small versioned values that the leader writes and its successor inherits.
 
-use baton::Error;
 use baton::election::{ElectionName, ItemName};
 use baton::store::Access;
 use baton::toolbox::{Item, Kind, Query};
@@ -11,7 +10,8 @@ use super::task::mandate;
 use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
 use crate::input::text_of;
-use crate::output::{Failure, Outcome, table};
+use crate::output::{Failure, Outcome};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -34,10 +34,13 @@ enum What {
     /// Print a value
     Get(Get),
     /// List the values
-    List {
-        /// The election
-        election: ElectionName,
-    },
+    List(List),
+}
+
+#[derive(Args, Debug)]
+struct List {
+    /// The election
+    election: ElectionName,
 }
 
 #[derive(Args, Debug)]
@@ -71,35 +74,30 @@ impl State {
         match &self.what {
             What::Put(put) => put.perform(global).await,
             What::Get(get) => get.perform(global).await,
-            What::List { election } => list(global, election).await,
+            What::List(list) => list.perform(global).await,
         }
     }
 }
 
-impl Put {
-    async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Put {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let value = text_of(&self.value, "value")?;
-        let context = Context::open(global, Access::Write).await?;
-        let mandate = mandate(&context, &self.election, &self.who)?;
+        let mandate = mandate(context, &self.election, &self.who)?;
         let tools = context.coordinator.toolbox(&self.election);
-        let put = tools.put(&self.name, mandate, &value, self.expect).await;
-        context.remember();
-        let put = put.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
+        let put = tools.put(&self.name, mandate, &value, self.expect).await?;
         let data = json!({
             "outcome": "put", "election": self.election, "name": self.name, "version": put.version(),
         });
-        context
-            .output
-            .say(&data, &format!("{} of {} is at version {}", self.name, self.election, put.version()))?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, format!("{} of {} is at version {}", self.name, self.election, put.version())))
     }
 }
 
-impl Get {
-    async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let value = context.coordinator.toolbox(&self.election).value(&self.name).await;
-        let value = value.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+impl StoreCommand for Get {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let value = context.coordinator.toolbox(&self.election).value(&self.name).await?;
         let wanted = self.at.unwrap_or(value.version());
         let Some(version) = value.versions.iter().find(|version| version.version == wanted) else {
             let kept: Vec<String> =
@@ -111,49 +109,36 @@ impl Get {
                 format!("kept are {}", kept.join(", ")),
             ));
         };
-        if context.output.json {
-            let mut data = json!(version);
-            data["election"] = json!(self.election);
-            data["name"] = json!(self.name);
-            context.output.line(&data.to_string())?;
-        } else {
-            // As it is, unless it is for a terminal: it is another program's.
-            context.output.line(&version.value)?;
-        }
-        Ok(Exit::Done)
+        let mut data = json!(version);
+        data["election"] = json!(self.election);
+        data["name"] = json!(self.name);
+        // As it is, unless it is for a terminal: it is another program's.
+        Ok(Screen::new(data, version.value.clone()))
     }
 }
 
-async fn list(global: &Global, election: &ElectionName) -> Outcome {
-    let context = Context::open(global, Access::Read).await?;
-    let found = context.coordinator.toolbox(election).all(Kind::Value, &Query::default()).await;
-    let found = found.map_err(|error: Error| Failure::from_error(&error, Speaker::Guard))?;
-    let mut rows = Vec::new();
-    for item in &found {
-        let Item::Value(value) = item else { continue };
-        let Some(latest) = value.latest() else { continue };
-        if context.output.json {
-            let data = json!({
-                "election": election, "name": value.name, "version": latest.version, "bytes": latest.value.len(),
-                "by": latest.by, "epoch": latest.epoch, "at": latest.at,
-            });
-            context.output.line(&data.to_string())?;
+impl StoreCommand for List {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let election = &self.election;
+        let (mut data, mut rows) = (Vec::new(), Vec::new());
+        for item in &context.coordinator.toolbox(election).all(Kind::Value, &Query::default()).await? {
+            let Item::Value(value) = item else { continue };
+            let Some(latest) = value.latest() else { continue };
+            let (version, bytes) = (latest.version, latest.value.len());
+            data.push(json!({
+                "election": election, "name": value.name, "version": version, "bytes": bytes,
+                "by": latest.by, "token": latest.epoch, "at": latest.at,
+            }));
+            rows.push(vec![
+                value.name.to_string(),
+                version.to_string(),
+                bytes.to_string(),
+                latest.by.to_string(),
+                latest.epoch.to_string(),
+                latest.at.to_string(),
+            ]);
         }
-        rows.push(vec![
-            value.name.to_string(),
-            latest.version.to_string(),
-            latest.value.len().to_string(),
-            latest.by.to_string(),
-            latest.epoch.to_string(),
-            latest.at.to_string(),
-        ]);
+        let head = ["NAME", "VERSION", "BYTES", "BY", "TOKEN", "AT"];
+        Ok(Screen::table(data, &head, &rows, format!("{election} has no values")))
     }
-    match (context.output.json, rows.is_empty()) {
-        (true, _) => {}
-        (false, true) => context.output.talk(&format!("{election} has no values")),
-        (false, false) => {
-            context.output.line(&table(&["NAME", "VERSION", "BYTES", "BY", "EPOCH", "AT"], &rows))?;
-        }
-    }
-    Ok(Exit::Done)
 }

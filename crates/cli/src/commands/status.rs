@@ -6,7 +6,7 @@ use baton::api::waiting::Waiting;
 use baton::election::document::{Pause, State};
 use baton::election::time::WallTime;
 use baton::election::{ElectionName, Refusal, StoreInfo};
-use baton::store::{Access, NativeLeader};
+use baton::store::NativeLeader;
 use baton::toolbox::{Counts, SlotRun};
 use baton::{Error, View};
 use clap::Args;
@@ -17,9 +17,10 @@ use super::line::{self, Standing};
 use super::people::person;
 use super::run::once_per::shown;
 use super::show;
-use crate::context::{Context, Global};
+use crate::context::Context;
 use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, clean, table};
+use crate::output::{Failure, clean, table};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -34,97 +35,87 @@ pub(crate) struct Status {
     election: Option<ElectionName>,
 }
 
-impl Status {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let outcome = match &self.election {
-            Some(election) => self.one(&context, election).await,
-            None => self.all(&context).await,
-        };
-        context.remember();
-        outcome
+impl StoreCommand for Status {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        match &self.election {
+            Some(election) => one(context, election).await,
+            None => all(context).await,
+        }
     }
+}
 
-    async fn one(&self, context: &Context, election: &ElectionName) -> Outcome {
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let Some(seen) = Seen::of(context, election).await.map_err(fail)? else {
-            return Err(fail(Refusal::UnknownElection { election: election.to_string() }.into()));
-        };
-        let (text, native) = (show::text(&seen.view), line::native_lines(&seen.native));
-        let everything = everything_paused(context).await;
-        let stopped = everything.iter().map(|(pause, info)| {
-            format!("  paused      {}; it ends with: baton resume --all", since(pause, info, ""))
-        });
-        let degraded = Degraded::of(context, &seen.view).await;
-        let degraded_line = degraded.as_ref().map(Degraded::line).into_iter().collect();
-        let slot = if seen.view.native { None } else { last_slot(context, election).await };
-        let slot_line = slot.as_ref().map(shown).into_iter().collect();
-        let waiting = line::waiting_lines(&seen.waiting);
-        let lines = [
-            vec![text],
-            stopped.collect(),
-            degraded_line,
-            slot_line,
-            line::lines(&seen.line),
-            waiting,
-            native,
-        ]
-        .concat();
-        let mut data = seen.data();
-        data["everything_paused"] = json!(everything.map(|(pause, info)| {
-            let name = info.operator_names.get(&pause.by);
-            json!({"reason": pause.reason, "at": pause.at, "by": pause.by, "by_name": name})
-        }));
-        if let Some(slot) = slot {
-            data["last_slot"] = json!(slot);
-        }
-        if let Some(board) = degraded.and_then(|degraded| degraded.board) {
-            data["degraded"]["queued"] = json!(board.unled);
-            data["degraded"]["most_queued"] = json!(board.most_unled);
-            data["degraded"]["under_way"] = json!(board.assigned + board.working);
-        }
-        context.output.say(&data, &lines.join("\n"))?;
-        Ok(Exit::Done)
+async fn one(context: &Context, election: &ElectionName) -> Result<Screen, Failure> {
+    let Some(seen) = Seen::of(context, election).await? else {
+        return Err(Refusal::UnknownElection { election: election.to_string() }.into());
+    };
+    let (text, native) = (show::text(&seen.view), line::native_lines(&seen.native));
+    let everything = everything_paused(context).await;
+    let stopped = everything.iter().map(|(pause, info)| {
+        format!("  paused      {}; it ends with: baton resume --all", since(pause, info, ""))
+    });
+    let degraded = Degraded::of(context, &seen.view).await;
+    let degraded_line = degraded.as_ref().map(Degraded::line).into_iter().collect();
+    let slot = if seen.view.native { None } else { last_slot(context, election).await };
+    let slot_line = slot.as_ref().map(shown).into_iter().collect();
+    let waiting = line::waiting_lines(&seen.waiting);
+    let lines =
+        [vec![text], stopped.collect(), degraded_line, slot_line, line::lines(&seen.line), waiting, native]
+            .concat();
+    let mut data = seen.data();
+    data["everything_paused"] = json!(everything.map(|(pause, info)| {
+        let name = info.operator_names.get(&pause.by);
+        json!({"reason": pause.reason, "at": pause.at, "by": pause.by, "by_name": name})
+    }));
+    if let Some(slot) = slot {
+        data["last_slot"] = json!(slot);
     }
+    if let Some(board) = degraded.and_then(|degraded| degraded.board) {
+        data["degraded"]["queued"] = json!(board.unled);
+        data["degraded"]["most_queued"] = json!(board.most_unled);
+        data["degraded"]["under_way"] = json!(board.assigned + board.working);
+    }
+    Ok(Screen::new(data, lines.join("\n")))
+}
 
-    async fn all(&self, context: &Context) -> Outcome {
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let (mut rows, mut led) = (Vec::new(), Vec::new());
-        let mut broken: Vec<Failure> = Vec::new();
-        for election in context.coordinator.elections().await.map_err(fail)? {
-            match Seen::of(context, &election).await {
-                Ok(None) => {}
-                Ok(Some(seen)) if context.output.json => context.output.line(&seen.data().to_string())?,
-                Ok(Some(seen)) => {
-                    led.extend(goes_on(&seen.view, &election).then(|| election.clone()));
-                    rows.push(show::row(&seen.view));
-                }
-                // What is wrong with one record says nothing of the others.
-                Err(Error::Store(error)) if !error.is_passing() => {
-                    let cells = [election.as_str(), error.code(), "-", "-", "-", ""];
-                    rows.push(cells.map(str::to_string).to_vec());
-                    broken.push(of_election(election.as_str(), &error.into()));
-                }
-                Err(error) => return Err(fail(error)),
+async fn all(context: &Context) -> Result<Screen, Failure> {
+    let (mut rows, mut led) = (Vec::new(), Vec::new());
+    let mut broken: Vec<Failure> = Vec::new();
+    for election in context.coordinator.elections().await? {
+        match Seen::of(context, &election).await {
+            Ok(None) => {}
+            Ok(Some(seen)) if context.output.json => context.output.line(&seen.data().to_string())?,
+            Ok(Some(seen)) => {
+                led.extend(goes_on(&seen.view, &election).then(|| election.clone()));
+                rows.push(show::row(&seen.view));
             }
-        }
-        if !context.output.json {
-            if let Some((pause, info)) = everything_paused(context).await {
-                let but = if led.is_empty() { String::new() } else { format!(", but not {}", named(&led)) };
-                context.output.talk(&since(&pause, &info, &but));
+            // What is wrong with one record says nothing of the others.
+            Err(Error::Store(error)) if !error.is_passing() => {
+                let cells = [election.as_str(), error.code(), "-", "-", "-", ""];
+                rows.push(cells.map(str::to_string).to_vec());
+                broken.push(of_election(election.as_str(), &error.into()));
             }
-            if rows.is_empty() {
-                context.output.talk(&context.no_elections().await);
-            } else {
-                context.output.line(&table(&show::HEAD, &rows))?;
-            }
+            Err(error) => return Err(error.into()),
         }
-        let Some(last) = broken.pop() else { return Ok(Exit::Done) };
-        for failure in &broken {
-            context.output.fail(failure);
-        }
-        Err(last)
     }
+    if !context.output.json {
+        if let Some((pause, info)) = everything_paused(context).await {
+            let but = if led.is_empty() { String::new() } else { format!(", but not {}", named(&led)) };
+            context.output.talk(&since(&pause, &info, &but));
+        }
+        if rows.is_empty() {
+            context.output.talk(&context.no_elections().await);
+        } else {
+            context.output.line(&table(&show::HEAD, &rows))?;
+        }
+    }
+    all_failures(context, broken)
+}
+
+/// The last of them ends the command; the others are told of before it.
+pub(super) fn all_failures(context: &Context, mut broken: Vec<Failure>) -> Result<Screen, Failure> {
+    let Some(last) = broken.pop() else { return Ok(Screen::ended(Exit::Done)) };
+    broken.iter().for_each(|failure| context.output.fail(failure));
+    Err(last)
 }
 
 /// The pause of everything, if there is one and this caller may see it.

@@ -8,16 +8,17 @@ use baton::election::time::Span;
 use baton::election::tokens::{CertificateName, Pattern, Proof, Role, Subject, TokenEntry, check_claim};
 use baton::election::{ElectionName, TokenId};
 use baton::store::{Access, boot};
-use baton::{Error, NewToken, Swept};
+use baton::{NewToken, Swept};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::operator::{AloneBecause, failure};
-use super::orders::{talk_of_waiting, waits};
+use super::orders::{WAITING, waits};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome, clean, table};
+use crate::output::{Failure, Outcome, clean};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -124,30 +125,35 @@ impl Token {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         match &self.what {
             What::Create(create) => create.perform(global).await,
-            What::List => list(global).await,
+            What::List => List.perform(global).await,
             What::Revoke(revoke) => revoke.perform(global).await,
         }
     }
 }
 
-impl Create {
-    async fn perform(&self, global: &Global) -> Outcome {
-        let Expiry(expires) = self.expires;
-        if expires == Some(Span::ZERO) {
+impl StoreCommand for Create {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.expires.0 == Some(Span::ZERO) {
             return Err(Failure::usage(
                 "a token that expires at once lets nobody in",
                 "give it some time: --expires 30d",
             ));
         }
+        keys::load().map(drop)
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let own = keys::load()?;
-        let context = Context::open(global, Access::Write).await?;
         let new = NewToken {
             role: self.role,
             agents: self.agent.clone(),
             elections: self.elections.clone(),
             resources: self.resources.clone(),
             note: self.note.clone(),
-            expires,
+            expires: self.expires.0,
         };
         let (coordinator, reason) = (&context.coordinator, self.alone.reason());
         let created = match self.proof() {
@@ -160,30 +166,30 @@ impl Create {
                 .await
                 .map(|(secret, entry, outcome)| (Some(secret), entry, outcome)),
         };
-        context.remember();
         let (secret, entry, outcome) = created.map_err(|error| failure(&error, &own))?;
         let mut data = shown(&entry);
         let word = if outcome == OrderOutcome::Done { "created" } else { "signed" };
         data.insert("outcome".to_string(), json!(word));
         let TokenEntry { id, role, proof, .. } = &entry;
-        match &secret {
+        let screen = match &secret {
             Some(secret) => {
                 data.insert("token".to_string(), json!(secret.reveal()));
-                context.output.say(&Value::Object(data), secret.reveal())?;
-                context.output.talk(&format!("{role} {id}: shown this once; use it as $BATON_HTTP_TOKEN"));
+                Screen::new(Value::Object(data), secret.reveal())
+                    .note(format!("{role} {id}: shown this once; use it as $BATON_HTTP_TOKEN"))
             }
-            None => context.output.say(&Value::Object(data), &format!("{role} {id}: opened by {proof}"))?,
-        }
-        if let Some(expires) = entry.expires {
-            context.output.talk(&format!("it expires at {expires}; for another time: --expires 30d|never"));
-        }
+            None => Screen::new(Value::Object(data), format!("{role} {id}: opened by {proof}")),
+        };
+        let expires = entry.expires;
+        let screen =
+            screen
+                .notes(expires.map(|expires| {
+                    format!("it expires at {expires}; for another time: --expires 30d|never")
+                }));
         if let OrderOutcome::Signed { have, need } = outcome {
             let text = format!("it opens nothing yet: {have} of {need} operators have signed");
-            context.output.talk(&text);
-            talk_of_waiting(&context);
-            return Ok(Exit::Operator);
+            return Ok(screen.note(text).note(WAITING).exit(Exit::Operator));
         }
-        Ok(Exit::Done)
+        Ok(screen)
     }
 }
 
@@ -200,10 +206,16 @@ impl Create {
     }
 }
 
-impl Revoke {
-    async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Revoke {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    fn check(&self) -> Result<(), Failure> {
+        keys::load().map(drop)
+    }
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let own = keys::load()?;
-        let context = Context::open(global, Access::Write).await?;
         let ids = match (self.id, &self.note) {
             (Some(id), _) => vec![id],
             (None, note) => {
@@ -218,10 +230,9 @@ impl Revoke {
         let mut exit = Exit::Done;
         for id in ids {
             let revoked = context.coordinator.revoke_token_urgently(&own, id, self.alone.reason()).await;
-            context.remember();
             match revoked.map_err(|error| failure(&error, &own))? {
                 OrderOutcome::Done if self.depose => {
-                    if self.sweep(&context, &own, id).await? == Exit::Operator {
+                    if self.sweep(context, &own, id).await? == Exit::Operator {
                         exit = Exit::Operator;
                     }
                 }
@@ -230,7 +241,7 @@ impl Revoke {
                     context.output.say(&data, &format!("token {id} revoked"))?;
                 }
                 OrderOutcome::Signed { have, need } => {
-                    exit = waits(&context, &format!("revoke token {id}"), (have, need))?;
+                    exit = waits(&format!("revoke token {id}"), (have, need)).print(context.output)?;
                     if self.depose {
                         context.output.talk(
                             "nobody is deposed yet; once the token is revoked: baton depose ELECTION for each leader",
@@ -239,13 +250,14 @@ impl Revoke {
                 }
             }
         }
-        Ok(exit)
+        Ok(Screen::ended(exit))
     }
+}
 
+impl Revoke {
     /// Deposes whoever leads through a token that is revoked.
     async fn sweep(&self, context: &Context, own: &OperatorKey, id: TokenId) -> Outcome {
         let swept = context.coordinator.depose_through(own, id, self.force).await;
-        context.remember();
         let swept = swept.map_err(|error| failure(&error, own))?;
         self.tell(context, id, &swept)?;
         for (election, error) in &swept.failed {
@@ -277,62 +289,55 @@ impl Revoke {
     }
 }
 
-async fn list(global: &Global) -> Outcome {
-    let context = Context::open(global, Access::Read).await?;
-    let fail = |error: Error| Failure::from_error(&error, Speaker::Operator);
-    let tokens = context.coordinator.tokens().await.map_err(fail)?.tokens;
-    let uses = context.coordinator.token_uses().await.map_err(fail)?;
-    let now = boot::wall();
-    let mut rows = Vec::new();
-    for entry in &tokens {
-        let used = uses.as_ref().and_then(|uses| uses.get(&entry.id));
-        if context.output.json {
-            let mut data = shown(entry);
-            data.insert("last_used".to_string(), json!(used.map(|used| used.last_used)));
-            data.insert("last_address".to_string(), json!(used.map(|used| &used.last_address)));
-            data.insert("refused".to_string(), json!(used.map(|used| used.refused)));
-            context.output.line(&Value::Object(data).to_string())?;
+/// The command `token list`.
+struct List;
+
+impl StoreCommand for List {
+    const SPEAKER: Speaker = Speaker::Operator;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let tokens = context.coordinator.tokens().await?.tokens;
+        let uses = context.coordinator.token_uses().await?;
+        let now = boot::wall();
+        let (mut data, mut rows) = (Vec::new(), Vec::new());
+        for entry in &tokens {
+            let used = uses.as_ref().and_then(|uses| uses.get(&entry.id));
+            let mut object = shown(entry);
+            object.insert("last_used".to_string(), json!(used.map(|used| used.last_used)));
+            object.insert("last_address".to_string(), json!(used.map(|used| &used.last_address)));
+            object.insert("refused".to_string(), json!(used.map(|used| used.refused)));
+            data.push(Value::Object(object));
+            let expires = match entry.expires {
+                Some(_) if entry.is_expired(now) => "expired".to_string(),
+                Some(expires) => expires.to_string(),
+                None => "never".to_string(),
+            };
+            rows.push(vec![
+                entry.id.to_string(),
+                entry.role.to_string(),
+                entry.proof.to_string(),
+                joined(&entry.agents, "any"),
+                joined(&entry.elections, "all"),
+                joined(entry.resource_patterns(), "all"),
+                expires,
+                used.map_or("-".to_string(), |used| format!("{} from {}", used.last_used, used.last_address)),
+                entry.note.clone(),
+            ]);
         }
-        let expires = match entry.expires {
-            Some(_) if entry.is_expired(now) => "expired".to_string(),
-            Some(expires) => expires.to_string(),
-            None => "never".to_string(),
-        };
-        let (id, role) = (entry.id.to_string(), entry.role.to_string());
-        let proof = entry.proof.to_string();
-        let (agents, elections) = (joined(&entry.agents, "any"), joined(&entry.elections, "all"));
-        let resources = joined(entry.resource_patterns(), "all");
-        let last =
-            used.map_or("-".to_string(), |used| format!("{} from {}", used.last_used, used.last_address));
-        rows.push(vec![id, role, proof, agents, elections, resources, expires, last, entry.note.clone()]);
-    }
-    for entry in tokens.iter().filter(|entry| !entry.is_expired(now) && entry.is_expired(now + SOON)) {
-        let TokenEntry { id, note, expires, .. } = entry;
-        let expires = expires.map(|expires| expires.to_string()).unwrap_or_default();
-        context.output.talk(&format!(
-            "token {id} ({note}) expires soon, at {expires}; make another: baton token create"
-        ));
-    }
-    if !context.output.json {
-        if rows.is_empty() {
-            context.output.talk("there is no token: an operator makes one with `baton token create`");
-        } else {
-            let head = [
-                "TOKEN",
-                "ROLE",
-                "OPENED BY",
-                "AGENTS",
-                "ELECTIONS",
-                "RESOURCES",
-                "EXPIRES",
-                "LAST USED",
-                "NOTE",
-            ];
-            context.output.line(&table(&head, &rows))?;
+        for entry in tokens.iter().filter(|entry| !entry.is_expired(now) && entry.is_expired(now + SOON)) {
+            let TokenEntry { id, note, expires, .. } = entry;
+            let expires = expires.map(|expires| expires.to_string()).unwrap_or_default();
+            context.output.talk(&format!(
+                "token {id} ({note}) expires soon, at {expires}; make another: baton token create"
+            ));
         }
+        let none = "there is no token: an operator makes one with `baton token create`";
+        Ok(Screen::table(data, &LIST_HEAD, &rows, none))
     }
-    Ok(Exit::Done)
 }
+
+const LIST_HEAD: [&str; 9] =
+    ["TOKEN", "ROLE", "OPENED BY", "AGENTS", "ELECTIONS", "RESOURCES", "EXPIRES", "LAST USED", "NOTE"];
 
 /// A claim, as it is written.
 fn claim(text: &str) -> Result<(String, String), String> {

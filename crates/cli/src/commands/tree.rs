@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 
 use baton::election::document::Leader;
 use baton::election::{ElectionName, Refusal};
-use baton::store::Access;
 use baton::{Error, View};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::show;
-use super::status::of_election;
-use crate::context::{Context, Global};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, table};
+use super::status::{all_failures, of_election};
+use crate::context::Context;
+use crate::output::{Failure, table};
+use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -28,7 +27,7 @@ pub(crate) struct Tree {
     election: Option<ElectionName>,
 }
 
-const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "EPOCH", "LEASE", "FROM"];
+const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "TOKEN", "LEASE", "FROM"];
 
 /// By their segments, so that nothing comes between an election and what is below it.
 type Place = Vec<String>;
@@ -42,19 +41,11 @@ enum Node {
     OutOfReach(Error),
 }
 
-impl Tree {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let outcome = self.show(&context).await;
-        context.remember();
-        outcome
-    }
-
-    async fn show(&self, context: &Context) -> Outcome {
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let tree = self.grown(context).await.map_err(fail)?;
+impl StoreCommand for Tree {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let tree = self.grown(context).await?;
         if let Some(election) = self.election.as_ref().filter(|_| tree.is_empty()) {
-            return Err(fail(Refusal::UnknownElection { election: election.to_string() }.into()));
+            return Err(Refusal::UnknownElection { election: election.to_string() }.into());
         }
         let top = self.election.as_ref().map_or(1, |election| place(election).len());
         if context.output.json {
@@ -67,18 +58,15 @@ impl Tree {
             let rows: Vec<Vec<String>> = tree.iter().map(|(at, node)| row(&tree, at, node, top)).collect();
             context.output.line(&table(&HEAD, &rows))?;
         }
-        let mut broken = tree.into_iter().filter_map(|(at, node)| match node {
+        let broken = tree.into_iter().filter_map(|(at, node)| match node {
             Node::OutOfReach(error) => Some(of_election(&at.join("/"), &error)),
             Node::Seen(_) | Node::Absent => None,
         });
-        let Some(mut last) = broken.next() else { return Ok(Exit::Done) };
-        for failure in broken {
-            context.output.fail(&last);
-            last = failure;
-        }
-        Err(last)
+        all_failures(context, broken.collect())
     }
+}
 
+impl Tree {
     async fn grown(&self, context: &Context) -> Result<BTreeMap<Place, Node>, Error> {
         let mut tree = BTreeMap::new();
         let top = self.election.as_ref().map(place).unwrap_or_default();
@@ -147,7 +135,7 @@ fn from(tree: &BTreeMap<Place, Node>, node: &Node) -> String {
                 Some(false) => ", which it has lost",
                 None => ", out of reach here",
             };
-            format!("{} (epoch {}){how}", region.election, region.epoch)
+            format!("{} (token {}){how}", region.election, region.epoch)
         }
         None if document.policy.regions => "its regions only".to_string(),
         None => String::new(),
@@ -160,7 +148,7 @@ fn data(tree: &BTreeMap<Place, Node>, at: &Place, node: &Node) -> Value {
         Node::Absent | Node::OutOfReach(_) => Value::Null,
     };
     let region = leader(node).and_then(|leader| leader.region.as_ref()).map(
-        |region| json!({"election": region.election, "epoch": region.epoch, "led": still_led(tree, node)}),
+        |region| json!({"election": region.election, "token": region.epoch, "led": still_led(tree, node)}),
     );
     json!({
         "election": at.join("/"),
@@ -168,7 +156,7 @@ fn data(tree: &BTreeMap<Place, Node>, at: &Place, node: &Node) -> Value {
         "depth": at.len(),
         "regions": shown["policy"]["regions"].as_bool().unwrap_or(false),
         "state": shown["state"],
-        "epoch": shown["epoch"],
+        "token": shown["token"],
         "leader": shown["leader"],
         "region": region,
         "out_of_reach": if let Node::OutOfReach(error) = node { json!(error.to_string()) } else { Value::Null },

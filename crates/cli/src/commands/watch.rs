@@ -228,7 +228,7 @@ impl Watch {
         let at = boot::wall();
         let (mut data, text) = match &view.document {
             None => (
-                json!({"election": self.election, "state": "absent", "epoch": 0, "leader": null}),
+                json!({"election": self.election, "state": "absent", "token": 0, "leader": null}),
                 format!("{}: there is no such election yet", self.election),
             ),
             Some(_) => (show::data(view), show::text(view)),

@@ -264,7 +264,7 @@ fn participation(election: &ElectionName, observed: &Observed, limits: &Threshol
         return None;
     }
     let what = format!("{told} of {of} that follow `{election}` have acknowledged its last change of leader");
-    finding(AlertKind::LowParticipation, what, "see who is silent: baton sessions".to_string())
+    finding(AlertKind::LowParticipation, what, "see who is silent: baton agents --sessions".to_string())
 }
 
 fn suspected(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {

@@ -195,10 +195,10 @@ async fn the_operator_deposes(scene: &mut Scene<'_>, former: Leads) -> Result<()
     let leads = scene.successor(former.token).await?;
     took_over(scene, leads, Farewell { work, ..Farewell::to(former, said_at) })?;
     let skipped = leads.token.0 - former.token.0 > 1;
-    scene.expect(skipped, "the depose itself raised the epoch")?;
+    scene.expect(skipped, "the depose itself raised the token")?;
     let (who, nobodys) = (scene.name(former.who), former.token.0 + 1);
     let text =
-        format!("{who} had stopped by then; the depose raised the epoch, so token {nobodys} was nobody's");
+        format!("{who} had stopped by then; the depose raised the token, so token {nobodys} was nobody's");
     scene.tell("deposed", json!({"agent": who, "skipped": nobodys}), &text)?;
     scene.at_work(leads).await?;
     scene.rest(BETWEEN_ACTS).await

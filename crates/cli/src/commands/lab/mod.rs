@@ -38,7 +38,7 @@ enum Experiment {
 }
 
 impl Lab {
-    pub(crate) fn perform(&self, global: &Global) -> Outcome {
+    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         self.store.refuse("baton lab")?;
         match &self.experiment {
             Experiment::Run(command) => command.perform(global),

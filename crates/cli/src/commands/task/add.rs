@@ -10,10 +10,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::mandate;
-use crate::context::{Context, Global, Who};
-use crate::exit::{Exit, Speaker};
+use crate::context::{Context, Who};
+use crate::exit::Speaker;
 use crate::input::{object_of, text_of};
-use crate::output::{Failure, Outcome};
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 
 /// The most that is read from a file of tasks.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -52,43 +53,36 @@ pub(crate) struct Add {
     from: Option<String>,
 }
 
-impl Add {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Add {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let tasks = self.tasks()?;
-        let context = Context::open(global, Access::Write).await?;
-        let (mandate, by) = self.standing(&context)?;
+        let (mandate, by) = self.standing(context)?;
         let tools = context.coordinator.toolbox(&self.election);
-        let added = tools.add(mandate, by.as_ref(), &tasks).await;
-        context.remember();
-        let added = added.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
-        match (added.as_slice(), &self.from) {
+        let added = tools.add(mandate, by.as_ref(), &tasks).await?;
+        let screen = match (added.as_slice(), &self.from) {
             ([one], None) => {
                 let data = json!({
                     "outcome": "added", "election": self.election, "id": one.id, "repeated": one.repeated, "state": one.state,
                 });
                 let repeated = if one.repeated { " (it was there)" } else { "" };
-                context.output.say(
-                    &data,
-                    &format!("task {} of {} is {}{repeated}", one.id, self.election, one.state),
-                )?;
+                Screen::new(data, format!("task {} of {} is {}{repeated}", one.id, self.election, one.state))
             }
             (all, _) => {
                 let new = all.iter().filter(|added: &&Added| !added.repeated).count();
-                let data = json!({
-                    "outcome": "added", "election": self.election, "tasks": all.len(), "new": new,
-                });
-                context.output.say(
-                    &data,
-                    &format!("{} tasks on the board of {}, {new} of them new", all.len(), self.election),
-                )?;
+                let data =
+                    json!({"outcome": "added", "election": self.election, "tasks": all.len(), "new": new});
+                let (many, election) = (all.len(), &self.election);
+                Screen::new(data, format!("{many} tasks on the board of {election}, {new} of them new"))
             }
-        }
-        if mandate.is_none() {
-            context.output.talk("nobody leads: it waits for the next leader");
-        }
-        Ok(Exit::Done)
+        };
+        Ok(screen.notes(mandate.is_none().then_some("nobody leads: it waits for the next leader")))
     }
+}
 
+impl Add {
     /// As the leader if the caller has a lease; else as an agent, while nobody leads.
     fn standing(&self, context: &Context) -> Result<(Option<Mandate>, Option<AgentName>), Failure> {
         match mandate(context, &self.election, &self.who) {

@@ -12,9 +12,11 @@ pub(crate) use add::minted;
 use baton::election::ElectionName;
 use baton::{Mandate, Toolbox};
 use clap::{Args, Subcommand};
+use orders::{Doing, Withdrawal};
 
 use crate::context::{Context, Global, Who};
 use crate::output::{Failure, Outcome};
+use crate::screen::StoreCommand;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -72,8 +74,8 @@ impl Task {
             What::Board(board) => board.perform(global).await,
             What::Assign(assign) => assign.perform(global).await,
             What::Adopt(adopt) => adopt.perform(global).await,
-            What::Retry(withdraw) => withdraw.perform(global, orders::Doing::Retry).await,
-            What::Cancel(withdraw) => withdraw.perform(global, orders::Doing::Cancel).await,
+            What::Retry(withdraw) => Withdrawal(withdraw, Doing::Retry).perform(global).await,
+            What::Cancel(withdraw) => Withdrawal(withdraw, Doing::Cancel).perform(global).await,
             What::Accept(accept) => accept.perform(global).await,
             What::Progress(progress) => progress.perform(global).await,
             What::Complete(complete) => complete.perform(global).await,

@@ -9,9 +9,10 @@ use serde_json::json;
 
 use super::heard::Heard;
 use super::{has_moved, mandate};
-use crate::context::{Context, Global, Who};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome};
+use crate::context::{Context, Who};
+use crate::exit::Speaker;
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 
 /// How many agents are named in a line; with `--json` it is all of them.
 const MAX_NAMED: usize = 20;
@@ -21,7 +22,7 @@ const MAX_NAMED: usize = 20;
 Examples:
   baton task assign refactor-auth parser --to agent-b
   baton task assign refactor-auth parser --among agent-b:rust+sql:2 --among agent-c:rust
-  baton task assign refactor-auth parser            the same as a predecessor told, in this epoch
+  baton task assign refactor-auth parser            as a predecessor assigned it, with this leader's token
   baton task assign refactor-auth --inherited       all that a predecessor told and nobody has accepted yet
 
 --among takes NAME[:CAPABILITY+CAPABILITY…[:CAPACITY]]; the default capacity is 1. Baton considers the workers that have every capability the task needs, and capacity left for its size on this board. It leaves out workers barred by a circuit breaker, prefers those that have not failed at the task, then the one with the most capacity left.")]
@@ -33,7 +34,7 @@ pub(crate) struct Assign {
     task: Option<ItemName>,
     #[command(flatten)]
     who: Who,
-    /// All that a predecessor told, and that was not accepted: the same agents shall do it in this epoch
+    /// All that a predecessor told, and that was not accepted: the same agents do it, with this leader's token
     #[arg(long, conflicts_with_all = ["to", "among"])]
     inherited: bool,
     /// The worker
@@ -44,58 +45,59 @@ pub(crate) struct Assign {
     among: Vec<Worker>,
 }
 
-impl Assign {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
-        let mandate = mandate(&context, &self.election, &self.who)?;
+impl StoreCommand for Assign {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let mandate = mandate(context, &self.election, &self.who)?;
         let tools = context.coordinator.toolbox(&self.election);
         let Some(id) = &self.task else {
-            let again = inherit(&tools, mandate).await;
-            context.remember();
-            let again = again.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
-            return self.told_again(&context, mandate, &again).await;
+            let again = inherit(&tools, mandate).await?;
+            return self.told_again(context, mandate, &again).await;
         };
-        let assigned = async {
-            let task = tools.task(id).await?;
-            let to = match (&self.to, self.among.is_empty()) {
-                (Some(to), _) => Some(to.clone()),
-                (None, true) => None,
-                (None, false) => Some(self.best(&tools, &task).await?),
-            };
-            tools.assign_seen(&task, mandate, to).await
+        let task = tools.task(id).await?;
+        let to = match (&self.to, self.among.is_empty()) {
+            (Some(to), _) => Some(to.clone()),
+            (None, true) => None,
+            (None, false) => Some(self.best(&tools, &task).await?),
         };
-        let assigned: Result<Task, baton::Error> = assigned.await;
-        context.remember();
-        let task = assigned.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
+        let task = tools.assign_seen(&task, mandate, to).await?;
         let to = task.worker().map_or("-".to_string(), ToString::to_string);
         let data = json!({
-            "outcome": "assigned", "election": self.election, "id": task.id, "agent": to, "epoch": mandate.token,
+            "outcome": "assigned", "election": self.election, "id": task.id, "agent": to, "token": mandate.token,
             "attempts": task.attempts.len(),
         });
-        context.output.say(&data, &format!("task {} is {to}'s to do (epoch {})", task.id, mandate.token))?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, format!("task {} is {to}'s to do (token {})", task.id, mandate.token)))
     }
+}
 
+impl Assign {
     /// Says how many were told again, and who of those is perhaps not there to do it.
-    async fn told_again(&self, context: &Context, mandate: Mandate, again: &[Task]) -> Outcome {
+    async fn told_again(
+        &self,
+        context: &Context,
+        mandate: Mandate,
+        again: &[Task],
+    ) -> Result<Screen, Failure> {
         let missing = Heard::look(context).await.missing(again);
         let (many, epoch) = (again.len(), mandate.token);
         let data = json!({
-            "outcome": "assigned", "election": self.election, "epoch": epoch, "tasks": many, "not_heard": missing,
+            "outcome": "assigned", "election": self.election, "token": epoch, "tasks": many, "not_heard": missing,
         });
         let tasks = if many == 1 { "1 task is".to_string() } else { format!("{many} tasks are") };
-        context.output.say(&data, &format!("{tasks} told again (epoch {epoch})"))?;
+        let screen = Screen::new(data, format!("{tasks} told again (token {epoch})"));
         if !missing.is_empty() {
             let mut names: Vec<String> = missing.iter().take(MAX_NAMED).map(ToString::to_string).collect();
             if missing.len() > MAX_NAMED {
                 names.push(format!("and {} more", missing.len() - MAX_NAMED));
             }
-            context.output.talk(&format!(
+            return Ok(screen.note(format!(
                 "without a session here, and perhaps gone: {}; baton task retry takes a task back",
                 names.join(", ")
-            ));
+            )));
         }
-        Ok(Exit::Done)
+        Ok(screen)
     }
 
     /// Who of those named shall do it, by what they can and what they have on this board.
@@ -179,26 +181,26 @@ pub(crate) struct Withdraw {
     reason: String,
 }
 
-impl Withdraw {
-    pub(crate) async fn perform(&self, global: &Global, doing: Doing) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
-        let mandate = mandate(&context, &self.election, &self.who)?;
-        let tools = context.coordinator.toolbox(&self.election);
-        let done = async {
-            // A request that comes late must not undo what was said or begun since.
-            let task = tools.task(&self.task).await?;
-            match doing {
-                Doing::Retry => tools.retry_seen(&task, mandate, &self.reason).await,
-                Doing::Cancel => tools.cancel_seen(&task, mandate, &self.reason).await,
-            }
+/// A task, and what is done with it.
+pub(crate) struct Withdrawal<'a>(pub(crate) &'a Withdraw, pub(crate) Doing);
+
+impl StoreCommand for Withdrawal<'_> {
+    const ACCESS: Access = Access::Write;
+    const SPEAKER: Speaker = Speaker::Holder;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let Withdrawal(Withdraw { election, task, who, reason }, doing) = self;
+        let mandate = mandate(context, election, who)?;
+        let tools = context.coordinator.toolbox(election);
+        // A request that comes late must not undo what was said or begun since.
+        let task = tools.task(task).await?;
+        let task = match doing {
+            Doing::Retry => tools.retry_seen(&task, mandate, reason).await?,
+            Doing::Cancel => tools.cancel_seen(&task, mandate, reason).await?,
         };
-        let done: Result<Task, baton::Error> = done.await;
-        context.remember();
-        let task = done.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
         let data = json!({
-            "outcome": task.state, "election": self.election, "id": task.id, "attempts": task.attempts.len(),
+            "outcome": task.state, "election": election, "id": task.id, "attempts": task.attempts.len(),
         });
-        context.output.say(&data, &format!("task {} is {}", task.id, task.state))?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, format!("task {} is {}", task.id, task.state)))
     }
 }

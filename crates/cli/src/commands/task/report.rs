@@ -8,10 +8,11 @@ use baton::{Error, WorkerKey};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::context::{Context, Global, Who};
-use crate::exit::{Exit, Speaker};
+use crate::context::{Context, Who};
+use crate::exit::Exit;
 use crate::input::text_of;
-use crate::output::{Failure, Outcome};
+use crate::output::Failure;
+use crate::screen::{Screen, StoreCommand};
 use crate::worker_keys::Kept;
 
 /// Which task, and whose.
@@ -48,9 +49,13 @@ impl Mine {
     }
 
     /// The same report again, after which no key is left: what it said stands already. Otherwise why there is no key.
-    async fn repeated(&self, context: &Context, (outcome, said): (Ending, &str), no_key: Failure) -> Outcome {
+    async fn repeated(
+        &self,
+        context: &Context,
+        (outcome, said): (Ending, &str),
+        no_key: Failure,
+    ) -> Result<Screen, Failure> {
         let found = context.coordinator.toolbox(&self.election).task(&self.task).await;
-        context.remember();
         let (Ok(task), agent) = (found, self.who.agent()?) else { return Err(no_key) };
         let ended =
             task.attempts.last().filter(|attempt| attempt.agent == agent && attempt.outcome == Some(outcome));
@@ -64,14 +69,10 @@ impl Mine {
                 "{agent} has told already that the task `{}` is {outcome}, with another {what}",
                 task.id
             );
-            return Err(Failure::from_error(
-                &Refusal::out_of_turn(why, "see what stands: baton task show").into(),
-                Speaker::Guard,
-            ));
+            return Err(Refusal::out_of_turn(why, "see what stands: baton task show").into());
         }
         let text = format!("{agent} has told so already; task {} is {}", task.id, task.state);
-        context.output.say(&self.data(&task), &text)?;
-        Ok(Exit::Done)
+        Ok(Screen::new(self.data(&task), text))
     }
 
     fn data(&self, task: &Task) -> Value {
@@ -82,8 +83,13 @@ impl Mine {
     }
 
     /// Prints the result of a report. A key that the store no longer accepts is dropped.
-    fn told(&self, context: &Context, key: &WorkerKey, outcome: Result<Task, Error>, ends: bool) -> Outcome {
-        context.remember();
+    fn told(
+        &self,
+        context: &Context,
+        key: &WorkerKey,
+        outcome: Result<Task, Error>,
+        ends: bool,
+    ) -> Result<Screen, Failure> {
         let ended = ends && outcome.is_ok();
         let taken_back =
             matches!(&outcome, Err(Error::Refused(Refusal::OutOfTurn { .. } | Refusal::WrongKey { .. })));
@@ -93,13 +99,12 @@ impl Mine {
             let place = context.state.last_worker_place(&self.election, &agent, &self.task);
             place.inspect(|place| place.drop_key(key));
         }
-        let task = outcome.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
+        let task = outcome?;
         let far = match task.state {
             State::Working => format!(", {} % done", task.progress.percent),
             State::Queued | State::Assigned | State::Done | State::Failed | State::Cancelled => String::new(),
         };
-        context.output.say(&self.data(&task), &format!("task {} is {}{far}", task.id, task.state))?;
-        Ok(Exit::Done)
+        Ok(Screen::new(self.data(&task), format!("task {} is {}{far}", task.id, task.state)))
     }
 }
 
@@ -109,22 +114,22 @@ pub(crate) struct Accept {
     mine: Mine,
 }
 
-impl Accept {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
+impl StoreCommand for Accept {
+    const ACCESS: Access = Access::Write;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let Mine { election, task, who } = &self.mine;
         let agent = who.agent()?;
         let tools = context.coordinator.toolbox(election);
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let found = tools.task(task).await.map_err(fail)?;
+        let found = tools.task(task).await?;
         // An answer that was lost is asked for again with the same key; another attempt gets another.
         let place = context.state.worker_place(election, &agent, task, found.attempts.len());
-        let key = place.reserve(&Kept::by_hand(WorkerKey::mint().map_err(fail)?))?.key;
+        let key = place.reserve(&Kept::by_hand(WorkerKey::mint()?))?.key;
         let accepted = tools.accept_seen(&found, &agent, key, Epoch(0)).await;
         if matches!(accepted, Err(Error::Refused(_))) {
             place.drop_key(&key);
         }
-        self.mine.told(&context, &key, accepted, false)
+        self.mine.told(context, &key, accepted, false)
     }
 }
 
@@ -143,13 +148,14 @@ pub(crate) struct Progress {
     note: String,
 }
 
-impl Progress {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
+impl StoreCommand for Progress {
+    const ACCESS: Access = Access::Write;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let tools = context.coordinator.toolbox(&self.mine.election);
-        let key = self.mine.key(&context)?;
+        let key = self.mine.key(context)?;
         let told = tools.progress(&self.mine.task, key, self.percent, self.left, &self.note).await;
-        self.mine.told(&context, &key, told, false)
+        self.mine.told(context, &key, told, false)
     }
 }
 
@@ -162,17 +168,18 @@ pub(crate) struct Complete {
     result: String,
 }
 
-impl Complete {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
+impl StoreCommand for Complete {
+    const ACCESS: Access = Access::Write;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let result = text_of(&self.result, "result")?;
-        let context = Context::open(global, Access::Write).await?;
         let tools = context.coordinator.toolbox(&self.mine.election);
-        let key = match self.mine.key(&context) {
+        let key = match self.mine.key(context) {
             Ok(key) => key,
-            Err(no_key) => return self.mine.repeated(&context, (Ending::Done, &result), no_key).await,
+            Err(no_key) => return self.mine.repeated(context, (Ending::Done, &result), no_key).await,
         };
         let told = tools.complete(&self.mine.task, key, &result).await;
-        self.mine.told(&context, &key, told, true)
+        self.mine.told(context, &key, told, true)
     }
 }
 
@@ -185,15 +192,16 @@ pub(crate) struct Fail {
     reason: String,
 }
 
-impl Fail {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Write).await?;
+impl StoreCommand for Fail {
+    const ACCESS: Access = Access::Write;
+
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let tools = context.coordinator.toolbox(&self.mine.election);
-        let key = match self.mine.key(&context) {
+        let key = match self.mine.key(context) {
             Ok(key) => key,
-            Err(no_key) => return self.mine.repeated(&context, (Ending::Failed, &self.reason), no_key).await,
+            Err(no_key) => return self.mine.repeated(context, (Ending::Failed, &self.reason), no_key).await,
         };
         let told = tools.fail(&self.mine.task, key, &self.reason).await;
-        self.mine.told(&context, &key, told, true)
+        self.mine.told(context, &key, told, true)
     }
 }

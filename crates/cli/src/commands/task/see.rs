@@ -1,16 +1,14 @@
 //! `baton task list`, `show` and `board`.
 
-use baton::Error;
 use baton::election::{AgentName, ElectionName, ItemName};
-use baton::store::Access;
 use baton::toolbox::{Attempt, Item, Kind, Query, State, Task};
 use clap::Args;
 use serde_json::json;
 
 use super::heard::{Heard, ago};
-use crate::context::{Context, Global};
-use crate::exit::{Exit, Speaker};
-use crate::output::{Failure, Outcome, clean, table};
+use crate::context::Context;
+use crate::output::{Failure, clean};
+use crate::screen::{Screen, StoreCommand};
 
 /// How many tasks are shown if nobody says.
 const SHOWN: usize = 100;
@@ -33,45 +31,30 @@ pub(crate) struct List {
     after: Option<ItemName>,
 }
 
-impl List {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
+impl StoreCommand for List {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let tools = context.coordinator.toolbox(&self.election);
         let mut query =
             Query { after: self.after.clone(), limit: 0, state: self.state, agent: self.agent.clone() };
-        let (mut rows, mut left) = (Vec::new(), self.limit.max(1));
+        let (mut data, mut rows, mut left) = (Vec::new(), Vec::new(), self.limit.max(1));
         let more = loop {
             query.limit = left;
-            let page = tools.page(Kind::Task, &query).await.map_err(fail)?;
+            let page = tools.page(Kind::Task, &query).await?;
             query.after = page.items.last().map(|item| item.place().1.clone());
             left -= page.items.len().min(left);
             for item in &page.items {
                 let Item::Task(task) = item else { continue };
-                if context.output.json {
-                    context.output.line(&json!(task).to_string())?;
-                } else {
-                    rows.push(row(task));
-                }
+                data.push(json!(task));
+                rows.push(row(task));
             }
             if !page.more || left == 0 || query.after.is_none() {
                 break page.more;
             }
         };
-        if context.output.json {
-            return Ok(Exit::Done);
-        }
-        if rows.is_empty() {
-            context.output.talk(&format!("no such task on the board of {}", self.election));
-        } else {
-            context
-                .output
-                .line(&table(&["TASK", "STATE", "AGENT", "DONE", "SIZE", "TRIES", "TITLE"], &rows))?;
-        }
-        if let (true, Some(last)) = (more, &query.after) {
-            context.output.talk(&format!("there are more: --after {last}"));
-        }
-        Ok(Exit::Done)
+        let head = ["TASK", "STATE", "AGENT", "DONE", "SIZE", "TRIES", "TITLE"];
+        let none = format!("no such task on the board of {}", self.election);
+        let after = query.after.filter(|_| more).map(|last| format!("there are more: --after {last}"));
+        Ok(Screen::table(data, &head, &rows, none).notes(after))
     }
 }
 
@@ -96,16 +79,13 @@ pub(crate) struct Show {
     task: ItemName,
 }
 
-impl Show {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let task = context.coordinator.toolbox(&self.election).task(&self.task).await.map_err(fail)?;
-        let silent_ms = if task.is_under_way() { Heard::look(&context).await.silent_ms(&task) } else { None };
+impl StoreCommand for Show {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let task = context.coordinator.toolbox(&self.election).task(&self.task).await?;
+        let silent_ms = if task.is_under_way() { Heard::look(context).await.silent_ms(&task) } else { None };
         let mut data = json!(task);
         data["silent_ms"] = json!(silent_ms);
-        context.output.say(&data, &described(&task, silent_ms))?;
-        Ok(Exit::Done)
+        Ok(Screen::new(data, described(&task, silent_ms)))
     }
 }
 
@@ -115,7 +95,7 @@ fn described(task: &Task, silent_ms: Option<u64>) -> String {
     let needs: Vec<&str> = task.needs.iter().map(String::as_str).collect();
     let needs = if needs.is_empty() { String::new() } else { format!(", needs {}", needs.join(", ")) };
     lines.push(format!(
-        "  added by {} at {}, size {}{needs}, last led in epoch {}",
+        "  added by {} at {}, size {}{needs}, last written with token {}",
         task.by, task.added, task.size, task.fence
     ));
     let progress = &task.progress;
@@ -154,7 +134,7 @@ fn attempted(attempt: &Attempt) -> String {
         (None, None) => "has not accepted it".to_string(),
     };
     let note = if attempt.note.is_empty() { String::new() } else { format!(": {}", attempt.note) };
-    format!("{} (epoch {}), {how}{note}", attempt.agent, attempt.epoch)
+    format!("{} (token {}), {how}{note}", attempt.agent, attempt.epoch)
 }
 
 #[derive(Args, Debug)]
@@ -163,15 +143,13 @@ pub(crate) struct Board {
     election: ElectionName,
 }
 
-impl Board {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
-        let counts = context.coordinator.toolbox(&self.election).counts().await.map_err(fail)?;
+impl StoreCommand for Board {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let counts = context.coordinator.toolbox(&self.election).counts().await?;
         let mut data = json!(counts);
         data["election"] = json!(self.election);
         let led = match &counts.leader {
-            Some(leader) => format!("led by {leader} (epoch {})", counts.epoch),
+            Some(leader) => format!("led by {leader} (token {})", counts.epoch),
             None => {
                 let since = counts.since.map_or(String::new(), |since| format!(" since {since}"));
                 format!(
@@ -190,13 +168,10 @@ impl Board {
             counts.failed,
             counts.cancelled
         );
-        context.output.say(&data, &text)?;
-        if counts.inherited > 0 && !counts.degraded {
-            context.output.talk(&format!(
-                "{} under way were told in an earlier epoch: baton task adopt {} --all",
-                counts.inherited, self.election
-            ));
-        }
-        Ok(Exit::Done)
+        let inherited = (counts.inherited > 0 && !counts.degraded).then(|| {
+            let (many, election) = (counts.inherited, &self.election);
+            format!("{many} under way were assigned by an earlier leader: baton task adopt {election} --all")
+        });
+        Ok(Screen::new(data, text).notes(inherited))
     }
 }

@@ -92,7 +92,7 @@ impl Frame<'_> {
             .map(|(election, view, waiting)| row(election, view.as_ref(), waiting))
             .collect();
         let head =
-            ["ELECTION", "STATE", "LEADER", "EPOCH", "LEASE", "", "PHASE", "CHANGE", "IN LINE", "TASK"];
+            ["ELECTION", "STATE", "LEADER", "TOKEN", "LEASE", "", "PHASE", "CHANGE", "IN LINE", "TASK"];
         (if rows.is_empty() { String::new() } else { table(&head, &rows) }, rows.len())
     }
 
@@ -254,7 +254,7 @@ mod tests {
         expect![[r#"
             baton top  file:.baton  5 to 6 of 9 elections
 
-            ELECTION  STATE   LEADER  EPOCH  LEASE    PHASE  CHANGE  IN LINE  T…
+            ELECTION  STATE   LEADER  TOKEN  LEASE    PHASE  CHANGE  IN LINE  T…
             deploy    vacant  -       3      -                       2        �…
             nightly   vacant  -       3      -
 
