@@ -8,7 +8,6 @@ use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report
 use baton_election::operator::SignedAct;
 
 use super::batch;
-use super::batch;
 use super::parsing::object;
 
 /// Finds the route of a path. The names in it are as long as what was sent, at most.

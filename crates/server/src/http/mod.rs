@@ -42,7 +42,6 @@ use baton_api::endpoints::{Endpoint, Matched, Right, Row, Scope};
 use baton_http_listener::ClientCertificate;
 use baton_election::operator::PublicKey;
 use baton_election::time::WallTime;
-use baton_http_listener::ClientCertificate;
 use bytes::Bytes;
 use http::header::{ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
