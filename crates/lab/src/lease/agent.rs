@@ -8,7 +8,7 @@ use baton_peer::Random;
 
 use super::names::credential;
 use super::store::Swap;
-use crate::host::Place;
+use crate::host::Host;
 use crate::setup::Setup;
 
 /// The most answers that wait for a process that stands still.

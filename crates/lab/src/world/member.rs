@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use baton_election::{Moment, Span};
 use baton_peer::{Effects, Group, Machine, Random, Term};
 
-use crate::host::Place;
+use crate::host::Host;
 use crate::setup::Setup;
 
 /// The most messages that wait for a process that stands still; what comes then is lost, as a full socket loses it.
