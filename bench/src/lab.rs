@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use baton_lab::{Algorithm, SeedOptions, campaign};
+use baton_lab::{Elector, SeedOptions, campaign};
 
 use crate::figures::Figure;
 use crate::process::peak_of;
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Five members that elect by Raft, under the mixed faults, in both rhythms; a million agents.
 pub(crate) fn measure(baton: &Path) -> std::io::Result<Vec<Figure>> {
-    let raft = SeedOptions { nodes: Some(5), ..SeedOptions::new(Algorithm::Raft) };
+    let raft = SeedOptions { nodes: Some(5), ..SeedOptions::new(Elector::RAFT) };
     let lan = SeedOptions { lan: true, ..raft };
     let mut figures = vec![
         speed("lab: 5-node Raft with faults, agents' timing, on one core", &raft, 5_000.0),

@@ -3,14 +3,14 @@
 
 use std::num::NonZeroUsize;
 
-use baton_lab::{Algorithm, Scenario, SeedOptions, campaign};
+use baton_lab::{Elector, Scenario, SeedOptions, campaign};
 
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [algorithm, seeds, rest @ ..] = &arguments[..] else {
         return Err("usage: hunt ALGORITHM SEEDS [SCENARIO] [lan]".to_string());
     };
-    let algorithm: Algorithm = algorithm.parse()?;
+    let algorithm: Elector = algorithm.parse()?;
     if let Some(seed) = seeds.strip_prefix('@') {
         let scenario = rest.first().map_or(Ok(Scenario::Mixed), |name| name.parse())?;
         let wishes = SeedOptions {

@@ -37,7 +37,7 @@ pub use picture::svg;
 pub use run::{Campaign, Progress, campaign, run, watch};
 pub use scenarios::{PlanBounds, Scenario};
 pub use seed::SeedOptions;
-pub use setup::{Algorithm, Outcome, Setup};
+pub use setup::{Elector, Outcome, Setup};
 pub use statistics::{Statistics, percentile};
 pub use timeline::{Entry, EventKind, MAX_ENTRIES, Timeline};
 pub use world::World;

@@ -5,38 +5,45 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use baton_election::Span;
-use baton_peer::bully::Bully;
-use baton_peer::paxos::Paxos;
-use baton_peer::raft::Raft;
-use baton_peer::ring::Ring;
+use baton_peer::{Machine, MachineVisitor};
 
 use crate::invariants::Broken;
 use crate::lease::LeaseWorld;
 use crate::seed::SeedOptions;
-use crate::setup::{Algorithm, Outcome, Setup};
+use crate::setup::{Elector, Outcome, Setup};
 use crate::statistics::Statistics;
 use crate::timeline::Timeline;
 use crate::world::World;
 
 /// Plays a setup to its end, or until a promise breaks.
 pub fn run(setup: &Setup) -> Outcome {
-    match setup.algorithm {
-        Algorithm::Bully => World::<Bully>::run(setup),
-        Algorithm::Ring => World::<Ring>::run(setup),
-        Algorithm::Lease | Algorithm::LeaseObserved => LeaseWorld::run(setup),
-        Algorithm::Raft => World::<Raft>::run(setup),
-        Algorithm::Paxos => World::<Paxos>::run(setup),
-    }
+    play(setup, None).0
 }
 
 /// The same, keeping what happened.
 pub fn watch(setup: &Setup) -> (Outcome, Timeline) {
+    play(setup, Some(Timeline::default()))
+}
+
+/// A run of a group, whatever its algorithm.
+struct GroupRun<'s> {
+    setup: &'s Setup,
+    /// What happens is kept here, if it is kept.
+    timeline: Option<Timeline>,
+}
+
+impl MachineVisitor for GroupRun<'_> {
+    type Output = (Outcome, Timeline);
+
+    fn visit<M: Machine>(self) -> (Outcome, Timeline) {
+        World::<M>::play(self.setup, self.timeline)
+    }
+}
+
+fn play(setup: &Setup, timeline: Option<Timeline>) -> (Outcome, Timeline) {
     match setup.algorithm {
-        Algorithm::Bully => World::<Bully>::watch(setup),
-        Algorithm::Ring => World::<Ring>::watch(setup),
-        Algorithm::Lease | Algorithm::LeaseObserved => LeaseWorld::watch(setup),
-        Algorithm::Raft => World::<Raft>::watch(setup),
-        Algorithm::Paxos => World::<Paxos>::watch(setup),
+        Elector::Group(algorithm) => algorithm.visit(GroupRun { setup, timeline }),
+        Elector::Lease | Elector::LeaseObserved => LeaseWorld::play(setup, timeline),
     }
 }
 

@@ -5,13 +5,13 @@ use baton_peer::{Random, Timing};
 
 use crate::network::Network;
 use crate::scenarios::{PlanBounds, Scenario};
-use crate::setup::{Algorithm, Setup};
+use crate::setup::{Elector, Setup};
 
 /// What is not left to the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeedOptions {
     /// What elects.
-    pub algorithm: Algorithm,
+    pub algorithm: Elector,
     /// How things go wrong.
     pub scenario: Scenario,
     /// How many members; without it, the seed says.
@@ -22,7 +22,7 @@ pub struct SeedOptions {
 
 impl SeedOptions {
     /// Everything is left to the seed.
-    pub const fn new(algorithm: Algorithm) -> SeedOptions {
+    pub const fn new(algorithm: Elector) -> SeedOptions {
         SeedOptions { algorithm, scenario: Scenario::Mixed, nodes: None, lan: false }
     }
 
@@ -36,7 +36,7 @@ impl SeedOptions {
         if algorithm.has_store() {
             setup.ttl = some_ttl(self.lan, random);
         }
-        let votes = matches!(algorithm, Algorithm::Raft | Algorithm::Paxos);
+        let votes = matches!(algorithm, Elector::Group(group) if group.terms_are_tokens());
         if votes && members >= 2 && random.below(5) == 0 {
             setup.witnesses = 1;
         }
@@ -71,7 +71,7 @@ impl SeedOptions {
     }
 }
 
-fn some_members(algorithm: Algorithm, random: &mut Random) -> u8 {
+fn some_members(algorithm: Elector, random: &mut Random) -> u8 {
     if algorithm.has_store() {
         return [2, 2, 3, 3, 4, 5, 8][pick(random, 7)];
     }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_one_setup_and_seeds_give_different_ones() {
-        for algorithm in Algorithm::ALL {
+        for algorithm in Elector::all() {
             let wishes = SeedOptions::new(algorithm);
             assert_eq!(wishes.setup(7), wishes.setup(7));
             let sizes: std::collections::BTreeSet<u8> =
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn priorities_witnesses_and_rhythms_differ_from_seed_to_seed() {
-        for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
+        for algorithm in [Elector::RAFT, Elector::PAXOS] {
             let setups: Vec<Setup> = (0..200).map(|seed| SeedOptions::new(algorithm).setup(seed)).collect();
             let beats = setups.iter().map(|setup| setup.timing.heartbeat);
             assert!(beats.collect::<std::collections::BTreeSet<Span>>().len() >= 4, "{algorithm}");
@@ -145,14 +145,14 @@ mod tests {
             };
             assert!(setups.iter().filter(alters).count() > 10, "{algorithm}");
         }
-        let preferred = |seed| !SeedOptions::new(Algorithm::Bully).setup(seed).priorities.is_empty();
+        let preferred = |seed| !SeedOptions::new(Elector::BULLY).setup(seed).priorities.is_empty();
         assert!((0..200).filter(|seed| preferred(*seed)).count() > 30);
     }
 
     #[test]
     fn wishes_are_kept() {
         for seed in 0..50 {
-            let wishes = SeedOptions { nodes: Some(5), lan: true, ..SeedOptions::new(Algorithm::Raft) };
+            let wishes = SeedOptions { nodes: Some(5), lan: true, ..SeedOptions::new(Elector::RAFT) };
             let setup = wishes.setup(seed);
             assert_eq!((setup.members, setup.spares), (5, 0));
             let preset = Timing { heartbeat: Timing::LAN.heartbeat, ..setup.timing };

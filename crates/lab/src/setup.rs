@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use baton_election::Span;
-use baton_peer::Timing;
+use baton_peer::{Algorithm, Timing};
 
 use crate::fault::PlannedFault;
 use crate::invariants::Broken;
@@ -13,74 +13,66 @@ use crate::statistics::Statistics;
 
 /// What elects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Algorithm {
-    /// Terms and votes.
-    Raft,
-    /// Ballots and promises.
-    Paxos,
-    /// The highest id that answers.
-    Bully,
-    /// A list that goes round.
-    Ring,
+pub enum Elector {
+    /// The members of a group, by messages.
+    Group(Algorithm),
     /// The lease engine on a store that stamps.
     Lease,
     /// The lease engine on a store that is only watched.
     LeaseObserved,
 }
 
-impl Algorithm {
-    /// All of them.
-    pub const ALL: [Algorithm; 6] = [
-        Algorithm::Raft,
-        Algorithm::Paxos,
-        Algorithm::Bully,
-        Algorithm::Ring,
-        Algorithm::Lease,
-        Algorithm::LeaseObserved,
-    ];
+impl Elector {
+    /// A group that elects by Raft.
+    pub const RAFT: Elector = Elector::Group(Algorithm::Raft);
+    /// A group that elects by Paxos.
+    pub const PAXOS: Elector = Elector::Group(Algorithm::Paxos);
+    /// A group that elects by the Bully algorithm.
+    pub const BULLY: Elector = Elector::Group(Algorithm::Bully);
+    /// A group that elects on a ring.
+    pub const RING: Elector = Elector::Group(Algorithm::Ring);
 
-    /// As it is written on the command line.
+    /// Every algorithm of a group, then the lease engine.
+    pub fn all() -> impl DoubleEndedIterator<Item = Elector> {
+        Algorithm::ALL.into_iter().map(Elector::Group).chain([Elector::Lease, Elector::LeaseObserved])
+    }
+
+    /// The name that people write on the command line.
     pub const fn name(self) -> &'static str {
         match self {
-            Algorithm::Raft => "raft",
-            Algorithm::Paxos => "paxos",
-            Algorithm::Bully => "bully",
-            Algorithm::Ring => "ring",
-            Algorithm::Lease => "lease",
-            Algorithm::LeaseObserved => "lease-observed",
+            Elector::Group(algorithm) => algorithm.name(),
+            Elector::Lease => "lease",
+            Elector::LeaseObserved => "lease-observed",
         }
     }
 
     /// Whether its members ask a store instead of each other.
     pub const fn has_store(self) -> bool {
-        match self {
-            Algorithm::Lease | Algorithm::LeaseObserved => true,
-            Algorithm::Raft | Algorithm::Paxos | Algorithm::Bully | Algorithm::Ring => false,
-        }
+        matches!(self, Elector::Lease | Elector::LeaseObserved)
     }
 
     /// Whether it promises that no two lead at once. For the others two leaders are counted.
     pub const fn is_exclusive(self) -> bool {
         match self {
-            Algorithm::Raft | Algorithm::Paxos | Algorithm::Lease | Algorithm::LeaseObserved => true,
-            Algorithm::Bully | Algorithm::Ring => false,
+            Elector::Group(algorithm) => algorithm.terms_are_tokens(),
+            Elector::Lease | Elector::LeaseObserved => true,
         }
     }
 }
 
-impl fmt::Display for Algorithm {
+impl fmt::Display for Elector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Algorithm {
+impl FromStr for Elector {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Algorithm, String> {
-        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text).ok_or_else(|| {
-            let names = Algorithm::ALL.map(Algorithm::name).join(", ");
-            format!("`{text}` is not an algorithm of the laboratory; there are {names}")
+    fn from_str(text: &str) -> Result<Elector, String> {
+        Elector::all().find(|elector| elector.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Elector::all().map(Elector::name).collect();
+            format!("`{text}` is not an algorithm of the laboratory; there are {}", names.join(", "))
         })
     }
 }
@@ -89,7 +81,7 @@ impl FromStr for Algorithm {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     /// What elects.
-    pub algorithm: Algorithm,
+    pub algorithm: Elector,
     /// Of all chance that is left: delays, losses, the machines' own dice.
     pub seed: u64,
     /// How many members there are at the beginning, witnesses included. The agents, on a store.
@@ -138,7 +130,7 @@ pub struct Setup {
 
 impl Setup {
     /// Members that nothing befalls, on a network whose delays are short beside the rhythm.
-    pub fn quiet(algorithm: Algorithm, members: u8, timing: Timing) -> Setup {
+    pub fn quiet(algorithm: Elector, members: u8, timing: Timing) -> Setup {
         let beat = timing.heartbeat;
         let calm = Network::calm(beat.scaled(1, 1_000), beat.scaled(1, 20));
         Setup {
@@ -173,7 +165,7 @@ impl Setup {
     }
 
     /// By when a leader must be there after the healing: some waits for restarted members, and some elections without a winner.
-    pub fn due(algorithm: Algorithm, timing: Timing) -> Span {
+    pub fn due(algorithm: Elector, timing: Timing) -> Span {
         let round = if algorithm.has_store() {
             timing.timeout_max.max(baton_election::lease::MIN_TTL).max(Span::secs(10))
         } else {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 
-use baton_lab::compare::{ALGORITHMS, Comparison, Plan, SIZES, compare, setup};
+use baton_lab::compare::{Comparison, Plan, SIZES, compare, electors, setup};
 use baton_lab::plot::{Setting, Unit};
-use baton_lab::{Algorithm, Scenario};
+use baton_lab::{Elector, Scenario};
 
 /// One comparison for all tests.
 fn seen() -> &'static Comparison {
@@ -96,17 +96,17 @@ fn every_point_shows_the_number_of_the_table() {
 
 #[test]
 fn bully_grows_as_the_square_and_ring_as_the_size() {
-    let cost = |algorithm: Algorithm, nodes: u8| {
+    let cost = |algorithm: Elector, nodes: u8| {
         let found = seen().costs.iter().find(|cost| cost.algorithm == algorithm && cost.nodes == nodes);
         found.unwrap().messages
     };
     // From 17 to 65 members: nearly four times as many.
     let growth = |algorithm| cost(algorithm, 65) / cost(algorithm, 17);
-    assert!(growth(Algorithm::Bully) > 8.0, "{}", growth(Algorithm::Bully));
-    for linear in [Algorithm::Ring, Algorithm::Raft, Algorithm::Paxos] {
+    assert!(growth(Elector::BULLY) > 8.0, "{}", growth(Elector::BULLY));
+    for linear in [Elector::RING, Elector::RAFT, Elector::PAXOS] {
         assert!((3.0..6.5).contains(&growth(linear)), "{linear}: {}", growth(linear));
     }
-    assert!(cost(Algorithm::Bully, 65) > 3.0 * cost(Algorithm::Ring, 65));
+    assert!(cost(Elector::BULLY, 65) > 3.0 * cost(Elector::RING, 65));
 }
 
 #[test]
@@ -115,15 +115,15 @@ fn an_election_costs_all_rounds_until_its_leader_may_act() {
         let n = f64::from(cost.nodes);
         let expected = match cost.algorithm {
             // Asked for, voted for, and followed: of n − 1 that are asked the dead one does not answer.
-            Algorithm::Raft => 3.0 * (2.0 * n - 3.0),
+            Elector::RAFT => 3.0 * (2.0 * n - 3.0),
             // Sounded, prepared, the last value accepted, and its own.
-            Algorithm::Paxos => 4.0 * (2.0 * n - 3.0),
+            Elector::PAXOS => 4.0 * (2.0 * n - 3.0),
             // Each of those that wait looks and is answered, at least; one of them also swaps.
-            Algorithm::Lease | Algorithm::LeaseObserved => {
+            Elector::Lease | Elector::LeaseObserved => {
                 assert!(cost.messages >= 2.0 * (n - 1.0) + 2.0, "{cost:?}");
                 continue;
             }
-            Algorithm::Bully | Algorithm::Ring => continue,
+            Elector::BULLY | Elector::RING => continue,
         };
         assert!((expected..1.2 * expected).contains(&cost.messages), "{cost:?}: expected {expected}");
     }
@@ -144,7 +144,7 @@ fn two_lead_only_where_no_promise_says_otherwise() {
         }
         assert_eq!(cell.broken, None, "{} {}", cell.algorithm, cell.scenario);
     }
-    for split in [Algorithm::Bully, Algorithm::Ring] {
+    for split in [Elector::BULLY, Elector::RING] {
         let found = |cell: &&baton_lab::compare::Cell| {
             cell.algorithm == split && cell.scenario == Scenario::Partition
         };
@@ -160,8 +160,8 @@ fn two_lead_only_where_no_promise_says_otherwise() {
 #[test]
 fn all_algorithms_meet_the_same_faults() {
     for scenario in Scenario::ALL {
-        let raft = setup(Algorithm::Raft, scenario, 5, 3);
-        for algorithm in ALGORITHMS {
+        let raft = setup(Elector::RAFT, scenario, 5, 3);
+        for algorithm in electors() {
             let other = setup(algorithm, scenario, 5, 3);
             assert_eq!(
                 (&other.network, other.chaos, &other.drift_ppm),
@@ -176,7 +176,7 @@ fn all_algorithms_meet_the_same_faults() {
 fn as_many_threads_give_the_same_numbers() {
     let plan = Plan {
         scenarios: vec![Scenario::Pause],
-        algorithms: vec![Algorithm::Raft, Algorithm::Bully],
+        algorithms: vec![Elector::RAFT, Elector::BULLY],
         ..Plan::all(20)
     };
     let on = |threads| {

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::Span;
-use baton_lab::{Algorithm, Setup, run};
+use baton_lab::{Elector, Setup, run};
 use baton_peer::Timing;
 
 #[test]
 fn a_leader_is_demanded_wherever_in_a_founding_the_faults_end() {
-    for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
+    for algorithm in [Elector::RAFT, Elector::PAXOS] {
         for step in 0..300 {
             let quiet = Setup::quiet(algorithm, 3, Timing::AGENTS);
             let chaos = Span::millis(19_000 + 50 * step);

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::Span;
-use baton_lab::{Algorithm, DiskFate, EventKind, Fault, FaultTarget, Links, PlannedFault, Setup, run, watch};
+use baton_lab::{DiskFate, Elector, EventKind, Fault, FaultTarget, Links, PlannedFault, Setup, run, watch};
 use baton_peer::{Random, Timing};
 
-fn setup(algorithm: Algorithm, seed: u64) -> Setup {
+fn setup(algorithm: Elector, seed: u64) -> Setup {
     let crash = Fault::Crash {
         target: FaultTarget::Follower(1),
         disk: DiskFate::Lost,
@@ -23,7 +23,7 @@ fn setup(algorithm: Algorithm, seed: u64) -> Setup {
 
 #[test]
 fn a_member_that_joins_while_another_has_forgotten_does_not_leave_the_group_without_a_leader() {
-    for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
+    for algorithm in [Elector::RAFT, Elector::PAXOS] {
         for seed in 0..20 {
             let outcome = run(&setup(algorithm, seed));
             assert_eq!(outcome.broken, None, "{algorithm}, seed {seed}");
@@ -33,7 +33,7 @@ fn a_member_that_joins_while_another_has_forgotten_does_not_leave_the_group_with
 
 #[test]
 fn the_leader_says_why_it_refuses() {
-    for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
+    for algorithm in [Elector::RAFT, Elector::PAXOS] {
         let (_, timeline) = watch(&setup(algorithm, 0));
         let refused = |what: &EventKind| matches!(what, EventKind::Told(text) if text.contains("too few of these members"));
         assert!(timeline.entries.iter().any(|entry| refused(&entry.event)), "{algorithm}");
@@ -45,7 +45,7 @@ fn at(second: u64, fault: Fault) -> PlannedFault {
 }
 
 /// Of three one dies, and a fourth is taken in before that is noticed: with four in the list, three must vote, and one of them has no memory.
-fn dies_while_another_joins(algorithm: Algorithm, seed: u64) -> Setup {
+fn dies_while_another_joins(algorithm: Elector, seed: u64) -> Setup {
     let crash = Fault::Crash {
         target: FaultTarget::Follower(1),
         disk: DiskFate::Kept,
@@ -63,7 +63,7 @@ fn dies_while_another_joins(algorithm: Algorithm, seed: u64) -> Setup {
 
 #[test]
 fn a_member_that_waits_is_taken_in_while_another_is_dead_and_counts_at_once() {
-    for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
+    for algorithm in [Elector::RAFT, Elector::PAXOS] {
         for seed in 0..20 {
             let outcome = run(&dies_while_another_joins(algorithm, seed));
             assert_eq!(outcome.broken, None, "{algorithm}, seed {seed}");
@@ -74,7 +74,7 @@ fn a_member_that_waits_is_taken_in_while_another_is_dead_and_counts_at_once() {
 }
 
 /// Members come and go, with and without their disks, in a network that is cut again and again.
-fn coming_and_going(algorithm: Algorithm, seed: u64) -> Setup {
+fn coming_and_going(algorithm: Elector, seed: u64) -> Setup {
     let mut random = Random::seeded(seed);
     let mut plan = vec![at(30, Fault::Waits { place: 3 }), at(31, Fault::Waits { place: 4 })];
     let mut second = 60;
@@ -114,8 +114,8 @@ fn seeds() -> u64 {
 }
 
 /// No promise is broken, and there were leaders that could have.
-fn check(setup: fn(Algorithm, u64) -> Setup) {
-    for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
+fn check(setup: fn(Elector, u64) -> Setup) {
+    for algorithm in [Elector::RAFT, Elector::PAXOS] {
         let mut leaderships = 0;
         for seed in 0..seeds() {
             let outcome = run(&setup(algorithm, seed));
@@ -132,7 +132,7 @@ fn members_come_and_go_with_and_without_memory_and_no_promise_is_broken() {
 }
 
 /// A fifth joins four that are split again and again, and loses its disk in between: each half may have its vote.
-fn a_fifth_that_forgets(algorithm: Algorithm, seed: u64) -> Setup {
+fn a_fifth_that_forgets(algorithm: Elector, seed: u64) -> Setup {
     let mut random = Random::seeded(seed);
     let mut plan = vec![at(30, Fault::Waits { place: 4 })];
     let mut second = 75;

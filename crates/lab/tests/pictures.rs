@@ -11,8 +11,8 @@ use baton_election::Span;
 use baton_lab::compare::{Plan, compare};
 use baton_lab::plot::Page;
 use baton_lab::scale::{self, Setup, Shape};
-use baton_lab::tune::{Network, Transport, Wish, advise};
-use baton_lab::{Algorithm, Scenario};
+use baton_lab::tune::{Network, Transport, TuningGoal, advise};
+use baton_lab::{Elector, Scenario};
 
 fn kept(name: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures").join(name);
@@ -46,7 +46,7 @@ fn timings_are_drawn_as_they_are_reckoned() {
         pauses: Some("1s/1d".parse().unwrap()),
         transport: Transport::Tcp,
     };
-    let advice = advise(Wish { network, failover: Span::secs(10), nodes: 3 }).unwrap();
+    let advice = advise(TuningGoal { network, failover: Span::secs(10), nodes: 3 }).unwrap();
     for (name, drawn) in advice.page("").pictures() {
         assert!(kept(&name) == drawn, "{name} is not what is drawn today");
     }
@@ -62,7 +62,7 @@ fn fleets_are_drawn_as_they_are_simulated() {
 #[test]
 fn elections_are_drawn_as_they_are_played() {
     let plan = Plan {
-        algorithms: vec![Algorithm::Raft, Algorithm::Lease],
+        algorithms: vec![Elector::RAFT, Elector::Lease],
         scenarios: vec![Scenario::Partition],
         ..Plan::all(200)
     };

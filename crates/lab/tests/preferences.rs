@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::Span;
-use baton_lab::{Algorithm, DiskFate, Fault, FaultTarget, PlannedFault, Setup, run};
+use baton_lab::{DiskFate, Elector, Fault, FaultTarget, PlannedFault, Setup, run};
 use baton_peer::Timing;
 
 #[test]
@@ -17,7 +17,7 @@ fn a_run_may_end_in_the_middle_of_a_hand_over_by_priority() {
         priorities: vec![9, 1, 1],
         plan: vec![PlannedFault { at: Span::secs(60), fault: dies }],
         chaos: Span::secs(100),
-        ..Setup::quiet(Algorithm::Raft, 3, Timing::AGENTS)
+        ..Setup::quiet(Elector::RAFT, 3, Timing::AGENTS)
     };
     let mut most = 0;
     for step in 0..800 {

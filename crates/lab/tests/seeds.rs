@@ -5,7 +5,7 @@
 
 use std::num::NonZeroUsize;
 
-use baton_lab::{Algorithm, Campaign, Scenario, SeedOptions, campaign};
+use baton_lab::{Campaign, Elector, Scenario, SeedOptions, campaign};
 
 /// Plays so many seeds, on as many threads as there are cores.
 fn play(wishes: &SeedOptions, seeds: u64) -> Campaign {
@@ -23,7 +23,7 @@ fn play(wishes: &SeedOptions, seeds: u64) -> Campaign {
     outcome
 }
 
-fn keeps_its_promises(algorithm: Algorithm) -> Campaign {
+fn keeps_its_promises(algorithm: Elector) -> Campaign {
     let seeds = if std::env::var_os("BATON_CAMPAIGN").is_some() { 100_000 } else { 2_000 };
     let outcome = play(&SeedOptions::new(algorithm), seeds);
     let statistics = &outcome.statistics;
@@ -41,27 +41,27 @@ fn keeps_its_promises(algorithm: Algorithm) -> Campaign {
 
 #[test]
 fn raft_keeps_its_promises() {
-    keeps_its_promises(Algorithm::Raft);
+    keeps_its_promises(Elector::RAFT);
 }
 
 #[test]
 fn paxos_keeps_its_promises() {
-    keeps_its_promises(Algorithm::Paxos);
+    keeps_its_promises(Elector::PAXOS);
 }
 
 #[test]
 fn the_lease_keeps_its_promises_on_a_store_that_stamps() {
-    keeps_its_promises(Algorithm::Lease);
+    keeps_its_promises(Elector::Lease);
 }
 
 #[test]
 fn the_lease_keeps_its_promises_on_a_store_that_is_watched() {
-    keeps_its_promises(Algorithm::LeaseObserved);
+    keeps_its_promises(Elector::LeaseObserved);
 }
 
 #[test]
 fn the_split_brain_of_bully_and_ring_is_found_and_counted() {
-    for algorithm in [Algorithm::Bully, Algorithm::Ring] {
+    for algorithm in [Elector::BULLY, Elector::RING] {
         let statistics = play(&SeedOptions::new(algorithm), 500).statistics;
         assert!(statistics.two_leaders.as_millis() > 60_000, "{algorithm}: {}", statistics.two_leaders);
         assert_eq!(statistics.undemanded, 0, "{algorithm}");
@@ -72,7 +72,7 @@ fn the_split_brain_of_bully_and_ring_is_found_and_counted() {
 #[test]
 fn every_scenario_is_survived_in_both_rhythms() {
     let seeds = if std::env::var_os("BATON_CAMPAIGN").is_some() { 2_000 } else { 40 };
-    for algorithm in Algorithm::ALL {
+    for algorithm in Elector::all() {
         for scenario in Scenario::ALL {
             for lan in [false, true] {
                 let wishes = SeedOptions { scenario, lan, ..SeedOptions::new(algorithm) };

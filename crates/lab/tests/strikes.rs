@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::Span;
-use baton_lab::{Algorithm, DiskFate, Fault, FaultTarget, Outcome, PlannedFault, Setup, run};
+use baton_lab::{DiskFate, Elector, Fault, FaultTarget, Outcome, PlannedFault, Setup, run};
 use baton_peer::Timing;
 
-fn play(algorithm: Algorithm, members: u8, plan: Vec<(u64, Fault)>) -> Outcome {
+fn play(algorithm: Elector, members: u8, plan: Vec<(u64, Fault)>) -> Outcome {
     let plan = plan.into_iter().map(|(at, fault)| PlannedFault { at: Span::secs(at), fault }).collect();
     let setup = Setup { plan, chaos: Span::secs(400), ..Setup::quiet(algorithm, members, Timing::AGENTS) };
     let outcome = run(&setup);
@@ -21,12 +21,12 @@ fn dies(target: FaultTarget, reboot: bool, down: u64) -> Fault {
 fn a_leader_that_survives_a_fault_is_not_waited_for() {
     let stumbles = Fault::Pause { target: FaultTarget::Leader(0), span: Span::millis(200) };
     let deaf = Fault::Isolate { target: FaultTarget::Leader(0), outbound: false, inbound: true };
-    for algorithm in Algorithm::ALL {
+    for algorithm in Elector::all() {
         let plan = vec![(50, stumbles.clone()), (250, dies(FaultTarget::Leader(0), true, 100))];
         let failovers = play(algorithm, 5, plan).statistics.failovers;
         assert!(failovers.len() == 1 && failovers[0] < Span::secs(60), "{algorithm}: {failovers:?}");
     }
-    for algorithm in [Algorithm::Bully, Algorithm::Ring] {
+    for algorithm in [Elector::BULLY, Elector::RING] {
         let plan =
             vec![(50, deaf.clone()), (55, Fault::Mend), (250, dies(FaultTarget::Leader(0), true, 100))];
         let failovers = play(algorithm, 5, plan).statistics.failovers;
@@ -36,7 +36,7 @@ fn a_leader_that_survives_a_fault_is_not_waited_for() {
 
 #[test]
 fn a_death_finds_a_leader_whose_process_lives_or_none() {
-    for algorithm in [Algorithm::Raft, Algorithm::Paxos, Algorithm::Lease] {
+    for algorithm in [Elector::RAFT, Elector::PAXOS, Elector::Lease] {
         // The work of the first may outlive its process by some seconds; the second death finds nobody who leads.
         let twice = |other: u8| {
             vec![
@@ -59,7 +59,7 @@ fn a_death_finds_a_leader_whose_process_lives_or_none() {
 
 #[test]
 fn a_leader_that_stands_still_does_not_lead_beside_its_successor() {
-    for algorithm in [Algorithm::Bully, Algorithm::Ring] {
+    for algorithm in [Elector::BULLY, Elector::RING] {
         let pause = Fault::Pause { target: FaultTarget::Leader(0), span: Span::secs(100) };
         let statistics = play(algorithm, 5, vec![(50, pause)]).statistics;
         assert!(statistics.beside_still > Span::secs(60), "{algorithm}: {}", statistics.beside_still);
@@ -70,7 +70,7 @@ fn a_leader_that_stands_still_does_not_lead_beside_its_successor() {
 #[test]
 fn what_befalls_a_place_that_is_not_there_befalls_nobody() {
     let nowhere = FaultTarget::Place(5);
-    for algorithm in [Algorithm::Raft, Algorithm::Bully] {
+    for algorithm in [Elector::RAFT, Elector::BULLY] {
         let plan = vec![
             (50, Fault::Rate { target: nowhere, drift_ppm: 9_000 }),
             (60, Fault::Pause { target: nowhere, span: Span::secs(100) }),
@@ -85,7 +85,7 @@ fn who_is_cut_off_from_the_store_gives_no_lease_back() {
     let cut = Fault::Isolate { target: FaultTarget::Leader(0), outbound: true, inbound: true };
     let gap = |plan: Vec<(u64, Fault)>, seed: u64| {
         let plan = plan.into_iter().map(|(at, fault)| PlannedFault { at: Span::secs(at), fault }).collect();
-        let quiet = Setup::quiet(Algorithm::Lease, 3, Timing::AGENTS);
+        let quiet = Setup::quiet(Elector::Lease, 3, Timing::AGENTS);
         let outcome = run(&Setup { seed, plan, chaos: Span::secs(200), ttl: Span::secs(30), ..quiet });
         assert_eq!(outcome.broken, None);
         outcome.statistics.failovers[0]

@@ -7,7 +7,7 @@ use baton_election::{Margins, lease};
 use baton_lab::tune::{
     InvalidGoal, Network, Transport, TuningGoal, advise, expect_of_lease, false_alarms_of_group,
 };
-use baton_lab::{Algorithm, Setup, run};
+use baton_lab::{Elector, Setup, run};
 use baton_peer::{Random, Timing};
 
 fn network(loss: &str, pauses: Option<&str>, transport: Transport) -> Network {
@@ -222,7 +222,7 @@ fn groups_lose_their_leader_to_stalls_about_as_often_as_predicted() {
 /// The shipped machines themselves, on the laboratory's network, while nothing but packets gets lost.
 #[test]
 fn shipped_machines_lose_their_leader_to_lost_datagrams_as_often_as_predicted() {
-    for algorithm in [Algorithm::Raft, Algorithm::Paxos] {
+    for algorithm in [Elector::RAFT, Elector::PAXOS] {
         for (members, heartbeat, timeout) in [(3, 200, 800), (5, 200, 800)] {
             let (network, timing) = (network("20%", None, Transport::Datagrams), timing(heartbeat, timeout));
             let lossy = baton_lab::Network {

@@ -2,9 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use baton_election::{Moment, Span};
-use baton_lab::{
-    Algorithm, DiskFate, Fault, FaultTarget, Links, Network, Outcome, PlannedFault, Setup, World,
-};
+use baton_lab::{DiskFate, Elector, Fault, FaultTarget, Links, Network, Outcome, PlannedFault, Setup, World};
 use baton_peer::{
     Config, Effects, Envelope, Group, Input, LossCause, Machine, NodeId, Notice, Role, Start, Term, Timing,
     View,
@@ -125,7 +123,7 @@ impl<const RECKLESS: bool> Machine for Toy<RECKLESS> {
 
 fn setup(plan: Vec<(u64, Fault)>) -> Setup {
     let plan = plan.into_iter().map(|(at, fault)| PlannedFault { at: Span::secs(at), fault }).collect();
-    Setup { plan, ..Setup::quiet(Algorithm::Raft, 3, Timing::AGENTS) }
+    Setup { plan, ..Setup::quiet(Elector::RAFT, 3, Timing::AGENTS) }
 }
 
 fn run(setup: &Setup) -> Outcome {

@@ -176,12 +176,7 @@ pub struct Node<M: Machine> {
     start: Start<M::Saved>,
 }
 
-impl<M> Node<M>
-where
-    M: Machine + Send + 'static,
-    M::Message: Send,
-    M::Saved: Send + 'static,
-{
+impl<M: Machine> Node<M> {
     /// Takes the folder, and reads what was kept.
     pub fn open(options: NodeOptions) -> Result<Node<M>, NodeError> {
         let owner =

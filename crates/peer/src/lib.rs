@@ -18,6 +18,7 @@
 
 extern crate alloc;
 
+mod algorithm;
 pub mod bully;
 mod effects;
 mod group;
@@ -34,6 +35,7 @@ pub mod ring;
 mod rounds;
 mod timing;
 
+pub use algorithm::{Algorithm, MachineVisitor};
 pub use effects::{Effects, Envelope, LossCause, Notice};
 pub use group::{Group, GroupStamp, InvalidGroup, MAX_MEMBERS, Member, Tally};
 pub use machine::{Config, Input, Machine, RecoveryRole, Role, Start, View};

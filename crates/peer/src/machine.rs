@@ -68,11 +68,11 @@ pub enum Input<M> {
 ///
 /// The shell calls [`Machine::step`] with whatever happens and at the latest at [`Machine::deadline`], with moments of one
 /// clock that never goes back while the machine lives, and carries out the effects in the order of their fields.
-pub trait Machine: Sized + Clone + Debug {
+pub trait Machine: Sized + Clone + Debug + Send + 'static {
     /// What members say to each other.
-    type Message: Clone + Debug + PartialEq + Eq + Hash + Serialize + DeserializeOwned;
+    type Message: Clone + Debug + PartialEq + Eq + Hash + Send + Serialize + DeserializeOwned;
     /// What must survive a crash.
-    type Saved: Clone + Debug + PartialEq + Eq + Hash + Serialize + DeserializeOwned;
+    type Saved: Clone + Debug + PartialEq + Eq + Hash + Send + Serialize + DeserializeOwned + 'static;
 
     /// The algorithm's name, as it is written on the command line.
     const NAME: &'static str;

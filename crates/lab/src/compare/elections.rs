@@ -3,7 +3,7 @@
 use baton_election::Span;
 use baton_peer::Timing;
 
-use crate::{Algorithm, DiskFate, Fault, FaultTarget, Network, PlannedFault, Setup, run};
+use crate::{DiskFate, Elector, Fault, FaultTarget, Network, PlannedFault, Setup, run};
 
 use super::Plan;
 
@@ -16,7 +16,7 @@ const MOST_SEEDS: u64 = 30;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// What elected.
-    pub algorithm: Algorithm,
+    pub algorithm: Elector,
     /// How many members, the dead one included.
     pub nodes: u8,
     /// Messages of the election alone, until the new leader may act; on a store requests, answers, and what it tells those who watch.
@@ -25,7 +25,7 @@ pub struct Cost {
 
 /// The costs of all algorithms of a plan, by size.
 pub(super) fn costs(plan: &Plan) -> Vec<Cost> {
-    let cost = |algorithm: Algorithm, nodes: u8| {
+    let cost = |algorithm: Elector, nodes: u8| {
         let seeds = plan.seeds.clamp(1, MOST_SEEDS);
         let sum: f64 = (plan.from..plan.from + seeds).map(|seed| of_one(algorithm, nodes, seed)).sum();
         Cost { algorithm, nodes, messages: sum / super::count(seeds) }
@@ -34,7 +34,7 @@ pub(super) fn costs(plan: &Plan) -> Vec<Cost> {
 }
 
 /// The difference between two runs. In one the leader dies, in the other a follower; all else is the same.
-fn of_one(algorithm: Algorithm, nodes: u8, seed: u64) -> f64 {
+fn of_one(algorithm: Elector, nodes: u8, seed: u64) -> f64 {
     // Patience from a wide range and quick messages: one member notices the death first and is done before the next one
     // does, as the textbooks count. Where several notice at once, each of their elections costs.
     let timing = Timing { timeout_max: Timing::AGENTS.timeout_min.scaled(20, 1), ..Timing::AGENTS };

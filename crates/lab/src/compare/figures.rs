@@ -1,31 +1,26 @@
 //! The pictures of a comparison.
 
-use crate::Algorithm;
+use crate::Elector;
 use crate::plot::{Axis, Bar, BarGroup, BarPlot, Figure, Ink, LinePlot, Series, Stroke, Unit};
 
 use super::{Cell, Comparison, Cost, seconds};
 
 /// Each algorithm has the same colour everywhere.
-pub(super) fn ink(algorithm: Algorithm) -> Ink {
+pub(super) fn ink(algorithm: Elector) -> Ink {
     match algorithm {
-        Algorithm::Bully => Ink(0),
-        Algorithm::Ring => Ink(1),
-        Algorithm::Paxos => Ink(2),
-        Algorithm::Raft => Ink(3),
-        Algorithm::Lease => Ink(4),
-        Algorithm::LeaseObserved => Ink(5),
+        // A fifth algorithm would get a colour of the reference lines, which are dashed.
+        Elector::Group(algorithm) => Ink(3_usize.wrapping_sub(algorithm as usize)),
+        Elector::Lease => Ink(4),
+        Elector::LeaseObserved => Ink(5),
     }
 }
 
 /// An algorithm in a few words.
-pub(super) fn name(algorithm: Algorithm) -> &'static str {
+pub(super) fn name(algorithm: Elector) -> &'static str {
     match algorithm {
-        Algorithm::Bully => "Bully",
-        Algorithm::Ring => "Ring",
-        Algorithm::Paxos => "Paxos",
-        Algorithm::Raft => "Raft",
-        Algorithm::Lease => "lease, stamped store",
-        Algorithm::LeaseObserved => "lease, observed store",
+        Elector::Group(algorithm) => algorithm.title(),
+        Elector::Lease => "lease, stamped store",
+        Elector::LeaseObserved => "lease, observed store",
     }
 }
 
@@ -38,7 +33,7 @@ pub(super) fn bars(
     caption: String,
 ) -> Figure {
     let algorithms = &comparison.plan.algorithms;
-    let place = |algorithm: Algorithm| algorithms.iter().position(|&other| other == algorithm).unwrap_or(0);
+    let place = |algorithm: Elector| algorithms.iter().position(|&other| other == algorithm).unwrap_or(0);
     let groups = comparison.plan.scenarios.iter().map(|&scenario| BarGroup {
         name: scenario.name().to_string(),
         bars: comparison
@@ -59,7 +54,7 @@ pub(super) fn bars(
 
 /// Messages by the size of the group, and what grows as the square of it and as itself.
 pub(super) fn messages(comparison: &Comparison) -> Figure {
-    let of = |algorithm: Algorithm| -> Vec<Cost> {
+    let of = |algorithm: Elector| -> Vec<Cost> {
         comparison.costs.iter().copied().filter(|cost| cost.algorithm == algorithm).collect()
     };
     let mut series: Vec<Series> = comparison
@@ -73,8 +68,8 @@ pub(super) fn messages(comparison: &Comparison) -> Figure {
             points: of(algorithm).iter().map(|cost| (f64::from(cost.nodes), cost.messages)).collect(),
         })
         .collect();
-    let bully = of(Algorithm::Bully);
-    let ring = of(Algorithm::Ring);
+    let bully = of(Elector::BULLY);
+    let ring = of(Elector::RING);
     series.extend(reference("grows as n²", Ink(6), &bully, 2));
     series.extend(reference("grows as n", Ink(7), &ring, 1));
     let plot = LinePlot {

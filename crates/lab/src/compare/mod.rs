@@ -16,21 +16,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use baton_election::Span;
-use baton_peer::{Random, Timing};
+use baton_peer::{Algorithm, Random, Timing};
 
-use crate::{Algorithm, Broken, Network, PlanBounds, Scenario, Setup, Statistics, percentile, run};
+use crate::{Broken, Elector, Network, PlanBounds, Scenario, Setup, Statistics, percentile, run};
 
 pub use elections::{Cost, SIZES};
 
 /// The algorithms in the order of the tables: from the textbooks' first to what Baton recommends.
-pub const ALGORITHMS: [Algorithm; 6] = [
-    Algorithm::Bully,
-    Algorithm::Ring,
-    Algorithm::Paxos,
-    Algorithm::Raft,
-    Algorithm::Lease,
-    Algorithm::LeaseObserved,
-];
+pub fn electors() -> impl Iterator<Item = Elector> {
+    let groups = Algorithm::ALL.into_iter().rev().map(Elector::Group);
+    groups.chain([Elector::Lease, Elector::LeaseObserved])
+}
 
 /// How long things go wrong in a run.
 const CHAOS: Span = Span::secs(600);
@@ -43,7 +39,7 @@ pub const MAX_SEEDS: u64 = 100_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Which algorithms.
-    pub algorithms: Vec<Algorithm>,
+    pub algorithms: Vec<Elector>,
     /// Under what.
     pub scenarios: Vec<Scenario>,
     /// How many members each has.
@@ -57,7 +53,7 @@ pub struct Plan {
 impl Plan {
     /// Everything, on so many seeds.
     pub fn all(seeds: u64) -> Plan {
-        Plan { algorithms: ALGORITHMS.to_vec(), scenarios: Scenario::ALL.to_vec(), nodes: 5, from: 0, seeds }
+        Plan { algorithms: electors().collect(), scenarios: Scenario::ALL.to_vec(), nodes: 5, from: 0, seeds }
     }
 }
 
@@ -76,7 +72,7 @@ pub struct Comparison {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     /// What elected.
-    pub algorithm: Algorithm,
+    pub algorithm: Elector,
     /// Under what.
     pub scenario: Scenario,
     /// What all runs measured together.
@@ -137,7 +133,7 @@ fn count(number: u64) -> f64 {
 }
 
 /// The setup of an algorithm under a scenario: all algorithms get the same plan and the same network.
-pub fn setup(algorithm: Algorithm, scenario: Scenario, nodes: u8, seed: u64) -> Setup {
+pub fn setup(algorithm: Elector, scenario: Scenario, nodes: u8, seed: u64) -> Setup {
     let timing = Timing::AGENTS;
     let round = timing.timeout_max;
     let random = &mut Random::seeded(seed ^ 0xc0_4e1a_7e5e_ed00);
@@ -148,7 +144,7 @@ pub fn setup(algorithm: Algorithm, scenario: Scenario, nodes: u8, seed: u64) -> 
     let drift = |random: &mut Random| i32::try_from(random.below(width + 1)).unwrap_or(0) - drift_ppm;
     setup.drift_ppm = (0..=nodes).map(|_| drift(random)).collect();
     // A plan for a lease has one end more, the store, which groups do not notice: so all meet the same plan to the letter.
-    let bounds = PlanBounds { algorithm: Algorithm::Lease, places: nodes, round, chaos: CHAOS, drift_ppm };
+    let bounds = PlanBounds { algorithm: Elector::Lease, places: nodes, round, chaos: CHAOS, drift_ppm };
     setup.plan = scenario.plan(&bounds, &mut Random::seeded(seed));
     setup
 }
@@ -162,7 +158,7 @@ struct Job {
 
 /// Compares. `done` is told how many runs are done, now and then.
 pub fn compare(plan: &Plan, threads: NonZeroUsize, done: &(dyn Fn(u64) + Sync)) -> Comparison {
-    let pairs: Vec<(Scenario, Algorithm)> = plan
+    let pairs: Vec<(Scenario, Elector)> = plan
         .scenarios
         .iter()
         .flat_map(|&scenario| plan.algorithms.iter().map(move |&algorithm| (scenario, algorithm)))
@@ -221,7 +217,7 @@ impl Sum {
     }
 }
 
-fn play(algorithm: Algorithm, scenario: Scenario, nodes: u8, job: &Job) -> Sum {
+fn play(algorithm: Elector, scenario: Scenario, nodes: u8, job: &Job) -> Sum {
     let mut sum = Sum::default();
     for seed in job.from..job.from + job.seeds {
         let mut outcome = run(&setup(algorithm, scenario, nodes, seed));

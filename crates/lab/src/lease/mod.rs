@@ -87,12 +87,8 @@ pub(crate) struct LeaseWorld<'s> {
 }
 
 impl<'s> LeaseWorld<'s> {
-    pub(crate) fn run(setup: &'s Setup) -> Outcome {
-        play(LeaseWorld::new(setup, None), setup).0
-    }
-
-    pub(crate) fn watch(setup: &'s Setup) -> (Outcome, Timeline) {
-        play(LeaseWorld::new(setup, Some(Timeline::default())), setup)
+    pub(crate) fn play(setup: &'s Setup, timeline: Option<Timeline>) -> (Outcome, Timeline) {
+        play(LeaseWorld::new(setup, timeline), setup)
     }
 
     fn new(setup: &'s Setup, timeline: Option<Timeline>) -> LeaseWorld<'s> {

@@ -10,7 +10,7 @@ use super::names::{Names, number};
 use super::{Event, LeaseWorld, small};
 use crate::clock::HostClock;
 use crate::invariants::Fact;
-use crate::setup::{Algorithm, Setup};
+use crate::setup::{Elector, Setup};
 use crate::timeline::EventKind;
 
 /// What is to be swapped in.
@@ -45,7 +45,7 @@ impl Store {
         Store {
             version: u64::from(document.is_some()),
             document,
-            stamped: setup.algorithm != Algorithm::LeaseObserved,
+            stamped: setup.algorithm != Elector::LeaseObserved,
             stamp: (clock.at(0), 0),
             clock,
             down_until: 0,

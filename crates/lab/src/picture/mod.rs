@@ -301,14 +301,14 @@ mod tests {
     use baton_peer::Timing;
 
     use super::*;
-    use crate::Algorithm;
+    use crate::Elector;
 
     fn seen(whats: &[(u64, EventKind)]) -> String {
         let mut timeline = Timeline::default();
         for (second, what) in whats {
             timeline.push(second * 1_000_000_000, Some(0), what.clone());
         }
-        svg(&Setup::quiet(Algorithm::Bully, 1, Timing::AGENTS), &timeline)
+        svg(&Setup::quiet(Elector::BULLY, 1, Timing::AGENTS), &timeline)
     }
 
     #[test]

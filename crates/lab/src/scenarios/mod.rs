@@ -17,7 +17,7 @@ use baton_election::Span;
 use baton_peer::Random;
 
 use crate::fault::{Fault, FaultTarget, PlannedFault};
-use crate::setup::Algorithm;
+use crate::setup::Elector;
 
 /// The most faults of one plan.
 const MAX_FAULTS: usize = 512;
@@ -116,7 +116,7 @@ impl FromStr for Scenario {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanBounds {
     /// What elects.
-    pub algorithm: Algorithm,
+    pub algorithm: Elector,
     /// How many places there are for members.
     pub places: u8,
     /// The unit of time: the longest patience, or the lease.
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn every_scenario_makes_a_plan_in_order_and_within_its_frame() {
-        for algorithm in Algorithm::ALL {
+        for algorithm in Elector::all() {
             let bounds = PlanBounds {
                 algorithm,
                 places: 6,

@@ -65,12 +65,16 @@ pub struct World<'s, M: Machine> {
 impl<'s, M: Machine> World<'s, M> {
     /// Runs a group to its end.
     pub fn run(setup: &'s Setup) -> Outcome {
-        play(World::<M>::new(setup, None), setup).0
+        World::<M>::play(setup, None).0
     }
 
     /// The same, keeping what happened.
     pub fn watch(setup: &'s Setup) -> (Outcome, Timeline) {
-        play(World::<M>::new(setup, Some(Timeline::default())), setup)
+        World::<M>::play(setup, Some(Timeline::default()))
+    }
+
+    pub(crate) fn play(setup: &'s Setup, timeline: Option<Timeline>) -> (Outcome, Timeline) {
+        play(World::<M>::new(setup, timeline), setup)
     }
 
     fn new(setup: &'s Setup, timeline: Option<Timeline>) -> World<'s, M> {

@@ -80,12 +80,7 @@ pub(crate) struct Shell<M: Machine> {
     heard_members: HeardMembers,
 }
 
-impl<M> Shell<M>
-where
-    M: Machine + Send + 'static,
-    M::Message: Send,
-    M::Saved: Send + 'static,
-{
+impl<M: Machine> Shell<M> {
     pub(crate) fn new(
         options: NodeOptions,
         start: Start<M::Saved>,

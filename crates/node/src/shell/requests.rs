@@ -13,12 +13,7 @@ use crate::transport::Peer;
 /// So many refusals in a row, one for each heartbeat, are no matter of a moment.
 const REFUSALS_BEFORE_TOLD: u32 = 20;
 
-impl<M> Shell<M>
-where
-    M: Machine + Send + 'static,
-    M::Message: Send,
-    M::Saved: Send + 'static,
-{
+impl<M: Machine> Shell<M> {
     /// The file says who the members shall be.
     pub(super) fn want(&mut self, list: Result<Vec<ListedMember>, String>) {
         match list {

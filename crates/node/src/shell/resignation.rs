@@ -18,12 +18,7 @@ pub(super) enum Resignation {
     Refused,
 }
 
-impl<M> Shell<M>
-where
-    M: Machine + Send + 'static,
-    M::Message: Send,
-    M::Saved: Send + 'static,
-{
+impl<M: Machine> Shell<M> {
     /// The one who does the work says something.
     pub(super) async fn heed(&mut self, word: WorkMessage) -> Result<(), NodeError> {
         match word {

@@ -131,12 +131,7 @@ pub(super) fn named(ids: &[NodeId]) -> String {
     ids.iter().map(ToString::to_string).collect::<Vec<String>>().join(", ")
 }
 
-impl<M> Shell<M>
-where
-    M: Machine + Send + 'static,
-    M::Message: Send,
-    M::Saved: Send + 'static,
-{
+impl<M: Machine> Shell<M> {
     /// Why nobody is elected, if that is so and not only a matter of a moment.
     pub(super) fn trouble(&self, now: Moment, view: &View) -> Option<String> {
         let timing = &self.options.config.timing;

@@ -44,24 +44,14 @@ pub(crate) fn options(place: &TempDir, number: u16, of: u16) -> NodeOptions {
     }
 }
 
-pub(crate) fn run<M>(options: NodeOptions, wires: &Wires) -> RunningNode
-where
-    M: Machine + Send + 'static,
-    M::Message: Send,
-    M::Saved: Send + 'static,
-{
+pub(crate) fn run<M: Machine>(options: NodeOptions, wires: &Wires) -> RunningNode {
     let transport = wires.end(options.config.id);
     let (control_handle, questions) = control_channel();
     open::<M>(&options).run(Box::new(transport), control_handle, questions)
 }
 
 /// What a member was writing when it ended is written to the end, and its folder is its own until then.
-fn open<M>(options: &NodeOptions) -> Node<M>
-where
-    M: Machine + Send + 'static,
-    M::Message: Send,
-    M::Saved: Send + 'static,
-{
+fn open<M: Machine>(options: &NodeOptions) -> Node<M> {
     let begun = Instant::now();
     loop {
         match Node::open(options.clone()) {

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 
-use baton_lab::compare::{ALGORITHMS, Cell, Comparison, MAX_SEEDS, Plan, compare};
-use baton_lab::{Algorithm, Scenario};
+use baton_lab::compare::{Cell, Comparison, MAX_SEEDS, Plan, compare, electors};
+use baton_lab::{Elector, Scenario};
 use baton_peer::MAX_MEMBERS;
 use clap::Args;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub(crate) struct Compare {
     nodes: u8,
     /// Only this one; repeat it for several [default: all]
     #[arg(long, value_name = "NAME")]
-    algorithm: Vec<Algorithm>,
+    algorithm: Vec<Elector>,
     /// Only this one; repeat it for several [default: all]
     #[arg(long, value_name = "NAME")]
     scenario: Vec<Scenario>,
@@ -84,10 +84,10 @@ impl Compare {
             let message = format!("{} members; there are 2 to {MAX_MEMBERS}", self.nodes);
             return Err(Failure::usage(message, "such as: --nodes 5"));
         }
-        let chosen = |algorithm: &Algorithm| self.algorithm.is_empty() || self.algorithm.contains(algorithm);
+        let chosen = |algorithm: &Elector| self.algorithm.is_empty() || self.algorithm.contains(algorithm);
         let wanted = |scenario: &Scenario| self.scenario.is_empty() || self.scenario.contains(scenario);
         Ok(Plan {
-            algorithms: ALGORITHMS.into_iter().filter(chosen).collect(),
+            algorithms: electors().filter(chosen).collect(),
             scenarios: Scenario::ALL.into_iter().filter(wanted).collect(),
             nodes: self.nodes,
             from: self.from,

@@ -1,6 +1,6 @@
 //! What `lab run` and `lab replay` must agree on, so that a seed means the same to both.
 
-use baton_lab::{Algorithm, Scenario, SeedOptions};
+use baton_lab::{Elector, Scenario, SeedOptions};
 use clap::Args;
 
 /// What is not left to the seed.
@@ -8,7 +8,7 @@ use clap::Args;
 pub(super) struct Chosen {
     /// raft, paxos, bully, ring, lease or lease-observed
     #[arg(long, value_name = "NAME")]
-    pub(super) algorithm: Algorithm,
+    pub(super) algorithm: Elector,
     /// How things go wrong: partition, flapping, asymmetric, pause, skew, cascade, herd, disk or mixed
     #[arg(long, value_name = "NAME", default_value = "mixed")]
     scenario: Scenario,

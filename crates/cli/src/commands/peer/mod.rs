@@ -9,17 +9,15 @@ mod voice;
 mod work;
 
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use baton_election::ElectionName;
 use baton_election::time::Span;
 use baton_node::{GroupSettings, ListedMember, Node, NodeError, RunningNode, StateError, control_channel};
-use baton_peer::bully::Bully;
-use baton_peer::paxos::Paxos;
-use baton_peer::raft::Raft;
-use baton_peer::ring::Ring;
-use baton_peer::{Machine, NodeId};
+use baton_peer::{Algorithm, Machine, MachineVisitor, NodeId};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Subcommand, ValueEnum};
+use clap::{Arg, ArgMatches, Args, Subcommand};
 
 use crate::context::{Global, NoStore};
 use crate::custody;
@@ -83,7 +81,7 @@ enum Action {
 #[derive(Args, Clone, Copy, Debug)]
 struct Who {
     /// The algorithm: raft and paxos have one leader at most; bully and ring may have two
-    #[arg(long, value_name = "NAME", value_enum)]
+    #[arg(long, value_name = "NAME", value_parser = algorithms())]
     algorithm: Algorithm,
     /// This member's id, a number from 1 to 1023
     #[arg(long, value_name = "ID")]
@@ -137,13 +135,23 @@ struct Lead {
     command: Vec<String>,
 }
 
-/// How members elect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Algorithm {
-    Raft,
-    Paxos,
-    Bully,
-    Ring,
+fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
+    PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)).try_map(|name| name.parse::<Algorithm>())
+}
+
+/// Runs a member, whatever its algorithm.
+struct Member<'a> {
+    lead: &'a Lead,
+    settled: Settled,
+    output: Output,
+}
+
+impl<'a> MachineVisitor for Member<'a> {
+    type Output = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
+
+    fn visit<M: Machine>(self) -> Self::Output {
+        Box::pin(self.lead.run::<M>(self.settled, self.output))
+    }
 }
 
 impl Peer {
@@ -167,20 +175,10 @@ impl Lead {
         };
         self.report.check()?;
         let settled = Settled::of(self, who.id)?;
-        match who.algorithm {
-            Algorithm::Raft => self.run::<Raft>(settled, output).await,
-            Algorithm::Paxos => self.run::<Paxos>(settled, output).await,
-            Algorithm::Bully => self.run::<Bully>(settled, output).await,
-            Algorithm::Ring => self.run::<Ring>(settled, output).await,
-        }
+        who.algorithm.visit(Member { lead: self, settled, output }).await
     }
 
-    async fn run<M>(&self, settled: Settled, output: Output) -> Outcome
-    where
-        M: Machine + Send + 'static,
-        M::Message: Send,
-        M::Saved: Send + 'static,
-    {
+    async fn run<M: Machine>(&self, settled: Settled, output: Output) -> Outcome {
         let id = settled.node.config.id;
         let voice = Voice::new(output, &self.group, id)?;
         let work = Work::prepare(self, &settled, M::NAME, M::TERMS_ARE_TOKENS, voice.clone())?;
