@@ -1,7 +1,7 @@
 //! What agents with a session ask, and releases that wait until followers know.
 
 use baton_api::command::CommandResponse;
-use baton_api::sessions::{Announce, AskNews, EndSession, Heartbeat};
+use baton_api::sessions::{Announce, NewsRequest, EndSession, Heartbeat};
 use baton_election::time::Span;
 use baton_election::{Command, LeaseKey, TokenId};
 use http::StatusCode;
@@ -76,7 +76,7 @@ impl Service {
     }
 
     pub(super) async fn news(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let ask: AskNews = call.json().await?;
+        let ask: NewsRequest = call.json().await?;
         self.reads.may_look(call.who)?;
         tokio::select! {
             news = self.sessions.news(&ask, token(&call.who.identity)) => {

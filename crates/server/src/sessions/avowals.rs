@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use baton_api::sessions::{Avowal, MAX_AVOWALS};
+use baton_api::sessions::{LeadershipClaim, MAX_CLAIMS};
 use baton_election::time::Moment;
 use baton_election::{ElectionName, Refusal};
 use baton_store::boot;
@@ -16,22 +16,22 @@ const OF_ONE: usize = 32;
 
 /// That a session says that it leads.
 pub(super) struct Avowing {
-    avowal: Avowal,
+    avowal: LeadershipClaim,
     /// When it said so first, without saying otherwise since, and when last.
     first: Moment,
     last: Moment,
 }
 
 impl Avowing {
-    pub(super) fn shown(&self) -> Avowal {
+    pub(super) fn shown(&self) -> LeadershipClaim {
         self.avowal.clone()
     }
 }
 
 /// Refuses more than one can say.
-pub(super) fn check(leads: Option<&[Avowal]>) -> Result<(), Refusal> {
+pub(super) fn check(leads: Option<&[LeadershipClaim]>) -> Result<(), Refusal> {
     match leads {
-        Some(leads) if leads.len() > MAX_AVOWALS => Err(Refusal::invalid(
+        Some(leads) if leads.len() > MAX_CLAIMS => Err(Refusal::invalid(
             format!("a session says of at most {MAX_AVOWALS} elections that it leads them"),
             "announce another session for the others",
         )),
@@ -41,7 +41,7 @@ pub(super) fn check(leads: Option<&[Avowal]>) -> Result<(), Refusal> {
 
 impl Session {
     /// Takes in what it leads by its own word. A new term is a new avowal.
-    pub(super) fn avow(&mut self, leads: Option<Vec<Avowal>>) {
+    pub(super) fn avow(&mut self, leads: Option<Vec<LeadershipClaim>>) {
         let Some(leads) = leads else { return };
         let now = boot::now();
         let before = std::mem::take(&mut self.avowals);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use baton_api::command::Decided;
 use baton_api::describe::Description;
 use baton_api::sessions::{
-    Beat, Changed, EndedSession, Heartbeat, MAX_AT_ONCE, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride, Which,
+    HeartbeatReply, LeaseChange, EndSessionResponse, Heartbeat, MAX_AT_ONCE, MAX_SESSION_LEASES, MAX_WORD_BYTES, LeaseFailure, SessionLease, LeaseRef,
 };
 use baton_election::command::{Ending, Finding, Release, Renew, Report};
 use baton_election::time::Span;
@@ -26,14 +26,14 @@ const MAX_LOST: usize = 64;
 
 /// What came of the renewal of one lease.
 enum Renewed {
-    Yes { ttl: Option<Span>, changed: Option<Changed> },
+    Yes { ttl: Option<Span>, changed: Option<LeaseChange> },
     Lost(String),
     Failed(String),
 }
 
 impl Sessions {
     /// A session lives, and so do its leases.
-    pub(crate) async fn heartbeat(&self, heartbeat: Heartbeat, by: Option<TokenId>) -> Result<Beat, Trouble> {
+    pub(crate) async fn heartbeat(&self, heartbeat: Heartbeat, by: Option<TokenId>) -> Result<HeartbeatReply, Trouble> {
         let Heartbeat { credential, number, add, drop, follows, health, progress, description, leads } =
             heartbeat;
         check_number(add.len().max(drop.len()))?;
@@ -58,7 +58,7 @@ impl Sessions {
         };
         self.touch();
         self.end_what_depends(&credential, by).await?;
-        Ok(Beat { unfollowed, ..self.renew_all(credential, by).await? })
+        Ok(HeartbeatReply { unfollowed, ..self.renew_all(credential, by).await? })
     }
 
     /// Ends each leadership of a session, by the agent's own word, whose policy says that a leader needs what fails.
@@ -108,7 +108,7 @@ impl Sessions {
         &self,
         credential: Credential,
         by: Option<TokenId>,
-    ) -> Result<Beat, Trouble> {
+    ) -> Result<HeartbeatReply, Trouble> {
         let rides: Vec<(ElectionName, Riding)> = {
             let mut state = self.state();
             let session = self.alive(&mut state, &credential, by)?;
@@ -125,9 +125,9 @@ impl Sessions {
             (election, ride, renewed)
         });
         let mut renewals = stream::iter(renewals).buffer_unordered(AT_ONCE);
-        let (mut beat, mut noted, mut shortest) = (Beat::default(), Vec::new(), None);
+        let (mut beat, mut noted, mut shortest) = (HeartbeatReply::default(), Vec::new(), None);
         while let Some((election, ride, renewed)) = renewals.next().await {
-            let not = |why| NotRenewed { election: election.clone(), token: ride.token, why };
+            let not = |why| LeaseFailure { election: election.clone(), token: ride.token, why };
             match renewed {
                 Renewed::Yes { ttl, changed } => {
                     beat.riding += 1;
@@ -154,10 +154,10 @@ impl Sessions {
         &self,
         credential: Credential,
         by: Option<TokenId>,
-        beat: Beat,
+        beat: HeartbeatReply,
         noted: Vec<(ElectionName, Riding)>,
         shortest: Option<Span>,
-    ) -> Result<Beat, Trouble> {
+    ) -> Result<HeartbeatReply, Trouble> {
         let mut state = self.state();
         let session = self.alive(&mut state, &credential, by)?;
         for (election, ride) in noted {
@@ -175,7 +175,7 @@ impl Sessions {
         // It may not hear this answer, and go by the last.
         session.lasts = session.told.max(wanted.lasts());
         session.told = wanted.lasts();
-        Ok(Beat {
+        Ok(HeartbeatReply {
             heartbeat_ms: wanted.after.as_millis(),
             jitter_ms: wanted.jitter.as_millis(),
             missed: load::MISSED,
@@ -195,7 +195,7 @@ impl Sessions {
             Ok(Decided { answer: Answer::Renewed { epoch, awaiting_approval, .. }, ttl, .. }) => {
                 let (election, token) = (election.clone(), ride.token);
                 let changed = epoch != token || awaiting_approval;
-                let changed = changed.then_some(Changed { election, token, epoch, awaiting_approval });
+                let changed = changed.then_some(LeaseChange { election, token, epoch, awaiting_approval });
                 Renewed::Yes { ttl, changed }
             }
             Ok(Decided { answer: Answer::Ended { cause, reason }, .. }) => {
@@ -213,7 +213,7 @@ impl Sessions {
         &self,
         rides: HashMap<ElectionName, Riding>,
         key: LeaseKey,
-    ) -> EndedSession {
+    ) -> EndSessionResponse {
         let running = rides.into_iter().filter(|(_, ride)| ride.lost.is_none());
         let releases = running.map(|(election, ride)| async move {
             let credential = Credential { incarnation: ride.incarnation, key };
@@ -223,11 +223,11 @@ impl Sessions {
             (election, ride.token, released)
         });
         let mut releases = stream::iter(releases).buffer_unordered(AT_ONCE);
-        let mut ended = EndedSession::default();
+        let mut ended = EndSessionResponse::default();
         while let Some((election, token, released)) = releases.next().await {
             match released {
                 Ok(_) => ended.released += 1,
-                Err(error) => ended.failed.push(NotRenewed { election, token, why: error.to_string() }),
+                Err(error) => ended.failed.push(LeaseFailure { election, token, why: error.to_string() }),
             }
         }
         ended
@@ -236,10 +236,10 @@ impl Sessions {
 
 impl Session {
     /// More leases ride on it. One of an older token than is known came late.
-    pub(super) fn take_on(&mut self, rides: Vec<Ride>) -> Result<(), Refusal> {
-        for Ride { election, token, incarnation } in rides {
+    pub(super) fn take_on(&mut self, rides: Vec<SessionLease>) -> Result<(), Refusal> {
+        for SessionLease { election, token, incarnation } in rides {
             let riding = Riding { token, incarnation, ttl: None, lost: None };
-            let full = self.rides.len() >= MAX_RIDES;
+            let full = self.rides.len() >= MAX_SESSION_LEASES;
             match self.rides.get_mut(&election) {
                 Some(known) if known.token < token => *known = riding,
                 Some(_) => {}
@@ -257,8 +257,8 @@ impl Session {
         Ok(())
     }
 
-    fn leave(&mut self, dropped: &[Which]) {
-        for Which { election, token } in dropped {
+    fn leave(&mut self, dropped: &[LeaseRef]) {
+        for LeaseRef { election, token } in dropped {
             if self.rides.get(election).is_some_and(|known| known.token == *token) {
                 self.rides.remove(election);
             }

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::time::Duration;
 
-use baton_api::sessions::{AsItStands, AskNews, NewsOf, Notified};
+use baton_api::sessions::{ElectionNews, NewsRequest, NewsResponse, NotifyReport};
 use baton_election::time::Span;
 use baton_election::{AgentName, ElectionName, Incarnation, LeaseKey, TokenId};
 use baton_store::boot;
@@ -90,7 +90,7 @@ impl Sessions {
     }
 
     /// What is new to a session, which by asking says what it knows. If nothing is, this waits.
-    pub(crate) async fn news(&self, ask: &AskNews, by: Option<TokenId>) -> Result<NewsOf, Trouble> {
+    pub(crate) async fn news(&self, ask: &NewsRequest, by: Option<TokenId>) -> Result<NewsResponse, Trouble> {
         // Not on the boot-time clock: thousands wait here, and such a timer is a descriptor.
         let wait = Duration::from_millis(ask.wait_ms.min(MAX_WAIT.as_millis()));
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
@@ -109,23 +109,23 @@ impl Sessions {
         }
     }
 
-    async fn told(&self, due: Due) -> Result<NewsOf, Trouble> {
+    async fn told(&self, due: Due) -> Result<NewsResponse, Trouble> {
         let Due { elections, since, event, more: _ } = due;
         let (mut news, mut size, mut last) = (Vec::new(), 0, None);
         for (number, election) in elections {
             tokio::task::yield_now().await;
             let view = self.engine.view(&election).await.map_err(Trouble::Store)?;
             let (document, age_ms) = (view.document.map(Box::new), view.age.as_millis());
-            let standing = AsItStands { election, document, age_ms };
+            let standing = ElectionNews { election, document, age_ms };
             size += size_of_json(&standing);
             // One at least, so that whoever asks gets on.
             if let Some(last) = last.filter(|_| size > MAX_TOLD) {
-                return Ok(NewsOf { event: self.id_of(since, last), news });
+                return Ok(NewsResponse { event: self.id_of(since, last), news });
             }
             last = Some(format!("{number}.{}", standing.election));
             news.push(standing);
         }
-        Ok(NewsOf { event: self.id_of(since, event), news })
+        Ok(NewsResponse { event: self.id_of(since, event), news })
     }
 
     /// By what a session acknowledges what it was told.
@@ -133,7 +133,7 @@ impl Sessions {
         format!("{}-{since}-{what}", self.run)
     }
 
-    fn due(&self, ask: &AskNews, by: Option<TokenId>) -> Result<Due, Trouble> {
+    fn due(&self, ask: &NewsRequest, by: Option<TokenId>) -> Result<Due, Trouble> {
         let mut state = self.state();
         let session = self.alive(&mut state, &ask.credential, by)?;
         let (more, since) = (session.news.subscribe(), session.follows_since);
@@ -177,7 +177,7 @@ impl Sessions {
         own: LeaseKey,
         wait: Span,
         stops: impl Future<Output = ()>,
-    ) -> Notified {
+    ) -> NotifyReport {
         let begun = boot::now();
         let number = self.engine.event_of(election, beat);
         let mut heard = self.heard.subscribe();
@@ -200,7 +200,7 @@ impl Sessions {
         }
         let silent: BTreeSet<AgentName> = followers.into_values().collect();
         let waited_ms = boot::now().since(begun).as_millis();
-        Notified { told, silent: silent.into_iter().collect(), waited_ms }
+        NotifyReport { told, silent: silent.into_iter().collect(), waited_ms }
     }
 
     /// Everybody who follows an election and was heard of in time.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use baton_api::describe::{Description, SUSPECT, Suspicion};
 use baton_api::sessions::{
-    Announce, Beat, EndSession, EndedSession, MAX_FOLLOWS, MAX_UNKNOWN_FOLLOWS, SessionView,
+    Announce, HeartbeatReply, EndSession, EndSessionResponse, MAX_FOLLOWS, MAX_UNKNOWN_FOLLOWS, SessionView,
 };
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, TokenId};
@@ -214,7 +214,7 @@ impl Sessions {
 
     /// An agent says that it is there, and what rides on its session. The bounds on the number of sessions
     /// never refuse a session that is known.
-    pub(crate) async fn announce(&self, announce: Announce, by: Option<TokenId>) -> Result<Beat, Trouble> {
+    pub(crate) async fn announce(&self, announce: Announce, by: Option<TokenId>) -> Result<HeartbeatReply, Trouble> {
         let Announce { agent, credential, number, follows, leases } = announce;
         let follows = checked_follows(follows)?;
         beat::check_number(leases.len())?;
@@ -249,7 +249,7 @@ impl Sessions {
             unfollowed
         };
         self.touch();
-        Ok(Beat { unfollowed, ..self.renew_all(credential, by).await? })
+        Ok(HeartbeatReply { unfollowed, ..self.renew_all(credential, by).await? })
     }
 
     /// From here on a session follows these, and is told how all of them stand if some are new. Returns those that it may not follow. Of an election
@@ -312,7 +312,7 @@ impl Sessions {
     }
 
     /// Ends a session. Its leases are released if the work under them has stopped.
-    pub(crate) async fn end(&self, end: &EndSession, by: Option<TokenId>) -> Result<EndedSession, Trouble> {
+    pub(crate) async fn end(&self, end: &EndSession, by: Option<TokenId>) -> Result<EndSessionResponse, Trouble> {
         let ended = {
             let mut state = self.state();
             self.alive(&mut state, &end.credential, by)?;
@@ -329,7 +329,7 @@ impl Sessions {
         self.heard.send_modify(|count| *count += 1);
         match end.stopped {
             true => Ok(self.release_all(ended.rides, end.credential.key).await),
-            false => Ok(EndedSession::default()),
+            false => Ok(EndSessionResponse::default()),
         }
     }
 
