@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::identity::{Identity, Who};
+use super::identity::{Identity, Caller};
 use super::peer::Peer;
 use super::reply::{Problem, Reply};
 use super::{ServingRole, Service, limits};
@@ -37,8 +37,8 @@ pub(super) async fn converse(serving: Arc<ServingRole>, stream: impl AsyncRead +
 }
 
 /// A stream that ends when who reads it is let in no longer. One token has so many of them and no more.
-pub(super) fn while_let_in(service: &Arc<Service>, who: Who, reply: Reply) -> Result<Reply, Problem> {
-    let Who { identity, sign_in, .. } = who;
+pub(super) fn while_let_in(service: &Arc<Service>, who: Caller, reply: Reply) -> Result<Reply, Problem> {
+    let Caller { identity, sign_in, .. } = who;
     let reply = match sign_in {
         Some(key) => {
             let sign_ins = Arc::clone(&service.sign_ins);
@@ -88,7 +88,7 @@ mod tests {
             register,
             Options::default(),
         ));
-        let who = Who {
+        let who = Caller {
             identity: Identity::Anybody,
             peer: Peer::Address(address.ip()),
             sign_in: None,

@@ -8,21 +8,21 @@ use baton_election::{ElectionName, Refusal};
 use baton_store::boot;
 
 use super::{Session, Sessions};
-use crate::alerts::Avowed;
+use crate::alerts::ClaimedLeader;
 
 /// The most elections that are looked at, and the most who say of one that they lead it: two are too many.
 const ELECTIONS: usize = 10_000;
 const OF_ONE: usize = 32;
 
 /// That a session says that it leads.
-pub(super) struct Avowing {
+pub(super) struct StandingClaim {
     avowal: LeadershipClaim,
     /// When it said so first, without saying otherwise since, and when last.
     first: Moment,
     last: Moment,
 }
 
-impl Avowing {
+impl StandingClaim {
     pub(super) fn shown(&self) -> LeadershipClaim {
         self.avowal.clone()
     }
@@ -47,23 +47,23 @@ impl Session {
         let before = std::mem::take(&mut self.avowals);
         for avowal in leads {
             let first = before.iter().find(|known| known.avowal == avowal).map_or(now, |known| known.first);
-            self.avowals.push(Avowing { avowal, first, last: now });
+            self.avowals.push(StandingClaim { avowal, first, last: now });
         }
     }
 }
 
 impl Sessions {
     /// What live sessions say that they lead, by election.
-    pub(crate) fn avowals(&self) -> HashMap<ElectionName, Vec<Avowed>> {
+    pub(crate) fn avowals(&self) -> HashMap<ElectionName, Vec<ClaimedLeader>> {
         let state = self.state();
-        let mut avowals: HashMap<ElectionName, Vec<Avowed>> = HashMap::new();
+        let mut avowals: HashMap<ElectionName, Vec<ClaimedLeader>> = HashMap::new();
         for session in state.sessions.values().filter(|session| !session.avowals.is_empty()) {
             if !self.is_alive(session) {
                 continue;
             }
-            for Avowing { avowal, first, last } in &session.avowals {
+            for StandingClaim { avowal, first, last } in &session.avowals {
                 let avowed =
-                    Avowed { agent: session.agent.clone(), term: avowal.term, first: *first, last: *last };
+                    ClaimedLeader { agent: session.agent.clone(), term: avowal.term, first: *first, last: *last };
                 if avowals.len() >= ELECTIONS && !avowals.contains_key(&avowal.election) {
                     continue;
                 }

@@ -14,7 +14,7 @@ use baton_store::Undecided;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
-use super::{Riding, Session, Sessions, Trouble, load};
+use super::{LeaseEntry, Session, Sessions, Trouble, load};
 
 /// How many leases of one session are renewed at once: only those that must be written wait for each other's disk.
 const AT_ONCE: usize = 64;
@@ -25,7 +25,7 @@ const IN_A_ROW: usize = 256;
 const MAX_LOST: usize = 64;
 
 /// What came of the renewal of one lease.
-enum Renewed {
+enum RenewalOutcome {
     Yes { ttl: Option<Span>, changed: Option<LeaseChange> },
     Lost(String),
     Failed(String),
@@ -71,7 +71,7 @@ impl Sessions {
                 return Ok(());
             }
             let running = session.rides.iter().filter(|(_, ride)| ride.lost.is_none());
-            let rides: Vec<(ElectionName, Riding)> =
+            let rides: Vec<(ElectionName, LeaseEntry)> =
                 running.map(|(election, ride)| (election.clone(), ride.clone())).collect();
             (session.agent.clone(), failing, rides)
         };
@@ -109,7 +109,7 @@ impl Sessions {
         credential: Credential,
         by: Option<TokenId>,
     ) -> Result<HeartbeatReply, Trouble> {
-        let rides: Vec<(ElectionName, Riding)> = {
+        let rides: Vec<(ElectionName, LeaseEntry)> = {
             let mut state = self.state();
             let session = self.alive(&mut state, &credential, by)?;
             session.rides.iter().map(|(election, ride)| (election.clone(), ride.clone())).collect()
@@ -119,7 +119,7 @@ impl Sessions {
                 tokio::task::yield_now().await;
             }
             let renewed = match &ride.lost {
-                Some(why) => Renewed::Lost(why.clone()),
+                Some(why) => RenewalOutcome::Lost(why.clone()),
                 None => self.renew(&election, &ride, credential.key).await,
             };
             (election, ride, renewed)
@@ -129,17 +129,17 @@ impl Sessions {
         while let Some((election, ride, renewed)) = renewals.next().await {
             let not = |why| LeaseFailure { election: election.clone(), token: ride.token, why };
             match renewed {
-                Renewed::Yes { ttl, changed } => {
+                RenewalOutcome::Yes { ttl, changed } => {
                     beat.riding += 1;
                     beat.changed.extend(changed);
                     shortest = shortest.into_iter().chain(ttl).min();
-                    noted.push((election, Riding { ttl, ..ride }));
+                    noted.push((election, LeaseEntry { ttl, ..ride }));
                 }
-                Renewed::Lost(why) => {
+                RenewalOutcome::Lost(why) => {
                     beat.lost.push(not(why.clone()));
-                    noted.push((election, Riding { lost: Some(why), ..ride }));
+                    noted.push((election, LeaseEntry { lost: Some(why), ..ride }));
                 }
-                Renewed::Failed(why) => {
+                RenewalOutcome::Failed(why) => {
                     beat.failed.push(not(why));
                     shortest = shortest.into_iter().chain(ride.ttl).min();
                 }
@@ -155,7 +155,7 @@ impl Sessions {
         credential: Credential,
         by: Option<TokenId>,
         beat: HeartbeatReply,
-        noted: Vec<(ElectionName, Riding)>,
+        noted: Vec<(ElectionName, LeaseEntry)>,
         shortest: Option<Span>,
     ) -> Result<HeartbeatReply, Trouble> {
         let mut state = self.state();
@@ -183,7 +183,7 @@ impl Sessions {
         })
     }
 
-    async fn renew(&self, election: &ElectionName, ride: &Riding, key: LeaseKey) -> Renewed {
+    async fn renew(&self, election: &ElectionName, ride: &LeaseEntry, key: LeaseKey) -> RenewalOutcome {
         let credential = Credential { incarnation: ride.incarnation, key };
         let renewal = Renew::new(ride.token, credential);
         let at_once = self.engine.renew_at_once(election.as_str(), &renewal, self.engine.now());
@@ -196,22 +196,22 @@ impl Sessions {
                 let (election, token) = (election.clone(), ride.token);
                 let changed = epoch != token || awaiting_approval;
                 let changed = changed.then_some(LeaseChange { election, token, epoch, awaiting_approval });
-                Renewed::Yes { ttl, changed }
+                RenewalOutcome::Yes { ttl, changed }
             }
             Ok(Decided { answer: Answer::Ended { cause, reason }, .. }) => {
-                Renewed::Lost(format!("it was ended ({cause}): {reason}"))
+                RenewalOutcome::Lost(format!("it was ended ({cause}): {reason}"))
             }
             Ok(Decided { answer, .. }) => unreachable!("a renewal is answered as one, not with {answer:?}"),
-            Err(Undecided::Refused(Refusal::Stale { why, .. })) => Renewed::Lost(why),
-            Err(Undecided::Refused(refusal)) => Renewed::Lost(refusal.to_string()),
-            Err(Undecided::Store(error)) => Renewed::Failed(error.to_string()),
+            Err(Undecided::Refused(Refusal::Stale { why, .. })) => RenewalOutcome::Lost(why),
+            Err(Undecided::Refused(refusal)) => RenewalOutcome::Lost(refusal.to_string()),
+            Err(Undecided::Store(error)) => RenewalOutcome::Failed(error.to_string()),
         }
     }
 
     /// Releases what rode on a session that has ended.
     pub(super) async fn release_all(
         &self,
-        rides: HashMap<ElectionName, Riding>,
+        rides: HashMap<ElectionName, LeaseEntry>,
         key: LeaseKey,
     ) -> EndSessionResponse {
         let running = rides.into_iter().filter(|(_, ride)| ride.lost.is_none());
@@ -238,7 +238,7 @@ impl Session {
     /// More leases ride on it. One of an older token than is known came late.
     pub(super) fn take_on(&mut self, rides: Vec<SessionLease>) -> Result<(), Refusal> {
         for SessionLease { election, token, incarnation } in rides {
-            let riding = Riding { token, incarnation, ttl: None, lost: None };
+            let riding = LeaseEntry { token, incarnation, ttl: None, lost: None };
             let full = self.rides.len() >= MAX_SESSION_LEASES;
             match self.rides.get_mut(&election) {
                 Some(known) if known.token < token => *known = riding,

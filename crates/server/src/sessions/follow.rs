@@ -36,18 +36,18 @@ struct Due {
 
 /// Up to where a session knows everything: to the end of an event, or, if not all that it led to could be told at once, to some
 /// election among those whose last event it is.
-struct Known {
+struct KnownUpTo {
     number: u64,
     election: Option<String>,
 }
 
-impl Known {
-    fn parse(text: &str) -> Option<Known> {
+impl KnownUpTo {
+    fn parse(text: &str) -> Option<KnownUpTo> {
         let (number, election) = match text.split_once('.') {
             Some((number, election)) => (number, Some(election.to_string())),
             None => (text, None),
         };
-        Some(Known { number: number.parse().ok()?, election })
+        Some(KnownUpTo { number: number.parse().ok()?, election })
     }
 
     /// Whether it knows of the last event of an election.
@@ -138,7 +138,7 @@ impl Sessions {
         let session = self.alive(&mut state, &ask.credential, by)?;
         let (more, since) = (session.news.subscribe(), session.follows_since);
         let known = ask.acknowledged.as_deref().and_then(|id| self.known_by(id, since));
-        let whole = known.as_ref().and_then(Known::whole);
+        let whole = known.as_ref().and_then(KnownUpTo::whole);
         let heard = whole > session.acknowledged;
         session.acknowledged = session.acknowledged.max(whole);
         let follows = session.follows.clone();
@@ -164,8 +164,8 @@ impl Sessions {
     }
 
     /// What a session knows that was told this in this run, since it follows what it follows.
-    fn known_by(&self, id: &str, since: u64) -> Option<Known> {
-        Known::parse(id.strip_prefix(&self.id_of(since, ""))?)
+    fn known_by(&self, id: &str, since: u64) -> Option<KnownUpTo> {
+        KnownUpTo::parse(id.strip_prefix(&self.id_of(since, ""))?)
     }
 
     /// Waits until the followers of an election know of the change to this beat, for at most so long. A

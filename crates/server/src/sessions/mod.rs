@@ -68,7 +68,7 @@ impl From<Refusal> for Trouble {
 
 /// What one announcer may have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Most {
+pub(crate) struct SessionLimits {
     pub(crate) sessions: usize,
     /// Elections that its sessions follow, each once for each session.
     pub(crate) follows: usize,
@@ -78,7 +78,7 @@ pub(crate) struct Most {
 pub(crate) struct Sessions {
     engine: Engine,
     /// What one announcer may have.
-    most: Most,
+    most: SessionLimits,
     state: Mutex<State>,
     /// Counts acknowledgements, and sessions that ended.
     heard: watch::Sender<u64>,
@@ -94,7 +94,7 @@ pub(crate) struct Sessions {
 struct State {
     sessions: HashMap<Incarnation, Session>,
     shares: Shares,
-    followed: HashMap<ElectionName, Followed>,
+    followed: HashMap<ElectionName, FollowedElection>,
     /// Counts how often a session began to follow more.
     changes: u64,
     /// Who ended its session lately, and is not waited for.
@@ -117,7 +117,7 @@ struct Session {
     /// How long it may be silent: what it was told, and what it was told before that, in case it did not hear.
     lasts: Span,
     told: Span,
-    rides: HashMap<ElectionName, Riding>,
+    rides: HashMap<ElectionName, LeaseEntry>,
     follows: BTreeSet<ElectionName>,
     /// Tells what it was told before it followed more from what it was told since.
     follows_since: u64,
@@ -131,12 +131,12 @@ struct Session {
     /// When it was heard of, lately.
     arrivals: Arrivals,
     /// What it says that it leads.
-    avowals: Vec<avowals::Avowing>,
+    avowals: Vec<avowals::StandingClaim>,
 }
 
 /// A lease that rides on a session.
 #[derive(Clone, Debug)]
-struct Riding {
+struct LeaseEntry {
     token: Epoch,
     incarnation: Incarnation,
     /// How long it lasts after each renewal, once that is known.
@@ -146,7 +146,7 @@ struct Riding {
 }
 
 /// An election that is followed.
-struct Followed {
+struct FollowedElection {
     /// Its last event.
     latest: u64,
     /// Something happened to it, so there is one.
@@ -165,7 +165,7 @@ impl Drop for Sessions {
 
 impl Sessions {
     /// None yet, and of each announcer so many at most. The tasks that this starts end with it.
-    pub(crate) fn start(engine: Engine, run: String, most: Most) -> Arc<Sessions> {
+    pub(crate) fn start(engine: Engine, run: String, most: SessionLimits) -> Arc<Sessions> {
         let changes = engine.changes();
         let sessions = Arc::new(Sessions {
             engine,
@@ -294,7 +294,7 @@ impl Sessions {
         left.iter().for_each(|election| state.unfollow(incarnation, election));
         for election in new {
             let followed = state.followed.entry(election);
-            let followed = followed.or_insert_with(|| Followed {
+            let followed = followed.or_insert_with(|| FollowedElection {
                 latest: self.engine.follow(),
                 exists: false,
                 by: HashSet::new(),
@@ -363,7 +363,7 @@ impl Sessions {
             progress: session.progress.clone(),
             description: session.description.clone(),
             suspicion: self.suspicion(session),
-            leads: session.avowals.iter().map(avowals::Avowing::shown).collect(),
+            leads: session.avowals.iter().map(avowals::StandingClaim::shown).collect(),
         }
     }
 
