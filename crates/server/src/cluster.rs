@@ -92,7 +92,7 @@ impl Cluster {
         let task = Some("the active server of this store".to_string());
         let bid = Bid { ttl: Some(ttl), contact: Some(contact.clone()), task, ..Bid::new(agent) };
         let coordinator = Coordinator::with_store(Arc::clone(&store), Memory::new());
-        Ok(Cluster { store, coordinator, election, bid, contact: contact.into(), door, heralds: None, tell })
+        Ok(Cluster { store, coordinator, election, bid, contact: contact.into(), parts, heralds: None, tell })
     }
 
     /// Takes its turns as the active one until it is to stop.

@@ -203,8 +203,8 @@ impl Server {
         let register = register(&*store, &listening, &options).await?;
         let serving = Arc::new(http::ServingRole::one_of_several(options.clone()));
         let place = place(&listening, &options);
-        let door = cluster::ServerParts { serving: Arc::clone(&serving), place, register, options };
-        let cluster = Cluster::join(store, membership, door, Box::new(tell)).await?;
+        let parts = cluster::ServerParts { serving: Arc::clone(&serving), place, register, options };
+        let cluster = Cluster::join(store, membership, parts, Box::new(tell)).await?;
         Ok(Server { listening, serving, serves: Serves::InTurn(Box::new(cluster)) })
     }
 
