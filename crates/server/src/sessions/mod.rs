@@ -5,8 +5,8 @@
 //! that a session is not forgotten for a stall of the server. Does not survive a restart: sessions are announced anew, and until
 //! then their leases run on by themselves.
 
-mod avowals;
-mod beat;
+mod claims;
+mod heartbeat;
 mod follow;
 mod load;
 mod rounds;
@@ -131,7 +131,7 @@ struct Session {
     /// When it was heard of, lately.
     arrivals: Arrivals,
     /// What it says that it leads.
-    avowals: Vec<avowals::StandingClaim>,
+    avowals: Vec<claims::StandingClaim>,
 }
 
 /// A lease that rides on a session.
@@ -217,7 +217,7 @@ impl Sessions {
     pub(crate) async fn announce(&self, announce: Announce, by: Option<TokenId>) -> Result<HeartbeatReply, Trouble> {
         let Announce { agent, credential, number, follows, leases } = announce;
         let follows = checked_follows(follows)?;
-        beat::check_number(leases.len())?;
+        heartbeat::check_number(leases.len())?;
         let unfollowed = {
             let mut state = self.state();
             let now = self.engine.moment();
@@ -363,7 +363,7 @@ impl Sessions {
             progress: session.progress.clone(),
             description: session.description.clone(),
             suspicion: self.suspicion(session),
-            leads: session.avowals.iter().map(avowals::StandingClaim::shown).collect(),
+            leads: session.avowals.iter().map(claims::StandingClaim::shown).collect(),
         }
     }
 

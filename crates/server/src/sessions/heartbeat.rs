@@ -40,7 +40,7 @@ impl Sessions {
         check_word("health", health.as_ref())?;
         check_word("progress", progress.as_ref())?;
         description.as_ref().map_or(Ok(()), Description::check)?;
-        super::avowals::check(leads.as_deref())?;
+        super::claims::check(leads.as_deref())?;
         let follows = follows.map(super::checked_follows).transpose()?;
         let unfollowed = {
             let mut state = self.state();
