@@ -14,7 +14,7 @@ mod connection;
 mod events;
 mod feed;
 mod fences;
-mod front;
+
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod gate;
@@ -29,6 +29,7 @@ mod peer;
 mod proofs;
 mod reply;
 mod requests;
+mod role;
 mod sessions;
 mod sign_ins;
 mod toolbox;
@@ -51,16 +52,16 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::calls::Call;
-pub(crate) use self::front::{Front, Turn};
+pub(crate) use self::role::{ServingRole, ActiveTerm};
 pub(crate) use self::gate::is_loopback;
 pub(crate) use self::identity::Register;
-use self::identity::{Identity, Who};
+use self::identity::{Identity, Caller};
 use self::limits::{Streams, Throttle};
 use self::parsing::Parsers;
 use self::peer::Peer;
 use self::reply::{Problem, Reply};
 pub(crate) use self::requests::Requests;
-use self::uses::Asked;
+use self::uses::RequestRecord;
 pub(crate) use self::uses::Uses;
 use crate::Listening;
 use crate::access::AccessLog;
@@ -70,7 +71,7 @@ use crate::founders::Founders;
 use crate::metrics::Way;
 use crate::options::Options;
 use crate::own_lease::OwnLease;
-use crate::sessions::{Most, Sessions};
+use crate::sessions::{SessionLimits, Sessions};
 use crate::sign_ins::SignIns;
 use crate::socket::Socket;
 use crate::store::Behind;
@@ -108,7 +109,7 @@ pub(crate) struct Service {
     started: WallTime,
     coordinator: Coordinator,
     /// What the last look at the orders on access tokens showed.
-    tokens_looked_at: tokio::sync::Mutex<Option<audit::Looked>>,
+    tokens_looked_at: tokio::sync::Mutex<Option<audit::TokensLook>>,
     /// What the leaders coordinate with.
     boards: Arc<Boards>,
     /// Tells this run of the server from others, in the numbers of events.
@@ -187,7 +188,7 @@ impl Service {
         let boards = Arc::new(boards);
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
-        let most = Most { sessions: limits.sessions, follows: limits.follows };
+        let most = SessionLimits { sessions: limits.sessions, follows: limits.follows };
         let sessions = Sessions::start(engine.clone(), run.clone(), most);
         let uses: Arc<Uses> = Arc::default();
         let tracer = collector.map(|collector| Tracer::start(collector, &run));
@@ -262,7 +263,7 @@ impl Service {
 
     async fn answer(self: &Arc<Self>, request: Request<Incoming>, peer: &Peer) -> Reply {
         let (begun, head) = (Instant::now(), *request.method() == Method::HEAD);
-        let mut asked = Asked::default();
+        let mut asked = RequestRecord::default();
         let mut reply = match self.answer_or_fail(request, peer, &mut asked).await {
             Ok(reply) => reply,
             Err(mut problem) => {
@@ -282,7 +283,7 @@ impl Service {
         self: &Arc<Self>,
         request: Request<Incoming>,
         peer: &Peer,
-        asked: &mut Asked,
+        asked: &mut RequestRecord,
     ) -> Result<Reply, Problem> {
         let begun = Instant::now();
         if let Err(problem) = peer.check() {
@@ -303,7 +304,7 @@ impl Service {
         let known = self.identify(peer, &parts, row);
         self.count_stranger(row, &known, peer)?;
         let (identity, sign_in) = known?;
-        let who = Who { identity, peer: peer.clone(), sign_in, agent: OnceLock::new() };
+        let who = Caller { identity, peer: peer.clone(), sign_in, agent: OnceLock::new() };
         let who = &*asked.who.insert(who);
         if self.access_log.is_some() && row.scope == Scope::Election {
             asked.election = names.first().cloned();
@@ -361,7 +362,7 @@ impl Service {
         self: &Arc<Self>,
         endpoint: Endpoint,
         call: Call<'_>,
-        who: &Who,
+        who: &Caller,
     ) -> Result<Reply, Problem> {
         // A request that waits is refused once its token is revoked.
         let waits = matches!(endpoint, Endpoint::News | Endpoint::Board)
@@ -409,7 +410,7 @@ impl Service {
 }
 
 /// Refuses what it may not ask at all, or not of this election or resource.
-fn may_ask(who: &Who, row: &Row, names: &[String]) -> Result<(), Problem> {
+fn may_ask(who: &Caller, row: &Row, names: &[String]) -> Result<(), Problem> {
     let (right, identity) = (row.right, &who.identity);
     if right == Right::Public {
         return Ok(());
@@ -469,10 +470,10 @@ fn refuse_odd_query(row: &Row, query: Option<&str>) -> Result<(), Problem> {
 }
 
 /// Serves until it is to stop, then lets what is under way end.
-pub(crate) async fn serve(listening: Listening, front: Arc<Front>, until: impl Future<Output = ()>) {
+pub(crate) async fn serve(listening: Listening, serving: Arc<ServingRole>, until: impl Future<Output = ()>) {
     let Listening { address, socket } = listening;
     // Each has a share of its own, so that no flood of connections at the address keeps local users out.
-    let most = front.limits.connections / if address.is_some() && socket.is_some() { 2 } else { 1 };
+    let most = serving.limits.connections / if address.is_some() && socket.is_some() { 2 } else { 1 };
     let stop = watch::Sender::new(false);
     let stopped = || {
         let mut stop = stop.subscribe();
@@ -480,13 +481,13 @@ pub(crate) async fn serve(listening: Listening, front: Arc<Front>, until: impl F
     };
     let over_tcp = async {
         let Some(listener) = &address else { return JoinSet::new() };
-        let answer = |stream, peer| connection::converse(Arc::clone(&front), stream, Peer::Address(peer));
+        let answer = |stream, peer| connection::converse(Arc::clone(&serving), stream, Peer::Address(peer));
         baton_http_listener::accept(listener, most, stopped(), answer).await
     };
     let over_socket = async {
         let Some(Socket { listener, owner, .. }) = &socket else { return JoinSet::new() };
         let answer =
-            |stream, uid| connection::converse(Arc::clone(&front), stream, Peer::of_user(uid, *owner));
+            |stream, uid| connection::converse(Arc::clone(&serving), stream, Peer::of_user(uid, *owner));
         baton_http_listener::accept(listener, most, stopped(), answer).await
     };
     let until = async {
@@ -496,7 +497,7 @@ pub(crate) async fn serve(listening: Listening, front: Arc<Front>, until: impl F
     let (mut over_tcp, mut over_socket, ()) = tokio::join!(over_tcp, over_socket, until);
     // Nobody connects any more: the socket's file is removed.
     drop((address, socket));
-    front.stop();
+    serving.stop();
     while over_tcp.join_next().await.is_some() {}
     while over_socket.join_next().await.is_some() {}
 }

@@ -18,7 +18,10 @@ What a server answers. `GET /openapi.json` of a running server has the same as O
 - A body is JSON, and so is the answer, unless another type is named.
 - A request that needs a right carries `Authorization: Bearer TOKEN`; a server without access
   tokens grants every right. [The server](../guide/server.md) says how to create tokens.
-- An error is a [ProblemResponse](#problemresponse) as `application/problem+json`.
+- An error is a [ProblemResponse](#problemresponse) as `application/problem+json`. Each request lists
+  its statuses with their stable codes.
+- A `/` in the name of an election or a resource is written `%2F` in a path.
+- Numbers are whole, from 0 to 2^64 - 1.
 ";
 
 fn escaped(text: &str) -> String {
@@ -101,6 +104,36 @@ fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
         let kind = if kind == "application/json" { String::new() } else { format!(" as `{kind}`") };
         let _ = writeln!(page, "- answer{kind}: {}", phrase(&answer["schema"]));
     }
+    let coded = |(status, response): (&String, &Value)| {
+        let codes: Vec<String> =
+            response["x-codes"].as_array()?.iter().map(|code| code.to_string().replace('"', "`")).collect();
+        Some(format!("{status} {}", codes.join(" ")))
+    };
+    let errors: Vec<String> =
+        operation["responses"].as_object().into_iter().flatten().filter_map(coded).collect();
+    wrapped(page, &format!("- errors: {}", errors.join(", ")));
+    let request = operation.pointer("/requestBody/content/application~1json/example");
+    let response = operation.pointer("/responses/200/content/application~1json/example");
+    for example in [request, response].into_iter().flatten().filter(|_| path != "/openapi.json") {
+        let text = serde_json::to_string_pretty(example).unwrap();
+        let _ = write!(page, "\n```json\n{text}\n```\n");
+    }
+}
+
+/// Lines of at most 100 characters, those after the first indented.
+fn wrapped(page: &mut String, text: &str) {
+    let mut line = String::new();
+    for word in text.split(' ') {
+        if line.len() + word.len() >= 100 {
+            let _ = writeln!(page, "{line}");
+            line = " ".to_string();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    let _ = writeln!(page, "{line}");
 }
 
 fn types(page: &mut String, types: &Map<String, Value>) {
@@ -108,7 +141,7 @@ fn types(page: &mut String, types: &Map<String, Value>) {
     for (name, schema) in types {
         let _ = write!(page, "\n### {name}\n\n");
         if let Some(about) = schema["description"].as_str() {
-            let _ = writeln!(page, "{}", escaped(about));
+            wrapped(page, &escaped(about));
         }
         let either = schema["oneOf"].as_array().or(schema["anyOf"].as_array());
         if let Some(either) = either {
