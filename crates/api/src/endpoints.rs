@@ -565,7 +565,8 @@ mod types {
     pub(super) use crate::records::{RecordResponse, TokensResponse};
     pub(super) use crate::server::{EmptyResponse, ReadinessResponse};
     pub(super) use crate::sessions::{
-        Announce, NewsRequest, HeartbeatReply, EndSession, EndSessionResponse, Heartbeat, NewsResponse, SessionView,
+        Announce, EndSession, EndSessionResponse, Heartbeat, HeartbeatReply, NewsRequest, NewsResponse,
+        SessionView,
     };
     pub(super) use crate::sign_ins::{
         CloseSignInRequest, CloseSignInResponse, DraftActRequest, DraftResponse, DraftStoreOrderRequest,

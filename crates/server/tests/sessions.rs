@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use baton::{Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Riding, Session, Status};
 use baton_api::describe::{Description, Fares, SUSPECT};
-use baton_api::sessions::{Announce, NewsRequest, HeartbeatReply, EndSession, Heartbeat, SessionLease, LeaseRef};
+use baton_api::sessions::{
+    Announce, EndSession, Heartbeat, HeartbeatReply, LeaseRef, NewsRequest, SessionLease,
+};
 use baton_election::command::{Ending, Release};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
@@ -491,7 +493,8 @@ async fn a_release_waits_until_followers_know_and_says_who_does_not() {
     let mut told = sessions(&client).news(&acknowledge).await.unwrap().unwrap();
     in_time(async {
         while !answered.is_finished() {
-            let acknowledge = NewsRequest { acknowledged: Some(told.event.clone()), wait_ms: 100, ..ask.clone() };
+            let acknowledge =
+                NewsRequest { acknowledged: Some(told.event.clone()), wait_ms: 100, ..ask.clone() };
             told = sessions(&client).news(&acknowledge).await.unwrap().unwrap();
         }
     })

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use baton_api::command::{CommandResponse, Decided};
 use baton_api::sessions::{
-    Announce, NewsRequest, HeartbeatReply, EndSession, EndSessionResponse, Heartbeat, NewsResponse, NotifyReport, SessionView,
+    Announce, EndSession, EndSessionResponse, Heartbeat, HeartbeatReply, NewsRequest, NewsResponse,
+    NotifyReport, SessionView,
 };
 use baton_election::time::Span;
 use baton_election::{Command, ElectionName};

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use baton_api::alerts::Alerts;
 use baton_api::command::Decided;
 use baton_api::sessions::{
-    Announce, NewsRequest, HeartbeatReply, EndSession, EndSessionResponse, Heartbeat, NewsResponse, NotifyReport, SessionView,
+    Announce, EndSession, EndSessionResponse, Heartbeat, HeartbeatReply, NewsRequest, NewsResponse,
+    NotifyReport, SessionView,
 };
 use baton_api::uses::TokenUse;
 use baton_election::audit::TokensAudit;

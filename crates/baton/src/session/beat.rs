@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_api::describe::Description;
-use baton_api::sessions::{Announce, HeartbeatReply, Heartbeat, MAX_AT_ONCE, LeaseFailure, SessionLease, LeaseRef};
+use baton_api::sessions::{
+    Announce, Heartbeat, HeartbeatReply, LeaseFailure, LeaseRef, MAX_AT_ONCE, SessionLease,
+};
 use baton_election::time::{Moment, Span};
 use baton_election::{ElectionName, Epoch, Refusal};
 use baton_store::{Undecided, boot};

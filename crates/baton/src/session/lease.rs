@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_api::sessions::{NotifyReport, SessionLease, LeaseRef};
+use baton_api::sessions::{LeaseRef, NotifyReport, SessionLease};
 use baton_election::command::{Ending, Release};
 use baton_election::document::Document;
 use baton_election::lease::renewal_interval;

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_api::describe::Description;
 use baton_api::sessions::{
-    Announce, LeadershipClaim, EndSession, EndSessionResponse, MAX_FOLLOWS, MAX_SESSION_LEASES, MAX_WORD_BYTES, LeaseFailure, SessionLease,
-    SessionView, LeaseRef,
+    Announce, EndSession, EndSessionResponse, LeadershipClaim, LeaseFailure, LeaseRef, MAX_FOLLOWS,
+    MAX_SESSION_LEASES, MAX_WORD_BYTES, SessionLease, SessionView,
 };
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};

@@ -150,7 +150,10 @@ fn a_token_that_rose_is_told_to_the_server() {
     };
     beat(&inner, HeartbeatReply { changed: vec![changed(true, 3)], ..renewed(1) });
     assert!(!riding.ensure(Duration::ZERO), "its token is refused");
-    assert!(matches!(beat(&inner, HeartbeatReply { changed: vec![changed(false, 4)], ..renewed(1) }), Next::AtOnce));
+    assert!(matches!(
+        beat(&inner, HeartbeatReply { changed: vec![changed(false, 4)], ..renewed(1) }),
+        Next::AtOnce
+    ));
     assert!(riding.ensure(Duration::ZERO) && riding.token() == Epoch(4));
     assert_eq!(inner.state().send().add[0].token, Epoch(4));
 }

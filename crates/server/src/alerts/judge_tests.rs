@@ -25,8 +25,11 @@ fn nothing_is_wrong_where_nothing_happens() {
 
 #[test]
 fn nobody_leads_for_a_minute_and_somebody_wants_it() {
-    let leaderless =
-        |seconds| Observation { leaderless: Some(Span::secs(seconds)), followers: 1, ..Observation::default() };
+    let leaderless = |seconds| Observation {
+        leaderless: Some(Span::secs(seconds)),
+        followers: 1,
+        ..Observation::default()
+    };
     assert_eq!(kinds(&leaderless(59)), []);
     assert_eq!(kinds(&leaderless(60)), [AlertKind::NoLeader]);
     let unwanted = Observation { followers: 0, ..leaderless(600) };
@@ -52,7 +55,8 @@ fn more_changes_than_so_many_are_flapping() {
 
 #[test]
 fn two_leaders_are_seen_if_each_spoke_before_and_after_the_other() {
-    let avowals = |avowals: &[ClaimedLeader]| Observation { avowals: avowals.to_vec(), ..Observation::default() };
+    let avowals =
+        |avowals: &[ClaimedLeader]| Observation { avowals: avowals.to_vec(), ..Observation::default() };
     assert_eq!(kinds(&avowals(&[avowal("a", 10, 20)])), []);
     assert_eq!(kinds(&avowals(&[avowal("a", 10, 20), avowal("b", 15, 25)])), [AlertKind::TwoLeaders]);
     assert_eq!(kinds(&avowals(&[avowal("a", 10, 20), avowal("b", 12, 18)])), [AlertKind::TwoLeaders]);
@@ -77,8 +81,12 @@ fn too_many_candidates_are_refused_or_wait() {
 
 #[test]
 fn warnings_are_of_frequent_slow_and_lonely_changes() {
-    let some =
-        Observation { elections: 3, took: Some(Span::secs(30)), told: Some((3, 3)), ..Observation::default() };
+    let some = Observation {
+        elections: 3,
+        took: Some(Span::secs(30)),
+        told: Some((3, 3)),
+        ..Observation::default()
+    };
     assert_eq!(kinds(&some), []);
     assert_eq!(kinds(&Observation { elections: 4, ..some.clone() }), [AlertKind::FrequentElections]);
     assert_eq!(

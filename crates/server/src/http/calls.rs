@@ -331,9 +331,13 @@ impl Service {
     /// For load balancers: the status says it all.
     async fn leader(&self, election: &ElectionName) -> Result<Reply, Problem> {
         match self.engine.leader(election).await? {
-            Some(Leads { agent, epoch, contact, region, remaining }) => {
-                answer(&LeaderResponse { agent, token: epoch, contact, region, remaining_ms: remaining.as_millis() })
-            }
+            Some(Leads { agent, epoch, contact, region, remaining }) => answer(&LeaderResponse {
+                agent,
+                token: epoch,
+                contact,
+                region,
+                remaining_ms: remaining.as_millis(),
+            }),
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
                 "no-leader",

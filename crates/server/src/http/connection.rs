@@ -8,13 +8,17 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::identity::{Identity, Caller};
+use super::identity::{Caller, Identity};
 use super::peer::Peer;
 use super::reply::{Problem, Reply};
-use super::{ServingRole, Service, limits};
+use super::{Service, ServingRole, limits};
 
 /// Answers what comes over a connection until it ends, or the server stops.
-pub(super) async fn converse(serving: Arc<ServingRole>, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
+pub(super) async fn converse(
+    serving: Arc<ServingRole>,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Peer,
+) {
     let seat = match peer.is_near() {
         true => None,
         false => match serving.peers.enter(peer.origin()) {

@@ -16,10 +16,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_api::endpoints::Right;
-use baton_http_listener::ClientCertificate;
 use baton_election::operator::PublicKey;
 use baton_election::tokens::{TokenEntry, TokenSecret, looks_like_jwt};
 use baton_election::{AgentName, ContentHash, ElectionName, TokenId, Tokens};
+use baton_http_listener::ClientCertificate;
 use baton_store::boot;
 use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap};

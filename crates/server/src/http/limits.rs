@@ -19,7 +19,7 @@ use baton_election::{AgentName, Credential, ResourceName, TokenId};
 use baton_http_listener::Counter;
 use baton_store::boot;
 
-use super::identity::{Identity, Caller};
+use super::identity::{Caller, Identity};
 use super::peer::Peer;
 use super::reply::Problem;
 use crate::candidates::NoRoom;

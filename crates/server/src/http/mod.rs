@@ -40,9 +40,9 @@ use std::time::{Duration, Instant};
 
 use baton::{Coordinator, Memory};
 use baton_api::endpoints::{Endpoint, Matched, Right, Row, Scope};
-use baton_http_listener::ClientCertificate;
 use baton_election::operator::PublicKey;
 use baton_election::time::WallTime;
+use baton_http_listener::ClientCertificate;
 use bytes::Bytes;
 use http::header::{ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
@@ -52,15 +52,15 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::calls::Call;
-pub(crate) use self::role::{ServingRole, ActiveTerm};
 pub(crate) use self::gate::is_loopback;
 pub(crate) use self::identity::Register;
-use self::identity::{Identity, Caller};
+use self::identity::{Caller, Identity};
 use self::limits::{Streams, Throttle};
 use self::parsing::Parsers;
 use self::peer::Peer;
 use self::reply::{Problem, Reply};
 pub(crate) use self::requests::Requests;
+pub(crate) use self::role::{ActiveTerm, ServingRole};
 use self::uses::RequestRecord;
 pub(crate) use self::uses::Uses;
 use crate::Listening;

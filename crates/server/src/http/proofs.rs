@@ -50,7 +50,10 @@ enum ProofMismatch {
 }
 
 /// The entry that describes a proof most closely.
-fn closest(known: &TokenEntries, fits: impl Fn(&Proof) -> Option<Closeness>) -> Result<&Arc<TokenEntry>, ProofMismatch> {
+fn closest(
+    known: &TokenEntries,
+    fits: impl Fn(&Proof) -> Option<Closeness>,
+) -> Result<&Arc<TokenEntry>, ProofMismatch> {
     let mut best: Option<(Closeness, Result<&Arc<TokenEntry>, ProofMismatch>)> = None;
     for entry in known.values() {
         let Some(closeness) = fits(&entry.proof) else { continue };

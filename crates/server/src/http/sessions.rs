@@ -1,7 +1,7 @@
 //! What agents with a session ask, and releases that wait until followers know.
 
 use baton_api::command::CommandResponse;
-use baton_api::sessions::{Announce, NewsRequest, EndSession, Heartbeat};
+use baton_api::sessions::{Announce, EndSession, Heartbeat, NewsRequest};
 use baton_election::time::Span;
 use baton_election::{Command, LeaseKey, TokenId};
 use http::StatusCode;

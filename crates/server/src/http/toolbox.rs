@@ -104,7 +104,8 @@ impl Service {
 
     /// Refuses a command that its sender may not give, or not so many of. Whoever shows a key is known by it.
     fn allow_tool(&self, call: &Call<'_>, command: &Command) -> Result<(), Problem> {
-        let by_mandate = |mandate: &Mandate| self.throttle.take(call.who, ThrottleKey::Lease(&mandate.credential));
+        let by_mandate =
+            |mandate: &Mandate| self.throttle.take(call.who, ThrottleKey::Lease(&mandate.credential));
         let by_key = |key: LeaseKey| {
             let credential = Credential { incarnation: Incarnation([0; 8]), key };
             self.throttle.take(call.who, ThrottleKey::Lease(&credential))

@@ -17,7 +17,7 @@ use http::StatusCode;
 use http_body::Body as _;
 
 use super::Service;
-use super::identity::{Identity, Caller};
+use super::identity::{Caller, Identity};
 use super::peer::Peer;
 use super::reply::Reply;
 use crate::access::Line;

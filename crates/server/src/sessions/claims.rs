@@ -62,8 +62,12 @@ impl Sessions {
                 continue;
             }
             for StandingClaim { avowal, first, last } in &session.avowals {
-                let avowed =
-                    ClaimedLeader { agent: session.agent.clone(), term: avowal.term, first: *first, last: *last };
+                let avowed = ClaimedLeader {
+                    agent: session.agent.clone(),
+                    term: avowal.term,
+                    first: *first,
+                    last: *last,
+                };
                 if avowals.len() >= ELECTIONS && !avowals.contains_key(&avowal.election) {
                     continue;
                 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use baton_api::command::Decided;
 use baton_api::describe::Description;
 use baton_api::sessions::{
-    HeartbeatReply, LeaseChange, EndSessionResponse, Heartbeat, MAX_AT_ONCE, MAX_SESSION_LEASES, MAX_WORD_BYTES, LeaseFailure, SessionLease, LeaseRef,
+    EndSessionResponse, Heartbeat, HeartbeatReply, LeaseChange, LeaseFailure, LeaseRef, MAX_AT_ONCE,
+    MAX_SESSION_LEASES, MAX_WORD_BYTES, SessionLease,
 };
 use baton_election::command::{Ending, Finding, Release, Renew, Report};
 use baton_election::time::Span;
@@ -33,7 +34,11 @@ enum RenewalOutcome {
 
 impl Sessions {
     /// A session lives, and so do its leases.
-    pub(crate) async fn heartbeat(&self, heartbeat: Heartbeat, by: Option<TokenId>) -> Result<HeartbeatReply, Trouble> {
+    pub(crate) async fn heartbeat(
+        &self,
+        heartbeat: Heartbeat,
+        by: Option<TokenId>,
+    ) -> Result<HeartbeatReply, Trouble> {
         let Heartbeat { credential, number, add, drop, follows, health, progress, description, leads } =
             heartbeat;
         check_number(add.len().max(drop.len()))?;

@@ -6,8 +6,8 @@
 //! then their leases run on by themselves.
 
 mod claims;
-mod heartbeat;
 mod follow;
+mod heartbeat;
 mod load;
 mod rounds;
 mod shares;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use baton_api::describe::{Description, SUSPECT, Suspicion};
 use baton_api::sessions::{
-    Announce, HeartbeatReply, EndSession, EndSessionResponse, MAX_FOLLOWS, MAX_UNKNOWN_FOLLOWS, SessionView,
+    Announce, EndSession, EndSessionResponse, HeartbeatReply, MAX_FOLLOWS, MAX_UNKNOWN_FOLLOWS, SessionView,
 };
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, TokenId};
@@ -214,7 +214,11 @@ impl Sessions {
 
     /// An agent says that it is there, and what rides on its session. The bounds on the number of sessions
     /// never refuse a session that is known.
-    pub(crate) async fn announce(&self, announce: Announce, by: Option<TokenId>) -> Result<HeartbeatReply, Trouble> {
+    pub(crate) async fn announce(
+        &self,
+        announce: Announce,
+        by: Option<TokenId>,
+    ) -> Result<HeartbeatReply, Trouble> {
         let Announce { agent, credential, number, follows, leases } = announce;
         let follows = checked_follows(follows)?;
         heartbeat::check_number(leases.len())?;
@@ -312,7 +316,11 @@ impl Sessions {
     }
 
     /// Ends a session. Its leases are released if the work under them has stopped.
-    pub(crate) async fn end(&self, end: &EndSession, by: Option<TokenId>) -> Result<EndSessionResponse, Trouble> {
+    pub(crate) async fn end(
+        &self,
+        end: &EndSession,
+        by: Option<TokenId>,
+    ) -> Result<EndSessionResponse, Trouble> {
         let ended = {
             let mut state = self.state();
             self.alive(&mut state, &end.credential, by)?;

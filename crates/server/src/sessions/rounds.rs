@@ -233,7 +233,9 @@ mod tests {
             counted: false,
         };
         let by = HashSet::from([Incarnation([1; 8])]);
-        state.followed.insert(election.clone(), FollowedElection { latest: 1, exists: true, by, round: Some(round) });
+        state
+            .followed
+            .insert(election.clone(), FollowedElection { latest: 1, exists: true, by, round: Some(round) });
         (state, election)
     }
 

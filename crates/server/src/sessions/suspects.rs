@@ -46,7 +46,8 @@ impl Sessions {
                 let suspicion = arrivals.suspicion(since.min(lease.age), asked);
                 if suspicion >= least {
                     let (agent, epoch) = (agent.clone(), lease.epoch);
-                    let leader = SuspectAgent { agent, epoch, suspicion, silent: lease.age, left: lease.left };
+                    let leader =
+                        SuspectAgent { agent, epoch, suspicion, silent: lease.age, left: lease.left };
                     found.insert(election, leader);
                 }
             }

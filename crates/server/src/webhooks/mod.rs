@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::alerts::{Alerts, AlertChange};
+use crate::alerts::{AlertChange, Alerts};
 use crate::engine::{Engine, Event};
 use crate::metrics::Counter;
 pub use pauses::Pauses;

@@ -156,8 +156,8 @@ async fn two_who_say_that_they_lead_are_told_of_and_one_after_the_other_is_not()
     b.avow(Vec::new()).unwrap();
     place.alerts_become(&[]).await;
     is_told(&hook, "two-leaders", "resolved", "group").await;
-    let too_many =
-        (0..=MAX_CLAIMS).map(|number| LeadershipClaim { election: election(&format!("g-{number}")), term: 1 });
+    let too_many = (0..=MAX_CLAIMS)
+        .map(|number| LeadershipClaim { election: election(&format!("g-{number}")), term: 1 });
     assert!(a.avow(too_many.collect()).is_err());
 }
 

@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use baton::{Bid, Campaign, CheckpointContent, Renewal};
-use baton_api::sessions::{Announce, NewsRequest, Heartbeat};
+use baton_api::sessions::{Announce, Heartbeat, NewsRequest};
 use baton_election::fence::Entry;
 use baton_election::{Epoch, Incarnation};
 use baton_server::{Options, Thresholds};
