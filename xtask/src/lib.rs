@@ -13,6 +13,7 @@ pub mod book;
 pub mod code_lines;
 pub mod crate_docs;
 pub mod decisions;
+pub mod glossary;
 pub mod links;
 pub mod markdown;
 pub mod packages;
@@ -21,6 +22,7 @@ pub mod purity;
 pub mod rust_code;
 pub mod sizes;
 pub mod tree;
+pub mod type_names;
 pub mod words;
 
 use std::fmt;

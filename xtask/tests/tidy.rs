@@ -4,7 +4,8 @@ use std::path::Path;
 
 use xtask::tree::Tree;
 use xtask::{
-    Finding, arrows, assertions, book, crate_docs, decisions, links, packages, prose, purity, sizes, words,
+    Finding, arrows, assertions, book, crate_docs, decisions, glossary, links, packages, prose, purity,
+    sizes, type_names, words,
 };
 
 #[test]
@@ -33,6 +34,16 @@ fn the_site_has_every_page() {
 #[test]
 fn no_forbidden_word_is_in_the_tree() {
     check(words::check(&tree()));
+}
+
+#[test]
+fn the_glossary_has_each_word_once() {
+    check(glossary::check(&tree()));
+}
+
+#[test]
+fn types_are_named_after_things() {
+    check(type_names::check(&tree()));
 }
 
 #[test]

@@ -109,7 +109,7 @@ pub(crate) struct WireDocument {
 
 /// The same, as it is written: nothing is copied for it.
 #[derive(Serialize)]
-struct Written<'a> {
+struct BorrowedDocument<'a> {
     coordinator: Option<&'a AgentName>,
     epoch: Epoch,
     acquired: Option<WallTime>,
@@ -178,7 +178,7 @@ impl Serialize for Document {
             server,
         } = self;
         let leader = leader.as_ref();
-        let written = Written {
+        let written = BorrowedDocument {
             coordinator: leader.map(|leader| &leader.agent),
             epoch: *epoch,
             acquired: leader.map(|leader| leader.acquired),

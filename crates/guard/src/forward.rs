@@ -7,6 +7,7 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_http_listener::Problem;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -17,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cohort::{AdmittedRequest, Order};
-use crate::problem::Problem;
+use crate::problem;
 use crate::upload::{Tap, Upload};
 use crate::upstream::Upstream;
 
@@ -80,7 +81,7 @@ pub(crate) async fn write(
         }
         drop(place);
     });
-    let gone = || Problem::not_now("busy", "the guard is stopping", "try again");
+    let gone = || problem::not_now("busy", "the guard is stopping", "try again");
     head.await.unwrap_or_else(|_| Err(gone()))
 }
 

@@ -25,12 +25,13 @@ use baton::election::time::{Moment, Span};
 use baton::election::{Credential, ElectionName, Epoch, Margins, Refusal, ResourceName};
 use baton::store::boot;
 use baton::{Coordinator, Error, Follower};
+use baton_http_listener::Problem;
 use tokio::time::{Duration, Instant, timeout_at};
 
 use crate::cohort::{AdmittedRequest, Cohort, Order};
 use crate::keeper;
 use crate::look::Looks;
-use crate::problem::Problem;
+use crate::problem;
 
 /// How long a hold lasts after it was last kept: how long others wait if this guard is killed.
 pub(crate) const HOLD: Span = Span::secs(5);
@@ -113,7 +114,7 @@ impl Gate {
             Hint::Fine => false,
             Hint::Past(refusal) => {
                 self.learn(&refusal);
-                return Err(refusal.into());
+                return Err(problem::refused(&refusal));
             }
             Hint::Doubt => true,
         };
@@ -125,7 +126,7 @@ impl Gate {
             // Before anything is closed for it: a token that is not current closes nothing.
             self.check(token, until).await?;
             let Ok(_alone) = timeout_at(until, self.turn.lock()).await else {
-                return Err(Problem::not_now("busy", "others are being let in", "try again"));
+                return Err(problem::not_now("busy", "others are being let in", "try again"));
             };
             if let Some(answer) = self.at_once(token) {
                 return answer;
@@ -135,7 +136,7 @@ impl Gate {
             }
         }
         self.drained(token, until).await?;
-        let late = || Problem::not_now("busy", "the store took too long", "try again");
+        let late = || problem::not_now("busy", "the store took too long", "try again");
         self.at_once(token).unwrap_or_else(|| Err(late()))
     }
 
@@ -168,7 +169,7 @@ impl Gate {
                 leader: None,
                 why: "a later epoch has begun".to_string(),
             };
-            return Some(Err(refusal.into()));
+            return Some(Err(problem::refused(&refusal)));
         }
         let now = boot::now();
         if state.others(token).next().is_some() {
@@ -188,7 +189,7 @@ impl Gate {
     /// Whether a token is current, as the store says. All who ask at the same time share one look: tokens that are not current, however
     /// many are shown, keep nobody out.
     async fn check(&self, token: Epoch, until: Instant) -> Result<(), Problem> {
-        let view = async { self.coordinator.view(&self.election).await.map_err(Problem::from) };
+        let view = async { self.coordinator.view(&self.election).await.map_err(problem::failed) };
         let looked = timeout_at(until, self.looks.look(view)).await;
         let seen = looked.unwrap_or_else(|_| Err(self.silent()))?;
         let checked = match &seen.document {
@@ -197,7 +198,7 @@ impl Gate {
         };
         checked.map_err(|refusal| {
             self.learn(&refusal);
-            refusal.into()
+            problem::refused(&refusal)
         })
     }
 
@@ -210,7 +211,7 @@ impl Gate {
         for cohort in &others {
             if timeout_at(until, cohort.empty()).await.is_err() {
                 others.iter().for_each(|cohort| cohort.order(Order::Cut));
-                return Err(Problem::not_now(
+                return Err(problem::not_now(
                     "draining",
                     format!("{} requests with token {} are under way", cohort.under_way(), cohort.token),
                     "try again: they are waited for until they end",
@@ -233,15 +234,15 @@ impl Gate {
                 }
                 Ok(Err(Error::Refused(refusal @ Refusal::Held { .. }))) => {
                     if Instant::now() + ASK_AGAIN >= until {
-                        return Err(refusal.into());
+                        return Err(problem::refused(&refusal));
                     }
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
                 Ok(Err(Error::Refused(refusal))) => {
                     self.learn(&refusal);
-                    return Err(refusal.into());
+                    return Err(problem::refused(&refusal));
                 }
-                Ok(Err(error)) => return Err(error.into()),
+                Ok(Err(error)) => return Err(problem::failed(error)),
                 Err(_) => return Err(self.silent()),
             }
         }
@@ -362,7 +363,7 @@ impl Gate {
         let detail =
             format!("{} did not answer within {:?}", self.coordinator.store().location(), self.drain);
         let hint = "without the store nobody can say whether the token is current; reads pass";
-        Problem::not_now("unavailable", detail, hint)
+        problem::not_now("unavailable", detail, hint)
     }
 }
 

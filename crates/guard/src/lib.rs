@@ -64,7 +64,7 @@ pub enum StartError {
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {error}")]
     Listen {
-        /// Which.
+        /// The address of `--listen`.
         address: SocketAddr,
         /// Why not.
         error: std::io::Error,
@@ -72,7 +72,7 @@ pub enum StartError {
     /// The upstream is not one.
     #[error("`{url}` cannot be guarded: {why}")]
     Upstream {
-        /// Which.
+        /// The URL that was given.
         url: String,
         /// Why not.
         why: String,
@@ -83,7 +83,7 @@ pub enum StartError {
     /// The resource is bound to another election.
     #[error("the resource `{resource}` belongs to the election `{election}`")]
     Bound {
-        /// Which.
+        /// The resource of `--resource`.
         resource: ResourceName,
         /// The one that it is bound to.
         election: ElectionName,

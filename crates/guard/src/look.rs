@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use baton::View;
+use baton_http_listener::Problem;
 use tokio::sync::Mutex;
-
-use crate::problem::Problem;
 
 /// What a look has shown.
 type SharedLook<V> = Result<Arc<V>, Problem>;

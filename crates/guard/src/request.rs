@@ -1,11 +1,10 @@
 //! What a request is: a read, a write with its token, or something that is not let through.
 
 use baton::election::Epoch;
+use baton_http_listener::Problem;
 use http::header::{CONNECTION, HeaderMap, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::request::Parts;
 use http::{Method, StatusCode};
-
-use crate::problem::Problem;
 
 /// Where a write shows its token.
 pub(crate) const TOKEN: &str = "baton-token";
@@ -163,7 +162,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        kind(&parts, body, NAME).map_err(|problem| problem.into_reply().status())
+        kind(&parts, body, NAME).map_err(|problem| problem.status())
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_http_listener::{ListenerConfig, Peers, Tls, too_many_connections};
+use baton_http_listener::{ListenerConfig, Peers, Problem, Tls, too_many_connections};
 use http::header::{CONNECTION, HeaderValue};
 use http::uri::Scheme;
 use http::{Request, Response};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::forward::{self, Body, Broken};
 use crate::gate::Gate;
-use crate::problem::{self, Problem};
+use crate::problem;
 use crate::request::{self, Kind};
 use crate::upstream::Upstream;
 
@@ -38,7 +38,7 @@ pub(crate) struct Service {
 
 impl Service {
     async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
-        self.pass_on(request, peer).await.unwrap_or_else(Problem::into_reply)
+        self.pass_on(request, peer).await.unwrap_or_else(problem::reply)
     }
 
     async fn pass_on(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Response<Body>, Problem> {
@@ -83,7 +83,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<Service>, until: i
             let answer = |request| async {
                 match served {
                     true => service.answer(request, peer).await,
-                    false => Problem::from(too_many_connections()).into_reply(),
+                    false => problem::reply(too_many_connections()),
                 }
             };
             // A client that speaks no TLS, or does not trust the guard, is gone.

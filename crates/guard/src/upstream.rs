@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use baton_http_listener::Problem;
 use baton_http_listener::outgoing::{self, Client, Trust};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, VIA};
 use http::request::Parts;
@@ -12,7 +13,7 @@ use hyper::body::Incoming;
 
 use crate::StartError;
 use crate::forward::Body;
-use crate::problem::{Problem, SAID_BY_GUARD};
+use crate::problem::SAID_BY_GUARD;
 use crate::request;
 
 /// Headers that concern one connection only.

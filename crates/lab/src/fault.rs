@@ -47,7 +47,7 @@ pub enum Fault {
     Cut(Links),
     /// One is cut off: nobody hears it, it hears nobody, or both. The other links stay as they are.
     Isolate {
-        /// Who.
+        /// The place that it befalls.
         target: FaultTarget,
         /// Nobody hears it.
         outbound: bool,
@@ -60,7 +60,7 @@ pub enum Fault {
     Network(Network),
     /// A process dies and is started again after a while. What the disk was writing is there or not.
     Crash {
-        /// Who.
+        /// The place that it befalls.
         target: FaultTarget,
         /// What is left on the disk.
         disk: DiskFate,
@@ -72,28 +72,28 @@ pub enum Fault {
     },
     /// A process does nothing for a while, and then goes on where it was.
     Pause {
-        /// Who.
+        /// The place that it befalls.
         target: FaultTarget,
         /// How long.
         span: Span,
     },
     /// A boot clock runs at another rate from here on, faster than true time by so many millionths.
     Rate {
-        /// Who.
+        /// The place that it befalls.
         target: FaultTarget,
         /// Within ±ρ for every promise to hold.
         drift_ppm: i32,
     },
     /// A wall clock jumps. The boot clock does not: it cannot.
     WallJump {
-        /// Who.
+        /// The place that it befalls.
         target: FaultTarget,
         /// Forwards or back.
         by_ms: i64,
     },
     /// A disk is slow for a while: each thing takes so long to be kept.
     SlowDisk {
-        /// Who.
+        /// The place that it befalls.
         target: FaultTarget,
         /// How long it stays slow.
         span: Span,
@@ -126,7 +126,7 @@ pub enum Fault {
     },
     /// A member is changed in the list of members. Only in Raft and Paxos.
     Alter {
-        /// Which.
+        /// The member that changes.
         place: u8,
         /// It gets this priority; without one it becomes a witness, or ceases to be one.
         priority: Option<u8>,
@@ -136,9 +136,9 @@ pub enum Fault {
 /// When something goes wrong, in true time from the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFault {
-    /// When.
+    /// The time since the beginning.
     pub at: Span,
-    /// What.
+    /// The fault that begins then.
     pub fault: Fault,
 }
 

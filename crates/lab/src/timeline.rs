@@ -14,7 +14,7 @@ pub struct Entry {
     pub at: Span,
     /// Where, counted from zero; none for what befalls all.
     pub place: Option<u8>,
-    /// What.
+    /// The kind of event, with its facts.
     pub event: EventKind,
 }
 
@@ -38,7 +38,7 @@ pub enum EventKind {
     Resumed,
     /// A message was sent.
     Sent {
-        /// To whom.
+        /// The place of the receiver.
         to: u8,
         /// Its kind.
         kind: &'static str,
@@ -49,7 +49,7 @@ pub enum EventKind {
     },
     /// A message was taken in.
     Received {
-        /// Of whom.
+        /// The place of the sender.
         from: u8,
         /// Its kind.
         kind: &'static str,

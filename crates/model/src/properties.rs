@@ -31,7 +31,7 @@ pub enum Promise {
 }
 
 impl Promise {
-    /// All of them.
+    /// In the order of the reports.
     pub const ALL: [Promise; 7] = [
         Promise::TokensNeverGoBack,
         Promise::OneValidLease,

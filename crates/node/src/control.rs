@@ -39,12 +39,12 @@ pub enum ControlRequest {
     Status,
     /// Hand over, to that member or to the best.
     Transfer {
-        /// To whom.
+        /// The successor; without one the leader chooses the best.
         to: Option<NodeId>,
     },
     /// Change the members by one.
     Members {
-        /// How.
+        /// The member that comes, changes or goes.
         change: Change,
     },
 }
@@ -62,7 +62,7 @@ pub enum Change {
     },
     /// This one leaves.
     Remove {
-        /// Which.
+        /// The member that leaves.
         id: NodeId,
     },
 }
@@ -153,7 +153,7 @@ impl From<Role> for MemberRole {
 /// One member as another sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// Which.
+    /// The member's number.
     pub id: NodeId,
     /// It votes and never leads.
     pub witness: bool,

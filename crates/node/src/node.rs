@@ -81,7 +81,7 @@ pub struct LeadershipStatus {
 pub enum Event {
     /// Another member leads.
     Follows {
-        /// Who.
+        /// The member that leads.
         leader: NodeId,
         /// In which term.
         term: Term,
@@ -110,7 +110,7 @@ pub enum Event {
     NotHandedOver {
         /// To whom; none for the best.
         to: Option<NodeId>,
-        /// Why.
+        /// The reason, for people.
         why: String,
     },
     /// The transport has something to say.

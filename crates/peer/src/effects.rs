@@ -36,7 +36,7 @@ impl<S, M> Default for Effects<S, M> {
 pub struct Envelope<M> {
     /// For whom.
     pub to: NodeId,
-    /// What.
+    /// The message, in the algorithm's own words.
     pub message: M,
 }
 
@@ -74,7 +74,7 @@ pub enum Notice {
     },
     /// Another member leads, as far as is known here.
     Follows {
-        /// Who.
+        /// The member that leads.
         leader: NodeId,
         /// In which term.
         term: Term,

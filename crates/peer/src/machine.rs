@@ -53,7 +53,7 @@ pub enum Input<M> {
     Stopped,
     /// The leader shall hand over: to that member, or to whom it finds best. Others refuse.
     Transfer {
-        /// To whom.
+        /// The successor; without one the leader chooses the best.
         to: Option<NodeId>,
     },
     /// These shall be the members; at most one step from the list that counts. Raft and Paxos change it only through the

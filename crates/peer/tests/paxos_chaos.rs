@@ -10,7 +10,7 @@ use crate::paxos_world::{MS, World, plain, witness};
 
 /// What one run was like, so that no property is kept by idleness.
 #[derive(Debug, Default)]
-struct Seen {
+struct RunFacts {
     leaderships: usize,
     chosen: usize,
     restarts: u64,
@@ -28,7 +28,7 @@ fn members(chance: &mut Random) -> Vec<Member> {
 }
 
 /// One thing that goes wrong, or nothing.
-fn trouble(world: &mut World, chance: &mut Random, seen: &mut Seen) {
+fn trouble(world: &mut World, chance: &mut Random, seen: &mut RunFacts) {
     let numbers = world.numbers();
     let any = |chance: &mut Random| numbers[usize::try_from(chance.below(numbers.len() as u64)).unwrap()];
     let (one, other) = (any(chance), any(chance));
@@ -66,7 +66,7 @@ fn trouble(world: &mut World, chance: &mut Random, seen: &mut Seen) {
     }
 }
 
-fn live(seed: u64, seen: &mut Seen) {
+fn live(seed: u64, seen: &mut RunFacts) {
     let mut chance = Random::seeded(seed);
     let mut world = World::of(members(&mut chance), seed);
     for number in world.numbers() {
@@ -114,10 +114,10 @@ fn heal(world: &mut World) {
 #[test]
 fn nothing_that_must_not_happen_does_and_healing_brings_a_leader() {
     let seeds: u64 = std::env::var("PAXOS_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
-    let mut seen = Seen::default();
+    let mut seen = RunFacts::default();
     for seed in 0..seeds {
         let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let mut seen = Seen::default();
+            let mut seen = RunFacts::default();
             live(seed, &mut seen);
             seen
         }));

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use baton_election::Span;
 use baton_peer::{Group, Input, Member, NodeId, Notice, Role, memory_recovery};
 
-use crate::raft_world::{Net, Weather, id, plain};
+use crate::raft_world::{Net, NetworkConditions, id, plain};
 
 type Happened = BTreeMap<&'static str, u64>;
 
@@ -35,7 +35,7 @@ fn world(seed: u64) -> (Net, u16) {
 
 fn weather(net: &mut Net) {
     let slow = [2_000_000, 30_000_000, 200_000_000][usize::try_from(net.random.below(3)).unwrap()];
-    net.weather = Weather {
+    net.weather = NetworkConditions {
         delay: (200_000, slow),
         loss_percent: net.random.below(30),
         double_percent: net.random.below(20),
@@ -118,7 +118,7 @@ fn play(seed: u64, happened: &mut Happened) {
         net.run_for(pause);
     }
     net.heal();
-    net.weather = Weather::FINE;
+    net.weather = NetworkConditions::FINE;
     for number in 1..=size {
         net.node(number).is_paused = false;
         if net.node(number).machine.is_none() {

@@ -29,9 +29,9 @@ pub struct StatusFiles {
 /// A file and what is in it while CMD leads. It may be a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretFile {
-    /// Where.
+    /// The file that CMD reads.
     pub path: PathBuf,
-    /// What.
+    /// Its content while CMD leads; otherwise the file is empty.
     pub text: String,
 }
 

@@ -12,7 +12,7 @@ impl Session {
     pub fn avow(&self, leads: Vec<LeadershipClaim>) -> Result<(), Error> {
         if leads.len() > MAX_CLAIMS {
             return Err(Error::Refused(Refusal::invalid(
-                format!("a session says of at most {MAX_AVOWALS} elections that it leads them"),
+                format!("a session says of at most {MAX_CLAIMS} elections that it leads them"),
                 "announce another session for the others",
             )));
         }

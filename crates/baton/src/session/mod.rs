@@ -240,7 +240,7 @@ impl Session {
         };
         if full {
             return Err(Error::Refused(Refusal::invalid(
-                format!("at most {MAX_RIDES} leases ride on one session"),
+                format!("at most {MAX_SESSION_LEASES} leases ride on one session"),
                 "announce another session for the others",
             )));
         }

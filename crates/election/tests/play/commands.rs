@@ -7,7 +7,7 @@ use baton_election::policy::{ApprovalMode, Limits};
 use baton_election::removal_rules::{Bars, Breakers, OpenBreaker, Performance};
 use baton_election::{Command, ContentHash, Credential, Epoch, Incarnation, Policy, Span};
 
-use super::steps::{Life, StepKind};
+use super::steps::{Actor, StepKind};
 use super::{AGENTS, Play, Sent};
 use crate::cast;
 
@@ -92,7 +92,7 @@ impl Play {
         (Some(by), Command::Acquire(acquire))
     }
 
-    fn checkpoint(&mut self, who: Life, seq_off: bool) -> (Option<(u8, u32)>, Command) {
+    fn checkpoint(&mut self, who: Actor, seq_off: bool) -> (Option<(u8, u32)>, Command) {
         let (by, epoch, credential) = self.holder(who);
         let last = self.document.as_ref().and_then(|document| document.checkpoint.as_ref());
         let seq = last.map_or(1, |last| last.seq + 1) + u64::from(seq_off);
@@ -102,7 +102,7 @@ impl Play {
     }
 
     fn report(&mut self, itself: bool) -> (Option<(u8, u32)>, Command) {
-        let (by, epoch, credential) = self.holder(Life::Leader);
+        let (by, epoch, credential) = self.holder(Actor::Leader);
         let report = Report {
             epoch: self.document.as_ref().map_or(epoch, |document| document.epoch),
             finding: [
@@ -155,16 +155,16 @@ impl Play {
     }
 
     /// Which life of which agent acts, with the token that it believes to hold.
-    pub(super) fn holder(&mut self, who: Life) -> ((u8, u32), Epoch, Credential) {
+    pub(super) fn holder(&mut self, who: Actor) -> ((u8, u32), Epoch, Credential) {
         let document = self.document.as_ref();
         let leader = document.and_then(|document| document.leader.as_ref());
         let outgoing = document.and_then(|document| document.outgoing.as_ref());
         let present = |agent: u8| (agent, self.lives[usize::from(agent)]);
         let by = match who {
-            Life::Leader => leader.or(outgoing).map_or(present(0), |leader| self.known(leader)),
-            Life::Outgoing => outgoing.or(leader).map_or(present(1), |leader| self.known(leader)),
-            Life::Agent(agent) => present(agent),
-            Life::Former(agent) => (agent, self.lives[usize::from(agent)].saturating_sub(1)),
+            Actor::Leader => leader.or(outgoing).map_or(present(0), |leader| self.known(leader)),
+            Actor::Outgoing => outgoing.or(leader).map_or(present(1), |leader| self.known(leader)),
+            Actor::Agent(agent) => present(agent),
+            Actor::Former(agent) => (agent, self.lives[usize::from(agent)].saturating_sub(1)),
         };
         let heard = self.client(by).token;
         // One that has not heard of its grant reads its token from the document.

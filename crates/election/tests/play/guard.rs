@@ -3,7 +3,7 @@
 use baton_election::fence::{self, Entry, HoldRequest, Sight};
 use baton_election::{Credential, Epoch, ResourceName, Span, WallTime};
 
-use super::steps::Life;
+use super::steps::Actor;
 use super::{Broken, Play};
 use crate::cast;
 
@@ -11,7 +11,7 @@ const HOLD_MS: u64 = 4_000;
 
 impl Play {
     /// Somebody asks the fence with the token that it believes to hold.
-    pub(super) fn enter(&mut self, who: Life, run: Option<u8>, knows: u8) -> Result<(), Broken> {
+    pub(super) fn enter(&mut self, who: Actor, run: Option<u8>, knows: u8) -> Result<(), Broken> {
         let (_, token, _) = self.holder(who);
         let Some(document) = &self.document else { return Ok(()) };
         let resource = ResourceName::new("db").expect("a plain name");

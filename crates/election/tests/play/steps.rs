@@ -7,7 +7,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 
 /// The life of an agent that acts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Life {
+pub(crate) enum Actor {
     /// Whoever the document names as its leader.
     Leader,
     /// Whoever's lease is waited for.
@@ -22,11 +22,11 @@ pub(crate) enum Life {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StepKind {
     Acquire { agent: u8, fresh: bool, offer: bool, ttl_s: Option<u64>, renewals: Option<u64> },
-    Renew { who: Life, idle: bool, spent: Option<u64> },
-    Release { who: Life, ending: Ending },
-    Pass { who: Life, to: u8 },
-    Checkpoint { who: Life, seq_off: bool },
-    Acknowledge { who: Life },
+    Renew { who: Actor, idle: bool, spent: Option<u64> },
+    Release { who: Actor, ending: Ending },
+    Pass { who: Actor, to: u8 },
+    Checkpoint { who: Actor, seq_off: bool },
+    Acknowledge { who: Actor },
     Report { itself: bool },
     Appoint { agent: u8, lasts_s: Option<u64>, force: bool },
     Depose { force: bool },
@@ -53,7 +53,7 @@ pub(crate) enum Step {
     /// Any command sent so far arrives: late, or once more.
     Deliver { which: usize, heard: bool, knows: u8 },
     /// Somebody asks the fence, to stay for the run of a command or not.
-    Fence { who: Life, run: Option<u8>, knows: u8 },
+    Fence { who: Actor, run: Option<u8>, knows: u8 },
     /// A run keeps its hold.
     Keep { run: u8 },
     /// A run has ended.
@@ -84,12 +84,12 @@ fn agent() -> impl Strategy<Value = u8> {
     0..3_u8
 }
 
-fn who() -> impl Strategy<Value = Life> {
+fn who() -> impl Strategy<Value = Actor> {
     prop_oneof![
-        12 => Just(Life::Leader),
-        2 => Just(Life::Outgoing),
-        2 => agent().prop_map(Life::Agent),
-        2 => agent().prop_map(Life::Former),
+        12 => Just(Actor::Leader),
+        2 => Just(Actor::Outgoing),
+        2 => agent().prop_map(Actor::Agent),
+        2 => agent().prop_map(Actor::Former),
     ]
 }
 

@@ -27,7 +27,6 @@ pub struct Broken {
 /// Somebody's work, while it may act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acting {
-    /// Where.
     pub(crate) place: u8,
     /// Under which term or epoch.
     pub(crate) term: u64,
@@ -60,7 +59,6 @@ impl Backing {
 pub(crate) enum Fact<'a> {
     /// A member begins to act.
     Leads {
-        /// Where.
         place: u8,
         /// Under which term or epoch.
         term: u64,
@@ -69,7 +67,6 @@ pub(crate) enum Fact<'a> {
     },
     /// A machine says that a leadership is longer.
     Extended {
-        /// Where.
         place: u8,
         /// Under which term.
         term: u64,
@@ -126,7 +123,7 @@ pub(crate) struct Demands {
     pub(crate) liveness: bool,
 }
 
-/// All of them.
+/// Every promise that is checked, each with what it has seen.
 #[derive(Debug)]
 pub(crate) struct Invariants {
     demands: Demands,

@@ -56,7 +56,7 @@ pub struct PointLabel {
     pub label: String,
     /// Of which colour.
     pub ink: Ink,
-    /// Where.
+    /// The coordinates of the point.
     pub at: (f64, f64),
 }
 

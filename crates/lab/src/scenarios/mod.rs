@@ -46,7 +46,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// All of them.
+    /// In the order of the tables.
     pub const ALL: [Scenario; 9] = [
         Scenario::Partition,
         Scenario::Flapping,

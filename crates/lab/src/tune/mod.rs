@@ -82,12 +82,12 @@ pub struct FalseAlarms {
 }
 
 impl FalseAlarms {
-    /// All of them.
+    /// Of both kinds, in a second.
     pub fn per_second(&self) -> f64 {
         self.by_network + self.by_pauses
     }
 
-    /// All of them.
+    /// Of both kinds, in a day.
     pub fn per_day(&self) -> f64 {
         self.per_second() * 86_400.0
     }

@@ -61,7 +61,7 @@ const MOVES: &str = "crates/election/src/decide/moves.rs";
 const COMMAND: &str = "crates/election/src/command.rs";
 const FENCE: &str = "crates/election/src/fence.rs";
 
-/// All of them.
+/// Each is found within the seeds that its test plays.
 pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "Raft: the term and the vote are not persisted",

@@ -54,7 +54,7 @@ fn every_planted_bug_is_caught() {
         let found = place.hunt(mutant);
         println!("{:<68} {found}", mutant.name);
         match found {
-            Found::Broken { invariant, .. } if mutant.breaks.contains(&invariant.as_str()) => {}
+            HuntResult::Broken { invariant, .. } if mutant.breaks.contains(&invariant.as_str()) => {}
             other => missed.push(format!("{}: {other}; expected {:?}", mutant.name, mutant.breaks)),
         }
     }
@@ -62,7 +62,7 @@ fn every_planted_bug_is_caught() {
 }
 
 /// What a hunt found.
-enum Found {
+enum HuntResult {
     /// So many seeds until a promise broke.
     Broken { seeds: u64, invariant: String },
     /// Nothing.
@@ -71,12 +71,12 @@ enum Found {
     Failed(String),
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for HuntResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Found::Broken { seeds, invariant } => write!(f, "{seeds:>7} seeds: {invariant}"),
-            Found::Nothing => write!(f, "MISSED in {MOST_SEEDS} seeds"),
-            Found::Failed(why) => write!(f, "FAILED: {why}"),
+            HuntResult::Broken { seeds, invariant } => write!(f, "{seeds:>7} seeds: {invariant}"),
+            HuntResult::Nothing => write!(f, "MISSED in {MOST_SEEDS} seeds"),
+            HuntResult::Failed(why) => write!(f, "FAILED: {why}"),
         }
     }
 }
@@ -108,7 +108,7 @@ impl Workshop {
         Workshop { folder }
     }
 
-    fn hunt(&self, mutant: &Mutant) -> Found {
+    fn hunt(&self, mutant: &Mutant) -> HuntResult {
         let file = self.folder.join(mutant.file);
         // As it was copied: somebody may be working on the original.
         let sound = source(&self.folder, mutant);
@@ -118,7 +118,7 @@ impl Workshop {
         found
     }
 
-    fn build_and_run(&self, mutant: &Mutant) -> Found {
+    fn build_and_run(&self, mutant: &Mutant) -> HuntResult {
         let built = Command::new(env!("CARGO"))
             .args(["build", "--offline", "--quiet", "-p", "baton-lab", "--example", "hunt"])
             .current_dir(&self.folder)
@@ -127,7 +127,7 @@ impl Workshop {
             .output()
             .unwrap();
         if !built.status.success() {
-            return Found::Failed(String::from_utf8_lossy(&built.stderr).into_owned());
+            return HuntResult::Failed(String::from_utf8_lossy(&built.stderr).into_owned());
         }
         let hunt = Command::new(self.folder.join("target/debug/examples/hunt"))
             .args([mutant.algorithm, &MOST_SEEDS.to_string(), mutant.scenario])
@@ -138,12 +138,12 @@ impl Workshop {
         let Some((seed, rest)) = first.strip_prefix("BROKEN seed ").and_then(|rest| rest.split_once(": "))
         else {
             return match first.starts_with("clean") {
-                true => Found::Nothing,
-                false => Found::Failed(String::from_utf8_lossy(&hunt.stderr).into_owned()),
+                true => HuntResult::Nothing,
+                false => HuntResult::Failed(String::from_utf8_lossy(&hunt.stderr).into_owned()),
             };
         };
         let invariant = rest.split_once(" at ").map_or(rest, |(invariant, _)| invariant);
-        Found::Broken { seeds: seed.parse::<u64>().unwrap() + 1, invariant: invariant.to_string() }
+        HuntResult::Broken { seeds: seed.parse::<u64>().unwrap() + 1, invariant: invariant.to_string() }
     }
 }
 

@@ -66,22 +66,22 @@ struct Packet {
 
 /// How the network treats messages.
 #[derive(Clone, Copy)]
-pub(crate) struct Weather {
+pub(crate) struct NetworkConditions {
     pub(crate) delay: (u64, u64),
     pub(crate) loss_percent: u64,
     pub(crate) double_percent: u64,
 }
 
-impl Weather {
-    pub(crate) const FINE: Weather =
-        Weather { delay: (1_000_000, 1_000_000), loss_percent: 0, double_percent: 0 };
+impl NetworkConditions {
+    pub(crate) const FINE: NetworkConditions =
+        NetworkConditions { delay: (1_000_000, 1_000_000), loss_percent: 0, double_percent: 0 };
 }
 
 /// All of it.
 pub(crate) struct Net {
     pub(crate) now: u64,
     pub(crate) nodes: BTreeMap<NodeId, Node>,
-    pub(crate) weather: Weather,
+    pub(crate) weather: NetworkConditions,
     pub(crate) random: Random,
     pub(crate) timing: Timing,
     cut: BTreeSet<(NodeId, NodeId)>,
@@ -111,7 +111,7 @@ impl Net {
         Net {
             now: 0,
             nodes: BTreeMap::new(),
-            weather: Weather::FINE,
+            weather: NetworkConditions::FINE,
             random: Random::seeded(seed),
             timing: Timing::LAN,
             cut: BTreeSet::new(),

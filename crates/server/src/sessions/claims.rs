@@ -32,7 +32,7 @@ impl StandingClaim {
 pub(super) fn check(leads: Option<&[LeadershipClaim]>) -> Result<(), Refusal> {
     match leads {
         Some(leads) if leads.len() > MAX_CLAIMS => Err(Refusal::invalid(
-            format!("a session says of at most {MAX_AVOWALS} elections that it leads them"),
+            format!("a session says of at most {MAX_CLAIMS} elections that it leads them"),
             "announce another session for the others",
         )),
         Some(_) | None => Ok(()),

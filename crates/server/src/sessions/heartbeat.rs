@@ -250,7 +250,7 @@ impl Session {
                 Some(_) => {}
                 None if full => {
                     return Err(Refusal::invalid(
-                        format!("at most {MAX_RIDES} leases ride on one session"),
+                        format!("at most {MAX_SESSION_LEASES} leases ride on one session"),
                         "announce another session for the others",
                     ));
                 }
