@@ -18,8 +18,8 @@ What a server answers. `GET /openapi.json` of a running server has the same as O
 - A body is JSON, and so is the answer, unless another type is named.
 - A request that needs a right carries `Authorization: Bearer TOKEN`; a server without access
   tokens grants every right. [The server](../guide/server.md) says how to create tokens.
-- An error is a [ProblemResponse](#problemresponse) as `application/problem+json`. Each request lists
-  its statuses with their stable codes.
+- An error is a [ProblemResponse](#problemresponse) as `application/problem+json`. Each request
+  lists its statuses with their stable codes.
 - A `/` in the name of an election or a resource is written `%2F` in a path.
 - Numbers are whole, from 0 to 2^64 - 1.
 ";
@@ -87,12 +87,13 @@ fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
     let _ = write!(page, "\n### {} {path}\n\n", method.to_uppercase());
     let summary = operation["summary"].as_str().unwrap_or_default();
     let right = operation["x-right"].as_str().unwrap_or_default();
-    let _ = write!(page, "{summary}. Right: `{right}`.\n\n");
+    wrapped(page, &format!("{summary}. Right: `{right}`."));
+    page.push('\n');
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
         let (name, place) = (parameter["name"].as_str().unwrap_or_default(), &parameter["in"]);
         let about = parameter["description"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
         let schema = phrase(&parameter["schema"]);
-        let _ = writeln!(page, "- `{name}` in the {}, {schema}{about}", place.as_str().unwrap_or_default());
+        wrapped(page, &format!("- `{name}` in the {}, {schema}{about}", place.as_str().unwrap_or_default()));
     }
     let body = &operation["requestBody"];
     if body.is_object() {
@@ -120,13 +121,13 @@ fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
     }
 }
 
-/// Lines of at most 100 characters, those after the first indented.
+/// Lines of at most 100 characters; those of a list are indented after the first.
 fn wrapped(page: &mut String, text: &str) {
     let mut line = String::new();
     for word in text.split(' ') {
         if line.len() + word.len() >= 100 {
             let _ = writeln!(page, "{line}");
-            line = " ".to_string();
+            line = if text.starts_with('-') { " ".to_string() } else { String::new() };
         }
         if !line.is_empty() {
             line.push(' ');
@@ -148,12 +149,13 @@ fn types(page: &mut String, types: &Map<String, Value>) {
             page.push_str("\nOne of:\n\n");
             for one in either {
                 let about = one["description"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
-                let _ = writeln!(page, "- {}{}", escaped(&phrase(one)), escaped(&about));
+                wrapped(page, &format!("- {}{}", escaped(&phrase(one)), escaped(&about)));
             }
         } else if schema["properties"].is_object() {
             fields(page, schema);
         } else {
-            let _ = writeln!(page, "\n{}", escaped(&phrase(schema)));
+            page.push('\n');
+            wrapped(page, &escaped(&phrase(schema)));
         }
     }
 }
