@@ -130,7 +130,7 @@ commands! {
     Top(top::Top),
     /// Show elections as a tree: each region's leader, and which region leads the fleet
     Tree(tree::Tree),
-    /// Print each change of an election as it happens
+    /// Print each change of elections as it happens, and why
     Watch(watch::Watch),
     /// List agents and sessions: their health, and what each one leads
     Agents(agents::Agents),
@@ -227,6 +227,7 @@ pub(crate) fn hidden(arguments: &[String]) -> Option<ExitCode> {
         Some(custody::WARDEN) => Some(custody::warden(&arguments[2..])),
         Some(custody::EXEC) => Some(custody::exec(&arguments[2..])),
         Some(custody::VALIDATE) => Some(custody::validate(&arguments[2..])),
+        Some(completions::ELECTIONS) => Some(completions::elections()),
         Some(demo::WORKER) => Some(demo::worker(&arguments[2..])),
         Some(_) | None => None,
     }
