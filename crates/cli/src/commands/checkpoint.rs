@@ -110,7 +110,7 @@ impl StoreCommand for Checkpoint {
                 let covers = content.covers.as_ref();
                 let covered =
                     covers.map_or(String::new(), |covers| format!(" and {}", covering::covered(covers)));
-                let text = format!("checkpoint {seq} of {} stands{covered}", self.election);
+                let text = format!("checkpoint {seq} of {} is saved{covered}", self.election);
                 let note = "an operator must approve it before the token is accepted again";
                 Ok(Screen::new(data, text).notes(awaiting_approval.then_some(note)))
             }

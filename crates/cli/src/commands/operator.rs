@@ -206,7 +206,7 @@ impl Appoint {
             force: self.force,
             reason: self.reason.clone(),
         };
-        let text = format!("{} is kept for {}", self.election, self.agent);
+        let text = format!("{} is reserved for {}", self.election, self.agent);
         operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
     }
 }
@@ -255,7 +255,7 @@ impl Approve {
         let context = Context::open(global, Access::Read).await?;
         let view = context.coordinator.view(&self.election).await?;
         let checkpoint = self.seen(&context, view.document.as_ref())?;
-        let text = format!("the leader of {} may go on", self.election);
+        let text = format!("the leader of {} may continue", self.election);
         let alone = self.alone.reason();
         // Some stores are open once at a time.
         drop(context);

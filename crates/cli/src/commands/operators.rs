@@ -117,12 +117,12 @@ impl StoreCommand for Operator {
                 let own = keys::load()?;
                 let (name, alone) = (name.as_deref(), alone.reason());
                 let done = context.coordinator.add_operator_urgently(&own, *key, name, alone).await;
-                changed(&own, ("added", "is an operator's"), *key, done)
+                changed(&own, ("added", "is an operator"), *key, done)
             }
             What::Remove { key, alone } => {
                 let own = keys::load()?;
                 let done = context.coordinator.remove_operator_urgently(&own, *key, alone.reason()).await;
-                changed(&own, ("removed", "is an operator's no longer"), *key, done)
+                changed(&own, ("removed", "is no longer an operator"), *key, done)
             }
         }
     }

@@ -88,7 +88,7 @@ impl StoreCommand for Report {
                 });
                 let text = match ended {
                     Some(agent) => format!("the leadership of {agent} has ended"),
-                    None => "taken down; the leadership goes on".to_string(),
+                    None => "reported; the leadership continues".to_string(),
                 };
                 Ok(Screen::new(data, text))
             }

@@ -167,10 +167,10 @@ impl Degraded {
         let since = self.since.map_or(String::new(), |since| format!(" since {since}"));
         let board = self.board.as_ref().map_or(String::new(), |board| {
             let under_way = board.assigned + board.working;
-            format!(
-                "; {under_way} tasks under way go on, {} of {} new ones wait",
-                board.unled, board.most_unled
-            )
+            let (tasks, are) = if under_way == 1 { ("task", "is") } else { ("tasks", "are") };
+            let (new, most) = (board.unled, board.most_unled);
+            let wait = if new == 1 { "waits" } else { "wait" };
+            format!("; {under_way} {tasks} {are} under way, {new} of at most {most} new ones {wait}")
         });
         let why = if self.awaits { "no token is accepted before an approval" } else { "nobody leads" };
         format!("  degraded    {why}{since}{board}")
