@@ -3,7 +3,6 @@
 mod commands;
 mod context;
 mod covering;
-mod custody;
 mod exit;
 mod help;
 mod hints;
@@ -17,6 +16,7 @@ mod scribe;
 mod secrets;
 mod state;
 mod suspend;
+mod warden_process;
 mod worker_keys;
 
 use std::process::ExitCode;

@@ -81,9 +81,9 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::context::Global;
-use crate::custody;
 use crate::output::Outcome;
 use crate::screen::StoreCommand;
+use crate::warden_process;
 
 pub(crate) use peer::misplaced;
 
@@ -224,9 +224,9 @@ impl Command {
 /// What other processes of ours are started as. Not for people.
 pub(crate) fn hidden(arguments: &[String]) -> Option<ExitCode> {
     match arguments.get(1).map(String::as_str) {
-        Some(custody::WARDEN) => Some(custody::warden(&arguments[2..])),
-        Some(custody::EXEC) => Some(custody::exec(&arguments[2..])),
-        Some(custody::VALIDATE) => Some(custody::validate(&arguments[2..])),
+        Some(warden_process::WARDEN) => Some(warden_process::warden(&arguments[2..])),
+        Some(warden_process::EXEC) => Some(warden_process::exec(&arguments[2..])),
+        Some(warden_process::VALIDATE) => Some(warden_process::validate(&arguments[2..])),
         Some(completions::ELECTIONS) => Some(completions::elections()),
         Some(demo::WORKER) => Some(demo::worker(&arguments[2..])),
         Some(_) | None => None,

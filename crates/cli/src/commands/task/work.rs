@@ -18,11 +18,11 @@ use serde_json::json;
 
 use crate::commands::run::signals::Signals;
 use crate::context::{Context, Global, Who};
-use crate::custody::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::input::open_plain;
 use crate::output::{Failure, Outcome};
 use crate::state::write_private;
+use crate::warden_process::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::worker_keys::{Kept, Place};
 
 /// How many tasks are looked at in one go.
@@ -143,7 +143,7 @@ impl Pass {
 
 impl Work {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        custody::look_for_program(&self.command)?;
+        warden_process::look_for_program(&self.command)?;
         let context = Context::open(global, Access::Write).await?;
         let agent = self.who.agent()?;
         let tools = context.coordinator.toolbox(&self.election);
@@ -311,9 +311,9 @@ impl Work {
         folder: &RunFolder,
         signals: &mut Signals,
     ) -> Result<Ended, Failure> {
-        let mut ward = custody::prepare(Household::open()?, folder, Given::default()).await?;
+        let mut ward = warden_process::prepare(Household::open()?, folder, Given::default()).await?;
         let duty = Duty {
-            store: custody::absolute_store(&context.coordinator, &context.url),
+            store: warden_process::absolute_store(&context.coordinator, &context.url),
             folder: folder.path().to_path_buf(),
             gives_back: GivesBack::Nothing,
         };
@@ -344,7 +344,7 @@ impl Work {
         // No variable can hold a zero.
         let plain = |text: &str| text.replace('\0', "\u{fffd}");
         [
-            ("BATON_STORE", custody::absolute_store(&context.coordinator, &context.url)),
+            ("BATON_STORE", warden_process::absolute_store(&context.coordinator, &context.url)),
             ("BATON_AGENT", task.worker().map(ToString::to_string).unwrap_or_default()),
             ("BATON_TASK_ELECTION", self.election.to_string()),
             ("BATON_TASK_ID", task.id.to_string()),
