@@ -2,13 +2,13 @@
 
 mod commands;
 mod context;
-mod covering;
 mod exit;
 mod help;
 mod hints;
 mod input;
 mod keys;
 mod leaving;
+mod manifest;
 mod output;
 mod region;
 mod screen;

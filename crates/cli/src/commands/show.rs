@@ -8,7 +8,7 @@ use baton::election::time::Span;
 use serde_json::{Value, json};
 
 use super::audit::act_line;
-use crate::covering;
+use crate::manifest;
 use crate::output::clean;
 
 /// An election for programs; null if there is none.
@@ -214,7 +214,7 @@ pub(super) fn checkpoint(checkpoint: &Checkpoint) -> Vec<String> {
         lines.push(format!("reference: {} (sha256 {})", clean(&reference.location), reference.sha256));
     }
     if let Some(covers) = &checkpoint.covers {
-        lines.push(format!("{} (sha256 {})", covering::covered(covers), covers.sha256));
+        lines.push(format!("{} (sha256 {})", manifest::covered(covers), covers.sha256));
     }
     lines.push(format!("hash: {hash}"));
     lines
