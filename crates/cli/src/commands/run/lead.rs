@@ -17,7 +17,7 @@ use super::hearing::Hearing;
 use super::office::{Office, Reported, Reporting};
 use super::once_per::Marking;
 use super::read_only::Outage;
-use super::usefulness::{Judged, Judging, LOOK_EVERY, Lookout, Question, Step};
+use super::removal_rules::{Judged, Judging, LOOK_EVERY, Lookout, Question, Step};
 use super::{OnOutage, Runner};
 use crate::commands::telling;
 use crate::exit::{Exit, Speaker};

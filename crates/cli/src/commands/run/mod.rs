@@ -6,8 +6,8 @@ mod lead;
 mod office;
 pub(super) mod once_per;
 mod read_only;
+mod removal_rules;
 pub(super) mod signals;
-mod usefulness;
 pub(super) mod voice;
 
 use std::collections::BTreeSet;

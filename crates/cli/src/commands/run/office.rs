@@ -9,7 +9,7 @@ use baton_warden::{Lead, Sign, Start};
 use tokio::task::JoinHandle;
 
 use super::files::Files;
-use super::usefulness::{Judge, Judged, Judging};
+use super::removal_rules::{Judge, Judged, Judging};
 use super::{OnOutage, Runner};
 use crate::leaving::{Left, Publisher};
 use crate::output::Failure;
