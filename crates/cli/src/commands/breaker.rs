@@ -8,7 +8,7 @@ use baton::toolbox::breaker::Standing;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::operator::{AloneBecause, operate};
+use super::acts::{AloneBecause, operate};
 use crate::context::{Context, Global};
 use crate::output::{Failure, Outcome};
 use crate::screen::{Screen, StoreCommand};

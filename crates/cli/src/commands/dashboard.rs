@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::json;
 use tokio::process::Command;
 
-use super::operator::failure;
+use super::acts::failure;
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};
 use crate::keys;

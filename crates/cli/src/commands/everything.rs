@@ -8,7 +8,7 @@ use baton::election::operator::OperatorKey;
 use baton::store::Access;
 use serde_json::json;
 
-use super::operator::failure;
+use super::acts::failure;
 use super::orders::waits;
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};

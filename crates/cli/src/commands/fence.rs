@@ -12,8 +12,8 @@ use clap::Args;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use super::acts;
 use super::check::token_or_inherited;
-use super::operator;
 use crate::context::{Context, Who};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
@@ -282,7 +282,7 @@ async fn change_binding(
 ) -> Result<Screen, Failure> {
     let own = keys::load()?;
     let changed = context.coordinator.change_binding(&own, resource, change).await;
-    let fence = changed.map_err(|error| operator::failure(&error, &own))?;
+    let fence = changed.map_err(|error| acts::failure(&error, &own))?;
     let (election, highest) = (&fence.election, fence.highest);
     let (outcome, text) = match change {
         FenceChange::Bind { .. } => {

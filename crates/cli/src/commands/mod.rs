@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod acquire;
+mod acts;
 #[cfg(any(feature = "guard", feature = "server"))]
 mod address;
 mod agents;
@@ -44,8 +45,8 @@ mod neighbour;
 mod note;
 #[cfg(feature = "server")]
 mod observe;
+
 mod operator;
-mod operators;
 mod orders;
 mod peer;
 mod people;
@@ -160,25 +161,25 @@ commands! {
     /// Create a store, with this user as its first operator
     Init(init::Init),
     /// List operators; operator: add and remove them
-    Operator(operators::Operator),
+    Operator(operator::Operator),
     /// List a server's access tokens; operator: create and revoke them
     Token(token::Token),
     /// Operator: open a server's page in a browser, signed in
     Dashboard(dashboard::Dashboard),
     /// Operator: make an agent the next leader
-    Appoint(operator::Appoint),
+    Appoint(acts::Appoint),
     /// Operator: end the current leadership
-    Depose(operator::Depose),
+    Depose(acts::Depose),
     /// Operator: end the leadership, and let nobody lead until resumed
-    Pause(operator::Pause),
+    Pause(acts::Pause),
     /// Operator: end a pause
-    Resume(operator::Resume),
+    Resume(acts::Resume),
     /// Operator: approve the leader's checkpoint, so that it may continue
-    Approve(operator::Approve),
+    Approve(acts::Approve),
     /// Operator: reject the leader's checkpoint, which ends its leadership
-    Reject(operator::Reject),
+    Reject(acts::Reject),
     /// Operator: retire an election whose work is done
-    Forget(operator::Forget),
+    Forget(acts::Forget),
     /// Operator: add a signature to an act that needs several operators
     Cosign(cosign::Cosign),
     /// Operator: vote for a candidate, where the policy asks for votes

@@ -8,10 +8,10 @@ use baton::election::{ElectionName, StoreInfo};
 use baton::{Error, Spread};
 use serde_json::{Value, json};
 
+use super::acts::failure;
 use super::audit::{act_line, store_line, token_line};
 use super::cosign::confirm;
 use super::everything::partly;
-use super::operator::failure;
 use super::people::person;
 use super::token;
 use crate::context::Context;

@@ -12,7 +12,7 @@ use baton::{NewToken, Swept};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::operator::{AloneBecause, failure};
+use super::acts::{AloneBecause, failure};
 use super::orders::{WAITING, waits};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
