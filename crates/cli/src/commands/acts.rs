@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::cosign::confirm;
-use super::everything::{self, Everything};
+use super::pause_all::{self, PauseAllOrder};
 use super::show;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
@@ -223,7 +223,7 @@ impl Pause {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let alone = self.alone.reason(&self.reason);
         let Some(election) = &self.election else {
-            return Everything { pause: Some(&self.reason), alone }.perform(global).await;
+            return PauseAllOrder { pause: Some(&self.reason), alone }.perform(global).await;
         };
         let act = Act::Pause { reason: self.reason.clone() };
         let text = format!("{election} is paused");
@@ -235,7 +235,7 @@ impl Resume {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let alone = self.alone.reason();
         let Some(election) = &self.election else {
-            return Everything { pause: None, alone }.perform(global).await;
+            return PauseAllOrder { pause: None, alone }.perform(global).await;
         };
         let text = format!("{election} is resumed");
         operate(global, election, Act::Resume, &text, alone).await
@@ -321,9 +321,9 @@ impl StoreCommand for Operation<'_> {
         let known = context.coordinator.view(election).await.is_ok_and(|view| view.document.is_some());
         let done = context.coordinator.operate_urgently(election, key, act, *alone).await;
         if let (Act::Resume, Err(Error::Refused(Refusal::Invalid { .. }))) = (act, &done)
-            && everything::is_paused(context).await
+            && pause_all::is_paused(context).await
         {
-            let (text, hint) = (everything::still_paused(election, "not"), "resume all: baton resume --all");
+            let (text, hint) = (pause_all::still_paused(election, "not"), "resume all: baton resume --all");
             return Err(Failure::new(Exit::Operator, "paused", text, hint));
         }
         let (epoch, ended, waits) = match done.map_err(|error| failure(&error, key))? {
@@ -337,9 +337,9 @@ impl StoreCommand for Operation<'_> {
             "outcome": act.name(), "election": election, "token": epoch, "ended": ended,
             "waits_ms": waits.as_millis(), "made": !known,
         });
-        if *act == Act::Resume && everything::is_paused(context).await {
+        if *act == Act::Resume && pause_all::is_paused(context).await {
             data["everything_paused"] = json!(true);
-            let text = everything::still_paused(election, "no longer");
+            let text = pause_all::still_paused(election, "no longer");
             return Ok(Screen::new(data, text).exit(Exit::Operator));
         }
         let mut text = (*text).to_string();

@@ -22,7 +22,6 @@ mod doctor;
 #[cfg(feature = "server")]
 mod doors;
 mod enlist;
-mod everything;
 mod fence;
 #[cfg(feature = "server")]
 mod founding;
@@ -48,6 +47,7 @@ mod observe;
 
 mod operator;
 mod orders;
+mod pause_all;
 mod peer;
 mod people;
 mod policy;

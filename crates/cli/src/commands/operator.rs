@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::acts::{AloneBecause, failure};
-use super::everything::partly;
 use super::orders::{rule, waits};
+use super::pause_all::partly;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::acts::failure;
 use super::audit::{act_line, store_line, token_line};
 use super::cosign::confirm;
-use super::everything::partly;
+use super::pause_all::partly;
 use super::people::person;
 use super::token;
 use crate::context::Context;

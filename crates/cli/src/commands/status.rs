@@ -12,8 +12,8 @@ use baton::{Error, View};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::everything::named;
 use super::line::{self, Standing};
+use super::pause_all::named;
 use super::people::person;
 use super::run::once_per::shown;
 use super::show;

@@ -20,14 +20,14 @@ use crate::screen::{Screen, StoreCommand};
 const MAX_NAMED: usize = 20;
 
 /// The order to pause or to resume all elections.
-pub(super) struct Everything<'a> {
+pub(super) struct PauseAllOrder<'a> {
     /// Why to pause; none to resume.
     pub(super) pause: Option<&'a str>,
     /// The reason to act alone, wherever a policy lets one.
     pub(super) alone: Option<&'a str>,
 }
 
-impl StoreCommand for Everything<'_> {
+impl StoreCommand for PauseAllOrder<'_> {
     const ACCESS: Access = Access::Write;
     const SPEAKER: Speaker = Speaker::Operator;
 
