@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::input::object_of;
 use crate::manifest;
-use crate::state::{StateFolder, write_private};
+use crate::state_folder::{StateFolder, write_private};
 
 /// The longest file that is taken. What is over 64 KiB of it is kept beside the document.
 const MAX_FILE_BYTES: u64 = 16 << 20;

@@ -14,7 +14,7 @@ mod region;
 mod screen;
 mod scribe;
 mod secrets;
-mod state;
+mod state_folder;
 mod suspend;
 mod warden_process;
 mod worker_keys;

@@ -14,7 +14,7 @@ use baton::store::boot::Boot;
 use serde::{Deserialize, Serialize};
 
 use crate::output::Failure;
-use crate::state::{StateFolder, cannot, read_json, write_durably};
+use crate::state_folder::{StateFolder, cannot, read_json, write_durably};
 
 /// Where the key of one attempt is.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ impl Place {
         let path = self.path.with_extension("lock");
         let fail = |error: io::Error| cannot(&path, &error);
         if let Some(folder) = path.parent() {
-            crate::state::make_private_folder(folder)?;
+            crate::state_folder::make_private_folder(folder)?;
         }
         let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(fail)?;
         match file.try_lock() {

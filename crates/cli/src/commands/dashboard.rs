@@ -18,7 +18,7 @@ use crate::exit::{Exit, Speaker};
 use crate::keys;
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
-use crate::state::{state_root, write_private};
+use crate::state_folder::{state_root, write_private};
 
 /// How long a browser may take to read the file that sends it to the page.
 const READ: Duration = Duration::from_secs(5);

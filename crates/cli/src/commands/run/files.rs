@@ -10,7 +10,7 @@ use baton_warden::Paper;
 use serde_json::json;
 
 use crate::output::Failure;
-use crate::state::write_private;
+use crate::state_folder::write_private;
 use crate::warden_process::RunFolder;
 
 /// Where they are.

@@ -21,7 +21,7 @@ use crate::context::{Context, Global, Who};
 use crate::exit::{Exit, Speaker};
 use crate::input::open_plain;
 use crate::output::{Failure, Outcome};
-use crate::state::write_private;
+use crate::state_folder::write_private;
 use crate::warden_process::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::worker_keys::{Kept, Place};
 
