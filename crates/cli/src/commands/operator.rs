@@ -28,11 +28,11 @@ Examples:
 `baton init` makes the first operator of a store; operators add all others. The last operator cannot be removed.")]
 pub(crate) struct Operator {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Print this user's public key, for an operator to add; creates the key if needed
     Key,
     /// Operator: add an operator, in all elections
@@ -83,9 +83,9 @@ struct SetQuorum {
 
 impl Operator {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        match &self.what {
-            What::Key => show_own()?.print(Output { json: global.json }),
-            What::Add { .. } | What::List | What::Remove { .. } | What::Quorum(_) => {
+        match &self.action {
+            Action::Key => show_own()?.print(Output { json: global.json }),
+            Action::Add { .. } | Action::List | Action::Remove { .. } | Action::Quorum(_) => {
                 StoreCommand::perform(self, global).await
             }
         }
@@ -93,7 +93,7 @@ impl Operator {
 
     /// Whether it only looks.
     fn looks(&self) -> bool {
-        matches!(self.what, What::Key | What::List | What::Quorum(SetQuorum { quorum: None, .. }))
+        matches!(self.action, Action::Key | Action::List | Action::Quorum(SetQuorum { quorum: None, .. }))
     }
 }
 
@@ -109,17 +109,17 @@ impl StoreCommand for Operator {
     }
 
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
-        match &self.what {
-            What::Key => show_own(),
-            What::List => list(context).await,
-            What::Quorum(quorum) => quorum.screen(context).await,
-            What::Add { key, name, alone } => {
+        match &self.action {
+            Action::Key => show_own(),
+            Action::List => list(context).await,
+            Action::Quorum(quorum) => quorum.screen(context).await,
+            Action::Add { key, name, alone } => {
                 let own = keys::load()?;
                 let (name, alone) = (name.as_deref(), alone.reason());
                 let done = context.coordinator.add_operator_urgently(&own, *key, name, alone).await;
                 changed(&own, ("added", "is an operator"), *key, done)
             }
-            What::Remove { key, alone } => {
+            Action::Remove { key, alone } => {
                 let own = keys::load()?;
                 let done = context.coordinator.remove_operator_urgently(&own, *key, alone.reason()).await;
                 changed(&own, ("removed", "is no longer an operator"), *key, done)
