@@ -6,7 +6,7 @@ use baton::election::document::State;
 use baton::{AgentView, View};
 
 use super::super::{agents, show};
-use super::Looked;
+use super::ElectionRow;
 use crate::output::{clean, table};
 
 /// How many lines stand above and below the rows.
@@ -38,7 +38,7 @@ pub(super) struct Frame<'a> {
     pub(super) total: usize,
     pub(super) trouble: Option<&'a str>,
     pub(super) shows: Shows,
-    pub(super) views: &'a [Looked],
+    pub(super) views: &'a [ElectionRow],
     pub(super) agents: &'a [AgentView],
     pub(super) details: &'a str,
 }
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    fn view(name: &str, task: Option<&str>, waiting: &[&str]) -> Looked {
+    fn view(name: &str, task: Option<&str>, waiting: &[&str]) -> ElectionRow {
         let election = ElectionName::new(name).unwrap();
         let mut document = Document::new(election.clone(), StoreId([1; 8]), Epoch(3), &[]);
         document.task = task.map(Into::into);

@@ -53,14 +53,14 @@ pub(crate) struct Top {
 }
 
 /// An election, how it stands unless it cannot be read, and who waits to lead it.
-type Looked = (ElectionName, Option<View>, Vec<Waiting>);
+type ElectionRow = (ElectionName, Option<View>, Vec<Waiting>);
 
 /// What was seen last.
 #[derive(Default)]
-struct Seen {
+struct Snapshot {
     names: Vec<ElectionName>,
     /// Of those that are shown: none if one cannot be read.
-    views: Vec<Looked>,
+    views: Vec<ElectionRow>,
     agents: Vec<AgentView>,
     trouble: Option<String>,
     /// The election or the agent that was chosen, and all that is known of it.
@@ -98,7 +98,7 @@ impl Top {
     async fn stay(&self, context: &Context) -> Outcome {
         let location = context.coordinator.store().location();
         let mut terminal = Terminal::enter()?;
-        let (mut seen, mut shows) = (Seen::default(), Shows::Elections);
+        let (mut seen, mut shows) = (Snapshot::default(), Shows::Elections);
         // Where the first row that is shown stands in the list, and where the chosen one does.
         let (mut at, mut chosen) = (0_usize, 0_usize);
         let (mut look, mut names) = (Instant::now(), Instant::now());
@@ -147,7 +147,7 @@ impl Top {
 
 /// One frame with everything in it.
 async fn once(context: &Context) -> Outcome {
-    let mut seen = Seen::default();
+    let mut seen = Snapshot::default();
     let looked = seen.try_look(&context.coordinator, 0, MOST, Shows::Elections, true).await;
     looked.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
     if context.output.json {
@@ -166,7 +166,7 @@ async fn once(context: &Context) -> Outcome {
     Ok(Exit::Done)
 }
 
-impl Seen {
+impl Snapshot {
     /// Looks at what is shown. What cannot be looked at stays as it was, and that is said.
     async fn look(&mut self, store: &Coordinator, at: usize, room: usize, shows: Shows, names: bool) {
         match self.try_look(store, at, room, shows, names).await {
