@@ -62,7 +62,7 @@ pub(crate) struct Watch {
 
 /// What makes a change worth a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Look {
+struct Headline {
     word: String,
     epoch: Epoch,
     leader: Option<String>,
@@ -71,9 +71,9 @@ struct Look {
 }
 
 /// What was told last.
-struct Known {
+struct LastView {
     view: View,
-    look: Option<Look>,
+    look: Option<Headline>,
     /// When it was seen.
     seen_at: Moment,
     seen: WallTime,
@@ -83,10 +83,10 @@ struct Known {
     ran_out: bool,
 }
 
-impl Known {
-    fn now(view: View) -> Known {
+impl LastView {
+    fn now(view: View) -> LastView {
         let (seen_at, seen) = (boot::now(), boot::wall());
-        Known { look: look(&view), view, seen_at, seen, stale: false, ran_out: false }
+        LastView { look: look(&view), view, seen_at, seen, stale: false, ran_out: false }
     }
 
     /// What was seen, as old as it is.
@@ -212,7 +212,7 @@ impl Watcher<'_> {
     /// Until as many changes were told as were asked for. That it is there at all is a change of a new one.
     async fn watch(&self, is_new: bool) -> Outcome {
         let (mut changes, mut untold) = (None, false);
-        let mut known: Option<Known> = None;
+        let mut known: Option<LastView> = None;
         loop {
             if changes.is_none() {
                 changes = self.changes(&mut untold).await;
@@ -220,7 +220,7 @@ impl Watcher<'_> {
             let mut until = LOOK_AGAIN;
             match (self.view().await, &mut known) {
                 (Ok(view), _) => {
-                    let seen = Known::now(view);
+                    let seen = LastView::now(view);
                     let changed = known.as_ref().map_or(is_new, |known| known.look != seen.look);
                     if changed || known.as_ref().is_none_or(|known| known.stale) {
                         self.tell(&seen.view, None)?;
@@ -322,10 +322,10 @@ fn lease_end(view: &View) -> Span {
     remaining.filter(|left| *left > Span::ZERO).unwrap_or(LOOK_AGAIN)
 }
 
-fn look(view: &View) -> Option<Look> {
+fn look(view: &View) -> Option<Headline> {
     let document = view.document.as_ref()?;
     let live = view.leader().is_some();
-    Some(Look {
+    Some(Headline {
         word: format!("{} {live}", document.state),
         epoch: document.epoch,
         leader: document.leader.as_ref().map(|leader| leader.agent.to_string()),
