@@ -11,7 +11,7 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use super::approval::Waited;
+use super::approval::ApprovalWait;
 use crate::context::{Context, Who};
 use crate::exit::{Exit, Speaker};
 use crate::manifest;
@@ -95,7 +95,7 @@ impl StoreCommand for Checkpoint {
             Answer::Checkpointed { seq, hash, awaiting_approval: true } if self.wait_approval.is_some() => {
                 let limit = self.wait_approval.unwrap_or(Span::ZERO);
                 let (election, who) = (&self.election, &self.who);
-                Waited { election, who, seq, hash, limit }.decided(context).await
+                ApprovalWait { election, who, seq, hash, limit }.decided(context).await
             }
             Answer::Checkpointed { seq, hash, awaiting_approval } => {
                 let data = json!({
