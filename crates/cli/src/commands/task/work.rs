@@ -23,7 +23,7 @@ use crate::input::open_plain;
 use crate::output::{Failure, Outcome};
 use crate::state_folder::write_private;
 use crate::warden_process::{self, Duty, Given, GivesBack, RunFolder, boot_time};
-use crate::worker_keys::{Kept, Place};
+use crate::worker_keys::{KeptKey, KeyFile};
 
 /// How many tasks are looked at in one go.
 const AT_ONCE: usize = 100;
@@ -208,7 +208,7 @@ impl Work {
         let place =
             context.state.worker_place(&self.election, &self.who.agent()?, &task.id, task.attempts.len());
         let own = task.attempt().and_then(|attempt| attempt.key_hash);
-        let left = |kept: &Kept| Some(kept.key.0.hash()) == own && kept.is_left_behind();
+        let left = |kept: &KeptKey| Some(kept.key.0.hash()) == own && kept.is_left_behind();
         if place.read().filter(left).is_none() {
             return Ok(Next::Passed);
         }
@@ -231,7 +231,7 @@ impl Work {
         let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
         let place = context.state.worker_place(&self.election, &agent, &task.id, task.attempts.len());
         let Some(_lock) = place.lock()? else { return Ok(Next::Passed) };
-        let key = place.reserve(&Kept::working(WorkerKey::mint().map_err(fail)?, None))?.key;
+        let key = place.reserve(&KeptKey::working(WorkerKey::mint().map_err(fail)?, None))?.key;
         let task = match tools.accept_seen(task, &agent, key, Epoch(0)).await {
             Ok(task) => task,
             // The key stays, and is shown again.
@@ -252,11 +252,11 @@ impl Work {
         context: &Context,
         tools: &Toolbox,
         (task, resumed): (&Task, bool),
-        (place, key): (&Place, WorkerKey),
+        (place, key): (&KeyFile, WorkerKey),
         signals: &mut Signals,
     ) -> Result<Next, Failure> {
         let folder = RunFolder::make()?;
-        place.replace(&Kept::working(key, Some(folder.path())))?;
+        place.replace(&KeptKey::working(key, Some(folder.path())))?;
         let ended = self.run(context, tools, (task, resumed), key, &folder, signals).await?;
         let stopped = matches!(ended, Ended::Stopped);
         let told = match ended {
