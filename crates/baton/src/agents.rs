@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use baton_api::describe::{SUSPECT, Suspicion};
 use baton_api::sessions::SessionView;
+use baton_election::document::State;
 use baton_election::{AgentName, ElectionName};
 use baton_store::StoreError;
 use futures_util::{StreamExt, stream};
@@ -120,7 +121,8 @@ impl Coordinator {
     /// The leader of an election, and the candidates that stand for it.
     async fn look_at(&self, election: &ElectionName) -> Result<(Option<AgentName>, Vec<AgentName>), Error> {
         let view = self.view(election).await?;
-        let leader = view.leader().map(|leader| leader.agent.clone());
+        let awaiting = view.document.as_ref().filter(|document| document.state == State::AwaitingApproval);
+        let leader = view.leader().or_else(|| awaiting?.leader.as_ref()).map(|leader| leader.agent.clone());
         let compares = view.document.as_ref().is_some_and(|document| document.policy.select.compares());
         if view.native {
             return Ok((leader, Vec::new()));

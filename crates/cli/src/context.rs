@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Output};
-use crate::state::StateFolder;
+use crate::state_folder::StateFolder;
 
 /// Options that every command has.
 #[derive(Args, Clone, Debug)]

@@ -8,7 +8,7 @@ use baton::election::operator::OperatorKey;
 
 use crate::exit::Exit;
 use crate::output::Failure;
-use crate::state::{config_root, write_durably};
+use crate::state_folder::{config_root, write_durably};
 
 /// Where the key lies.
 pub(crate) fn path() -> Result<PathBuf, Failure> {

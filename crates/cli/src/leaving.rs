@@ -16,9 +16,9 @@ use baton::{CheckpointContent, Coordinator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::covering;
 use crate::input::object_of;
-use crate::state::{StateFolder, write_private};
+use crate::manifest;
+use crate::state_folder::{StateFolder, write_private};
 
 /// The longest file that is taken. What is over 64 KiB of it is kept beside the document.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -130,7 +130,7 @@ impl Publisher {
         let (mut content, places) = shaped.map_err(|error| error.to_string())??;
         let mut uncovered = None;
         if !places.is_empty() {
-            match covering::cover(places, &self.state, content.state.len()).await {
+            match manifest::cover(places, &self.state, content.state.len()).await {
                 Ok(covers) => content.covers = Some(covers),
                 // The state is worth more than the knowledge of what was changed after it.
                 Err(failure) => uncovered = Some(failure.message),

@@ -2,25 +2,25 @@
 
 mod commands;
 mod context;
-mod covering;
-mod custody;
 mod exit;
 mod help;
+mod hints;
 mod input;
 mod keys;
 mod leaving;
+mod manifest;
 mod output;
 mod region;
 mod screen;
 mod scribe;
 mod secrets;
-mod state;
+mod state_folder;
 mod suspend;
+mod warden_process;
 mod worker_keys;
 
 use std::process::ExitCode;
 
-use baton::election::InvalidName;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use commands::Command;
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     for request in requests {
         let (output, outcome) = match parse(request) {
             Ok(cli) => (Output { json: cli.global.json }, perform(cli)),
-            Err(error) => return refuse(output, &error),
+            Err(error) => return refuse(output, error),
         };
         let failed = !matches!(outcome, Ok(Exit::Done));
         last = finish(output, outcome);
@@ -149,16 +149,15 @@ fn finish(output: Output, outcome: Outcome) -> ExitCode {
     }
 }
 
-fn refuse(output: Output, error: &clap::Error) -> ExitCode {
+fn refuse(output: Output, mut error: clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
+    let hint = hints::of(&mut error);
     let help = matches!(
         error.kind(),
         ErrorKind::DisplayHelp
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
-    let hint = std::error::Error::source(error).and_then(|why| why.downcast_ref::<InvalidName>());
-    let hint = hint.and_then(|name| baton::Error::from(name.clone()).hint());
     if output.json && !help {
         let text = error.to_string();
         // The first paragraph: what is missing stands below the line that says so.

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::context::{Context, Global, Held, Who, followed, name, variable};
 use crate::exit::Speaker;
 use crate::output::Failure;
-use crate::state::{read_json, write_private};
+use crate::state_folder::{read_json, write_private};
 
 /// How often what the surrounding run writes is read.
 const LOOK: Duration = Duration::from_millis(100);

@@ -14,17 +14,17 @@ use baton::store::boot::Boot;
 use serde::{Deserialize, Serialize};
 
 use crate::output::Failure;
-use crate::state::{StateFolder, cannot, read_json, write_durably};
+use crate::state_folder::{StateFolder, cannot, read_json, write_durably};
 
 /// Where the key of one attempt is.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct KeyFile {
     path: PathBuf,
 }
 
 /// A key, and what is done with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct KeptKey {
     pub(crate) key: WorkerKey,
     /// `baton task work` is at it; otherwise somebody accepted it by hand.
     #[serde(default)]
@@ -37,15 +37,15 @@ pub(crate) struct Kept {
     boot: String,
 }
 
-impl Kept {
+impl KeptKey {
     /// A key that somebody accepts a task with by hand.
-    pub(crate) fn by_hand(key: WorkerKey) -> Kept {
-        Kept { key, works: false, run: None, boot: Boot::current().boot }
+    pub(crate) fn by_hand(key: WorkerKey) -> KeptKey {
+        KeptKey { key, works: false, run: None, boot: Boot::current().boot }
     }
 
     /// A key that `baton task work` accepts a task with; in this folder CMD runs, if it does yet.
-    pub(crate) fn working(key: WorkerKey, run: Option<&Path>) -> Kept {
-        Kept { key, works: true, run: run.map(Path::to_path_buf), boot: Boot::current().boot }
+    pub(crate) fn working(key: WorkerKey, run: Option<&Path>) -> KeptKey {
+        KeptKey { key, works: true, run: run.map(Path::to_path_buf), boot: Boot::current().boot }
     }
 
     /// Whether it was at work and nothing of its CMD is left.
@@ -68,8 +68,8 @@ impl StateFolder {
         agent: &AgentName,
         task: &ItemName,
         attempt: usize,
-    ) -> Place {
-        Place { path: self.worker_folder(election, agent, task).join(format!("{attempt}.json")) }
+    ) -> KeyFile {
+        KeyFile { path: self.worker_folder(election, agent, task).join(format!("{attempt}.json")) }
     }
 
     /// Where the key of an agent's last attempt at a task is, if it has one.
@@ -78,24 +78,24 @@ impl StateFolder {
         election: &ElectionName,
         agent: &AgentName,
         task: &ItemName,
-    ) -> Option<Place> {
+    ) -> Option<KeyFile> {
         let folder = self.worker_folder(election, agent, task);
         let numbers = fs::read_dir(&folder).ok()?.filter_map(|entry| {
             let name = entry.ok()?.file_name();
             name.to_str()?.strip_suffix(".json")?.parse::<usize>().ok()
         });
-        Some(Place { path: folder.join(format!("{}.json", numbers.max()?)) })
+        Some(KeyFile { path: folder.join(format!("{}.json", numbers.max()?)) })
     }
 }
 
-impl Place {
+impl KeyFile {
     /// What is kept there.
-    pub(crate) fn read(&self) -> Option<Kept> {
+    pub(crate) fn read(&self) -> Option<KeptKey> {
         read_json(&self.path)
     }
 
     /// Keeps a key unless there is one. Returns what is there then.
-    pub(crate) fn reserve(&self, kept: &Kept) -> Result<Kept, Failure> {
+    pub(crate) fn reserve(&self, kept: &KeptKey) -> Result<KeptKey, Failure> {
         let draft = self.path.with_extension(format!("draft-{}", std::process::id()));
         write_durably(&draft, &serde_json::to_vec(kept).unwrap_or_default())?;
         let linked = fs::hard_link(&draft, &self.path);
@@ -112,7 +112,7 @@ impl Place {
     }
 
     /// Keeps this in the place of what is there.
-    pub(crate) fn replace(&self, kept: &Kept) -> Result<(), Failure> {
+    pub(crate) fn replace(&self, kept: &KeptKey) -> Result<(), Failure> {
         write_durably(&self.path, &serde_json::to_vec(kept).unwrap_or_default())
     }
 
@@ -122,7 +122,7 @@ impl Place {
         let path = self.path.with_extension("lock");
         let fail = |error: io::Error| cannot(&path, &error);
         if let Some(folder) = path.parent() {
-            crate::state::make_private_folder(folder)?;
+            crate::state_folder::make_private_folder(folder)?;
         }
         let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(fail)?;
         match file.try_lock() {
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn only_one_has_the_lock() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { path: folder.path().join("1.json") };
+        let place = KeyFile { path: folder.path().join("1.json") };
         let lock = place.lock().unwrap();
         assert!(lock.is_some() && place.lock().unwrap().is_none());
         drop(lock);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::support::{World, finish, tree, until};
+use crate::support::{World, exit_code, finish, tree, until};
 
 /// A world in which `a` leads `e` with token 1.
 fn led() -> World {
@@ -377,6 +377,56 @@ fn completions_and_versions_are_printed() {
     }
     assert!(world.ok(&["--version"]).stdout.starts_with("baton "));
     assert!(!world.store().exists());
+}
+
+#[test]
+fn shells_learn_the_names_of_elections() {
+    let world = World::new();
+    assert_eq!(world.ok(&["complete-elections"]).stdout, "", "there is no store");
+    world.ok(&["acquire", "fleet/eu", "--as", "a"]);
+    world.ok(&["acquire", "refactor-auth", "--as", "a"]);
+    assert_eq!(world.ok(&["complete-elections"]).stdout, "fleet/eu\nrefactor-auth\n");
+    // As bash does when Tab is pressed.
+    std::fs::write(world.file("baton.bash"), world.ok(&["completions", "bash"]).stdout).unwrap();
+    let program = world.command(&[]).get_program().to_os_string();
+    let complete = |words: &str| {
+        let script = format!(
+            "source baton.bash; baton() {{ '{}' \"$@\"; }}; COMP_WORDS=({words} ''); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); \
+             _baton_with_elections baton '' ''; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            program.display()
+        );
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", &script]).current_dir(world.path());
+        for (name, value) in world.command(&[]).get_envs() {
+            value.map(|value| bash.env(name, value));
+        }
+        finish(bash, None).stdout
+    };
+    assert_eq!(complete("baton status"), "fleet/eu\nrefactor-auth\n");
+    assert_eq!(complete("baton task add"), "fleet/eu\nrefactor-auth\n");
+    assert!(!complete("baton completions").contains("fleet/eu"));
+}
+
+#[test]
+fn all_elections_are_watched_and_each_change_has_its_reason() {
+    let world = World::new();
+    world.ok(&["acquire", "one", "--as", "a"]);
+    let talk = std::fs::File::create(world.file("watched")).unwrap();
+    let mut command = world.command(&["watch", "--changes", "2"]);
+    let mut watch = command.stdout(talk).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let said = || std::fs::read_to_string(world.file("watched")).unwrap();
+    until("it shows how things stand", || said().contains("one: a leads with token 1"));
+    world.ok(&["release", "one", "--as", "a", "--reason", "out of context"]);
+    until("it tells of the end, and why", || said().contains("a ended (voluntary: release: out of context)"));
+    // An election that begins later is watched too, and its beginning is a change.
+    world.ok(&["acquire", "two", "--as", "b"]);
+    assert_eq!(exit_code(&mut watch), Some(0));
+    assert!(
+        said().contains("two: b leads with token 1") && said().contains("first: first to ask"),
+        "{}",
+        said()
+    );
+    world.call(&["watch", "--acknowledge", "--as", "a"]).expect(2);
 }
 
 #[test]

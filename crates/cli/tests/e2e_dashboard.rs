@@ -152,14 +152,19 @@ fn top_leaves_the_terminal_as_it_was() {
     }
     let mut child = command.spawn().unwrap();
     let mut keys = child.stdin.take().unwrap();
-    // It moves, shows agents, and ends.
-    keys.write_all(b"\x1b[Baeq").unwrap();
+    // It moves, shows all of an election, goes back, shows agents, and ends.
+    keys.write_all(b"\x1b[B\r\x7faeq").unwrap();
     drop(keys);
     let done = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&done.stdout);
     let (entered, left) = (text.find("\x1b[?1049h"), text.find("\x1b[?25h\x1b[?1049l"));
     assert!(entered.is_some() && entered < left, "{text:?}");
-    assert!(text.contains("baton top  file:") && text.contains("agents are known at a server"), "{text:?}");
+    assert!(
+        text.contains("baton top  file:")
+            && text.contains("1 agent")
+            && text.contains("last change a (first)"),
+        "{text:?}"
+    );
     let after = &text[left.unwrap()..];
     assert!(after.contains(" icanon") && after.contains(" echo "), "{after:?}");
 }

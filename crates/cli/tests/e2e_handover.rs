@@ -133,7 +133,7 @@ fn who_may_give_no_orders_yet_is_told_so() {
     }
     world.ok(&["handover", "e", "--as", "b"]);
     let again = world.ok(&["task", "assign", "e", "--inherited", "--as", "b"]).stdout;
-    assert_eq!(again, "1 task is told again (token 2)\n");
+    assert_eq!(again, "1 task is assigned again (token 2)\n");
     let worked = world.ok(&["task", "work", "e", "--as", "w", "--once", "--", "true"]).stderr;
     assert!(worked.starts_with("baton: w waits for tasks of e\n"), "{worked}");
 }
@@ -283,7 +283,7 @@ fn degraded_not_dead(world: &World, flood: bool) {
     let most = degraded["most_queued"].as_u64().unwrap();
     let told = world.ok(&["status", "e"]).stdout;
     assert!(told.contains("degraded    nobody leads since"), "{told}");
-    assert!(told.contains(&format!("1 tasks under way go on, 1 of {most} new ones wait")), "{told}");
+    assert!(told.contains(&format!("1 task is under way, 1 of at most {most} new ones waits")), "{told}");
     assert!(world.ok(&["top", "--once"]).stdout.contains("1 of these degraded"));
 
     if flood {

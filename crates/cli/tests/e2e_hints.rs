@@ -132,7 +132,7 @@ fn after_an_approval_the_leader_is_told_of_its_token_and_not_to_campaign() {
     let token = world.status("e")["leader"]["token"].as_u64().unwrap();
     world.ok(&["checkpoint", "e", "--as", "a", "--summary", "half"]);
     let approved = world.ok(&["approve", "e", "--checkpoint", &world.waiting("e")]).stdout;
-    assert!(approved.contains(&format!("may go on with token {}", token + 1)), "{approved}");
+    assert!(approved.contains(&format!("may continue with token {}", token + 1)), "{approved}");
     let told = failure(&world, &["check", "e", "--token", &token.to_string()], 5);
     assert!(told.0.contains(&format!("goes on with token {}", token + 1)), "{told:?}");
     assert!(told.1.contains("baton renew") && !told.1.contains("campaign"), "{told:?}");
@@ -221,4 +221,47 @@ fn a_server_has_a_snapshot_soon_after_its_start_and_it_is_put_back_with_a_word()
     let again: Value = world.json(&["restore", &snapshot, "--store", "embedded:new.redb"]);
     assert_eq!(again["store"], json!(format!("embedded:{place}")));
     assert!(again["kept"].as_str().unwrap().starts_with(&place), "{again}");
+}
+
+#[test]
+fn what_a_newcomer_types_first_is_answered_with_what_was_meant() {
+    let world = World::folder();
+    for (arguments, hint) in [
+        (&["run", "job", "sleep", "1"][..], "put `--` before CMD: -- sleep"),
+        (&["acquire", "e", "--as", "a", "--ttl", "30"], "did you mean 30s?"),
+        (&["resume"], "use --all for all of them"),
+        (&["pause"], "use --all for all of them"),
+    ] {
+        let (_, told) = failure(&world, arguments, 2);
+        assert!(told.contains(hint), "{arguments:?}: {told}");
+        let shown = world.call(arguments).expect(2).stderr;
+        assert!(shown.contains(&format!("hint: {told}")), "{shown}");
+    }
+    for (word, tips) in [
+        ("aquire", &["'acquire'"][..]),
+        ("statsu", &["'status'", "'state'"]),
+        ("lead", &["'run'", "'acquire'"]),
+        ("leave", &["'release'"]),
+        ("pass", &["'release'"]),
+        ("sessions", &["'agents'"]),
+    ] {
+        let shown = world.call(&[word, "e"]).expect(2).stderr;
+        let tip = shown.lines().find(|line| line.contains("tip:")).unwrap_or_default();
+        assert!(tips.iter().all(|tip_of| tip.contains(tip_of)), "{word}: {shown}");
+        assert_eq!(tip.matches('\'').count(), 2 * tips.len(), "{word}: {tip}");
+    }
+    // Nothing is like it.
+    let shown = world.call(&["frobnicate"]).expect(2).stderr;
+    assert!(!shown.contains("tip:"), "{shown}");
+}
+
+#[test]
+fn a_server_without_tls_and_a_name_that_does_not_resolve_are_told_of() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), World::folder());
+    let server = Server::start(&folder.path().join("baton.redb"));
+    let https = server.url().replace("http://", "https://");
+    let told = failure(&world, &["status", "--store", &https], 7);
+    assert!(told.0.contains("speaks http, not https") && told.1.contains("http://HOST:PORT"), "{told:?}");
+    let told = failure(&world, &["status", "--store", "http://no-such-host.invalid:7420"], 7);
+    assert!(told.0.contains("does not resolve") && told.1.contains("name of the host"), "{told:?}");
 }

@@ -363,7 +363,7 @@ fn errors() {
         "status --store file:plain",
         "status unknown",
         "history unknown",
-        "watch",
+        "watch --acknowledge --as a",
         "renew e --as a",
         "fence db --token 1",
         "check e",

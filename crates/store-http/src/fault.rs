@@ -181,10 +181,18 @@ impl Fault {
 }
 
 fn unavailable(location: &str, why: String) -> StoreError {
-    // What a server that speaks TLS answers is not HTTP.
-    let hint = match location.starts_with("http://") && why.contains("HTTP version") {
-        true => "perhaps it speaks TLS: https://HOST:PORT",
-        false => "see whether the server runs: baton serve",
+    let (why, hint) = match why {
+        // What a server that speaks TLS answers is not HTTP, and the other way around.
+        why if location.starts_with("http://") && why.contains("HTTP version") => {
+            (why, "perhaps it speaks TLS: https://HOST:PORT")
+        }
+        why if why.contains("InvalidContentType") => {
+            ("it speaks http, not https".to_string(), "write http://HOST:PORT, or give the server a certificate")
+        }
+        why if why.contains("failed to lookup address") => {
+            ("its name does not resolve".to_string(), "check the name of the host")
+        }
+        why => (why, "see whether the server runs: baton serve"),
     };
     let location = location.split_once("?owner=").map_or(location, |(socket, _)| socket);
     let hint = match location.starts_with("unix:") {

@@ -36,7 +36,7 @@ async fn follow(election: &ElectionName, token: Epoch) {
 }
 
 /// The checkpoint that is waited for.
-pub(super) struct Waited<'a> {
+pub(super) struct ApprovalWait<'a> {
     pub(super) election: &'a ElectionName,
     pub(super) who: &'a Who,
     pub(super) seq: u64,
@@ -58,9 +58,9 @@ enum Standing {
     Over(String),
 }
 
-impl Waited<'_> {
+impl ApprovalWait<'_> {
     pub(super) async fn decided(&self, context: &Context) -> Result<Screen, Failure> {
-        let Waited { election, hash, limit, .. } = self;
+        let ApprovalWait { election, hash, limit, .. } = self;
         let give_up_at = boot::now() + *limit;
         context.output.talk(&format!(
             "waits for up to {limit} for an operator: baton approve {election} --checkpoint {hash}"
@@ -145,7 +145,7 @@ impl Waited<'_> {
     }
 
     async fn outcome(&self, context: &Context, held: &Held, standing: Standing) -> Result<Screen, Failure> {
-        let Waited { election, seq, hash, .. } = self;
+        let ApprovalWait { election, seq, hash, .. } = self;
         match standing {
             Standing::Approved(mut token) => {
                 if held.kept.is_some() {

@@ -33,7 +33,7 @@ Every act of an operator is kept for ever, with its signature, in a chain in whi
 prints the hash of the last: note it down, and give it to --head later.")]
 pub(crate) struct Audit {
     #[command(subcommand)]
-    what: Option<What>,
+    action: Option<Action>,
     /// Which election [default: everything]
     election: Option<ElectionName>,
     /// How many of the newest
@@ -42,7 +42,7 @@ pub(crate) struct Audit {
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Verify every entry, its signature and the chain
     Verify {
         /// Which election [default: everything]
@@ -57,18 +57,18 @@ enum What {
 
 impl StoreCommand for Audit {
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
-        match &self.what {
-            Some(What::Verify { election, heads }) => verify(context, election.as_ref(), heads).await,
-            Some(What::Note(_)) | None => show(context, self.election.as_ref(), self.limit).await,
+        match &self.action {
+            Some(Action::Verify { election, heads }) => verify(context, election.as_ref(), heads).await,
+            Some(Action::Note(_)) | None => show(context, self.election.as_ref(), self.limit).await,
         }
     }
 }
 
 impl Audit {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        match &self.what {
-            Some(What::Note(note)) => note.perform(global).await,
-            Some(What::Verify { .. }) | None => StoreCommand::perform(self, global).await,
+        match &self.action {
+            Some(Action::Note(note)) => note.perform(global).await,
+            Some(Action::Verify { .. }) | None => StoreCommand::perform(self, global).await,
         }
     }
 }

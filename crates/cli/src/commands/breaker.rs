@@ -8,7 +8,7 @@ use baton::toolbox::breaker::Standing;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::operator::{AloneBecause, operate};
+use super::acts::{AloneBecause, operate};
 use crate::context::{Context, Global};
 use crate::output::{Failure, Outcome};
 use crate::screen::{Screen, StoreCommand};
@@ -25,11 +25,11 @@ After so many failed tasks in a row an agent is assigned no more tasks of the sa
 through as the policy says, and the first success closes the breaker. `*` stands for tasks that need no capability. An agent with an open breaker may still lead, unless the policy says otherwise (--breaker-bars).")]
 pub(crate) struct Breaker {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// List breakers
     List(List),
     /// Operator: reset all breakers of an election
@@ -55,9 +55,9 @@ struct Reset {
 
 impl Breaker {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        match &self.what {
-            What::List(list) => list.perform(global).await,
-            What::Reset(reset) => reset.perform(global).await,
+        match &self.action {
+            Action::List(list) => list.perform(global).await,
+            Action::Reset(reset) => reset.perform(global).await,
         }
     }
 }

@@ -11,10 +11,10 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use super::approval::Waited;
+use super::approval::ApprovalWait;
 use crate::context::{Context, Who};
-use crate::covering;
 use crate::exit::{Exit, Speaker};
+use crate::manifest;
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
 
@@ -87,7 +87,7 @@ impl StoreCommand for Checkpoint {
         let held = context.lease(&self.election, &self.who)?;
         if !self.covers.is_empty() {
             let places = self.covers.clone();
-            content.covers = Some(covering::cover(places, &context.state, content.state.len()).await?);
+            content.covers = Some(manifest::cover(places, &context.state, content.state.len()).await?);
         }
         let written =
             context.coordinator.checkpoint(&self.election, held.epoch, held.credential, &content).await;
@@ -95,7 +95,7 @@ impl StoreCommand for Checkpoint {
             Answer::Checkpointed { seq, hash, awaiting_approval: true } if self.wait_approval.is_some() => {
                 let limit = self.wait_approval.unwrap_or(Span::ZERO);
                 let (election, who) = (&self.election, &self.who);
-                Waited { election, who, seq, hash, limit }.decided(context).await
+                ApprovalWait { election, who, seq, hash, limit }.decided(context).await
             }
             Answer::Checkpointed { seq, hash, awaiting_approval } => {
                 let data = json!({
@@ -105,12 +105,12 @@ impl StoreCommand for Checkpoint {
                     "seq": seq,
                     "hash": hash,
                     "awaiting_approval": awaiting_approval,
-                    "covers": content.covers.as_ref().map(covering::about),
+                    "covers": content.covers.as_ref().map(manifest::about),
                 });
                 let covers = content.covers.as_ref();
                 let covered =
-                    covers.map_or(String::new(), |covers| format!(" and {}", covering::covered(covers)));
-                let text = format!("checkpoint {seq} of {} stands{covered}", self.election);
+                    covers.map_or(String::new(), |covers| format!(" and {}", manifest::covered(covers)));
+                let text = format!("checkpoint {seq} of {} is saved{covered}", self.election);
                 let note = "an operator must approve it before the token is accepted again";
                 Ok(Screen::new(data, text).notes(awaiting_approval.then_some(note)))
             }
@@ -132,12 +132,12 @@ impl Checkpoint {
             let data = json!({"outcome": "nothing", "election": self.election, "since": null});
             return Ok(Screen::new(data, format!("no checkpoint of {} covers anything", self.election)));
         };
-        let since = covering::compare(covers, &self.verify, &context.state).await?;
+        let since = manifest::compare(covers, &self.verify, &context.state).await?;
         let outcome = if since.is_empty() { "unchanged" } else { "changed" };
         let data = json!({
-            "outcome": outcome, "election": self.election, "seq": checkpoint.seq, "since": covering::data(&since),
+            "outcome": outcome, "election": self.election, "seq": checkpoint.seq, "since": manifest::data(&since),
         });
-        let text = [vec![format!("checkpoint {}", checkpoint.seq)], covering::lines(covers, &since)].concat();
+        let text = [vec![format!("checkpoint {}", checkpoint.seq)], manifest::lines(covers, &since)].concat();
         let exit = if since.is_empty() { Exit::Done } else { Exit::Error };
         Ok(Screen::new(data, text.join("\n")).exit(exit))
     }

@@ -12,9 +12,9 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::acts::{failure, waiting};
 use super::audit::{act_line, short};
 use super::note::document;
-use super::operator::{failure, waiting};
 use super::people::person;
 use super::{orders, show};
 use crate::context::Context;

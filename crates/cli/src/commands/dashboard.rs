@@ -12,13 +12,13 @@ use clap::Args;
 use serde_json::json;
 use tokio::process::Command;
 
-use super::operator::failure;
+use super::acts::failure;
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};
 use crate::keys;
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
-use crate::state::{state_root, write_private};
+use crate::state_folder::{state_root, write_private};
 
 /// How long a browser may take to read the file that sends it to the page.
 const READ: Duration = Duration::from_secs(5);

@@ -12,14 +12,14 @@ use clap::Args;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use super::acts;
 use super::check::token_or_inherited;
-use super::operator;
 use crate::context::{Context, Who};
-use crate::custody::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
 use crate::output::{Failure, Outcome};
 use crate::screen::{Screen, StoreCommand};
+use crate::warden_process::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 
 /// How long a hold lasts after its last sign of life: how long others wait if the holder is stopped.
 const HOLD: Span = Span::secs(5);
@@ -95,7 +95,7 @@ impl StoreCommand for Fence {
             return keys::load().map(drop);
         }
         token_or_inherited(self.token, self.election.as_ref())?;
-        custody::look_for_program(&self.command)
+        warden_process::look_for_program(&self.command)
     }
 
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
@@ -211,7 +211,7 @@ impl Fence {
     async fn hold(&self, context: &Context, resource: &ResourceName, token: Epoch) -> Outcome {
         let household = ChildRegistry::open()?;
         let folder = RunFolder::make()?;
-        let mut ward = custody::prepare(household, &folder, Given::default()).await?;
+        let mut ward = warden_process::prepare(household, &folder, Given::default()).await?;
         let run = mint_credential()?;
         let hold = self.hold_request(context, resource, token, run).await;
         let (fence, asked_at) = match self.admit(context, resource, token, Some(hold)).await {
@@ -225,7 +225,7 @@ impl Fence {
         let mut inside =
             Inside { context, resource, election, token, agent, note, hold, admitted_at: asked_at };
         let duty = Duty {
-            store: custody::absolute_store(&context.coordinator, &context.url),
+            store: warden_process::absolute_store(&context.coordinator, &context.url),
             folder: folder.path().to_path_buf(),
             gives_back: GivesBack::Hold { resource: resource.clone(), credential: run },
         };
@@ -282,7 +282,7 @@ async fn change_binding(
 ) -> Result<Screen, Failure> {
     let own = keys::load()?;
     let changed = context.coordinator.change_binding(&own, resource, change).await;
-    let fence = changed.map_err(|error| operator::failure(&error, &own))?;
+    let fence = changed.map_err(|error| acts::failure(&error, &own))?;
     let (election, highest) = (&fence.election, fence.highest);
     let (outcome, text) = match change {
         FenceChange::Bind { .. } => {

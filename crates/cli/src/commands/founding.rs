@@ -13,7 +13,7 @@ use clap::Args;
 use crate::exit::Speaker;
 use crate::keys;
 use crate::output::{Failure, Output};
-use crate::state::write_durably;
+use crate::state_folder::write_durably;
 
 /// Bytes of randomness in a code.
 const CODE: usize = 16;

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::renew::renew;
 use crate::context::{Context, Who};
-use crate::covering;
 use crate::exit::{Exit, Speaker};
+use crate::manifest;
 use crate::output::{Failure, clean};
 use crate::screen::{Screen, StoreCommand};
 
@@ -79,7 +79,7 @@ impl StoreCommand for Handover {
             "checkpoint": {
                 "seq": checkpoint.seq, "epoch": checkpoint.epoch, "by": checkpoint.by, "at": checkpoint.at,
                 "summary": checkpoint.summary, "state": state, "reference": checkpoint.reference,
-                "hash": checkpoint.hash, "covers": checkpoint.covers.as_ref().map(covering::about),
+                "hash": checkpoint.hash, "covers": checkpoint.covers.as_ref().map(manifest::about),
             },
             "acknowledged": held.is_some() || checkpoint.acknowledged_by.is_some(),
             "since": since.as_ref().map(Since::data),
@@ -88,7 +88,7 @@ impl StoreCommand for Handover {
         match (&since, &checkpoint.covers) {
             (Some(since), _) => lines.extend(since.lines()),
             (None, Some(covers)) => {
-                let (covered, name) = (covering::covered(covers), &self.election);
+                let (covered, name) = (manifest::covered(covers), &self.election);
                 lines.push(format!("{covered}; not compared (baton handover {name} --look --compare)"));
             }
             (None, None) => {}
@@ -112,7 +112,7 @@ impl Handover {
             ([], true) => &here,
             (named, _) => named,
         };
-        Some(Since { covers, found: covering::compare(covers, below, &context.state).await })
+        Some(Since { covers, found: manifest::compare(covers, below, &context.state).await })
     }
 }
 
@@ -143,15 +143,15 @@ impl Since<'_> {
 
     fn data(&self) -> Value {
         match &self.found {
-            Ok(found) => covering::data(found),
+            Ok(found) => manifest::data(found),
             Err(failure) => json!({"error": failure.message}),
         }
     }
 
     fn lines(&self) -> Vec<String> {
         match &self.found {
-            Ok(found) => covering::lines(self.covers, found),
-            Err(failure) => vec![format!("{}: {}", covering::covered(self.covers), clean(&failure.message))],
+            Ok(found) => manifest::lines(self.covers, found),
+            Err(failure) => vec![format!("{}: {}", manifest::covered(self.covers), clean(&failure.message))],
         }
     }
 }

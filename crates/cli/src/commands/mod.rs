@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod acquire;
+mod acts;
 #[cfg(any(feature = "guard", feature = "server"))]
 mod address;
 mod agents;
@@ -21,7 +22,6 @@ mod doctor;
 #[cfg(feature = "server")]
 mod doors;
 mod enlist;
-mod everything;
 mod fence;
 #[cfg(feature = "server")]
 mod founding;
@@ -44,9 +44,10 @@ mod neighbour;
 mod note;
 #[cfg(feature = "server")]
 mod observe;
+
 mod operator;
-mod operators;
 mod orders;
+mod pause_all;
 mod peer;
 mod people;
 mod policy;
@@ -81,9 +82,9 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::context::Global;
-use crate::custody;
 use crate::output::Outcome;
 use crate::screen::StoreCommand;
+use crate::warden_process;
 
 pub(crate) use peer::misplaced;
 
@@ -130,7 +131,7 @@ commands! {
     Top(top::Top),
     /// Show elections as a tree: each region's leader, and which region leads the fleet
     Tree(tree::Tree),
-    /// Print each change of an election as it happens
+    /// Print each change of elections as it happens, and why
     Watch(watch::Watch),
     /// List agents and sessions: their health, and what each one leads
     Agents(agents::Agents),
@@ -160,25 +161,25 @@ commands! {
     /// Create a store, with this user as its first operator
     Init(init::Init),
     /// List operators; operator: add and remove them
-    Operator(operators::Operator),
+    Operator(operator::Operator),
     /// List a server's access tokens; operator: create and revoke them
     Token(token::Token),
     /// Operator: open a server's page in a browser, signed in
     Dashboard(dashboard::Dashboard),
     /// Operator: make an agent the next leader
-    Appoint(operator::Appoint),
+    Appoint(acts::Appoint),
     /// Operator: end the current leadership
-    Depose(operator::Depose),
+    Depose(acts::Depose),
     /// Operator: end the leadership, and let nobody lead until resumed
-    Pause(operator::Pause),
+    Pause(acts::Pause),
     /// Operator: end a pause
-    Resume(operator::Resume),
+    Resume(acts::Resume),
     /// Operator: approve the leader's checkpoint, so that it may continue
-    Approve(operator::Approve),
+    Approve(acts::Approve),
     /// Operator: reject the leader's checkpoint, which ends its leadership
-    Reject(operator::Reject),
+    Reject(acts::Reject),
     /// Operator: retire an election whose work is done
-    Forget(operator::Forget),
+    Forget(acts::Forget),
     /// Operator: add a signature to an act that needs several operators
     Cosign(cosign::Cosign),
     /// Operator: vote for a candidate, where the policy asks for votes
@@ -224,9 +225,10 @@ impl Command {
 /// What other processes of ours are started as. Not for people.
 pub(crate) fn hidden(arguments: &[String]) -> Option<ExitCode> {
     match arguments.get(1).map(String::as_str) {
-        Some(custody::WARDEN) => Some(custody::warden(&arguments[2..])),
-        Some(custody::EXEC) => Some(custody::exec(&arguments[2..])),
-        Some(custody::VALIDATE) => Some(custody::validate(&arguments[2..])),
+        Some(warden_process::WARDEN) => Some(warden_process::warden(&arguments[2..])),
+        Some(warden_process::EXEC) => Some(warden_process::exec(&arguments[2..])),
+        Some(warden_process::VALIDATE) => Some(warden_process::validate(&arguments[2..])),
+        Some(completions::ELECTIONS) => Some(completions::elections()),
         Some(demo::WORKER) => Some(demo::worker(&arguments[2..])),
         Some(_) | None => None,
     }

@@ -5,7 +5,7 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use super::operator::failure;
+use super::acts::failure;
 use crate::context::Context;
 use crate::exit::Speaker;
 use crate::keys;

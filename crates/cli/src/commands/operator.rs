@@ -1,383 +1,219 @@
-//! The operator's commands: `appoint`, `depose`, `pause`, `resume`, `approve`, `reject`, `forget`.
+//! `baton operator`: who the operators are.
 
-use baton::Error;
-use baton::election::document::Question;
-use baton::election::operator::{Act, OperatorKey};
-use baton::election::time::Span;
-use baton::election::{AgentName, Answer, ContentHash, Document, ElectionName, Epoch, Refusal};
+use baton::election::operator::{OperatorKey, PublicKey};
+use baton::election::store_quorum::{OrderKind, OrderOutcome, StoreQuorum};
 use baton::store::Access;
-use clap::Args;
+use baton::{Error, Spread};
+use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::cosign::confirm;
-use super::everything::{self, Everything};
-use super::show;
+use super::acts::{AloneBecause, failure};
+use super::orders::{rule, waits};
+use super::pause_all::partly;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, Output, clean};
 use crate::screen::{Screen, StoreCommand};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton appoint refactor-auth agent-b --reason 'knows the code'
-  baton appoint refactor-auth agent-b --force      do not wait for the lease: behind fences only
+  baton operator key                 on the second person's machine: prints a public key
+  baton operator add 4b9884b1… --name Ben    run by an operator: adds that key
+  baton operator list
+  baton operator remove 4b9884b1…
+  baton operator quorum 2            two operators must sign an order on the store
 
-The token of any other leader is refused at once; the successor starts when that leader has stopped or its lease has ended. If a git ref has diverged into two histories, this decides between them.")]
-pub(crate) struct Appoint {
-    /// The election
-    election: ElectionName,
-    /// The agent
-    agent: AgentName,
-    /// How long to reserve the election for the agent [default: until it leads]
-    #[arg(long = "for", value_name = "DURATION")]
-    lasts: Option<Span>,
-    /// Do not wait for the running lease; safe only behind fences
-    #[arg(long)]
-    force: bool,
-    /// The reason, for the history
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
-    #[command(flatten)]
-    alone: Alone,
+`baton init` makes the first operator of a store; operators add all others. The last operator cannot be removed.")]
+pub(crate) struct Operator {
+    #[command(subcommand)]
+    action: Action,
 }
 
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Example:
-  baton depose refactor-auth --reason 'goes in circles'
-
-The token is refused by every guard at once; a successor starts when the deposed leader has stopped or its \
-lease has ended.")]
-pub(crate) struct Depose {
-    /// The election
-    election: ElectionName,
-    /// Do not wait for the running lease; safe only behind fences
-    #[arg(long)]
-    force: bool,
-    /// The reason, for the history
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
-    #[command(flatten)]
-    alone: Alone,
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  baton pause refactor-auth --reason 'release freeze'
-  baton pause --all --reason 'something is wrong'      every election, also new ones")]
-pub(crate) struct Pause {
-    /// The election
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
-    election: Option<ElectionName>,
-    /// All elections: end every leadership, and let nobody lead
-    #[arg(long)]
-    all: bool,
-    /// The reason, shown to agents and in status
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
-    #[command(flatten)]
-    alone: Alone,
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Print this user's public key, for an operator to add; creates the key if needed
+    Key,
+    /// Operator: add an operator, in all elections
+    Add {
+        /// The public key, as `baton operator key` prints it
+        key: PublicKey,
+        /// The operator's name, shown beside the key; adding the key again renames it
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+        #[command(flatten)]
+        alone: AloneBecause,
+    },
+    /// List the operators, and in how many elections each is one
+    List,
+    /// Operator: remove an operator, from all elections
+    Remove {
+        /// The public key, as `baton operator list` shows it
+        key: PublicKey,
+        #[command(flatten)]
+        alone: AloneBecause,
+    },
+    /// Show how many operators must sign an order on the store; operator: set it
+    Quorum(SetQuorum),
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  baton resume refactor-auth
-  baton resume --all            ends a `pause --all`; elections paused one by one stay paused")]
-pub(crate) struct Resume {
-    /// The election
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
-    election: Option<ElectionName>,
-    /// End a `pause --all`
-    #[arg(long)]
-    all: bool,
+  baton operator quorum                                  show it
+  baton operator quorum 2                                all orders but pause and revoke-token take two operators
+  baton operator quorum 2 --for resume,create-token      only these, and changes of the operators and of the quorum
+  baton operator quorum 2 --for pause,resume,create-token,revoke-token
+
+One operator alone can pause everything and revoke a token: an emergency stop must not wait. Name them in --for to change that. \
+An order that takes several waits for a day: baton cosign --list.")]
+struct SetQuorum {
+    /// How many operators must sign an order on the store [default: show the quorum]
+    quorum: Option<u8>,
+    /// Which orders: pause, resume, create-token, revoke-token [default: all but pause and revoke-token]
+    #[arg(long = "for", value_name = "ORDER,…", value_delimiter = ',', requires = "quorum")]
+    orders: Vec<OrderKind>,
+    /// Let one operator act at once with --break-glass and a reason
+    #[arg(long, requires = "quorum")]
+    allow_break_glass: bool,
     #[command(flatten)]
     alone: AloneBecause,
 }
 
-/// Where a policy asks for several operators.
-#[derive(Args, Debug)]
-pub(crate) struct Alone {
-    /// Act without the other operators that the policy requires; needs --reason, and the audit log keeps it for ever
-    #[arg(long)]
-    break_glass: bool,
-}
-
-impl Alone {
-    /// The reason to act alone, if that is wanted.
-    pub(crate) fn reason<'a>(&self, reason: &'a str) -> Option<&'a str> {
-        self.break_glass.then_some(reason)
-    }
-}
-
-/// The same, of an act that takes no reason otherwise.
-#[derive(Args, Debug)]
-pub(crate) struct AloneBecause {
-    /// The reason for --break-glass
-    #[arg(
-        long,
-        value_name = "TEXT",
-        requires = "break_glass",
-        default_value = "",
-        hide_default_value = true
-    )]
-    reason: String,
-    #[command(flatten)]
-    alone: Alone,
-}
-
-impl AloneBecause {
-    /// The reason to act alone, if that is wanted.
-    pub(crate) fn reason(&self) -> Option<&str> {
-        self.alone.reason(&self.reason)
-    }
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  baton approve refactor-auth                        show the waiting checkpoint, and ask
-  baton approve refactor-auth --checkpoint HASH      approve exactly this checkpoint
-
-`baton status` prints the command with the full hash. Without a terminal, --checkpoint is required. If the leader has written another checkpoint meanwhile, the approval of the old one is refused.")]
-pub(crate) struct Approve {
-    /// The election
-    election: ElectionName,
-    /// The full hash of the checkpoint that you have read [default: show the waiting checkpoint, and ask]
-    #[arg(long, value_name = "HASH", value_parser = whole_hash)]
-    checkpoint: Option<ContentHash>,
-    #[command(flatten)]
-    alone: AloneBecause,
-}
-
-/// Nothing shorter than a whole hash names a checkpoint: its author can find two that begin alike.
-fn whole_hash(text: &str) -> Result<ContentHash, String> {
-    text.parse().map_err(|_| {
-        "a checkpoint is named by all 64 hexadecimal digits of its hash, as `baton status` prints them"
-            .to_string()
-    })
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "Example:\n  baton reject refactor-auth --reason 'the tests were deleted'")]
-pub(crate) struct Reject {
-    /// The election
-    election: ElectionName,
-    /// The reason, for the history
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
-    #[command(flatten)]
-    alone: Alone,
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Example:
-  baton forget refactor-auth --reason 'merged'
-
-The election leaves every list, with its policy, checkpoint and history. It is refused while a lease may run, and while the \
-election is paused. The act stays in the audit log. Tokens continue: the next leader under this name gets a higher one, and fences keep their marks.")]
-pub(crate) struct Forget {
-    /// The election
-    election: ElectionName,
-    /// The reason, for the audit log
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
-    #[command(flatten)]
-    alone: Alone,
-}
-
-impl Forget {
+impl Operator {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let act = Act::Forget { reason: self.reason.clone() };
-        let text = format!("{} is forgotten", self.election);
-        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
-    }
-}
-
-impl Appoint {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let act = Act::Appoint {
-            agent: self.agent.clone(),
-            lasts: self.lasts,
-            force: self.force,
-            reason: self.reason.clone(),
-        };
-        let text = format!("{} is kept for {}", self.election, self.agent);
-        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
-    }
-}
-
-impl Depose {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let act = Act::Depose { force: self.force, reason: self.reason.clone() };
-        let text = format!("the leader of {} is deposed", self.election);
-        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
-    }
-}
-
-impl Pause {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let alone = self.alone.reason(&self.reason);
-        let Some(election) = &self.election else {
-            return Everything { pause: Some(&self.reason), alone }.perform(global).await;
-        };
-        let act = Act::Pause { reason: self.reason.clone() };
-        let text = format!("{election} is paused");
-        operate(global, election, act, &text, alone).await
-    }
-}
-
-impl Resume {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let alone = self.alone.reason();
-        let Some(election) = &self.election else {
-            return Everything { pause: None, alone }.perform(global).await;
-        };
-        let text = format!("{election} is resumed");
-        operate(global, election, Act::Resume, &text, alone).await
-    }
-}
-
-impl Reject {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let act = Act::Reject { reason: self.reason.clone() };
-        let text = format!("the leader of {} is rejected", self.election);
-        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
-    }
-}
-
-impl Approve {
-    pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let context = Context::open(global, Access::Read).await?;
-        let view = context.coordinator.view(&self.election).await?;
-        let checkpoint = self.seen(&context, view.document.as_ref())?;
-        let text = format!("the leader of {} may go on", self.election);
-        let alone = self.alone.reason();
-        // Some stores are open once at a time.
-        drop(context);
-        operate(global, &self.election, Act::Approve { checkpoint }, &text, alone).await
-    }
-
-    /// The checkpoint that the operator has seen: the one that it names, or the one that is shown here and that it says yes to.
-    fn seen(&self, context: &Context, document: Option<&Document>) -> Result<Option<ContentHash>, Failure> {
-        let question = document.and_then(|document| document.approval.question.as_ref());
-        let asked = match (self.checkpoint, question) {
-            (Some(named), _) => named,
-            (None, Some(Question::Checkpoint { hash })) => *hash,
-            (None, Some(Question::MoreTime) | None) => return Ok(None),
-        };
-        let left = document.and_then(|document| document.checkpoint.as_ref());
-        let shown = left.filter(|left| left.hash == asked);
-        if let Some(shown) = shown {
-            context.output.talk(&show::checkpoint(shown).join("\n"));
-        }
-        if self.checkpoint.is_none() {
-            let unseen = |why: &str| {
-                let hint =
-                    format!("look at it, then run: baton approve {} --checkpoint {asked}", self.election);
-                Failure::usage(why, hint)
-            };
-            if shown.is_none() {
-                return Err(unseen("the checkpoint that waits for approval is not in the record"));
+        match &self.action {
+            Action::Key => show_own()?.print(Output { json: global.json }),
+            Action::Add { .. } | Action::List | Action::Remove { .. } | Action::Quorum(_) => {
+                StoreCommand::perform(self, global).await
             }
-            confirm(context, "approve it?", || {
-                unseen("nobody is there to be asked whether to approve this checkpoint")
-            })?;
         }
-        Ok(Some(asked))
+    }
+
+    /// Whether it only looks.
+    fn looks(&self) -> bool {
+        matches!(self.action, Action::Key | Action::List | Action::Quorum(SetQuorum { quorum: None, .. }))
     }
 }
 
-/// Signs an act and carries it out.
-pub(crate) async fn operate(
-    global: &Global,
-    election: &ElectionName,
-    act: Act,
-    text: &str,
-    alone: Option<&str>,
-) -> Outcome {
-    Operation { key: keys::load()?, election, act, text, alone }.perform(global).await
-}
-
-/// An act that is to be signed.
-struct Operation<'a> {
-    key: OperatorKey,
-    election: &'a ElectionName,
-    act: Act,
-    text: &'a str,
-    alone: Option<&'a str>,
-}
-
-impl StoreCommand for Operation<'_> {
-    const ACCESS: Access = Access::Write;
+impl StoreCommand for Operator {
     const SPEAKER: Speaker = Speaker::Operator;
 
+    fn access(&self) -> Access {
+        if self.looks() { Access::Read } else { Access::Write }
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.looks() { Ok(()) } else { keys::load().map(drop) }
+    }
+
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
-        let Operation { key, election, act, text, alone } = self;
-        let known = context.coordinator.view(election).await.is_ok_and(|view| view.document.is_some());
-        let done = context.coordinator.operate_urgently(election, key, act, *alone).await;
-        if let (Act::Resume, Err(Error::Refused(Refusal::Invalid { .. }))) = (act, &done)
-            && everything::is_paused(context).await
-        {
-            let (text, hint) = (everything::still_paused(election, "not"), "resume all: baton resume --all");
-            return Err(Failure::new(Exit::Operator, "paused", text, hint));
-        }
-        let (epoch, ended, waits) = match done.map_err(|error| failure(&error, key))? {
-            Answer::Signed { epoch, have, need } => {
-                return Ok(waiting(election, act.name(), epoch, (have, need)));
+        match &self.action {
+            Action::Key => show_own(),
+            Action::List => list(context).await,
+            Action::Quorum(quorum) => quorum.screen(context).await,
+            Action::Add { key, name, alone } => {
+                let own = keys::load()?;
+                let (name, alone) = (name.as_deref(), alone.reason());
+                let done = context.coordinator.add_operator_urgently(&own, *key, name, alone).await;
+                changed(&own, ("added", "is an operator"), *key, done)
             }
-            Answer::Done { epoch, ended, waits } => (epoch, ended, waits),
-            other => unreachable!("an act is answered as one, not with {other:?}"),
+            Action::Remove { key, alone } => {
+                let own = keys::load()?;
+                let done = context.coordinator.remove_operator_urgently(&own, *key, alone.reason()).await;
+                changed(&own, ("removed", "is no longer an operator"), *key, done)
+            }
+        }
+    }
+}
+
+impl SetQuorum {
+    async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
+        let Some(quorum) = self.quorum else {
+            let info = context.coordinator.info().await?;
+            return Ok(Screen::new(json!({"quorum": info.quorum}), rule(&info.quorum)));
         };
-        let mut data = json!({
-            "outcome": act.name(), "election": election, "token": epoch, "ended": ended,
-            "waits_ms": waits.as_millis(), "made": !known,
-        });
-        if *act == Act::Resume && everything::is_paused(context).await {
-            data["everything_paused"] = json!(true);
-            let text = everything::still_paused(election, "no longer");
-            return Ok(Screen::new(data, text).exit(Exit::Operator));
+        let rules = StoreQuorum { quorum, orders: self.orders.clone(), break_glass: self.allow_break_glass };
+        let own = keys::load()?;
+        let done = context.coordinator.set_store_quorum(&own, &rules, self.alone.reason()).await;
+        match done.map_err(|error| failure(&error, &own))? {
+            OrderOutcome::Done => Ok(Screen::new(json!({"outcome": "set", "quorum": rules}), rule(&rules))),
+            OrderOutcome::Signed { have, need } => Ok(waits("quorum", (have, need))),
         }
-        let mut text = (*text).to_string();
-        if matches!(act, Act::Approve { .. }) {
-            text.push_str(&format!(" with token {epoch}"));
-        }
-        if let Some(agent) = &ended {
-            text.push_str(&format!("; the token of {agent} is refused from now on"));
-        }
-        if !known {
-            text.push_str("; no election had this name, so it was made");
-        }
-        if waits > Span::ZERO {
-            let whose = if ended.is_some() { "its" } else { "the last leader's" };
-            text.push_str(&format!("; {whose} lease runs for up to {waits} more"));
-        }
-        Ok(Screen::new(data, text))
     }
 }
 
-/// That an act waits for more operators.
-pub(crate) fn waiting(election: &ElectionName, act: &str, epoch: Epoch, (have, need): (u64, u64)) -> Screen {
-    let data = json!({
-        "outcome": "signed", "act": act, "election": election, "token": epoch, "have": have, "need": need,
-    });
-    Screen::new(data, format!("{act} of {election}: {have} of {need} operators have signed"))
-        .note(format!("it is not done yet; another operator runs: baton cosign {election}"))
-        .exit(Exit::Operator)
+fn show_own() -> Result<Screen, Failure> {
+    let (key, made) = keys::load_or_make()?;
+    let path = keys::path()?.display().to_string();
+    let data = json!({"outcome": "key", "operator": key.public(), "key_file": path, "key_made": made});
+    let note = made.then(|| format!("the secret half was made at {path}"));
+    Ok(Screen::new(data, key.public().to_string()).notes(note))
 }
 
-/// Why an operator's act was refused. Whose key is not known here learns how it gets known.
-pub(crate) fn failure(error: &Error, key: &OperatorKey) -> Failure {
-    let mut failure = Failure::from_error(error, Speaker::Operator);
-    if let Error::Refused(Refusal::WrongKey { .. }) = error {
-        let public = key.public();
-        failure.hint = Some(format!(
-            "let an operator run `baton operator add {public}`; where there is none yet, `baton init` makes this user the first"
-        ));
+/// What became of a change. One that did not reach every election is a failure, and can be repeated.
+fn changed(
+    own: &OperatorKey,
+    (outcome, words): (&str, &str),
+    key: PublicKey,
+    done: Result<Spread, Error>,
+) -> Result<Screen, Failure> {
+    let spread = done.map_err(|error| failure(&error, own))?;
+    if let Some(signed) = spread.signed {
+        return Ok(waits(&format!("operator {key} {outcome}"), signed));
     }
-    failure
+    let changed = spread.elections;
+    let data = json!({"outcome": outcome, "operator": key, "elections": changed, "waiting": spread.waiting});
+    if let Some(failure) = partly(&spread, own, &format!("{outcome}, but not in")) {
+        return Err(failure);
+    }
+    let elections = if changed == 1 { "election" } else { "elections" };
+    let screen = Screen::new(data, format!("{key} {words}; {changed} {elections} changed"));
+    if spread.waiting.is_empty() {
+        return Ok(screen);
+    }
+    let names: Vec<String> = spread.waiting.iter().map(ToString::to_string).collect();
+    let note = format!("other operators must sign it in: {}", names.join(", "));
+    Ok(screen.note(note).exit(Exit::Operator))
+}
+
+async fn list(context: &Context) -> Result<Screen, Failure> {
+    let info = context.coordinator.info().await?;
+    let mut counted: Vec<(PublicKey, usize)> = info.operator_keys.iter().map(|key| (*key, 0)).collect();
+    let mut elections = 0;
+    for election in &context.coordinator.elections().await? {
+        let view = match context.coordinator.view(election).await {
+            Ok(view) => view,
+            // What is wrong with one election says nothing of the operators of the others.
+            Err(Error::Store(error)) if !error.is_passing() => {
+                context.output.talk(&format!("`{election}` could not be read: {error}"));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        elections += usize::from(view.document.is_some());
+        for key in view.document.iter().flat_map(|document| document.operator_keys.iter()) {
+            match counted.iter_mut().find(|(known, _)| known == key) {
+                Some((_, count)) => *count += 1,
+                None => counted.push((*key, 1)),
+            }
+        }
+    }
+    let own = keys::load().ok().map(|key| key.public());
+    let (mut data, mut rows) = (Vec::new(), Vec::new());
+    for (key, count) in counted {
+        let (yours, in_store) = (own == Some(key), info.operator_keys.contains(&key));
+        let name = info.operator_names.get(&key);
+        data.push(json!({
+            "operator": key, "name": name, "you": yours, "in_store": in_store, "elections": count,
+        }));
+        let store = if in_store { "yes" } else { "no" };
+        let you = if yours { "you" } else { "" };
+        let name = name.map_or("-".to_string(), |name| clean(name));
+        let shown = [&name, &key.to_string(), store, &format!("{count} of {elections}"), you];
+        rows.push(shown.map(str::to_string).to_vec());
+    }
+    let none = "there is no operator: baton init makes this user the first one";
+    Ok(Screen::table(data, &["NAME", "OPERATOR", "NEW ELECTIONS", "ELECTIONS", ""], &rows, none))
 }

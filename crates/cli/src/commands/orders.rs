@@ -8,10 +8,10 @@ use baton::election::{ElectionName, StoreInfo};
 use baton::{Error, Spread};
 use serde_json::{Value, json};
 
+use super::acts::failure;
 use super::audit::{act_line, store_line, token_line};
 use super::cosign::confirm;
-use super::everything::partly;
-use super::operator::failure;
+use super::pause_all::partly;
 use super::people::person;
 use super::token;
 use crate::context::Context;
@@ -20,52 +20,52 @@ use crate::output::{Failure, clean};
 use crate::screen::Screen;
 
 /// An order that waits.
-enum One {
+enum WaitingOrder {
     Store(PendingOrder<StoreOrder>),
     /// With the token that would be made or revoked; none if it is not there any more.
     Tokens(Box<PendingOrder<TokenOrder>>, Option<Box<TokenEntry>>),
 }
 
-impl One {
+impl WaitingOrder {
     fn id(&self) -> String {
         match self {
-            One::Store(waiting) => waiting.id(),
-            One::Tokens(waiting, _) => waiting.id(),
+            WaitingOrder::Store(waiting) => waiting.id(),
+            WaitingOrder::Tokens(waiting, _) => waiting.id(),
         }
     }
 
     fn line(&self) -> String {
         match self {
-            One::Store(waiting) => store_line(&waiting.order),
-            One::Tokens(waiting, _) => token_line(&waiting.order),
+            WaitingOrder::Store(waiting) => store_line(&waiting.order),
+            WaitingOrder::Tokens(waiting, _) => token_line(&waiting.order),
         }
     }
 
     /// What the token would open, or opens until it is revoked.
     fn token(&self) -> Option<&TokenEntry> {
         match self {
-            One::Store(_) => None,
-            One::Tokens(_, entry) => entry.as_deref(),
+            WaitingOrder::Store(_) => None,
+            WaitingOrder::Tokens(_, entry) => entry.as_deref(),
         }
     }
 
     fn is_signed_by(&self, key: &OperatorKey) -> bool {
         match self {
-            One::Store(waiting) => waiting.is_signed_by(key.public()),
-            One::Tokens(waiting, _) => waiting.is_signed_by(key.public()),
+            WaitingOrder::Store(waiting) => waiting.is_signed_by(key.public()),
+            WaitingOrder::Tokens(waiting, _) => waiting.is_signed_by(key.public()),
         }
     }
 
-    fn shown(&self, info: &StoreInfo) -> Shown {
+    fn shown(&self, info: &StoreInfo) -> OrderLines {
         match self {
-            One::Store(waiting) => Shown::of(waiting, self, info),
-            One::Tokens(waiting, _) => Shown::of(waiting, self, info),
+            WaitingOrder::Store(waiting) => OrderLines::of(waiting, self, info),
+            WaitingOrder::Tokens(waiting, _) => OrderLines::of(waiting, self, info),
         }
     }
 }
 
 /// What is told of an order that waits.
-struct Shown {
+struct OrderLines {
     id: String,
     line: String,
     /// What a token opens.
@@ -76,8 +76,12 @@ struct Shown {
     data: Value,
 }
 
-impl Shown {
-    fn of<O: Gathers + serde::Serialize>(waiting: &PendingOrder<O>, one: &One, info: &StoreInfo) -> Shown {
+impl OrderLines {
+    fn of<O: Gathers + serde::Serialize>(
+        waiting: &PendingOrder<O>,
+        one: &WaitingOrder,
+        info: &StoreInfo,
+    ) -> OrderLines {
         let need = waiting.needed(info);
         let operators = waiting.signed.iter().map(|signed| signed.operator());
         let until = waiting.begun + WAITS;
@@ -89,14 +93,14 @@ impl Shown {
         });
         let signed = operators.map(|key| person(Some(info), key)).collect();
         let facts = token.map_or(Vec::new(), |entry| token::facts(entry).to_vec());
-        Shown { id: waiting.id(), line: one.line(), facts, signed, need, until: until.to_string(), data }
+        OrderLines { id: waiting.id(), line: one.line(), facts, signed, need, until: until.to_string(), data }
     }
 }
 
-async fn all(context: &Context) -> Result<(Vec<One>, std::sync::Arc<StoreInfo>), Failure> {
+async fn all(context: &Context) -> Result<(Vec<WaitingOrder>, std::sync::Arc<StoreInfo>), Failure> {
     let waiting = context.coordinator.waiting_orders().await?;
     let info = context.coordinator.info().await?;
-    let mut orders: Vec<One> = waiting.store.into_iter().map(One::Store).collect();
+    let mut orders: Vec<WaitingOrder> = waiting.store.into_iter().map(WaitingOrder::Store).collect();
     if !waiting.tokens.is_empty() {
         let known = context.coordinator.tokens().await?.tokens;
         orders.extend(waiting.tokens.into_iter().map(|waiting| {
@@ -104,7 +108,7 @@ async fn all(context: &Context) -> Result<(Vec<One>, std::sync::Arc<StoreInfo>),
                 TokenChange::Create { token } => Some(token.clone()),
                 TokenChange::Revoke { id } => known.iter().find(|entry| entry.id == *id).cloned(),
             };
-            One::Tokens(Box::new(waiting), token.map(Box::new))
+            WaitingOrder::Tokens(Box::new(waiting), token.map(Box::new))
         }));
     }
     Ok((orders, info))
@@ -115,7 +119,7 @@ pub(super) async fn list(context: &Context) -> Result<Screen, Failure> {
     let (orders, info) = all(context).await?;
     let (mut data, mut rows) = (Vec::new(), Vec::new());
     for one in &orders {
-        let Shown { id, line, facts, signed, need, until, data: order } = one.shown(&info);
+        let OrderLines { id, line, facts, signed, need, until, data: order } = one.shown(&info);
         let facts: Vec<String> = facts.iter().map(|(what, value)| format!("{what} {value}")).collect();
         let line = if facts.is_empty() { line } else { format!("{line}; {}", facts.join("; ")) };
         data.push(order);
@@ -165,7 +169,7 @@ pub(super) async fn cosign(
 ) -> Result<Screen, Failure> {
     let (orders, info) = all(context).await?;
     let one = chosen(orders, named, key)?;
-    let Shown { line, facts, signed, need, until, .. } = one.shown(&info);
+    let OrderLines { line, facts, signed, need, until, .. } = one.shown(&info);
     context.output.talk(&format!(
         "to sign: {line}\n  in the store {}\n  signed by {} of {need}: {}\n  it expires at {until}",
         info.id,
@@ -175,7 +179,7 @@ pub(super) async fn cosign(
     for (what, value) in facts {
         context.output.talk(&format!("  {what:<10} {value}"));
     }
-    if let One::Store(PendingOrder {
+    if let WaitingOrder::Store(PendingOrder {
         order: StoreOrder { change: StoreChange::Operators { after, names }, .. },
         ..
     }) = &one
@@ -199,14 +203,16 @@ pub(super) async fn cosign(
     }
     let id = one.id();
     let done = match &one {
-        One::Store(waiting) => context.coordinator.cosign_store(key, waiting).await,
-        One::Tokens(waiting, _) => context.coordinator.cosign_tokens(key, waiting).await.map(|outcome| {
-            let signed = match outcome {
-                OrderOutcome::Done => None,
-                OrderOutcome::Signed { have, need } => Some((have, need)),
-            };
-            Spread { signed, ..Spread::default() }
-        }),
+        WaitingOrder::Store(waiting) => context.coordinator.cosign_store(key, waiting).await,
+        WaitingOrder::Tokens(waiting, _) => {
+            context.coordinator.cosign_tokens(key, waiting).await.map(|outcome| {
+                let signed = match outcome {
+                    OrderOutcome::Done => None,
+                    OrderOutcome::Signed { have, need } => Some((have, need)),
+                };
+                Spread { signed, ..Spread::default() }
+            })
+        }
     };
     let spread = done.map_err(|error| failure(&error, key))?;
     if let Some(signed) = spread.signed {
@@ -225,8 +231,12 @@ pub(super) async fn cosign(
 }
 
 /// The order that is meant, if that is clear.
-fn chosen(orders: Vec<One>, named: Option<&str>, key: &OperatorKey) -> Result<One, Failure> {
-    let described = |orders: &[One]| {
+fn chosen(
+    orders: Vec<WaitingOrder>,
+    named: Option<&str>,
+    key: &OperatorKey,
+) -> Result<WaitingOrder, Failure> {
+    let described = |orders: &[WaitingOrder]| {
         let lines: Vec<String> = orders.iter().map(|one| format!("{} ({})", one.id(), one.line())).collect();
         format!("say which with --order: {}", lines.join(", "))
     };
@@ -236,8 +246,10 @@ fn chosen(orders: Vec<One>, named: Option<&str>, key: &OperatorKey) -> Result<On
             "an order is void a day after its first signature, and once the quorum or the operators change: give it again",
         ));
     }
-    let fits = |one: &One| named.map_or_else(|| !one.is_signed_by(key), |named| one.id().starts_with(named));
-    let (mut fitting, others): (Vec<One>, Vec<One>) = orders.into_iter().partition(fits);
+    let fits = |one: &WaitingOrder| {
+        named.map_or_else(|| !one.is_signed_by(key), |named| one.id().starts_with(named))
+    };
+    let (mut fitting, others): (Vec<WaitingOrder>, Vec<WaitingOrder>) = orders.into_iter().partition(fits);
     match (fitting.len(), named) {
         (1, _) => Ok(fitting.remove(0)),
         (0, Some(named)) => {

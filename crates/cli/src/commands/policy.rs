@@ -11,7 +11,7 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use super::operator::{AloneBecause, operate};
+use super::acts::{AloneBecause, operate};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};

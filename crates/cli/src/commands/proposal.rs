@@ -23,11 +23,11 @@ Examples:
 The first decision is final, even if the leader changes.")]
 pub(crate) struct Proposal {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Propose something
     Make(Make),
     /// List proposals
@@ -94,12 +94,12 @@ struct Rule {
 
 impl Proposal {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        match &self.what {
-            What::Make(make) => make.perform(global).await,
-            What::List(list) => list.perform(global).await,
-            What::Show(show) => show.perform(global).await,
-            What::Accept(rule) => Decision(rule, true).perform(global).await,
-            What::Reject(rule) => Decision(rule, false).perform(global).await,
+        match &self.action {
+            Action::Make(make) => make.perform(global).await,
+            Action::List(list) => list.perform(global).await,
+            Action::Show(show) => show.perform(global).await,
+            Action::Accept(rule) => Decision(rule, true).perform(global).await,
+            Action::Reject(rule) => Decision(rule, false).perform(global).await,
         }
     }
 }

@@ -28,11 +28,11 @@ A window begins with the first draw after the last one has ended, and is timed b
 with exit code 3, and says how long to wait. A new leader inherits the split.")]
 pub(crate) struct Quota {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Leader: set a budget and its split
     Set(Set),
     /// Show the budgets
@@ -92,10 +92,10 @@ fn share(text: &str) -> Result<(AgentName, u64), String> {
 
 impl Quota {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        match &self.what {
-            What::Set(set) => set.perform(global).await,
-            What::Show(show) => show.perform(global).await,
-            What::Draw(draw) => draw.perform(global).await,
+        match &self.action {
+            Action::Set(set) => set.perform(global).await,
+            Action::Show(show) => show.perform(global).await,
+            Action::Draw(draw) => draw.perform(global).await,
         }
     }
 }

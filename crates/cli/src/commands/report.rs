@@ -11,7 +11,7 @@ use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum What {
+enum ReportedFinding {
     /// The leader's output failed validation
     Validation,
     /// The leader's output passed validation
@@ -40,7 +40,7 @@ pub(crate) struct Report {
     election: ElectionName,
     /// The finding
     #[arg(value_enum)]
-    finding: What,
+    finding: ReportedFinding,
     #[command(flatten)]
     who: Who,
     /// Details, for the history
@@ -68,12 +68,12 @@ impl StoreCommand for Report {
             }
         };
         let finding = match self.finding {
-            What::Validation => Finding::Validation,
-            What::Sound => Finding::Sound,
-            What::Dependency => Finding::Dependency,
-            What::Budget => Finding::Budget,
-            What::Stall => Finding::Stall,
-            What::Breaker => Finding::Breaker,
+            ReportedFinding::Validation => Finding::Validation,
+            ReportedFinding::Sound => Finding::Sound,
+            ReportedFinding::Dependency => Finding::Dependency,
+            ReportedFinding::Budget => Finding::Budget,
+            ReportedFinding::Stall => Finding::Stall,
+            ReportedFinding::Breaker => Finding::Breaker,
         };
         let itself = context.lease(&self.election, &self.who).ok().filter(|held| held.epoch == epoch);
         let credential = itself.map(|held| held.credential);
@@ -88,7 +88,7 @@ impl StoreCommand for Report {
                 });
                 let text = match ended {
                     Some(agent) => format!("the leadership of {agent} has ended"),
-                    None => "taken down; the leadership goes on".to_string(),
+                    None => "reported; the leadership continues".to_string(),
                 };
                 Ok(Screen::new(data, text))
             }

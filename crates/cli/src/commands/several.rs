@@ -14,7 +14,7 @@ use super::founding::Founding;
 use super::serve::{Serving, Stop};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, Output};
-use crate::state::state_root;
+use crate::state_folder::state_root;
 
 /// The servers' own lease if nobody says.
 const SERVER_TTL: Span = Span::secs(3);

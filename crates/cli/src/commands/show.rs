@@ -8,7 +8,7 @@ use baton::election::time::Span;
 use serde_json::{Value, json};
 
 use super::audit::act_line;
-use crate::covering;
+use crate::manifest;
 use crate::output::clean;
 
 /// An election for programs; null if there is none.
@@ -152,7 +152,7 @@ pub(crate) fn text(view: &View) -> String {
         };
         lines.push(format!("  ended       {} ({}){reason}", departure.agent, why(departure.cause)));
     }
-    lines.extend(document.reserved_for.as_ref().map(|kept| format!("  kept for    {}", kept.agent)));
+    lines.extend(document.reserved_for.as_ref().map(|kept| format!("  reserved    for {}", kept.agent)));
     match &document.approval.question {
         Some(Question::Checkpoint { hash }) => {
             lines.push(format!(
@@ -167,8 +167,8 @@ pub(crate) fn text(view: &View) -> String {
     }
     if let Some(checkpoint) = &document.checkpoint {
         let taken = match &checkpoint.acknowledged_by {
-            Some(agent) => format!("taken on by {agent}"),
-            None => "not yet taken on".to_string(),
+            Some(agent) => format!("acknowledged by {agent}"),
+            None => "not yet acknowledged".to_string(),
         };
         lines.push(format!(
             "  checkpoint  {} by {}, {taken}: {}",
@@ -189,6 +189,21 @@ pub(crate) fn text(view: &View) -> String {
     lines.join("\n")
 }
 
+/// Why it stands as it does, in a few words: why its leader leads, or why the last one does not.
+pub(super) fn reason(document: &Document) -> Option<String> {
+    let words = |cause: Cause, reason: &str| match reason {
+        "" => why(cause),
+        reason => format!("{}: {}", why(cause), clean(reason)),
+    };
+    match (&document.departure, &document.last_transition) {
+        (Some(departure), _) => {
+            Some(format!("{} ended ({})", departure.agent, words(departure.cause, &departure.reason)))
+        }
+        (None, Some(last)) => Some(words(last.cause, &last.reason)),
+        (None, None) => None,
+    }
+}
+
 /// A checkpoint for the person who decides on it: all that its hash stands for, whole.
 pub(super) fn checkpoint(checkpoint: &Checkpoint) -> Vec<String> {
     let Checkpoint { seq, by, summary, hash, .. } = checkpoint;
@@ -199,7 +214,7 @@ pub(super) fn checkpoint(checkpoint: &Checkpoint) -> Vec<String> {
         lines.push(format!("reference: {} (sha256 {})", clean(&reference.location), reference.sha256));
     }
     if let Some(covers) = &checkpoint.covers {
-        lines.push(format!("{} (sha256 {})", covering::covered(covers), covers.sha256));
+        lines.push(format!("{} (sha256 {})", manifest::covered(covers), covers.sha256));
     }
     lines.push(format!("hash: {hash}"));
     lines

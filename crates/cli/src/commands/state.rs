@@ -24,11 +24,11 @@ Examples:
 Only the leader writes. A value has at most 64 KiB; its last versions stay.")]
 pub(crate) struct State {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Leader: put a value
     Put(Put),
     /// Print a value
@@ -71,10 +71,10 @@ struct Get {
 
 impl State {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        match &self.what {
-            What::Put(put) => put.perform(global).await,
-            What::Get(get) => get.perform(global).await,
-            What::List(list) => list.perform(global).await,
+        match &self.action {
+            Action::Put(put) => put.perform(global).await,
+            Action::Get(get) => get.perform(global).await,
+            Action::List(list) => list.perform(global).await,
         }
     }
 }

@@ -12,8 +12,8 @@ use baton::{Error, View};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::everything::named;
 use super::line::{self, Standing};
+use super::pause_all::named;
 use super::people::person;
 use super::run::once_per::shown;
 use super::show;
@@ -45,7 +45,7 @@ impl StoreCommand for Status {
 }
 
 async fn one(context: &Context, election: &ElectionName) -> Result<Screen, Failure> {
-    let Some(seen) = Seen::of(context, election).await? else {
+    let Some(seen) = ElectionStatus::of(context, election).await? else {
         return Err(Refusal::UnknownElection { election: election.to_string() }.into());
     };
     let (text, native) = (show::text(&seen.view), line::native_lines(&seen.native));
@@ -81,7 +81,7 @@ async fn all(context: &Context) -> Result<Screen, Failure> {
     let (mut rows, mut led) = (Vec::new(), Vec::new());
     let mut broken: Vec<Failure> = Vec::new();
     for election in context.coordinator.elections().await? {
-        match Seen::of(context, &election).await {
+        match ElectionStatus::of(context, &election).await {
             Ok(None) => {}
             Ok(Some(seen)) if context.output.json => context.output.line(&seen.data().to_string())?,
             Ok(Some(seen)) => {
@@ -167,10 +167,10 @@ impl Degraded {
         let since = self.since.map_or(String::new(), |since| format!(" since {since}"));
         let board = self.board.as_ref().map_or(String::new(), |board| {
             let under_way = board.assigned + board.working;
-            format!(
-                "; {under_way} tasks under way go on, {} of {} new ones wait",
-                board.unled, board.most_unled
-            )
+            let (tasks, are) = if under_way == 1 { ("task", "is") } else { ("tasks", "are") };
+            let (new, most) = (board.unled, board.most_unled);
+            let wait = if new == 1 { "waits" } else { "wait" };
+            format!("; {under_way} {tasks} {are} under way, {new} of at most {most} new ones {wait}")
         });
         let why = if self.awaits { "no token is accepted before an approval" } else { "nobody leads" };
         format!("  degraded    {why}{since}{board}")
@@ -178,7 +178,7 @@ impl Degraded {
 }
 
 /// An election that was looked at.
-struct Seen {
+struct ElectionStatus {
     view: View,
     line: Vec<Standing>,
     /// Those who wait in line, where nobody is compared.
@@ -187,16 +187,16 @@ struct Seen {
     native: Vec<NativeLeader>,
 }
 
-impl Seen {
+impl ElectionStatus {
     /// None if there is no such election.
-    async fn of(context: &Context, election: &ElectionName) -> Result<Option<Seen>, Error> {
+    async fn of(context: &Context, election: &ElectionName) -> Result<Option<ElectionStatus>, Error> {
         let view = context.coordinator.view(election).await?;
         let Some(document) = &view.document else { return Ok(None) };
         let line = line::of(&context.coordinator, document).await?;
         let native = context.coordinator.line(election, line::MAX_NATIVE).await?;
         // Whatever ails the notes of those who wait, the election is shown.
         let waiting = context.coordinator.waiting(election).await.unwrap_or_default();
-        Ok(Some(Seen { view, line, waiting, native }))
+        Ok(Some(ElectionStatus { view, line, waiting, native }))
     }
 
     fn data(&self) -> Value {

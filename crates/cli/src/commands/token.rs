@@ -12,7 +12,7 @@ use baton::{NewToken, Swept};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::operator::{AloneBecause, failure};
+use super::acts::{AloneBecause, failure};
 use super::orders::{WAITING, waits};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
@@ -35,11 +35,11 @@ Examples:
 Baton prints a token once; the store keeps only its hash. A token expires after 90 days unless --expires says otherwise. Clients read it from $BATON_HTTP_TOKEN, or from the file $BATON_HTTP_TOKEN_FILE, which only its owner may be able to read. In a pattern, * matches any characters. Creating and revoking tokens needs an operator's key.")]
 pub(crate) struct Token {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Operator: create a token, and print it
     Create(Create),
     /// List the tokens
@@ -123,10 +123,10 @@ const SOON: Span = Span::secs(7 * 86_400);
 
 impl Token {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        match &self.what {
-            What::Create(create) => create.perform(global).await,
-            What::List => List.perform(global).await,
-            What::Revoke(revoke) => revoke.perform(global).await,
+        match &self.action {
+            Action::Create(create) => create.perform(global).await,
+            Action::List => List.perform(global).await,
+            Action::Revoke(revoke) => revoke.perform(global).await,
         }
     }
 }

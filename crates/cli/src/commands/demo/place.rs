@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tokio::process::Command;
 
 use crate::output::Failure;
-use crate::state::make_private_folder;
+use crate::state_folder::make_private_folder;
 
 /// How the folder's name begins; the process's number follows, so that `baton doctor` can tell whether it is in use.
 pub(crate) const PREFIX: &str = "baton-demo-";

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
-use crate::custody;
+use crate::warden_process;
 
 /// How often `/proc` is looked at where nobody tells: a stop and the death of another's child make no sound.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -131,5 +131,5 @@ fn stat(pid: Pid) -> Option<String> {
 
 fn is_warden(pid: Pid) -> bool {
     let words = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
-    words.split(|byte| *byte == 0).nth(1) == Some(custody::WARDEN.as_bytes())
+    words.split(|byte| *byte == 0).nth(1) == Some(warden_process::WARDEN.as_bytes())
 }

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 
 use super::place::Place;
 use super::worker::WORKER;
-use crate::custody;
 use crate::output::Failure;
+use crate::warden_process;
 
 /// What is elected.
 pub(super) const ELECTION: &str = "refactor-auth";
@@ -116,7 +116,7 @@ impl Troupe {
         let mut command = place.baton();
         // Through the shim that ties a process's life to its parent's: should this one be killed, so are the agents.
         let parent = std::process::id().to_string();
-        command.args([custody::EXEC, baton_warden::NO_TERMINAL, &parent]).arg(place.exe());
+        command.args([warden_process::EXEC, baton_warden::NO_TERMINAL, &parent]).arg(place.exe());
         command.args(["run", ELECTION, "--json", "--ttl", TTL, "--as", agent.name.as_str()]);
         command.args(["--task", "refactor authentication", "--"]);
         command.arg(place.exe()).args([WORKER, RESOURCE]);

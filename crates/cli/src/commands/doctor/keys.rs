@@ -9,7 +9,7 @@ use super::store::Opened;
 use super::{Chart, count};
 use crate::keys;
 use crate::output::Failure;
-use crate::state::state_root;
+use crate::state_folder::state_root;
 
 /// The most files of the state folder that are looked at.
 const MAX_FILES: usize = 100_000;

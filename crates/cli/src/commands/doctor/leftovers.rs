@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::store::Opened;
 use super::{Chart, count};
 use crate::commands::demo;
-use crate::custody;
 use crate::output::Failure;
+use crate::warden_process;
 
 /// Something that nobody needs any more.
 struct Leftover {
@@ -29,7 +29,7 @@ pub(super) fn check(chart: &mut Chart, opened: Option<&Opened>, fix: bool) -> Re
         "crashed writers",
     )?;
     let words = commands_of_the_living();
-    let runs = folders(&custody::run_root(), "run-", &words);
+    let runs = folders(&warden_process::run_root(), "run-", &words);
     settle(chart, "runs", &runs, fix, ("folder", "folders"), "runs that were killed")?;
     let demos = folders(&demo::parent(), demo::PREFIX, &words);
     settle(chart, "demos", &demos, fix, ("folder", "folders"), "demos that were killed")

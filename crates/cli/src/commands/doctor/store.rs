@@ -14,7 +14,7 @@ use baton::{Coordinator, Error, Memory};
 use super::{Chart, count, locks, native, watching, write};
 use crate::context::Global;
 use crate::output::Failure;
-use crate::state::StateFolder;
+use crate::state_folder::StateFolder;
 
 /// A store that could be opened.
 pub(super) struct Opened {

@@ -23,10 +23,10 @@ use tokio::process::Command;
 
 use super::run::signals::Signals;
 use crate::context::{Context, Global, Who};
-use crate::custody::{RunFolder, look_for_program};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, clean};
-use crate::state::write_private;
+use crate::state_folder::write_private;
+use crate::warden_process::{RunFolder, look_for_program};
 
 /// The time between two looks, even if nothing is told.
 const LOOK_AGAIN: Span = Span::secs(5);

@@ -20,9 +20,9 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Subcommand};
 
 use crate::context::{Global, NoStore};
-use crate::custody;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
+use crate::warden_process;
 use network::Network;
 use options::{Known, Rhythm, Settled};
 use voice::Voice;
@@ -169,7 +169,7 @@ impl Peer {
 
 impl Lead {
     async fn perform(&self, output: Output) -> Outcome {
-        custody::look_for_program(&self.command)?;
+        warden_process::look_for_program(&self.command)?;
         let Some(who) = self.who else {
             return Err(Failure::usage("nothing is asked for", "see baton peer --help"));
         };

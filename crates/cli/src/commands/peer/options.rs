@@ -14,7 +14,7 @@ use super::Lead;
 use super::network::Reached;
 use crate::output::Failure;
 use crate::secrets;
-use crate::state::state_root;
+use crate::state_folder::state_root;
 
 /// How members know each other.
 #[derive(Args, Clone, Debug)]

@@ -20,10 +20,10 @@ use super::options::Settled;
 use super::voice::Voice;
 use super::{Lead, memory};
 use crate::commands::run::signals::Signals;
-use crate::custody::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome};
 use crate::suspend;
+use crate::warden_process::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 
 /// What another run of CMD around us left in our environment.
 const OTHERS: [&str; 15] = [
@@ -119,7 +119,7 @@ impl<'a> Work<'a> {
         loop {
             let folder = RunFolder::make()?;
             let given = Given { heard: false, terminal: true, hidden: &OTHERS };
-            let mut ward = custody::prepare(self.household, &folder, given).await?;
+            let mut ward = warden_process::prepare(self.household, &folder, given).await?;
             let office = match self.wait(&mut running, &mut ward).await? {
                 Waited::Leads(office) => office,
                 Waited::WardenGone => continue,

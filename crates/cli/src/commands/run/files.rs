@@ -9,9 +9,9 @@ use baton::election::{Credential, Epoch};
 use baton_warden::SecretFile;
 use serde_json::json;
 
-use crate::custody::RunFolder;
 use crate::output::Failure;
-use crate::state::write_private;
+use crate::state_folder::write_private;
+use crate::warden_process::RunFolder;
 
 /// Where they are.
 pub(super) struct Files {

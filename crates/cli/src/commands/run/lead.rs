@@ -17,13 +17,13 @@ use super::hearing::Hearing;
 use super::office::{Office, Reported, Reporting};
 use super::once_per::Marking;
 use super::read_only::Outage;
-use super::usefulness::{Judged, Judging, LOOK_EVERY, Lookout, Question, Step};
+use super::removal_rules::{Judged, Judging, LOOK_EVERY, Lookout, Question, Step};
 use super::{OnOutage, Runner};
 use crate::commands::telling;
-use crate::custody::{RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::output::Failure;
 use crate::region;
+use crate::warden_process::{RunFolder, boot_time};
 
 /// How a run of CMD ended.
 pub(super) enum Ending {

@@ -6,8 +6,8 @@ mod lead;
 mod office;
 pub(super) mod once_per;
 mod read_only;
+mod removal_rules;
 pub(super) mod signals;
-mod usefulness;
 pub(super) mod voice;
 
 use std::collections::BTreeSet;
@@ -30,11 +30,11 @@ use super::acquire::Terms;
 use super::describe::{Attending, Source};
 use super::telling::Telling;
 use crate::context::{Context, Global, name};
-use crate::custody::{self, Given, RunFolder};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 use crate::region::{self, Around, Surroundings};
 use crate::suspend;
+use crate::warden_process::{self, Given, RunFolder};
 use lead::Ending;
 use once_per::{OncePer, SlotCheck};
 use signals::Signals;
@@ -148,7 +148,7 @@ impl Run {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let bid = self.terms.bid(&self.election, self.agent()?)?;
         self.check_grace(self.terms.ttl)?;
-        custody::look_for_program(&self.command)?;
+        warden_process::look_for_program(&self.command)?;
         let household = ChildRegistry::open()?;
         let signals = Signals::listen()?;
         let context = Context::open(global, Access::Write).await?;
@@ -168,7 +168,7 @@ impl Run {
             return Err(no_region(&self.election, &bid.agent));
         }
         let slots = SlotCheck::new(&context, &self.election, self.once_per.rule(&context)?);
-        let store = custody::absolute_store(&context.coordinator, &context.url);
+        let store = warden_process::absolute_store(&context.coordinator, &context.url);
         let voice = Voice::new(context.output, &self.election, &bid.agent)?;
         let attending = self.attend(&context, &bid)?;
         let mut runner = Runner {
@@ -344,7 +344,7 @@ impl Runner<'_> {
 
     async fn prepare(&self, folder: &RunFolder, heard: bool) -> Result<WardenHandle, Failure> {
         let given = Given { heard, terminal: true, hidden: &region::VARIABLES };
-        custody::prepare(self.household, folder, given).await
+        warden_process::prepare(self.household, folder, given).await
     }
 
     /// Ctrl-Z ended CMD and freed the election: waits for the shell, if there is one, and then campaigns again.

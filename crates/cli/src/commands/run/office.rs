@@ -9,12 +9,12 @@ use baton_warden::{Lead, Start, StatusFiles};
 use tokio::task::JoinHandle;
 
 use super::files::Files;
-use super::usefulness::{Judge, Judged, Judging};
+use super::removal_rules::{Judge, Judged, Judging};
 use super::{OnOutage, Runner};
-use crate::custody::{Duty, GivesBack, RunFolder, boot_time};
 use crate::leaving::{Left, Publisher};
 use crate::output::Failure;
 use crate::region;
+use crate::warden_process::{Duty, GivesBack, RunFolder, boot_time};
 
 /// A leadership, renewed until it is lost, released or dropped.
 pub(super) struct Office {

@@ -13,9 +13,9 @@ use super::Runner;
 use super::lead::{Stopping, Turn};
 use super::office::Office;
 use crate::context::Context;
-use crate::custody::boot_time;
 use crate::exit::{Exit, Speaker};
 use crate::output::Failure;
+use crate::warden_process::boot_time;
 
 /// How often a candidate that waits looks whether the slot is over.
 const LOOK_AT_SLOT: Duration = Duration::from_secs(5);

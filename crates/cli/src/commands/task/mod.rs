@@ -32,11 +32,11 @@ Examples:
 The leader adds, assigns, retries and cancels tasks, with its lease key. The worker that accepts a task gets a key for it, kept beside the lease keys, and only that key can report on the task. A successor inherits the board. While nobody leads, workers continue with what they accepted.")]
 pub(crate) struct Task {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Leader: put a task on the board; while nobody leads, anybody
     Add(add::Add),
     /// List tasks
@@ -67,20 +67,20 @@ enum What {
 
 impl Task {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        match &self.what {
-            What::Add(add) => add.perform(global).await,
-            What::List(list) => list.perform(global).await,
-            What::Show(show) => show.perform(global).await,
-            What::Board(board) => board.perform(global).await,
-            What::Assign(assign) => assign.perform(global).await,
-            What::Adopt(adopt) => adopt.perform(global).await,
-            What::Retry(withdraw) => Withdrawal(withdraw, Doing::Retry).perform(global).await,
-            What::Cancel(withdraw) => Withdrawal(withdraw, Doing::Cancel).perform(global).await,
-            What::Accept(accept) => accept.perform(global).await,
-            What::Progress(progress) => progress.perform(global).await,
-            What::Complete(complete) => complete.perform(global).await,
-            What::Fail(fail) => fail.perform(global).await,
-            What::Work(work) => work.perform(global).await,
+        match &self.action {
+            Action::Add(add) => add.perform(global).await,
+            Action::List(list) => list.perform(global).await,
+            Action::Show(show) => show.perform(global).await,
+            Action::Board(board) => board.perform(global).await,
+            Action::Assign(assign) => assign.perform(global).await,
+            Action::Adopt(adopt) => adopt.perform(global).await,
+            Action::Retry(withdraw) => Withdrawal(withdraw, Doing::Retry).perform(global).await,
+            Action::Cancel(withdraw) => Withdrawal(withdraw, Doing::Cancel).perform(global).await,
+            Action::Accept(accept) => accept.perform(global).await,
+            Action::Progress(progress) => progress.perform(global).await,
+            Action::Complete(complete) => complete.perform(global).await,
+            Action::Fail(fail) => fail.perform(global).await,
+            Action::Work(work) => work.perform(global).await,
         }
     }
 }

@@ -86,7 +86,7 @@ impl Assign {
             "outcome": "assigned", "election": self.election, "token": epoch, "tasks": many, "not_heard": missing,
         });
         let tasks = if many == 1 { "1 task is".to_string() } else { format!("{many} tasks are") };
-        let screen = Screen::new(data, format!("{tasks} told again (token {epoch})"));
+        let screen = Screen::new(data, format!("{tasks} assigned again (token {epoch})"));
         if !missing.is_empty() {
             let mut names: Vec<String> = missing.iter().take(MAX_NAMED).map(ToString::to_string).collect();
             if missing.len() > MAX_NAMED {

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::input::text_of;
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
-use crate::worker_keys::Kept;
+use crate::worker_keys::KeptKey;
 
 /// Which task, and whose.
 #[derive(Args, Debug)]
@@ -124,7 +124,7 @@ impl StoreCommand for Accept {
         let found = tools.task(task).await?;
         // An answer that was lost is asked for again with the same key; another attempt gets another.
         let place = context.state.worker_place(election, &agent, task, found.attempts.len());
-        let key = place.reserve(&Kept::by_hand(WorkerKey::mint()?))?.key;
+        let key = place.reserve(&KeptKey::by_hand(WorkerKey::mint()?))?.key;
         let accepted = tools.accept_seen(&found, &agent, key, Epoch(0)).await;
         if matches!(accepted, Err(Error::Refused(_))) {
             place.drop_key(&key);

@@ -18,12 +18,12 @@ use serde_json::json;
 
 use crate::commands::run::signals::Signals;
 use crate::context::{Context, Global, Who};
-use crate::custody::{self, Duty, Given, GivesBack, RunFolder, boot_time};
 use crate::exit::{Exit, Speaker};
 use crate::input::open_plain;
 use crate::output::{Failure, Outcome};
-use crate::state::write_private;
-use crate::worker_keys::{Kept, Place};
+use crate::state_folder::write_private;
+use crate::warden_process::{self, Duty, Given, GivesBack, RunFolder, boot_time};
+use crate::worker_keys::{KeptKey, KeyFile};
 
 /// How many tasks are looked at in one go.
 const AT_ONCE: usize = 100;
@@ -143,7 +143,7 @@ impl Pass {
 
 impl Work {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        custody::look_for_program(&self.command)?;
+        warden_process::look_for_program(&self.command)?;
         let context = Context::open(global, Access::Write).await?;
         let agent = self.who.agent()?;
         let tools = context.coordinator.toolbox(&self.election);
@@ -208,7 +208,7 @@ impl Work {
         let place =
             context.state.worker_place(&self.election, &self.who.agent()?, &task.id, task.attempts.len());
         let own = task.attempt().and_then(|attempt| attempt.key_hash);
-        let left = |kept: &Kept| Some(kept.key.0.hash()) == own && kept.is_left_behind();
+        let left = |kept: &KeptKey| Some(kept.key.0.hash()) == own && kept.is_left_behind();
         if place.read().filter(left).is_none() {
             return Ok(Next::Passed);
         }
@@ -231,7 +231,7 @@ impl Work {
         let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
         let place = context.state.worker_place(&self.election, &agent, &task.id, task.attempts.len());
         let Some(_lock) = place.lock()? else { return Ok(Next::Passed) };
-        let key = place.reserve(&Kept::working(WorkerKey::mint().map_err(fail)?, None))?.key;
+        let key = place.reserve(&KeptKey::working(WorkerKey::mint().map_err(fail)?, None))?.key;
         let task = match tools.accept_seen(task, &agent, key, Epoch(0)).await {
             Ok(task) => task,
             // The key stays, and is shown again.
@@ -252,11 +252,11 @@ impl Work {
         context: &Context,
         tools: &Toolbox,
         (task, resumed): (&Task, bool),
-        (place, key): (&Place, WorkerKey),
+        (place, key): (&KeyFile, WorkerKey),
         signals: &mut Signals,
     ) -> Result<Next, Failure> {
         let folder = RunFolder::make()?;
-        place.replace(&Kept::working(key, Some(folder.path())))?;
+        place.replace(&KeptKey::working(key, Some(folder.path())))?;
         let ended = self.run(context, tools, (task, resumed), key, &folder, signals).await?;
         let stopped = matches!(ended, Ended::Stopped);
         let told = match ended {
@@ -311,9 +311,9 @@ impl Work {
         folder: &RunFolder,
         signals: &mut Signals,
     ) -> Result<Ended, Failure> {
-        let mut ward = custody::prepare(ChildRegistry::open()?, folder, Given::default()).await?;
+        let mut ward = warden_process::prepare(ChildRegistry::open()?, folder, Given::default()).await?;
         let duty = Duty {
-            store: custody::absolute_store(&context.coordinator, &context.url),
+            store: warden_process::absolute_store(&context.coordinator, &context.url),
             folder: folder.path().to_path_buf(),
             gives_back: GivesBack::Nothing,
         };
@@ -344,7 +344,7 @@ impl Work {
         // No variable can hold a zero.
         let plain = |text: &str| text.replace('\0', "\u{fffd}");
         [
-            ("BATON_STORE", custody::absolute_store(&context.coordinator, &context.url)),
+            ("BATON_STORE", warden_process::absolute_store(&context.coordinator, &context.url)),
             ("BATON_AGENT", task.worker().map(ToString::to_string).unwrap_or_default()),
             ("BATON_TASK_ELECTION", self.election.to_string()),
             ("BATON_TASK_ID", task.id.to_string()),

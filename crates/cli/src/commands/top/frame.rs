@@ -1,20 +1,20 @@
 //! What stands on the screen: lines of text, no wider than it is. Nothing here knows of a terminal.
 
-use baton::View;
-use baton::api::describe::{Description, Fares};
-use baton::api::sessions::SessionView;
 use baton::api::waiting::Waiting;
 use baton::election::ElectionName;
 use baton::election::document::State;
-use baton::election::time::Span;
-use serde_json::Value;
+use baton::{AgentView, View};
 
 use super::super::{agents, show};
-use super::Looked;
+use super::ElectionRow;
 use crate::output::{clean, table};
 
 /// How many lines stand above and below the rows.
 const AROUND: usize = 4;
+/// How many of them stand above.
+pub(super) const ABOVE: usize = 3;
+/// What the keys do.
+const KEYS: &str = "q quit  arrows move  Enter details  e elections  a agents";
 /// In which column the leader stands.
 const LEADER: usize = 2;
 /// How many characters a bar has.
@@ -25,13 +25,8 @@ const BAR: u64 = 10;
 pub(super) enum Shows {
     Elections,
     Agents,
-}
-
-/// The agents.
-pub(super) enum Agents {
-    There(Vec<SessionView>),
-    /// The store has no sessions.
-    Nowhere,
+    /// All that is known of the one that was chosen.
+    Details,
 }
 
 /// A screen.
@@ -43,8 +38,9 @@ pub(super) struct Frame<'a> {
     pub(super) total: usize,
     pub(super) trouble: Option<&'a str>,
     pub(super) shows: Shows,
-    pub(super) views: &'a [Looked],
-    pub(super) agents: Option<&'a Agents>,
+    pub(super) views: &'a [ElectionRow],
+    pub(super) agents: &'a [AgentView],
+    pub(super) details: &'a str,
 }
 
 /// How many rows a screen of this height has room for.
@@ -57,21 +53,21 @@ impl Frame<'_> {
     pub(super) fn lines(&self, height: Option<usize>) -> Vec<String> {
         let (body, shown) = match self.shows {
             Shows::Elections => self.elections(),
-            Shows::Agents => self.sessions(height),
+            Shows::Agents => self.agents(height),
+            Shows::Details => (self.details.to_string(), 0),
         };
-        let what = match self.shows {
-            Shows::Elections => "elections",
-            Shows::Agents => "agents",
-        };
+        let what = if self.shows == Shows::Agents { "agents" } else { "elections" };
         let counted = match shown {
+            _ if self.shows == Shows::Details => "details".to_string(),
             0 => format!("no {what}"),
+            1 if self.total == 1 => format!("1 {}", what.trim_end_matches('s')),
             shown if shown == self.total => format!("{} {what}", self.total),
             shown => format!("{} to {} of {} {what}", self.at + 1, self.at + shown, self.total),
         };
         let views = self.views.iter().filter_map(|(_, view, _)| view.as_ref());
         let leaderless = views.filter(|view| view.leaderless().is_some()).count();
         let degraded = match (self.shows, leaderless) {
-            (Shows::Agents, _) | (Shows::Elections, 0) => String::new(),
+            (Shows::Agents | Shows::Details, _) | (Shows::Elections, 0) => String::new(),
             (Shows::Elections, leaderless) => format!(", {leaderless} of these degraded: nobody leads"),
         };
         let mut lines = vec![format!("baton top  {}  {counted}{degraded}", self.location)];
@@ -80,7 +76,7 @@ impl Frame<'_> {
         if let Some(height) = height {
             lines.truncate(height.saturating_sub(1));
             lines.resize(height.saturating_sub(1), String::new());
-            lines.push("q quit  arrows move  e elections  a agents".to_string());
+            lines.push(KEYS.to_string());
         }
         lines.iter().map(|line| fitted(line, self.width)).collect()
     }
@@ -96,16 +92,11 @@ impl Frame<'_> {
         (if rows.is_empty() { String::new() } else { table(&head, &rows) }, rows.len())
     }
 
-    fn sessions(&self, height: Option<usize>) -> (String, usize) {
-        let sessions = match self.agents {
-            Some(Agents::There(sessions)) => sessions,
-            Some(Agents::Nowhere) => return ("agents are known at a server: baton serve".to_string(), 0),
-            None => return (String::new(), 0),
-        };
-        let room = height.map_or(usize::MAX, rows);
-        let rows: Vec<Vec<String>> = sessions.iter().skip(self.at).take(room).map(agent).collect();
-        let head = ["AGENT", "HEARD", "PHI", "LEASES", "PROGRESS", "", "HEALTH"];
-        (if rows.is_empty() { String::new() } else { table(&head, &rows) }, rows.len())
+    fn agents(&self, height: Option<usize>) -> (String, usize) {
+        let (head, rows) = agents::rows(self.agents);
+        let room = height.map_or(usize::MAX, self::rows);
+        let rows: Vec<Vec<String>> = rows.into_iter().skip(self.at).take(room).collect();
+        (if rows.is_empty() { String::new() } else { table(head, &rows) }, rows.len())
     }
 }
 
@@ -136,72 +127,6 @@ fn row(election: &ElectionName, view: Option<&View>, waiting: &[Waiting]) -> Vec
     cells
 }
 
-fn agent(session: &SessionView) -> Vec<String> {
-    let task = session.description.as_ref().and_then(|description| description.tasks.first());
-    let (share, said) = match task {
-        Some(task) => (task.percent.map(u64::from), task.name.clone()),
-        None => {
-            let said = session.progress.as_ref();
-            (said.and_then(share), said.map(words).unwrap_or_default())
-        }
-    };
-    vec![
-        session.agent.to_string(),
-        format!("{} ago", Span::secs(session.silent_ms / 1_000)),
-        session.suspicion.to_string(),
-        session.leases.to_string(),
-        match share {
-            Some(share) if task.is_some() => format!("{said} {share} %"),
-            Some(share) => format!("{share} %"),
-            None => said,
-        },
-        share.map_or(String::new(), |share| bar(share, 100)),
-        [session.description.as_ref().map(fares), session.health.as_ref().map(words)]
-            .into_iter()
-            .flatten()
-            .filter(|words| !words.is_empty())
-            .collect::<Vec<_>>()
-            .join(", "),
-    ]
-}
-
-/// How an agent is, by its description: what does not work stands first.
-fn fares(description: &Description) -> String {
-    let bad = description.dependencies.iter().filter(|(_, fares)| **fares != Fares::Ok);
-    let bad = bad.map(|(name, fares)| format!("{name} {fares}"));
-    let cpu = description.cpu_percent.map(|percent| format!("cpu {percent} %"));
-    let memory = description.memory_bytes.map(|bytes| format!("memory {}", agents::bytes(bytes)));
-    let queue = description.queue_depth.map(|depth| format!("queue {depth}"));
-    bad.chain(cpu).chain(memory).chain(queue).collect::<Vec<_>>().join(", ")
-}
-
-/// How much of a whole, in percent, as far as an agent's word on its progress tells.
-fn share(progress: &Value) -> Option<u64> {
-    let first = progress.as_array().or_else(|| progress["tasks"].as_array()).and_then(|tasks| tasks.first());
-    let said = first.unwrap_or(progress);
-    let number = said.as_f64().or_else(|| said["progress"].as_f64()).or_else(|| said["percent"].as_f64());
-    let of_whole = || Some(said["done"].as_f64()? / said["total"].as_f64().filter(|total| *total > 0.0)?);
-    let part = number.or_else(of_whole)?;
-    let part = if part > 1.0 { part / 100.0 } else { part };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 100")]
-    Some((part.clamp(0.0, 1.0) * 100.0).round() as u64)
-}
-
-/// A word of an agent, on one line.
-fn words(value: &Value) -> String {
-    match value {
-        Value::Object(pairs) => pairs
-            .iter()
-            .map(|(name, value)| format!("{name} {}", words(value)))
-            .collect::<Vec<_>>()
-            .join(", "),
-        Value::Array(values) => values.iter().map(words).collect::<Vec<_>>().join(" "),
-        Value::String(text) => text.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
-    }
-    .replace('\n', " ")
-}
-
 /// A part of a whole as a bar.
 fn bar(part: u64, whole: u64) -> String {
     let full = (part.min(whole) * BAR).div_ceil(whole.max(1));
@@ -220,13 +145,13 @@ fn fitted(line: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use baton::election::document::Document;
+    use baton::election::time::Span;
     use baton::election::{Epoch, StoreId, WallTime};
     use expect_test::expect;
-    use serde_json::json;
 
     use super::*;
 
-    fn view(name: &str, task: Option<&str>, waiting: &[&str]) -> Looked {
+    fn view(name: &str, task: Option<&str>, waiting: &[&str]) -> ElectionRow {
         let election = ElectionName::new(name).unwrap();
         let mut document = Document::new(election.clone(), StoreId([1; 8]), Epoch(3), &[]);
         document.task = task.map(Into::into);
@@ -249,7 +174,8 @@ mod tests {
             trouble: None,
             shows: Shows::Elections,
             views: &views,
-            agents: None,
+            agents: &[],
+            details: "deploy: nobody leads",
         };
         expect![[r#"
             baton top  file:.baton  5 to 6 of 9 elections
@@ -258,46 +184,19 @@ mod tests {
             deploy    vacant  -       3      -                       2        �…
             nightly   vacant  -       3      -
 
-            q quit  arrows move  e elections  a agents"#]]
+            q quit  arrows move  Enter details  e elections  a agents"#]]
         .assert_eq(&frame.lines(Some(7)).join("\n"));
+        frame.shows = Shows::Details;
+        let lines = frame.lines(Some(5));
+        assert_eq!(lines[..3], ["baton top  file:.baton  details", "", "deploy: nobody leads"]);
         // A server's own words, perhaps.
         frame.trouble = Some("the \u{1b}[2Jdisk is gone");
         let lines = frame.lines(Some(3));
-        assert_eq!(
-            lines[1..],
-            ["not fresh: the \u{fffd}[2Jdisk is gone", "q quit  arrows move  e elections  a agents"]
-        );
+        assert_eq!(lines[1..], ["not fresh: the \u{fffd}[2Jdisk is gone", KEYS]);
     }
 
     #[test]
-    fn an_agent_is_shown_as_it_described_itself() {
-        let described: SessionView = serde_json::from_value(json!({
-            "agent": "a", "age_ms": 9_000, "silent_ms": 3_000, "lasts_ms": 18_000, "follows": [], "leases": 1,
-            "suspicion": 0.42,
-            "description": {"cpu_percent": 40, "memory_bytes": 20_971_520, "queue_depth": 2,
-                "tasks": [{"name": "parser", "percent": 1}], "dependencies": {"db": "failing", "web": "ok"}},
-        }))
-        .unwrap();
-        let shown = agent(&described).join("|");
-        assert_eq!(
-            shown,
-            "a|3s ago|0.4|1|parser 1 %|#.........|db failing, cpu 40 %, memory 20 MiB, queue 2"
-        );
-    }
-
-    #[test]
-    fn what_agents_say_is_read_as_far_as_it_can_be() {
-        for (said, percent) in [
-            (json!(0.5), Some(50)),
-            (json!(75), Some(75)),
-            (json!({"done": 1, "total": 3}), Some(33)),
-            (json!({"done": 1, "total": 0}), None),
-            (json!([{"task": "t", "progress": 0.2}]), Some(20)),
-            (json!("half"), None),
-            (json!(-4), Some(0)),
-        ] {
-            assert_eq!(share(&said), percent, "{said}");
-        }
+    fn bars_are_parts_of_a_whole() {
         assert_eq!(bar(1, 100), "#.........");
         assert_eq!((bar(0, 0), bar(9, 3)), ("..........".to_string(), "##########".to_string()));
     }

@@ -7,18 +7,18 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use baton::api::waiting::Waiting;
-use baton::election::ElectionName;
 use baton::election::time::Span;
+use baton::election::{AgentName, ElectionName};
 use baton::store::Access;
-use baton::{Coordinator, Error, View};
+use baton::{AgentView, Coordinator, Error, View};
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 use tokio::time::Instant;
 
-use self::frame::{Agents, Frame, Shows};
+use self::frame::{Frame, Shows};
 use self::terminal::{Key, Terminal};
-use super::show;
+use super::{agents, show};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
@@ -41,7 +41,7 @@ Examples:
   baton top --store http://127.0.0.1:7420 --every 500ms
   baton top --once              one frame, for scripts
 
-Keys: q ends; arrows, page up and down, home and end move; a shows agents, e elections. At a server the same is on its \
+Keys: q ends; arrows, page up and down, home and end move; Enter shows all of the chosen one, Esc goes back; a shows agents, e elections. At a server the same is on its \
 page, where operators can act: baton dashboard.")]
 pub(crate) struct Top {
     /// Print one frame and end
@@ -53,16 +53,26 @@ pub(crate) struct Top {
 }
 
 /// An election, how it stands unless it cannot be read, and who waits to lead it.
-type Looked = (ElectionName, Option<View>, Vec<Waiting>);
+type ElectionRow = (ElectionName, Option<View>, Vec<Waiting>);
 
 /// What was seen last.
 #[derive(Default)]
-struct Seen {
+struct Snapshot {
     names: Vec<ElectionName>,
     /// Of those that are shown: none if one cannot be read.
-    views: Vec<Looked>,
-    agents: Option<Agents>,
+    views: Vec<ElectionRow>,
+    agents: Vec<AgentView>,
     trouble: Option<String>,
+    /// The election or the agent that was chosen, and all that is known of it.
+    chosen: Option<Chosen>,
+    details: String,
+}
+
+/// What Enter was pressed at.
+#[derive(Clone, PartialEq, Eq)]
+enum Chosen {
+    Election(ElectionName),
+    Agent(AgentName),
 }
 
 impl Top {
@@ -88,11 +98,14 @@ impl Top {
     async fn stay(&self, context: &Context) -> Outcome {
         let location = context.coordinator.store().location();
         let mut terminal = Terminal::enter()?;
-        let (mut seen, mut at, mut shows) = (Seen::default(), 0_usize, Shows::Elections);
+        let (mut seen, mut shows) = (Snapshot::default(), Shows::Elections);
+        // Where the first row that is shown stands in the list, and where the chosen one does.
+        let (mut at, mut chosen) = (0_usize, 0_usize);
         let (mut look, mut names) = (Instant::now(), Instant::now());
         loop {
             let (width, height) = Terminal::size();
             let room = frame::rows(height);
+            at = at.min(chosen).max((chosen + 1).saturating_sub(room));
             if Instant::now() >= look {
                 seen.look(&context.coordinator, at, room, shows, Instant::now() >= names).await;
                 if Instant::now() >= names {
@@ -100,25 +113,32 @@ impl Top {
                 }
                 look = Instant::now() + Duration::from_millis(self.every.as_millis());
             }
-            terminal.draw(&seen.frame(&location, at, width, shows).lines(Some(height)))?;
+            let last = seen.count(shows).saturating_sub(1);
+            chosen = chosen.min(last);
+            let mark = (shows != Shows::Details).then(|| frame::ABOVE + chosen.saturating_sub(at));
+            terminal.draw(&seen.frame(&location, at, width, shows).lines(Some(height)), mark)?;
             let key = tokio::select! {
                 key = terminal.key() => key,
                 () = tokio::time::sleep_until(look) => Key::None,
             };
-            let (last, before) = (seen.count(shows).saturating_sub(room), (at, shows));
+            let before = (at, chosen, shows);
             match key {
                 Key::Quit => return Ok(Exit::Done),
-                Key::Up => at = at.saturating_sub(1),
-                Key::Down => at = (at + 1).min(last),
-                Key::PageUp => at = at.saturating_sub(room),
-                Key::PageDown => at = (at + room).min(last),
-                Key::Home => at = 0,
-                Key::End => at = last,
-                Key::Agents => (at, shows) = (0, Shows::Agents),
-                Key::Elections => (at, shows) = (0, Shows::Elections),
-                Key::Resized | Key::None => {}
+                Key::Up | Key::Down | Key::PageUp | Key::PageDown | Key::Home | Key::End
+                    if shows == Shows::Details => {}
+                Key::Up => chosen = chosen.saturating_sub(1),
+                Key::Down => chosen = (chosen + 1).min(last),
+                Key::PageUp => chosen = chosen.saturating_sub(room),
+                Key::PageDown => chosen = (chosen + room).min(last),
+                Key::Home => chosen = 0,
+                Key::End => chosen = last,
+                Key::Enter => shows = seen.choose(shows, chosen),
+                Key::Back if shows == Shows::Details => shows = seen.back(),
+                Key::Agents => (chosen, shows) = (0, Shows::Agents),
+                Key::Elections => (chosen, shows) = (0, Shows::Elections),
+                Key::Back | Key::Resized | Key::None => {}
             }
-            if before != (at, shows) || key == Key::Resized {
+            if before != (at, chosen, shows) || key == Key::Resized {
                 look = Instant::now();
             }
         }
@@ -127,7 +147,7 @@ impl Top {
 
 /// One frame with everything in it.
 async fn once(context: &Context) -> Outcome {
-    let mut seen = Seen::default();
+    let mut seen = Snapshot::default();
     let looked = seen.try_look(&context.coordinator, 0, MOST, Shows::Elections, true).await;
     looked.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
     if context.output.json {
@@ -146,7 +166,7 @@ async fn once(context: &Context) -> Outcome {
     Ok(Exit::Done)
 }
 
-impl Seen {
+impl Snapshot {
     /// Looks at what is shown. What cannot be looked at stays as it was, and that is said.
     async fn look(&mut self, store: &Coordinator, at: usize, room: usize, shows: Shows, names: bool) {
         match self.try_look(store, at, room, shows, names).await {
@@ -167,12 +187,20 @@ impl Seen {
             self.names = store.elections().await?;
             self.names.sort();
         }
-        if shows == Shows::Agents {
-            self.agents = match store.sessions().await {
-                Ok(sessions) => Some(Agents::There(sessions)),
-                Err(Error::Refused(_)) => Some(Agents::Nowhere),
-                Err(error) => return Err(error),
-            };
+        if shows == Shows::Agents || matches!(self.chosen, Some(Chosen::Agent(_))) {
+            self.agents = store.agents().await?;
+        }
+        match (shows, &self.chosen) {
+            (Shows::Details, Some(Chosen::Election(election))) => {
+                self.details = show::text(&store.view(election).await?);
+            }
+            (Shows::Details, Some(Chosen::Agent(name))) => {
+                let agent = self.agents.iter().find(|agent| agent.agent == *name);
+                self.details = agent.map_or_else(|| format!("{name} is gone"), agents::described);
+            }
+            (Shows::Details | Shows::Elections | Shows::Agents, _) => {}
+        }
+        if shows != Shows::Elections {
             return Ok(());
         }
         let shown = self.names.iter().skip(at).take(room).cloned();
@@ -199,11 +227,30 @@ impl Seen {
         Ok(())
     }
 
+    /// Chooses what stands there in the list, if something does.
+    fn choose(&mut self, shows: Shows, at: usize) -> Shows {
+        self.chosen = match shows {
+            Shows::Elections => self.names.get(at).cloned().map(Chosen::Election),
+            Shows::Agents => self.agents.get(at).map(|agent| Chosen::Agent(agent.agent.clone())),
+            Shows::Details => return Shows::Details,
+        };
+        if self.chosen.is_some() { Shows::Details } else { shows }
+    }
+
+    /// Goes back to the list in which it was chosen.
+    fn back(&mut self) -> Shows {
+        match self.chosen.take() {
+            Some(Chosen::Agent(_)) => Shows::Agents,
+            Some(Chosen::Election(_)) | None => Shows::Elections,
+        }
+    }
+
     fn count(&self, shows: Shows) -> usize {
-        match (shows, &self.agents) {
-            (Shows::Elections, _) => self.names.len(),
-            (Shows::Agents, Some(Agents::There(sessions))) => sessions.len(),
-            (Shows::Agents, Some(Agents::Nowhere) | None) => 0,
+        match shows {
+            Shows::Elections => self.names.len(),
+            Shows::Agents => self.agents.len(),
+            // The place in the list stays.
+            Shows::Details => self.names.len().max(self.agents.len()),
         }
     }
 
@@ -216,7 +263,8 @@ impl Seen {
             trouble: self.trouble.as_deref(),
             shows,
             views: &self.views,
-            agents: self.agents.as_ref(),
+            agents: &self.agents,
+            details: &self.details,
         }
     }
 }

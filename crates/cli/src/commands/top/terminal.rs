@@ -28,6 +28,8 @@ pub(super) enum Key {
     End,
     Agents,
     Elections,
+    Enter,
+    Back,
     Resized,
     None,
 }
@@ -68,15 +70,19 @@ impl Terminal {
         }
     }
 
-    /// Puts lines on the screen, over what stood there.
-    pub(super) fn draw(&mut self, lines: &[String]) -> Result<(), Failure> {
+    /// Puts lines on the screen, over what stood there, with the chosen one in reverse.
+    pub(super) fn draw(&mut self, lines: &[String], chosen: Option<usize>) -> Result<(), Failure> {
         let mut text = String::from("\x1b[H");
         for (place, line) in lines.iter().enumerate() {
             if place > 0 {
                 text.push_str("\r\n");
             }
-            let (bold, plain) = if place == 0 { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
-            text.push_str(&format!("{bold}{line}{plain}\x1b[K"));
+            let (painted, plain) = match place {
+                0 => ("\x1b[1m", "\x1b[0m"),
+                place if Some(place) == chosen => ("\x1b[7m", "\x1b[0m"),
+                _ => ("", ""),
+            };
+            text.push_str(&format!("{painted}{line}{plain}\x1b[K"));
         }
         text.push_str("\x1b[J");
         Ok(write(&text)?)
@@ -154,6 +160,9 @@ fn keys(mut bytes: &[u8]) -> Vec<Key> {
             b' ' => found.push(Key::PageDown),
             b'a' => found.push(Key::Agents),
             b'e' => found.push(Key::Elections),
+            b'\r' | b'\n' => found.push(Key::Enter),
+            8 | 0x7f => found.push(Key::Back),
+            0x1b if rest.is_empty() => found.push(Key::Back),
             // Of a sequence that is not known nothing is taken for a key.
             0x1b => return found,
             _ => {}
@@ -173,5 +182,6 @@ mod tests {
         assert_eq!(keys(b"\x1b[6~\x1b[5~"), [Key::PageDown, Key::PageUp]);
         assert_eq!(keys(b"\x1b[200~q"), [], "what is pasted ends nothing");
         assert_eq!(keys(b"xa"), [Key::Agents]);
+        assert_eq!(keys(b"\r\x1b"), [Key::Enter, Key::Back]);
     }
 }

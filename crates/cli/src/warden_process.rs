@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Exit;
 use crate::leaving::{Left, Publisher};
 use crate::output::{Failure, Output, clean};
-use crate::state::{StateFolder, make_private_folder};
+use crate::state_folder::{StateFolder, make_private_folder};
 
 /// The hidden command of the warden.
 pub(crate) const WARDEN: &str = "__warden";

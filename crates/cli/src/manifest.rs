@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::output::{Failure, clean};
-use crate::state::{StateFolder, write_durably};
+use crate::state_folder::{StateFolder, write_durably};
 
 /// How many paths of a kind are shown to people, and to programs.
 const SHOWN: usize = 20;

@@ -12,7 +12,7 @@ use super::files::{self, Files};
 use crate::exit::Exit;
 use crate::leaving::{self, Left, Mark, Publisher};
 use crate::output::Failure;
-use crate::state::write_private;
+use crate::state_folder::write_private;
 
 /// How often CMD's files are looked at.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);

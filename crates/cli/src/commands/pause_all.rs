@@ -8,7 +8,7 @@ use baton::election::operator::OperatorKey;
 use baton::store::Access;
 use serde_json::json;
 
-use super::operator::failure;
+use super::acts::failure;
 use super::orders::waits;
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};
@@ -20,14 +20,14 @@ use crate::screen::{Screen, StoreCommand};
 const MAX_NAMED: usize = 20;
 
 /// The order to pause or to resume all elections.
-pub(super) struct Everything<'a> {
+pub(super) struct PauseAllOrder<'a> {
     /// Why to pause; none to resume.
     pub(super) pause: Option<&'a str>,
     /// The reason to act alone, wherever a policy lets one.
     pub(super) alone: Option<&'a str>,
 }
 
-impl StoreCommand for Everything<'_> {
+impl StoreCommand for PauseAllOrder<'_> {
     const ACCESS: Access = Access::Write;
     const SPEAKER: Speaker = Speaker::Operator;
 
