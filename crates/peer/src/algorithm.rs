@@ -91,7 +91,10 @@ impl FromStr for Algorithm {
     fn from_str(text: &str) -> Result<Algorithm, String> {
         let named = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text);
         named.ok_or_else(|| {
-            format!("`{text}` is not an algorithm; there are {}", Algorithm::ALL.map(Algorithm::name).join(", "))
+            format!(
+                "`{text}` is not an algorithm; there are {}",
+                Algorithm::ALL.map(Algorithm::name).join(", ")
+            )
         })
     }
 }
