@@ -186,9 +186,10 @@ fn unavailable(location: &str, why: String) -> StoreError {
         why if location.starts_with("http://") && why.contains("HTTP version") => {
             (why, "perhaps it speaks TLS: https://HOST:PORT")
         }
-        why if why.contains("InvalidContentType") => {
-            ("it speaks http, not https".to_string(), "write http://HOST:PORT, or give the server a certificate")
-        }
+        why if why.contains("InvalidContentType") => (
+            "it speaks http, not https".to_string(),
+            "write http://HOST:PORT, or give the server a certificate",
+        ),
         why if why.contains("failed to lookup address") => {
             ("its name does not resolve".to_string(), "check the name of the host")
         }
