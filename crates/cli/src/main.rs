@@ -9,6 +9,7 @@ mod input;
 mod keys;
 mod leaving;
 mod manifest;
+mod options;
 mod output;
 mod region;
 mod screen;

@@ -20,7 +20,7 @@ const CODE: usize = 16;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Access and limits")]
-pub(super) struct Founding {
+pub(crate) struct Founding {
     /// A public key that may become the first operator, as `baton operator key` prints it; repeatable
     #[arg(long, value_name = "KEY")]
     operator: Vec<PublicKey>,
@@ -31,10 +31,10 @@ pub(super) struct Founding {
 
 /// The ways to become the first operator.
 #[derive(Default)]
-pub(super) struct Founded {
-    pub(super) founders: Arc<Founders>,
+pub(crate) struct Founded {
+    pub(crate) founders: Arc<Founders>,
     /// What the first operator must show, and where it stands.
-    pub(super) code: Option<(String, PathBuf)>,
+    pub(crate) code: Option<(String, PathBuf)>,
 }
 
 impl Drop for Founded {
@@ -48,7 +48,7 @@ impl Drop for Founded {
 
 impl Founding {
     /// Refuses what makes no sense on a store that others share.
-    pub(super) fn check(&self, alone: bool) -> Result<(), Failure> {
+    pub(crate) fn check(&self, alone: bool) -> Result<(), Failure> {
         if self.operator_self && !alone {
             return Err(Failure::usage(
                 "--operator-self is for a file that one server has for itself",
@@ -59,7 +59,7 @@ impl Founding {
     }
 
     /// Sees to it that the store can get its first operator, if it has none. The code stands in this file meanwhile.
-    pub(super) async fn prepare(
+    pub(crate) async fn prepare(
         &self,
         store: &Arc<dyn Store>,
         file: &Path,
@@ -92,7 +92,7 @@ impl Founding {
 }
 
 /// Says how somebody becomes the first operator.
-pub(super) fn tell(founded: &Founded, url: &str, output: Output) {
+pub(crate) fn tell(founded: &Founded, url: &str, output: Output) {
     let Some((code, file)) = &founded.code else { return };
     output.talk("baton: nobody is the operator of this store yet");
     output.talk(&format!("hint: baton init --store {url} --code {code}"));
@@ -100,7 +100,7 @@ pub(super) fn tell(founded: &Founded, url: &str, output: Output) {
 }
 
 /// The file beside a server's own file in which its code stands.
-pub(super) fn beside(file: &Path) -> PathBuf {
+pub(crate) fn beside(file: &Path) -> PathBuf {
     // Whole, so that it can be read from elsewhere as it is shown.
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     let mut path = whole.into_os_string();

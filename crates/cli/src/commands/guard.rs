@@ -14,9 +14,9 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::address;
-use super::certificate::{self, Certificate};
 use crate::context::{Context, Global, name};
 use crate::exit::{Exit, Speaker};
+use crate::options::certificate::{self, Certificate};
 use crate::output::{Failure, Outcome};
 
 #[derive(Args, Debug)]

@@ -9,8 +9,6 @@ mod alerts;
 mod approval;
 mod audit;
 mod breaker;
-#[cfg(any(feature = "guard", feature = "server"))]
-mod certificate;
 mod check;
 mod checkpoint;
 mod completions;
@@ -19,26 +17,18 @@ mod dashboard;
 mod demo;
 mod describe;
 mod doctor;
-#[cfg(feature = "server")]
-mod doors;
 mod enlist;
 mod fence;
 #[cfg(feature = "server")]
-mod founding;
+pub(crate) mod founding;
 #[cfg(feature = "guard")]
 mod guard;
 mod handover;
 mod history;
-#[cfg(feature = "server")]
-mod hooks;
 mod init;
 mod judge;
-mod jwt;
-#[cfg(feature = "server")]
-mod keeping;
 mod lab;
 mod line;
-mod listening;
 #[cfg(feature = "server")]
 mod neighbour;
 mod note;
@@ -60,18 +50,13 @@ mod report;
 mod restore;
 mod run;
 #[cfg(feature = "server")]
-mod serve;
-#[cfg(feature = "server")]
-mod several;
+pub(crate) mod serve;
 mod show;
 #[cfg(feature = "server")]
 mod snapshots;
 mod state;
 mod status;
 mod task;
-mod telling;
-#[cfg(feature = "server")]
-mod thresholds;
 mod token;
 mod top;
 mod tree;

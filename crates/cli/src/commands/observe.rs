@@ -9,9 +9,10 @@ use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{address, doors};
+use super::address;
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
+use crate::options::server_access;
 use crate::output::{Failure, Outcome, Output};
 
 /// Stores in which a look may write: the first that finds a record deleted notes the moment.
@@ -27,7 +28,7 @@ The page is read-only: it writes nothing, and nobody loses a lease. Agents and o
 and the read-only part of the HTTP interface are those of `baton serve`. Every user of this machine can read them.")]
 pub(crate) struct Observe {
     /// Where to listen: a loopback address
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7421", value_parser = doors::address)]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7421", value_parser = server_access::address)]
     listen: SocketAddr,
     /// Once listening, write the address into this file
     #[arg(long, value_name = "FILE")]

@@ -11,9 +11,9 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use super::telling::{self, Telling};
 use crate::context::{Context, Held, Who};
 use crate::exit::{Exit, Speaker};
+use crate::options::notify::{self, Telling};
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
 
@@ -70,8 +70,8 @@ impl StoreCommand for Release {
             text = format!("{text}; it is reserved for {to}{lasts}");
         }
         if let Some(notified) = &notified {
-            data["notified"] = telling::data(notified);
-            text = format!("{text}; {}", telling::text(notified));
+            data["notified"] = notify::data(notified);
+            text = format!("{text}; {}", notify::text(notified));
         }
         Ok(Screen::new(data, text))
     }

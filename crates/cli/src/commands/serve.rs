@@ -16,23 +16,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use super::address;
-use super::certificate;
-use super::doors::{self, Doors};
 use super::founding::{self, Founded, Founding};
-use super::hooks::Hooks;
-use super::jwt;
-use super::keeping::Keeping;
-use super::listening::{ListenAt, NotListening};
 use super::neighbour;
-use super::several::Several;
 use super::snapshots;
-use super::thresholds::Watching;
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
+use crate::options::certificate;
+use crate::options::cluster::Several;
+use crate::options::jwt;
+use crate::options::listen::{ListenAt, NotListening};
+use crate::options::server_access::{self, Doors};
+use crate::options::storage_limits::Keeping;
+use crate::options::thresholds::Watching;
+use crate::options::webhooks::Hooks;
 use crate::output::{Failure, Outcome, Output};
 
 /// Where a server keeps its elections if nobody says.
-pub(super) const STORE: &str = "embedded:baton.redb";
+pub(crate) const STORE: &str = "embedded:baton.redb";
 
 /// How long the file may take to be closed, once nobody is served any more: a snapshot that is being written is finished.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -215,7 +215,7 @@ impl Serve {
                 "give it a file of its own: --store embedded:FILE, or a store that servers can share: --store etcd://…",
             ),
             StartError::NoTls(_) | StartError::NoTokens(_) => {
-                doors::closed(&error, store, self.listen.hinted())
+                server_access::closed(&error, store, self.listen.hinted())
             }
         }
     }
@@ -234,7 +234,7 @@ async fn until_asked(options: Options, stop: [Signal; 2], output: Output) {
         Err(error) = jwt::reload(jwt, output) => {
             output.talk(&format!("baton: cannot listen for SIGHUP: {error}"));
         }
-        Err(error) = doors::keep_log(access_log, output) => {
+        Err(error) = server_access::keep_log(access_log, output) => {
             output.talk(&format!("baton: cannot listen for SIGHUP: {error}"));
         }
     }
@@ -259,17 +259,17 @@ struct Place {
 }
 
 /// A server, and what goes with it.
-pub(super) struct Serving {
-    pub(super) server: Server,
-    pub(super) location: String,
+pub(crate) struct Serving {
+    pub(crate) server: Server,
+    pub(crate) location: String,
     /// What others are told of it, if several serve the store.
-    pub(super) contact: Option<String>,
-    pub(super) embedded: Option<Embedded>,
-    pub(super) founded: Founded,
+    pub(crate) contact: Option<String>,
+    pub(crate) embedded: Option<Embedded>,
+    pub(crate) founded: Founded,
 }
 
 /// Why it does not serve.
-pub(super) enum Stop {
+pub(crate) enum Stop {
     Start(StartError),
     Failed(Failure),
 }
@@ -281,7 +281,7 @@ impl From<StartError> for Stop {
 }
 
 /// What must end before the file is closed.
-pub(super) struct Embedded {
+pub(crate) struct Embedded {
     snapshots: Option<JoinHandle<()>>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
 }

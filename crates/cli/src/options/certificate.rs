@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::output::{Failure, Output};
 
 #[derive(Args, Debug)]
-pub(super) struct Certificate {
+pub(crate) struct Certificate {
     /// Speak TLS with this certificate chain (PEM); SIGHUP reads it again
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub(super) struct Certificate {
 
 impl Certificate {
     /// The certificate and its key, if they were named, and the authorities of clients' certificates.
-    pub(super) fn load(&self, client_ca: Option<&Path>) -> Result<Option<Arc<Tls>>, Failure> {
+    pub(crate) fn load(&self, client_ca: Option<&Path>) -> Result<Option<Arc<Tls>>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let tls = Tls::load(certificate, key, client_ca);
         Ok(Some(Arc::new(tls.map_err(|error| Failure::usage(error.to_string(), error.hint))?)))
@@ -29,7 +29,7 @@ impl Certificate {
 }
 
 /// Reads the certificate again whenever it is told to, for ever. Without TLS the signal keeps its meaning.
-pub(super) async fn reload(tls: Option<Arc<Tls>>, output: Output) -> std::io::Result<()> {
+pub(crate) async fn reload(tls: Option<Arc<Tls>>, output: Output) -> std::io::Result<()> {
     let Some(tls) = tls else { return std::future::pending().await };
     let mut told = signal(SignalKind::hangup())?;
     while told.recv().await.is_some() {

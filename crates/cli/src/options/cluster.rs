@@ -10,8 +10,8 @@ use baton_server::{GiveBackError, Listening, Membership, Options, RoleChange, Se
 use clap::Args;
 use serde_json::json;
 
-use super::founding::Founding;
-use super::serve::{Serving, Stop};
+use crate::commands::founding::Founding;
+use crate::commands::serve::{Serving, Stop};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, Output};
 use crate::state_folder::state_root;
@@ -21,7 +21,7 @@ const SERVER_TTL: Span = Span::secs(3);
 
 /// How one of several servers takes part.
 #[derive(Args, Debug)]
-pub(super) struct Several {
+pub(crate) struct Several {
     /// Serve a store that others can write. The first command that changes an election takes it over; from then on, clients that use the store directly are refused
     #[arg(long)]
     take_over: bool,
@@ -38,7 +38,7 @@ pub(super) struct Several {
 
 impl Several {
     /// Refuses what makes no sense for one server with a file of its own, and to decide on what others write without being told to.
-    pub(super) fn check(&self, alone: bool, url: &str) -> Result<(), Failure> {
+    pub(crate) fn check(&self, alone: bool, url: &str) -> Result<(), Failure> {
         if !alone {
             return if self.take_over || self.release { Ok(()) } else { Err(not_told_to(url)) };
         }
@@ -58,7 +58,7 @@ impl Several {
     }
 
     /// Gives elections back, if that is asked for.
-    pub(super) async fn release(&self, url: &str, output: Output) -> Option<Outcome> {
+    pub(crate) async fn release(&self, url: &str, output: Output) -> Option<Outcome> {
         if !self.release {
             return None;
         }
@@ -108,7 +108,7 @@ impl Several {
     }
 
     /// Takes part among the servers of a store that they share.
-    pub(super) async fn join(
+    pub(crate) async fn join(
         &self,
         listening: Listening,
         url: &str,

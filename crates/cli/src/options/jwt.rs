@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::output::{Failure, Output};
 
 #[derive(Args, Debug)]
-pub(super) struct JwtFlags {
+pub(crate) struct JwtFlags {
     /// Accept JWTs that these public keys (JWKS) verify, instead of tokens; SIGHUP reads the file again
     #[arg(long, value_name = "FILE", requires = "jwt_issuer", requires = "jwt_audience")]
     jwt_keys: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub(super) struct JwtFlags {
 
 impl JwtFlags {
     /// The keys, if they were named.
-    pub(super) fn load(&self) -> Result<Option<Arc<Jwt>>, Failure> {
+    pub(crate) fn load(&self) -> Result<Option<Arc<Jwt>>, Failure> {
         let (Some(file), Some(issuer), Some(audience)) =
             (&self.jwt_keys, &self.jwt_issuer, &self.jwt_audience)
         else {
@@ -47,7 +47,7 @@ impl JwtFlags {
 }
 
 /// Reads the keys again whenever it is told to, for ever. Without them the signal keeps its meaning.
-pub(super) async fn reload(jwt: Option<Arc<Jwt>>, output: Output) -> std::io::Result<()> {
+pub(crate) async fn reload(jwt: Option<Arc<Jwt>>, output: Output) -> std::io::Result<()> {
     let Some(jwt) = jwt else { return std::future::pending().await };
     let mut told = signal(SignalKind::hangup())?;
     while told.recv().await.is_some() {

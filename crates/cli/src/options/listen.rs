@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use baton_server::{Listening, Options, Server, Socket, SocketError, StartError};
 use clap::Args;
 
-use super::doors;
+use super::server_access;
 use crate::exit::Exit;
 use crate::output::Failure;
 
@@ -14,7 +14,7 @@ use crate::output::Failure;
 const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7420);
 
 #[derive(Args, Debug)]
-pub(super) struct ListenAt {
+pub(crate) struct ListenAt {
     /// Where to listen: ADDRESS:PORT, or unix:/PATH for a Unix socket, at which the server's own user and root need no token; both may
     /// be given
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:7420", value_parser = place)]
@@ -28,14 +28,14 @@ enum Place {
 }
 
 /// Why it does not listen.
-pub(super) enum NotListening {
+pub(crate) enum NotListening {
     Start(StartError),
     Failed(Failure),
 }
 
 impl ListenAt {
     /// The address, if it is given one.
-    pub(super) fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listen.iter().find_map(|place| match place {
             Place::Address(address) => Some(*address),
             Place::Socket(_) => None,
@@ -50,12 +50,12 @@ impl ListenAt {
     }
 
     /// An address for hints.
-    pub(super) fn hinted(&self) -> SocketAddr {
+    pub(crate) fn hinted(&self) -> SocketAddr {
         self.address().unwrap_or(USUAL)
     }
 
     /// Takes the address and the socket.
-    pub(super) async fn take(&self, options: &Options) -> Result<Listening, NotListening> {
+    pub(crate) async fn take(&self, options: &Options) -> Result<Listening, NotListening> {
         self.check(options).map_err(NotListening::Failed)?;
         let address = match self.address() {
             Some(address) => Some(Server::listen(address, options).await.map_err(NotListening::Start)?),
@@ -123,7 +123,7 @@ fn not_bound(path: &Path, error: &SocketError) -> Failure {
 /// `ADDRESS:PORT`, or `unix:/PATH`. More slashes than one mean the same.
 fn place(text: &str) -> Result<Place, String> {
     match text.strip_prefix("unix:") {
-        None => doors::address(text).map(Place::Address),
+        None => server_access::address(text).map(Place::Address),
         Some(path) if path.starts_with('/') && path.trim_start_matches('/').contains(|c| c != '/') => {
             Ok(Place::Socket(format!("/{}", path.trim_start_matches('/')).into()))
         }

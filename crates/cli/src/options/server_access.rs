@@ -60,7 +60,7 @@ pub(crate) struct Doors {
 
 impl Doors {
     /// What the server is told.
-    pub(super) fn options(&self) -> Result<Options, Failure> {
+    pub(crate) fn options(&self) -> Result<Options, Failure> {
         let jwt = self.jwt.load()?;
         let tls = self.certificate.load(self.client_ca.as_deref())?;
         let limits = Limits {
@@ -90,7 +90,7 @@ impl Doors {
 }
 
 /// Begins the access log anew whenever it is told to, for ever, and tells if it cannot be written. Without a log the signal keeps its meaning.
-pub(super) async fn keep_log(log: Option<Arc<AccessLog>>, output: Output) -> std::io::Result<()> {
+pub(crate) async fn keep_log(log: Option<Arc<AccessLog>>, output: Output) -> std::io::Result<()> {
     let Some(log) = log else { return std::future::pending().await };
     let mut told = signal(SignalKind::hangup())?;
     let mut look = tokio::time::interval(LOOK);
@@ -123,7 +123,7 @@ fn host(text: &str) -> Result<String, String> {
 }
 
 /// Where to listen: an address and a port, or `localhost`.
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
@@ -139,7 +139,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Why a server that others could reach did not start, and the commands that mend it.
-pub(super) fn closed(error: &StartError, store: &str, listen: SocketAddr) -> Failure {
+pub(crate) fn closed(error: &StartError, store: &str, listen: SocketAddr) -> Failure {
     let serve =
         format!("baton serve --store {store} --listen {listen} --tls-cert CERT.pem --tls-key KEY.pem");
     let create = format!("baton init --store {store} && baton token create --role operator --store {store}");

@@ -60,6 +60,6 @@ impl Hooks {
 }
 
 /// The secret in a file.
-pub(super) fn secret(path: &Path) -> Result<Secret, Failure> {
+pub(crate) fn secret(path: &Path) -> Result<Secret, Failure> {
     Secret::new(&secrets::read(path)?).ok_or_else(|| secrets::too_short(path))
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Subject, Verdict, short};
-use crate::commands::hooks;
+use crate::options::webhooks;
 use crate::output::Failure;
 
 /// How long an answer may take, unless something else is said.
@@ -43,7 +43,7 @@ impl Hook {
                 "such as --webhook https://example.org/judge",
             )
         };
-        let receiver = Receiver::new(url, hooks::secret(file)?).map_err(wrong)?;
+        let receiver = Receiver::new(url, webhooks::secret(file)?).map_err(wrong)?;
         if receiver.is_open() {
             return Err(Failure::usage(
                 "over http:// everybody on the way could read the checkpoint, and answer in the place of --webhook",

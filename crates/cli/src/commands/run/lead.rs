@@ -19,8 +19,8 @@ use super::once_per::Marking;
 use super::read_only::Outage;
 use super::removal_rules::{Judged, Judging, LOOK_EVERY, Lookout, Question, Step};
 use super::{OnOutage, Runner};
-use crate::commands::telling;
 use crate::exit::{Exit, Speaker};
+use crate::options::notify;
 use crate::output::Failure;
 use crate::region;
 use crate::warden_process::{RunFolder, boot_time};
@@ -520,7 +520,7 @@ impl Turn<'_, '_> {
                 let election = &self.runner.options.election;
                 let text = match released {
                     Ok(None) => format!("released {election} ({reason})"),
-                    Ok(Some(told)) => format!("released {election} ({reason}); {}", telling::text(&told)),
+                    Ok(Some(told)) => format!("released {election} ({reason}); {}", notify::text(&told)),
                     Err(error) => format!("could not release {election}; its lease runs out: {error}"),
                 };
                 self.runner.voice.tell("released", Some(token), &text)?;

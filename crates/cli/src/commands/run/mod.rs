@@ -28,9 +28,9 @@ use tokio::sync::watch;
 
 use super::acquire::Terms;
 use super::describe::{Attending, Source};
-use super::telling::Telling;
 use crate::context::{Context, Global, name};
 use crate::exit::{Exit, Speaker};
+use crate::options::notify::Telling;
 use crate::output::{Failure, Outcome};
 use crate::region::{self, Around, Surroundings};
 use crate::suspend;

@@ -1,0 +1,17 @@
+//! Groups of options that several commands have, or that are too many for the file of one.
+
+#[cfg(any(feature = "guard", feature = "server"))]
+pub(crate) mod certificate;
+#[cfg(feature = "server")]
+pub(crate) mod cluster;
+pub(crate) mod jwt;
+pub(crate) mod listen;
+pub(crate) mod notify;
+#[cfg(feature = "server")]
+pub(crate) mod server_access;
+#[cfg(feature = "server")]
+pub(crate) mod storage_limits;
+#[cfg(feature = "server")]
+pub(crate) mod thresholds;
+#[cfg(feature = "server")]
+pub(crate) mod webhooks;
