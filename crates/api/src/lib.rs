@@ -11,3 +11,6 @@ pub mod sessions;
 pub mod toolbox;
 pub mod uses;
 pub mod waiting;
+
+/// The header of every request and every response: the newest format that its sender knows.
+pub const FORMAT_HEADER: &str = "baton-format";

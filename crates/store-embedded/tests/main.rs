@@ -6,3 +6,4 @@ mod group;
 mod kill;
 mod restore;
 mod support;
+mod versions;

@@ -3,3 +3,4 @@
 mod conformance;
 mod git;
 mod support;
+mod versions;

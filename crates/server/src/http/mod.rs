@@ -301,6 +301,7 @@ impl Service {
         let matched = route::find(method, parts.uri.path());
         let right = if let Matched::Route(route, _) = &matched { route.ask.right() } else { Right::Read };
         gate::admit(&parts, &self.names, right)?;
+        gate::refuse_older(&parts.headers, baton_store::format())?;
         let (route, names) = match matched {
             Matched::Route(route, names) => (route, names),
             Matched::OtherMethod(allowed) => return Ok(other_method(parts.uri.path(), allowed)),
