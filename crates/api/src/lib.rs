@@ -19,3 +19,6 @@ pub mod sign_ins;
 pub mod toolbox;
 pub mod uses;
 pub mod waiting;
+
+/// The header of every request and every response: the newest format that its sender knows.
+pub const FORMAT_HEADER: &str = "baton-format";

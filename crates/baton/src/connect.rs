@@ -1,37 +1,150 @@
-//! From a URL to a store.
+//! From a URL to a store: [`STORES`] is the one list of the kinds of stores.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_store::{Access, MemoryStore, Store, StoreUrl, UrlError};
+use baton_store::{Access, BoxFuture, MemoryStore, Store, StoreUrl, UrlError};
 use baton_store_file::FileStore;
 use baton_store_git::GitStore;
 
 use crate::error::Error;
 
-/// The stores that need no feature.
-const ALWAYS: [&str; 3] = ["file", "git", "mem"];
+/// Opens the store that a URL names.
+type Open = for<'a> fn(&'a StoreUrl, Access) -> BoxFuture<'a, Result<Arc<dyn Store>, Error>>;
 
-/// The stores that are built in on request: scheme, feature, whether this build has it.
-const ON_REQUEST: [(&str, &str, bool); 10] = [
-    ("embedded", "embedded", cfg!(feature = "embedded")),
-    ("etcd", "etcd", cfg!(feature = "etcd")),
-    ("firestore", "firestore", cfg!(feature = "firestore")),
-    ("http", "http", cfg!(feature = "http")),
-    ("https", "http", cfg!(feature = "http")),
-    ("k8s", "kubernetes", cfg!(feature = "kubernetes")),
-    ("postgres", "postgres", cfg!(feature = "postgres")),
-    ("postgresql", "postgres", cfg!(feature = "postgres")),
-    ("spanner", "spanner", cfg!(feature = "spanner")),
-    ("unix", "http", cfg!(feature = "http")),
+/// A kind of store. Whatever must know all kinds of stores goes through [`STORES`].
+pub struct StoreKind {
+    /// What its URLs begin with.
+    pub schemes: &'static [&'static str],
+    /// The feature that builds it in; none if it is always there.
+    pub feature: Option<&'static str>,
+    /// The rows that it has in the table of `docs/reference/stores.md`: what it is called there, and a URL that can be opened without a
+    /// server. `{at}` is a folder with a repository `r` and a `kubeconfig`.
+    pub rows: &'static [(&'static str, &'static str)],
+    /// How it is opened, if this build has it.
+    open: Option<Open>,
+}
+
+/// How a store is opened, if its feature is on.
+macro_rules! with_feature {
+    ($feature:literal, $open:expr) => {{
+        #[cfg(feature = $feature)]
+        const OPEN: Option<Open> = Some($open);
+        #[cfg(not(feature = $feature))]
+        const OPEN: Option<Open> = None;
+        OPEN
+    }};
+}
+
+/// All kinds of stores.
+pub const STORES: &[StoreKind] = &[
+    StoreKind {
+        schemes: &["mem"],
+        feature: None,
+        rows: &[("`mem:`", "mem:")],
+        open: Some(|url, _| {
+            Box::pin(async move {
+                url.only(&[])?;
+                Ok(Arc::new(MemoryStore::default()) as Arc<dyn Store>)
+            })
+        }),
+    },
+    StoreKind {
+        schemes: &["file"],
+        feature: None,
+        rows: &[("`file:DIR`", "file:{at}/s")],
+        open: Some(|url, access| {
+            Box::pin(async move {
+                url.only(&[])?;
+                Ok(Arc::new(FileStore::open(&expand(url)?, access)?) as Arc<dyn Store>)
+            })
+        }),
+    },
+    StoreKind {
+        schemes: &["embedded"],
+        feature: Some("embedded"),
+        rows: &[("`embedded:FILE`", "embedded:{at}/baton.redb")],
+        open: with_feature!("embedded", |url, access| {
+            Box::pin(async move {
+                url.only(&[])?;
+                let path = expand(url)?;
+                // It is read and checked as a whole, which may take a while.
+                let opened = tokio::task::spawn_blocking(move || {
+                    baton_store_embedded::EmbeddedStore::open(&path, access)
+                });
+                Ok(Arc::new(opened.await.map_err(std::io::Error::other)??) as Arc<dyn Store>)
+            })
+        }),
+    },
+    StoreKind {
+        schemes: &["http", "https", "unix"],
+        feature: Some("http"),
+        rows: &[("`http://HOST`", "http://127.0.0.1:1")],
+        open: with_feature!("http", |url, _| Box::pin(async move { Ok(baton_store_http::open(url).await?) })),
+    },
+    StoreKind {
+        schemes: &["git"],
+        feature: None,
+        rows: &[("`git:DIR`", "git:{at}/r"), ("`git:DIR?remote=R`", "git:{at}/r?remote={at}/r")],
+        open: Some(|url, _| Box::pin(async move { Ok(Arc::new(GitStore::open(url)?) as Arc<dyn Store>) })),
+    },
+    StoreKind {
+        schemes: &["etcd"],
+        feature: Some("etcd"),
+        rows: &[
+            ("`etcd://…`", "etcd://127.0.0.1:1/p"),
+            ("`etcd://…?election=etcd`", "etcd://127.0.0.1:1/p?election=etcd"),
+        ],
+        open: with_feature!("etcd", |url, _| Box::pin(async move { Ok(baton_store_etcd::open(url).await?) })),
+    },
+    StoreKind {
+        schemes: &["k8s"],
+        feature: Some("kubernetes"),
+        rows: &[("`k8s://…`", "k8s://n?kubeconfig={at}/kubeconfig")],
+        open: with_feature!("kubernetes", |url, _| {
+            Box::pin(async move { Ok(baton_store_kubernetes::open(url).await?) })
+        }),
+    },
+    StoreKind {
+        schemes: &["firestore"],
+        feature: Some("firestore"),
+        rows: &[("`firestore://…`", "firestore://p?emulator=127.0.0.1:1")],
+        open: with_feature!("firestore", |url, _| {
+            Box::pin(notified(url, async |url| Ok(baton_store_firestore::open(url).await?)))
+        }),
+    },
+    StoreKind {
+        schemes: &["spanner"],
+        feature: Some("spanner"),
+        rows: &[("`spanner://…`", "spanner://p/i/d?emulator=127.0.0.1:1")],
+        open: with_feature!("spanner", |url, _| {
+            Box::pin(notified(url, async |url| Ok(baton_store_spanner::open(url).await?)))
+        }),
+    },
+    StoreKind {
+        schemes: &["postgres", "postgresql"],
+        feature: Some("postgres"),
+        rows: &[
+            ("`postgres://…`", "postgres://u@127.0.0.1:1/d"),
+            ("`postgres://…?clock=observed`", "postgres://u@127.0.0.1:1/d?clock=observed"),
+        ],
+        open: with_feature!("postgres", |url, _| {
+            Box::pin(async move { Ok(baton_store_postgres::open(url).await?) })
+        }),
+    },
 ];
+
+/// The schemes of some kinds of stores, in order.
+fn schemes_of(which: impl Fn(&StoreKind) -> bool) -> Vec<&'static str> {
+    let kinds = STORES.iter().filter(|kind| which(kind));
+    let mut schemes: Vec<&str> = kinds.flat_map(|kind| kind.schemes).copied().collect();
+    schemes.sort_unstable();
+    schemes
+}
 
 /// The schemes that this build can open.
 pub fn schemes() -> Vec<&'static str> {
-    let built_in = ON_REQUEST.iter().filter(|(.., built_in)| *built_in).map(|(scheme, ..)| *scheme);
-    let mut schemes: Vec<&str> = ALWAYS.into_iter().chain(built_in).collect();
-    schemes.sort_unstable();
-    schemes
+    schemes_of(|kind| kind.open.is_some())
 }
 
 /// The file that `embedded:FILE` names; none if the URL names another kind of store.
@@ -50,39 +163,14 @@ pub async fn open_store(url: &str, access: Access) -> Result<Arc<dyn Store>, Err
 }
 
 pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store>, Error> {
-    match url.scheme.as_str() {
-        "file" => {
-            url.only(&[])?;
-            Ok(Arc::new(FileStore::open(&expand(url)?, access)?))
-        }
-        #[cfg(feature = "embedded")]
-        "embedded" => {
-            url.only(&[])?;
-            let path = expand(url)?;
-            // It is read and checked as a whole, which may take a while.
-            let opened =
-                tokio::task::spawn_blocking(move || baton_store_embedded::EmbeddedStore::open(&path, access));
-            Ok(Arc::new(opened.await.map_err(std::io::Error::other)??))
-        }
-        #[cfg(feature = "http")]
-        "http" | "https" | "unix" => Ok(baton_store_http::open(url).await?),
-        "git" => Ok(Arc::new(GitStore::open(url)?)),
-        "mem" => {
-            url.only(&[])?;
-            Ok(Arc::new(MemoryStore::default()))
-        }
-        #[cfg(feature = "etcd")]
-        "etcd" => Ok(baton_store_etcd::open(url).await?),
-        #[cfg(feature = "kubernetes")]
-        "k8s" => Ok(baton_store_kubernetes::open(url).await?),
-        #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(baton_store_postgres::open(url).await?),
-        #[cfg(feature = "firestore")]
-        "firestore" => notified(url, async |url| Ok(baton_store_firestore::open(url).await?)).await,
-        #[cfg(feature = "spanner")]
-        "spanner" => notified(url, async |url| Ok(baton_store_spanner::open(url).await?)).await,
-        _ => Err(unknown(url).into()),
+    match kind_of(url).and_then(|kind| kind.open) {
+        Some(open) => open(url, access).await,
+        None => Err(unknown(url).into()),
     }
+}
+
+fn kind_of(url: &StoreUrl) -> Option<&'static StoreKind> {
+    STORES.iter().find(|kind| kind.schemes.contains(&url.scheme.as_str()))
 }
 
 /// A store of Google's, whose changes are told through a topic if its URL asks for it: `?notify=pubsub:TOPIC`.
@@ -106,7 +194,7 @@ async fn notified(
 
 fn unknown(url: &StoreUrl) -> UrlError {
     let scheme = url.scheme.as_str();
-    if let Some((_, feature, _)) = ON_REQUEST.iter().find(|(known, ..)| *known == scheme) {
+    if let Some(feature) = kind_of(url).and_then(|kind| kind.feature) {
         return UrlError::new(
             format!("this Baton was built without the store `{scheme}:`"),
             format!(
@@ -121,11 +209,10 @@ fn unknown(url: &StoreUrl) -> UrlError {
             format!("if a server listens there, write http://{}", url.shown()),
         );
     }
-    let list = |schemes: &mut dyn Iterator<Item = &str>| {
-        schemes.map(|scheme| format!("{scheme}:")).collect::<Vec<_>>().join(" ")
-    };
-    let always = list(&mut ALWAYS.into_iter());
-    let on_request = list(&mut ON_REQUEST.iter().map(|(scheme, ..)| *scheme));
+    let list =
+        |schemes: Vec<&str>| schemes.iter().map(|scheme| format!("{scheme}:")).collect::<Vec<_>>().join(" ");
+    let always = list(schemes_of(|kind| kind.feature.is_none()));
+    let on_request = list(schemes_of(|kind| kind.feature.is_some()));
     UrlError::new(
         format!("no store has the scheme `{scheme}:`"),
         format!("Baton has {always}, and if built with them {on_request}"),

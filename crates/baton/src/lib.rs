@@ -66,7 +66,7 @@ pub use baton_store as store;
 pub use baton_store_embedded as embedded;
 pub use baton_store_file as file;
 pub use campaign::{Campaign, Standby, TellStandby};
-pub use connect::{embedded_file, open_store, schemes};
+pub use connect::{STORES, StoreKind, embedded_file, open_store, schemes};
 pub use coordinator::{Bid, CheckpointContent, Coordinator, Renewed, View, mint_credential};
 pub use error::Error;
 pub use fences::FenceView;

@@ -5,8 +5,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use baton::Coordinator;
 use baton::store::{Deletion, Durability, StoreProperties, Watching};
+use baton::{Coordinator, STORES};
 
 const BEGIN: &str = "<!-- generated from the code: UPDATE_EXPECT=1 cargo test -p baton --all-features --test it properties -->\n";
 const END: &str = "<!-- end of what is generated -->\n";
@@ -46,32 +46,17 @@ fn row(name: &str, properties: &StoreProperties) -> String {
 #[tokio::test]
 async fn the_table_in_the_docs_is_what_the_code_says() {
     let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().display();
     let kubeconfig = folder.path().join("kubeconfig");
     std::fs::write(&kubeconfig, KUBECONFIG).unwrap();
     let done = std::process::Command::new("git").args(["init", "-q"]).arg(folder.path().join("r")).status();
     assert!(done.unwrap().success());
-    let stores = [
-        ("`mem:`", "mem:".to_string()),
-        ("`file:DIR`", format!("file:{at}/s")),
-        ("`embedded:FILE`", format!("embedded:{at}/baton.redb")),
-        ("`http://HOST`", "http://127.0.0.1:1".to_string()),
-        ("`git:DIR`", format!("git:{at}/r")),
-        ("`git:DIR?remote=R`", format!("git:{at}/r?remote={at}/r")),
-        ("`etcd://…`", "etcd://127.0.0.1:1/p".to_string()),
-        ("`etcd://…?election=etcd`", "etcd://127.0.0.1:1/p?election=etcd".to_string()),
-        ("`k8s://…`", format!("k8s://n?kubeconfig={}", kubeconfig.display())),
-        ("`firestore://…`", "firestore://p?emulator=127.0.0.1:1".to_string()),
-        ("`spanner://…`", "spanner://p/i/d?emulator=127.0.0.1:1".to_string()),
-        ("`postgres://…`", "postgres://u@127.0.0.1:1/d".to_string()),
-        ("`postgres://…?clock=observed`", "postgres://u@127.0.0.1:1/d?clock=observed".to_string()),
-    ];
     let mut table = String::from(
         "| store | age of a lease | changes | durability | token after a deletion | a partition | operations/h, held | reads/h, waiting |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
-    for (name, url) in &stores {
-        write!(table, "{}", row(name, &strengths_of(url).await)).unwrap();
+    for (name, url) in STORES.iter().flat_map(|kind| kind.rows) {
+        let url = url.replace("{at}", &folder.path().display().to_string());
+        write!(table, "{}", row(name, &strengths_of(&url).await)).unwrap();
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/stores.md");
     let text = std::fs::read_to_string(&path).unwrap();

@@ -68,6 +68,7 @@ mod e2e_terminal;
 mod e2e_toolbox;
 mod e2e_two_machines;
 mod e2e_untold;
+mod e2e_upgrade;
 mod e2e_useful;
 mod e2e_waiting;
 mod e2e_webhooks;

@@ -14,5 +14,5 @@ async fn the_whole_suite() {
         let client = place.client();
         Box::pin(async move { Arc::new(client.await) as Arc<dyn Store> }) as BoxFuture<'_, _>
     };
-    assert_eq!(conformance::run(&open).await, 13);
+    assert_eq!(conformance::run(&open).await, 14);
 }

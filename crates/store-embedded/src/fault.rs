@@ -42,11 +42,7 @@ impl StorePath {
 
     /// A record that is not one.
     pub(crate) fn not_a_record(&self, key: &Key, not: NotARecord) -> StoreError {
-        StoreError::Corrupt {
-            place: format!("`{key}` in {}", self.path.display()),
-            why: not.why,
-            hint: not.hint,
-        }
+        not.at(format!("`{key}` in {}", self.path.display()))
     }
 
     /// Not applied, and the same may succeed later.

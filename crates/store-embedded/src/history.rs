@@ -132,7 +132,7 @@ pub(crate) fn newest(
 
 fn parse(value: &[u8]) -> Result<Transition, NotARecord> {
     let (_, json) = shape::parts(value)?;
-    serde_json::from_str(json).map_err(|error| NotARecord {
+    serde_json::from_str(json).map_err(|error| NotARecord::Damaged {
         why: format!("a transition is not one: {error}"),
         hint: "put back a snapshot with `baton restore`; nothing was changed".to_string(),
     })

@@ -213,10 +213,12 @@ fn take_in(
 }
 
 fn newer(place: &StorePath, format: u64) -> StoreError {
-    place.refused(
-        format!("it was written by a newer Baton (format {format}; this one reads up to {FORMAT})"),
-        "update this Baton; nothing was changed",
-    )
+    let number = |format: u64| u32::try_from(format).unwrap_or(u32::MAX);
+    StoreError::Newer {
+        place: place.path.display().to_string(),
+        format: number(format),
+        reads: number(FORMAT),
+    }
 }
 
 fn meta(place: &StorePath, database: &Database) -> Result<Meta, StoreError> {

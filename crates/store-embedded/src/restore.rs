@@ -152,6 +152,7 @@ fn another(error: StoreError) -> StoreError {
         StoreError::Conflict
         | StoreError::Unavailable { .. }
         | StoreError::Unknown { .. }
+        | StoreError::Newer { .. }
         | StoreError::Refused { .. }
         | StoreError::Misnamed { .. }
         | StoreError::Diverged { .. } => error,

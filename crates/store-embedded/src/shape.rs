@@ -197,7 +197,7 @@ pub(crate) fn json(value: &[u8]) -> Option<&[u8]> {
 
 /// A value taken apart: its number and its JSON.
 pub(crate) fn parts(value: &[u8]) -> Result<(u64, &str), NotARecord> {
-    let odd = |why: &str| NotARecord {
+    let odd = |why: &str| NotARecord::Damaged {
         why: why.to_string(),
         hint: "put back a snapshot with `baton restore`; nothing was changed".to_string(),
     };
@@ -208,10 +208,9 @@ pub(crate) fn parts(value: &[u8]) -> Result<(u64, &str), NotARecord> {
             let json = std::str::from_utf8(json).map_err(|_| odd("it is not text"))?;
             Ok((u64::from_be_bytes(number), json))
         }
-        [format, ..] if *format > VALUE_FORMAT => Err(NotARecord {
-            why: format!("it was written by a newer Baton (form {format}; this one reads {VALUE_FORMAT})"),
-            hint: "update this Baton; nothing was changed".to_string(),
-        }),
+        [format, ..] if *format > VALUE_FORMAT => {
+            Err(NotARecord::Newer { format: (*format).into(), reads: VALUE_FORMAT.into() })
+        }
         [..] => Err(odd("it begins oddly")),
     }
 }
@@ -289,9 +288,9 @@ mod tests {
         let mut whole = value(b"{}");
         number(&mut whole, 258);
         assert_eq!(parts(&whole).unwrap(), (258, "{}"));
-        assert!(parts(&whole[..8]).is_err_and(|not| not.why.contains("cut off")));
+        assert!(parts(&whole[..8]).is_err_and(|not| not.to_string().contains("cut off")));
         whole[0] = 2;
-        assert!(parts(&whole).is_err_and(|not| not.why.contains("newer")));
+        assert!(parts(&whole).is_err_and(|not| not.to_string().contains("newer")));
         whole[0] = 0;
         assert!(parts(&whole).is_err());
     }

@@ -15,5 +15,5 @@ async fn the_whole_suite() {
         let store = store.clone();
         Box::pin(async move { Arc::new(store) as Arc<dyn Store> }) as baton_store::BoxFuture<'_, _>
     };
-    assert!(conformance::run(&open).await >= 13);
+    assert!(conformance::run(&open).await >= 14);
 }

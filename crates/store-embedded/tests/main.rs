@@ -7,3 +7,4 @@ mod group;
 mod kill;
 mod restore;
 mod support;
+mod versions;

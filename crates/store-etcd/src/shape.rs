@@ -90,7 +90,7 @@ impl Keys {
                 "it is another program's; use another prefix".to_string(),
             )
         })?;
-        let record = Record::from_json(key, text).map_err(|error| corrupt(error.why, error.hint))?;
+        let record = Record::from_json(key, text).map_err(|error| error.at(self.place(&found.key)))?;
         Ok((record, Version::new(&found.mod_revision.to_string())))
     }
 

@@ -14,7 +14,7 @@ fn again(url: &str) -> BoxFuture<'_, Arc<dyn Store>> {
 }
 
 async fn conforms(url: String) {
-    assert_eq!(conformance::run(&|| again(&url)).await, 13);
+    assert_eq!(conformance::run(&|| again(&url)).await, 14);
 }
 
 async fn survives(hosts: String) {

@@ -196,11 +196,7 @@ impl VersionFile {
             return Err(corrupt(path, &format!("it says that it is version {}", header.version)));
         }
         refuse_foreign(path, &header, here)?;
-        let record = Record::from_json(key, body).map_err(|error| StoreError::Corrupt {
-            place: path.display().to_string(),
-            why: error.why,
-            hint: error.hint,
-        })?;
+        let record = Record::from_json(key, body).map_err(|error| error.at(path.display().to_string()))?;
         Ok(Some(VersionFile {
             header,
             record,

@@ -36,5 +36,5 @@ async fn file() {
         Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
     })
     .await;
-    assert_eq!(checks, 13);
+    assert_eq!(checks, 14);
 }

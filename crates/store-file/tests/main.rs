@@ -4,3 +4,4 @@
 mod conformance;
 mod faults;
 mod support;
+mod versions;

@@ -44,11 +44,7 @@ pub(crate) fn parse(place: &str, key: &Key, document: &api::Document) -> Result<
     let Some(ValueType::StringValue(json)) = value(document, RECORD) else {
         return Err(corrupt(format!("it has no text in `{RECORD}`, so no Baton wrote it"), foreign));
     };
-    let record = Record::from_json(key, json).map_err(|error| StoreError::Corrupt {
-        place: place.to_string(),
-        why: error.why,
-        hint: error.hint,
-    })?;
+    let record = Record::from_json(key, json).map_err(|error| error.at(place))?;
     for (name, expected) in told(key, &record) {
         if document.fields.get(name) != Some(&expected) {
             return Err(corrupt(

@@ -17,7 +17,7 @@ async fn the_whole_suite() {
         let store = place.store();
         Box::pin(async move { Arc::new(store.await) as Arc<dyn Store> }) as BoxFuture<'_, _>
     };
-    assert_eq!(conformance::run(&open).await, 13);
+    assert_eq!(conformance::run(&open).await, 14);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,7 +31,7 @@ async fn the_whole_suite_with_push() {
     };
     notified().await.prepare().await.unwrap();
     let open = || Box::pin(notified()) as BoxFuture<'_, _>;
-    assert_eq!(conformance::run(&open).await, 13);
+    assert_eq!(conformance::run(&open).await, 14);
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ pub(crate) fn record(key: &Key, place: &str, body: &[u8]) -> Result<Record, Stor
     let corrupt = |why: String, hint: String| StoreError::Corrupt { place: place.to_string(), why, hint };
     let text = std::str::from_utf8(body)
         .map_err(|_| corrupt("it is not text".into(), "put back what was there".into()))?;
-    Record::from_json(key, text).map_err(|error| corrupt(error.why, error.hint))
+    Record::from_json(key, text).map_err(|error| error.at(place))
 }
 
 /// The tree with one file in it.

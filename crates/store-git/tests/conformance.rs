@@ -14,7 +14,7 @@ async fn without_a_remote() {
         Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
     })
     .await;
-    assert!(checks >= 13);
+    assert!(checks >= 14);
 }
 
 #[tokio::test]
@@ -27,5 +27,5 @@ async fn with_a_remote() {
         let store = place.store(&format!("clone-{turn}"));
         Box::pin(async move { Arc::new(store) as Arc<dyn Store> }) as baton_store::BoxFuture<'_, _>
     };
-    assert!(conformance::run(&open).await >= 13);
+    assert!(conformance::run(&open).await >= 14);
 }

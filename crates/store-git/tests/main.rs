@@ -4,3 +4,4 @@
 mod conformance;
 mod git;
 mod support;
+mod versions;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use baton_api::FORMAT_HEADER;
 use baton_store::StoreError;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue, LOCATION};
@@ -134,6 +135,7 @@ impl Client {
 
     fn request(&self, method: Method, base: &str, path: &str) -> http::request::Builder {
         let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
+        request = request.header(FORMAT_HEADER, baton_store::format());
         if let Some(token) = self.token.header() {
             request = request.header(AUTHORIZATION, token);
         }
@@ -177,8 +179,10 @@ async fn parse<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, F
 async fn failed(response: Response<Incoming>) -> Fault {
     let status = response.status();
     let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).and_then(server_of);
+    let format = response.headers().get(FORMAT_HEADER).and_then(|format| format.to_str().ok()?.parse().ok());
     match body(response).await {
-        Ok(body) => Fault::of_inactive(&body, to).unwrap_or_else(|| Fault::said(status, &body)),
+        Ok(body) => Fault::of_inactive(&body, to)
+            .unwrap_or_else(|| Fault::said(status, &body).of_a_server_that_speaks(format)),
         Err(fault) => fault,
     }
 }

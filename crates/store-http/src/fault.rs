@@ -31,6 +31,8 @@ pub(crate) enum Fault {
 #[derive(Debug)]
 pub(crate) struct Said {
     status: StatusCode,
+    /// The format that the server speaks, if it says so.
+    format: Option<u32>,
     refusal: Option<Refusal>,
     code: String,
     detail: String,
@@ -70,6 +72,7 @@ impl Fault {
     fn not_for_us(why: &NotForUs) -> Fault {
         Fault::Said(Box::new(Said {
             status: StatusCode::FORBIDDEN,
+            format: None,
             refusal: None,
             code: "forbidden".to_string(),
             detail: why.to_string(),
@@ -97,14 +100,30 @@ impl Fault {
         let said = match problem.code.is_empty() {
             true => Said {
                 status,
+                format: None,
                 refusal: None,
                 code: String::new(),
                 detail: format!("it answered {status}, which no Baton server does"),
                 hint: "check host and port".to_string(),
             },
-            false => Said { status, refusal, code: problem.code, detail: problem.detail, hint: problem.hint },
+            false => Said {
+                status,
+                format: None,
+                refusal,
+                code: problem.code,
+                detail: problem.detail,
+                hint: problem.hint,
+            },
         };
         Fault::Said(Box::new(said))
+    }
+
+    /// The same, from a server that says that it speaks this format.
+    pub(crate) fn of_a_server_that_speaks(mut self, format: Option<u32>) -> Fault {
+        if let Fault::Said(said) = &mut self {
+            said.format = format;
+        }
+        self
     }
 
     /// The stable word for why the server said no, if it did.
@@ -161,6 +180,12 @@ impl Fault {
                 Said { refusal: Some(refusal), .. } => return refusal.into(),
                 Said { status: StatusCode::PAYLOAD_TOO_LARGE, detail, hint, .. } => {
                     return Refusal::Invalid { why: detail, hint }.into();
+                }
+                // The server's own store may need a newer one too: that is another status.
+                Said { status: StatusCode::BAD_REQUEST, code, format: Some(format), .. }
+                    if code == "newer-format" =>
+                {
+                    StoreError::Newer { place: location.to_string(), format, reads: baton_store::format() }
                 }
                 Said { code, detail, .. } if code == "unknown" => {
                     StoreError::Unknown { location: location.to_string(), why: detail }
@@ -261,5 +286,20 @@ mod tests {
         assert!(matches!(lost().of_reading("l"), StoreError::Unavailable { .. }));
         let fault = Fault::NotSent("nobody listens".to_string());
         assert!(matches!(fault.of_command("l"), Undecided::Store(StoreError::Unavailable { .. })));
+    }
+
+    #[test]
+    fn a_newer_server_says_which_format_it_needs_and_its_store_s_trouble_is_not_the_client_s() {
+        let body = br#"{"code": "newer-format", "detail": "d", "hint": "h"}"#;
+        let said = |status, format| Fault::said(status, body).of_a_server_that_speaks(format).of_reading("l");
+        let error = said(StatusCode::BAD_REQUEST, Some(7));
+        assert!(matches!(error, StoreError::Newer { format: 7, .. }), "{error:?}");
+        assert!(error.hint().contains("format 7") && !error.is_passing(), "{error:?}");
+        for (status, format) in
+            [(StatusCode::BAD_REQUEST, None), (StatusCode::INTERNAL_SERVER_ERROR, Some(7))]
+        {
+            let error = said(status, format);
+            assert!(matches!(&error, StoreError::Refused { hint, .. } if hint == "h"), "{error:?}");
+        }
     }
 }

@@ -41,11 +41,8 @@ impl HttpStore {
         };
         let found = match (shown.record, shown.version) {
             (Some(record), Some(version)) => {
-                let record = Record::from_json(key, record.get()).map_err(|error| StoreError::Corrupt {
-                    place: format!("{} of {}", key, self.client.base),
-                    why: error.why,
-                    hint: error.hint,
-                })?;
+                let record = Record::from_json(key, record.get())
+                    .map_err(|error| error.at(format!("{key} of {}", self.client.base)))?;
                 Some((record, Version::new(&version)))
             }
             (_, _) => None,

@@ -49,7 +49,7 @@ pub(crate) fn read(key: &Key, map: &ConfigMap, place: &str) -> Result<Record, St
     let Some(text) = map.data.as_ref().unwrap_or(&no_data).get(ENTRY) else {
         return Err(corrupt(format!("it has no entry `{ENTRY}`"), "put back what was there"));
     };
-    Record::from_json(key, text).map_err(|error| corrupt(error.why, &error.hint))
+    Record::from_json(key, text).map_err(|error| error.at(place))
 }
 
 /// What a write puts on a ConfigMap, as a merge patch without the resourceVersion.
@@ -108,7 +108,8 @@ mod tests {
         cases.push((newer, "newer Baton"));
         for (patch, why) in cases {
             let error = read(&key("a/history"), &map(patch), "here").unwrap_err();
-            assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+            assert_eq!(matches!(error, StoreError::Newer { .. }), why == "newer Baton", "{error:?}");
+            assert!(matches!(error, StoreError::Corrupt { .. } | StoreError::Newer { .. }), "{error:?}");
             assert!(error.to_string().contains(why), "{error}");
         }
     }

@@ -126,12 +126,8 @@ fn written(election: &ElectionName, lease: &Lease, place: &str) -> Result<Parsed
     let text = annotations.get(RECORD).ok_or_else(|| missing(RECORD))?;
     let base = annotations.get(BASE).ok_or_else(|| missing(BASE))?;
     let base = number(BASE, base)?;
-    let record =
-        Record::from_json(&Key::Election(election.clone()), text).map_err(|error| StoreError::Corrupt {
-            place: format!("the annotation {RECORD} of {place}"),
-            why: error.why,
-            hint: error.hint,
-        })?;
+    let record = Record::from_json(&Key::Election(election.clone()), text)
+        .map_err(|error| error.at(format!("the annotation {RECORD} of {place}")))?;
     let Record::Election(record) = record else {
         unreachable!("the key of an election has an election's record")
     };

@@ -12,7 +12,7 @@ const ROLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes
 #[tokio::test(flavor = "multi_thread")]
 async fn as_the_administrator() {
     let Some(cluster) = Cluster::get().await else { return };
-    assert_eq!(conformance::run(&|| cluster.opened()).await, 13);
+    assert_eq!(conformance::run(&|| cluster.opened()).await, 14);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +24,7 @@ async fn with_the_least_permissions() {
     }
     let _ = cluster.kubectl(&["create", "rolebinding", "agent", "--role", "baton", "--user", "agent"]);
     let agent = cluster.by(&kubeconfig);
-    assert_eq!(conformance::run(&|| agent.opened()).await, 13);
+    assert_eq!(conformance::run(&|| agent.opened()).await, 14);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@
 
 use std::error::Error as _;
 
-use baton_store::{StoreError, network_failure};
+use baton_store::{NotARecord, StoreError, network_failure};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
@@ -71,12 +71,8 @@ impl Faults {
     }
 
     /// What is under a key is not what a Baton wrote.
-    pub(crate) fn corrupt(&self, key: &str, why: String, hint: String) -> StoreError {
-        StoreError::Corrupt {
-            place: format!("{}, row `{key}` of {}", self.location, self.names.plain),
-            why,
-            hint,
-        }
+    pub(crate) fn not_a_record(&self, key: &str, not: NotARecord) -> StoreError {
+        not.at(format!("{}, row `{key}` of {}", self.location, self.names.plain))
     }
 
     pub(crate) fn unavailable(&self, why: String) -> StoreError {

@@ -94,7 +94,7 @@ pub(crate) fn record(key: &Key, text: &str, found: &Columns) -> Result<Record, N
     for ((name, says), (_, means)) in pairs(found).into_iter().zip(meant_pairs) {
         if says != means {
             let shown = |value: Option<String>| value.unwrap_or_else(|| "nothing".to_string());
-            return Err(NotARecord {
+            return Err(NotARecord::Damaged {
                 why: format!("its column {name} says {}, its record {}", shown(says), shown(means)),
                 hint: "a part of the row was changed by hand; put back what was there".to_string(),
             });

@@ -72,8 +72,8 @@ impl Inner {
             lease_ms: self.column(row, 8)?,
             store: self.column(row, 9)?,
         };
-        let record = shape::record(key, &record, &columns)
-            .map_err(|not| self.pool.faults.corrupt(&name, not.why, not.hint))?;
+        let record =
+            shape::record(key, &record, &columns).map_err(|not| self.pool.faults.not_a_record(&name, not))?;
         let version: String = self.column(row, 2)?;
         let age = match self.options.timekeeper {
             Timekeeper::Server => Some(micros(self.column(row, 10)?)),

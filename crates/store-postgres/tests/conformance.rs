@@ -12,7 +12,7 @@ async fn run(place: &TestSchema, more: &str) {
         Box::pin(async move { store as Arc<dyn Store> })
     })
     .await;
-    assert_eq!(checks, 13);
+    assert_eq!(checks, 14);
 }
 
 async fn survives(place: &TestSchema, more: &str) {

@@ -7,7 +7,7 @@
 
 use baton_election::lease::MAX_TTL;
 use baton_election::{ContentHash, Document, Epoch, Span};
-use baton_store::{Key, NotARecord, Record, StoreError, Trace, Version};
+use baton_store::{Key, Record, StoreError, Trace, Version};
 use serde::Serialize;
 
 /// How much the clocks of two of Spanner's servers may differ: as much is taken off every age.
@@ -206,7 +206,7 @@ fn record(key: &Key, place: &str, row: KeptRow, seal: &str) -> Result<Intact, St
         return Err(half_written(place));
     };
     // A newer Baton may seal otherwise; it is recognised first.
-    let record = Record::from_json(key, &text).map_err(|error| corrupt(place, error))?;
+    let record = Record::from_json(key, &text).map_err(|error| error.at(place))?;
     if version.rsplit('.').next() != Some(seal) {
         return Err(StoreError::Corrupt {
             place: place.to_string(),
@@ -238,10 +238,6 @@ fn half_written(place: &str) -> StoreError {
         hint: "another program uses the table: give Baton its own with ?table=NAME, or delete the row"
             .to_string(),
     }
-}
-
-fn corrupt(place: &str, error: NotARecord) -> StoreError {
-    StoreError::Corrupt { place: place.to_string(), why: error.why, hint: error.hint }
 }
 
 #[cfg(test)]

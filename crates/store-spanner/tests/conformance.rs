@@ -8,7 +8,7 @@ use baton_store::{BoxFuture, Key, conformance};
 async fn the_whole_suite() {
     let Some(server) = Server::shared() else { return };
     let database = server.database().await;
-    assert_eq!(conformance::run(&|| database.opened()).await, 13);
+    assert_eq!(conformance::run(&|| database.opened()).await, 14);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

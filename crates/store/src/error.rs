@@ -39,6 +39,16 @@ pub enum StoreError {
         /// What to do.
         hint: String,
     },
+    /// Not applied, nothing was overwritten: what is there was written by a newer Baton, or a newer one answers.
+    #[error("{place} needs a newer Baton (format {format}; this one reads up to {reads})")]
+    Newer {
+        /// Where.
+        place: String,
+        /// The format that it needs.
+        format: u32,
+        /// The newest format that this Baton knows.
+        reads: u32,
+    },
     /// Not applied, and the same will not succeed: this store cannot serve here.
     #[error("{place} is refused: {why}")]
     Refused {
@@ -100,6 +110,7 @@ impl StoreError {
             StoreError::Unavailable { .. } => "unavailable",
             StoreError::Unknown { .. } => "unknown",
             StoreError::Corrupt { .. } => "corrupt",
+            StoreError::Newer { .. } => "newer-format",
             StoreError::Refused { .. } => "refused",
             StoreError::Misnamed { .. } => "unknown-store",
             StoreError::Diverged { .. } => "diverged",
@@ -115,6 +126,9 @@ impl StoreError {
             | StoreError::Corrupt { hint, .. }
             | StoreError::Refused { hint, .. }
             | StoreError::Misnamed { hint, .. } => hint.clone(),
+            StoreError::Newer { format, .. } => {
+                format!("update this Baton to a release that reads format {format}; nothing was changed")
+            }
             StoreError::Diverged { .. } => {
                 "an operator settles it with `baton appoint ELECTION AGENT`".to_string()
             }
@@ -126,6 +140,7 @@ impl StoreError {
         match self {
             StoreError::Conflict | StoreError::Unavailable { .. } | StoreError::Unknown { .. } => true,
             StoreError::Corrupt { .. }
+            | StoreError::Newer { .. }
             | StoreError::Refused { .. }
             | StoreError::Misnamed { .. }
             | StoreError::Diverged { .. } => false,

@@ -19,6 +19,10 @@ mod native;
 mod network;
 mod polled;
 mod record;
+#[cfg(feature = "rehearsal")]
+pub mod rehearsal;
+#[cfg(not(feature = "rehearsal"))]
+mod spoken;
 mod store;
 mod url;
 pub mod waiting;
@@ -35,6 +39,9 @@ pub use native::{Kept, NativeElections, NativeLeader, Standing};
 pub use network::network_failure;
 pub use polled::{jittered, polled};
 pub use record::{NotARecord, Record};
+#[cfg(feature = "rehearsal")]
+use rehearsal as spoken;
+pub use spoken::format;
 pub use store::{
     AgeStamp, BoxFuture, BoxStream, Change, Cost, Deletion, Durability, Expect, HistoryKept, Reading, Store,
     StoreProperties, Swapped, Trace, Version, Watching,

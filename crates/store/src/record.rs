@@ -1,7 +1,9 @@
 //! What is kept under a key.
 
 use baton_election::audit::Entry;
-use baton_election::document::{FORMAT, Pulse, Transition};
+#[cfg(feature = "rehearsal")]
+use baton_election::document::FORMAT;
+use baton_election::document::{Pulse, Transition};
 use baton_election::fence::Accepted;
 use baton_election::log::Log;
 use baton_election::{Candidate, Document, Fence, StoreInfo, Tokens};
@@ -10,7 +12,9 @@ use serde::de::Error;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::error::StoreError;
 use crate::key::Key;
+use crate::spoken;
 
 /// A record of any kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +41,34 @@ pub enum Record {
 
 /// Why some text is not the record that its key says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
-pub struct NotARecord {
-    /// What is wrong with it.
-    pub why: String,
-    /// What to do.
-    pub hint: String,
+pub enum NotARecord {
+    /// A newer Baton wrote it.
+    #[error("it was written by a newer Baton (format {format}; this one reads up to {reads})")]
+    Newer {
+        /// Its format.
+        format: u32,
+        /// The newest format that this Baton knows.
+        reads: u32,
+    },
+    /// No Baton wrote it so.
+    #[error("{why}")]
+    Damaged {
+        /// What is wrong with it.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+}
+
+impl NotARecord {
+    /// As the failure of a store. `place` is where the text is, for people.
+    pub fn at(self, place: impl Into<String>) -> StoreError {
+        let place = place.into();
+        match self {
+            NotARecord::Newer { format, reads } => StoreError::Newer { place, format, reads },
+            NotARecord::Damaged { why, hint } => StoreError::Corrupt { place, why, hint },
+        }
+    }
 }
 
 /// The form that all records but the document share: their own fields, and the format.
@@ -58,19 +84,30 @@ struct Form<'a>(&'a Record);
 
 impl Serialize for Form<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        fn framed<T: Serialize, S: Serializer>(body: T, serializer: S) -> Result<S::Ok, S::Error> {
-            Framed { format: FORMAT, body }.serialize(serializer)
+        let format = spoken::written(self.0);
+        fn framed<T: Serialize, S: Serializer>(
+            format: u32,
+            body: T,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            Framed { format, body }.serialize(serializer)
         }
         match self.0 {
-            Record::Store(info) => framed(info, serializer),
-            Record::Tokens(tokens) => framed(tokens, serializer),
+            Record::Store(info) => framed(format, info, serializer),
+            Record::Tokens(tokens) => framed(format, tokens, serializer),
+            #[cfg(feature = "rehearsal")]
+            Record::Election(document) if format != FORMAT => {
+                let mut value = serde_json::to_value(document).map_err(serde::ser::Error::custom)?;
+                value["format"] = format.into();
+                value.serialize(serializer)
+            }
             Record::Election(document) => document.serialize(serializer),
-            Record::Candidate(candidate) => framed(candidate, serializer),
-            Record::History(log) => framed(log, serializer),
-            Record::Fence(fence) => framed(fence, serializer),
-            Record::FenceLog(log) => framed(log, serializer),
-            Record::Audit(log) => framed(log, serializer),
-            Record::Item(item) => framed(item, serializer),
+            Record::Candidate(candidate) => framed(format, candidate, serializer),
+            Record::History(log) => framed(format, log, serializer),
+            Record::Fence(fence) => framed(format, fence, serializer),
+            Record::FenceLog(log) => framed(format, log, serializer),
+            Record::Audit(log) => framed(format, log, serializer),
+            Record::Item(item) => framed(format, item, serializer),
         }
     }
 }
@@ -98,7 +135,11 @@ impl Record {
         fn item<T: for<'de> Deserialize<'de>>(text: &str, of: fn(T) -> Item) -> serde_json::Result<Record> {
             framed(text).map(|item| Record::Item(Box::new(of(item))))
         }
-        refuse_newer(text)?;
+        refuse_newer(key, text)?;
+        #[cfg(feature = "rehearsal")]
+        let rehearsed = known_format(text);
+        #[cfg(feature = "rehearsal")]
+        let text = rehearsed.as_deref().unwrap_or(text);
         let record = match key {
             Key::Store => framed(text).map(Record::Store),
             Key::Tokens => framed(text).map(Record::Tokens),
@@ -114,14 +155,15 @@ impl Record {
             Key::Item(_, Kind::Value, _) => item(text, Item::Value),
             Key::Item(_, Kind::Breaker, _) => item(text, Item::Breaker),
         };
-        let record = record.map_err(|error| NotARecord {
+        let record = record.map_err(|error| NotARecord::Damaged {
             why: format!("it is not a record of Baton: {error}"),
             hint: "it was changed by hand or by another program; put back what was there".to_string(),
         })?;
         match record.misplaced(key) {
             None => Ok(record),
             Some(why) => {
-                Err(NotARecord { why, hint: "it was moved or copied by hand; put it back".to_string() })
+                let hint = "it was moved or copied by hand; put it back".to_string();
+                Err(NotARecord::Damaged { why, hint })
             }
         }
     }
@@ -188,17 +230,24 @@ fn as_written(record: Record, text: &str) -> serde_json::Result<Record> {
     if found == meant { Ok(record) } else { Err(Error::custom("it is not as it was written")) }
 }
 
+/// A record of a format that is only rehearsed, in the format that there is.
+#[cfg(feature = "rehearsal")]
+fn known_format(text: &str) -> Option<String> {
+    let mut value: Value = serde_json::from_str(text).ok()?;
+    let format = value.get_mut("format").filter(|format| format.as_u64() > Some(FORMAT.into()))?;
+    *format = FORMAT.into();
+    Some(value.to_string())
+}
+
 /// A record of a newer Baton has a higher format, whatever else stands in it.
-fn refuse_newer(text: &str) -> Result<(), NotARecord> {
+fn refuse_newer(key: &Key, text: &str) -> Result<(), NotARecord> {
     #[derive(Deserialize)]
     struct Format {
         format: u32,
     }
+    let reads = spoken::read(key);
     match serde_json::from_str::<Format>(text) {
-        Ok(Format { format }) if format > FORMAT => Err(NotARecord {
-            why: format!("it was written by a newer Baton (format {format}; this one reads up to {FORMAT})"),
-            hint: "update this Baton; nothing was changed".to_string(),
-        }),
+        Ok(Format { format }) if format > reads => Err(NotARecord::Newer { format, reads }),
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -19,6 +19,8 @@ struct Member {
     /// Once it has one, it keeps it.
     address: String,
     announced: PathBuf,
+    /// The format that it speaks, if it is a newer program.
+    rehearsed: Option<&'static str>,
 }
 
 /// All of them. Killed when it is dropped.
@@ -35,6 +37,7 @@ impl Several {
             child: None,
             address: "127.0.0.1:0".to_string(),
             announced: folder.join(format!("server-{number}.address")),
+            rehearsed: None,
         };
         let mut several = Several {
             store: store.to_string(),
@@ -67,6 +70,7 @@ impl Several {
             ])
             .arg(&member.announced)
             .args(&self.arguments)
+            .envs(member.rehearsed.map(|format| ("BATON_REHEARSE_FORMAT", format)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
@@ -82,6 +86,11 @@ impl Several {
         });
         member.child = Some(child);
         member.address = address.trim().to_string();
+    }
+
+    /// From its next start on, one is a newer program, which speaks this format.
+    pub(crate) fn rehearse(&mut self, number: usize, format: &'static str) {
+        self.members[number].rehearsed = Some(format);
     }
 
     pub(crate) fn url(&self) -> String {

@@ -4,6 +4,7 @@ use baton_api::endpoints::Right;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use baton_api::FORMAT_HEADER;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
 use http::request::Parts;
@@ -91,6 +92,21 @@ pub(super) fn admit_body(parts: &Parts) -> Result<(), Problem> {
     ))
 }
 
+/// Refuses a client that says that it does not know the format that this server speaks. Whoever says nothing is let in: the
+/// paths and fields of `/v1` do not change.
+pub(super) fn refuse_older(headers: &HeaderMap, speaks: u32) -> Result<(), Problem> {
+    let knows = headers.get(FORMAT_HEADER).and_then(|knows| knows.to_str().ok()?.parse::<u32>().ok());
+    match knows {
+        Some(knows) if knows < speaks => Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "newer-format",
+            format!("this server is a newer Baton (format {speaks}; the client knows up to {knows})"),
+            format!("update the client to a release that knows format {speaks}; nothing was changed"),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
     // What cannot be read is nobody's name.
     headers.get(name).map(|value| value.to_str().unwrap_or("?"))
@@ -167,6 +183,24 @@ mod tests {
             let problem = asked(Method::GET, &[("host", host)]).unwrap_err();
             assert_eq!(problem.to_value()["code"], "invalid", "{host}");
         }
+    }
+
+    #[test]
+    fn a_client_of_an_older_format_is_told_which_one_it_needs() {
+        let refused = |knows: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(knows) = knows {
+                headers.insert(FORMAT_HEADER, knows.parse().unwrap());
+            }
+            refuse_older(&headers, 3).map_err(|problem| problem.to_value())
+        };
+        // A newer client knows what an older server speaks, and what is no number says nothing.
+        for knows in [None, Some("3"), Some("4"), Some("three"), Some("")] {
+            assert_eq!(refused(knows), Ok(()), "{knows:?}");
+        }
+        let told = refused(Some("2")).unwrap_err();
+        assert_eq!(told["code"], "newer-format", "{told}");
+        assert!(told["hint"].as_str().unwrap().contains("format 3"), "{told}");
     }
 
     #[test]

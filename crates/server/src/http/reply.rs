@@ -120,6 +120,7 @@ impl From<StoreError> for Problem {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             StoreError::Corrupt { .. }
+            | StoreError::Newer { .. }
             | StoreError::Refused { .. }
             | StoreError::Misnamed { .. }
             | StoreError::Diverged { .. } => StatusCode::INTERNAL_SERVER_ERROR,

@@ -11,6 +11,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use baton::Leadership;
+use baton_api::FORMAT_HEADER;
 use baton_api::endpoints::{Endpoint, Matched, Right};
 use baton_api::server::ReadinessResponse;
 use baton_http_listener::{HandshakeError, ListenerConfig, Peers};
@@ -231,8 +232,9 @@ impl ServingRole {
     }
 }
 
-/// An answer as it leaves: a browser that has been here by TLS comes by nothing else for a year.
+/// An answer as it leaves: it says which format this server speaks. A browser that has been here by TLS comes by nothing else for a year.
 fn transported(mut reply: Reply, by_tls: bool) -> Reply {
+    reply.headers_mut().insert(FORMAT_HEADER, baton_store::format().into());
     if by_tls {
         let value = HeaderValue::from_static("max-age=31536000");
         reply.headers_mut().insert(STRICT_TRANSPORT_SECURITY, value);

@@ -94,7 +94,9 @@ async fn a_version_of_a_newer_baton_is_refused_and_kept() {
             *body = body.replace("\"format\": 1", "\"format\": 2, \"marvel\": true");
         });
     };
-    let expected = |error: &StoreError| corrupt("newer Baton")(error) && error.hint().contains("update");
+    let expected = |error: &StoreError| {
+        matches!(error, StoreError::Newer { format: 2, .. }) && error.hint().contains("update")
+    };
     refused_by_all(folder.path(), &store, newer, expected).await;
 }
 

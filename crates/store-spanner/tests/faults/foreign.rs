@@ -123,8 +123,10 @@ async fn a_record_of_a_newer_format_is_left_alone() {
     let (store, by_hand, key, before) = held(&server).await;
     let newer = "UPDATE Leadership SET record = REPLACE(record, '\"format\": 1', '\"format\": 99'), version = 'new' WHERE TRUE";
     assert_eq!(by_hand.change(newer).await, 1);
-    let (why, hint) = corruption(store.read(&key).await);
-    assert!(why.contains("newer Baton (format 99") && hint.contains("update this Baton"));
+    let error = store.read(&key).await.unwrap_err();
+    assert!(matches!(error, StoreError::Newer { format: 99, .. }), "{error:?}");
+    assert!(error.to_string().contains("newer Baton (format 99"), "{error}");
+    assert!(error.hint().contains("update this Baton"), "{}", error.hint());
     let next = renewed(before.record().unwrap());
     for expect in [before.expect(), Expect::Absent] {
         let swapped = store.swap(&key, expect, &next, AgeStamp::Reset, Persistence::Durable).await;

@@ -7,11 +7,14 @@ mod clocks;
 mod deaf;
 mod deletion;
 pub mod documents;
+pub mod fixtures;
 mod names;
 pub mod power;
 mod sample;
 mod server;
 mod swaps;
+#[cfg(feature = "rehearsal")]
+mod versions;
 mod watches;
 mod wrapped;
 
@@ -45,6 +48,8 @@ pub async fn run(open: Open<'_>) -> usize {
     done.check("lists are complete and exact", names::lists(open)).await;
     done.check("a watcher hears of a change", watches::hears_of_a_change(open)).await;
     done.check("a watcher hears of a beginning", watches::hears_of_a_beginning(open)).await;
+    #[cfg(feature = "rehearsal")]
+    done.check("a record of a newer Baton is refused and kept", versions::newer_is_refused(open)).await;
     done.count
 }
 
