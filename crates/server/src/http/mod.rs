@@ -311,7 +311,7 @@ impl Service {
             asked.election = names.first().cloned();
         }
         may_ask(who, row, &names)?;
-        let is_post = row.method == baton_api::endpoints::Method::Post;
+        let (is_post, is_batch) = (row.request.is_some(), row.endpoint == Endpoint::Batch);
         if !is_post {
             self.reads.may_look(who)?;
             self.reads.looked_at(who, 1);
@@ -323,7 +323,6 @@ impl Service {
         if is_post {
             gate::admit_body(&parts)?;
         }
-        let is_batch = row.endpoint == Endpoint::Batch;
         let (body, _room) = match (is_batch, is_post) {
             (true, _) => body::read_batch(body, &self.room).await?,
             (false, true) => (body::read(body, row.max_body).await?, None),
