@@ -9,6 +9,7 @@ pub mod batch;
 pub mod command;
 pub mod describe;
 pub mod elections;
+pub mod endpoints;
 pub mod fences;
 pub mod problem;
 pub mod records;

@@ -37,7 +37,7 @@ pub(crate) struct Line<'a> {
     pub(crate) token: Option<String>,
     pub(crate) role: Option<&'static str>,
     /// What was asked for, as `/openapi.json` calls it; none if there is no such route.
-    pub(crate) route: Option<String>,
+    pub(crate) route: Option<&'static str>,
     pub(crate) election: Option<&'a str>,
     /// As which agent, if the request says so and may.
     pub(crate) agent: Option<&'a str>,
@@ -224,7 +224,7 @@ mod tests {
             uid: None,
             token: None,
             role: None,
-            route: Some("renew".to_string()),
+            route: Some("renew"),
             election: Some("e"),
             agent: None,
             status,

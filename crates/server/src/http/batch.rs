@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton_api::batch::{BatchEntry, BatchRequest, MAX_BATCH};
 use baton_api::command::{CheckAnswer, CheckResponse, CommandResponse};
+use baton_api::endpoints::{MAX_BODY, Right};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, ElectionName};
 use futures_util::StreamExt;
@@ -16,13 +17,12 @@ use http::StatusCode;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::Service;
 use super::calls::Call;
 use super::identity::Who;
 use super::pace::Pace;
 use super::parsing::{AtMost, parsed};
 use super::reply::{Problem, Reply, reply};
-use super::right::Right;
-use super::{MAX_BODY, Service};
 
 /// How many elections of one batch are being written at once.
 const AT_ONCE: usize = 256;

@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use baton_api::endpoints::{MAX_BATCH_BODY, MAX_BODY};
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body::Body;
@@ -13,9 +14,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
+use super::ARRIVAL;
 use super::reply::Problem;
-use super::route::Ask;
-use super::{ARRIVAL, MAX_BATCH_BODY, MAX_BODY};
 
 /// How much of all batches together is in memory, beyond what any request may have.
 const BATCH_BYTES: usize = 128 * 1024 * 1024;
@@ -41,41 +41,6 @@ impl Room {
             Ok(Err(_)) | Err(_) => {
                 Err(Problem::too_many("the batches that arrive are larger than there is memory for", LATER))
             }
-        }
-    }
-}
-
-/// The largest body of a command with lists or texts: a policy, a candidate's capabilities, the result of a task.
-const MAX_LONG_COMMAND: usize = 64 * 1024;
-/// The largest body of any other command.
-const MAX_COMMAND: usize = 8 * 1024;
-/// The largest body of a request that takes no token: a code of 64 digits.
-const MAX_UNKNOWN: usize = 128;
-
-impl Ask {
-    /// The largest body that a route takes.
-    pub(super) fn largest_body(self) -> usize {
-        match self {
-            Ask::OpenSignIn => MAX_UNKNOWN,
-            Ask::Batch => MAX_BATCH_BODY,
-            Ask::Checkpoint
-            | Ask::AddTasks
-            | Ask::PutValue
-            | Ask::SetQuota
-            | Ask::Announce
-            | Ask::Heartbeat
-            | Ask::News => MAX_BODY,
-            Ask::Acquire
-            | Ask::Enlist
-            | Ask::Operate
-            | Ask::Draft
-            | Ask::OrderStore
-            | Ask::DraftStore
-            | Ask::OrderTokens
-            | Ask::OrderTask
-            | Ask::Propose
-            | Ask::RuleOn => MAX_LONG_COMMAND,
-            _ => MAX_COMMAND,
         }
     }
 }
@@ -151,6 +116,7 @@ fn broken(error: &(dyn Error + Send + Sync + 'static), limit: usize) -> Problem 
 
 #[cfg(test)]
 mod tests {
+    use baton_api::endpoints::Endpoint;
     use http_body_util::Full;
 
     use super::*;
@@ -179,9 +145,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_large_is_refused() {
-        for ask in [Ask::OpenSignIn, Ask::Renew, Ask::Operate, Ask::Checkpoint] {
-            let largest = ask.largest_body();
-            assert_eq!(code(&read(of(largest + 1), largest).await.unwrap_err()), "invalid", "{ask:?}");
+        for endpoint in [Endpoint::OpenSignIn, Endpoint::Renew, Endpoint::Operate, Endpoint::Checkpoint] {
+            let largest = endpoint.row().max_body;
+            assert_eq!(code(&read(of(largest + 1), largest).await.unwrap_err()), "invalid", "{endpoint:?}");
             assert_eq!(read(of(largest), largest).await.unwrap().len(), largest);
         }
         assert_eq!(code(&read_batch(of(MAX_BATCH_BODY + 1), &Room::default()).await.unwrap_err()), "invalid");

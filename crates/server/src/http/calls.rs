@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use baton_api::command::{CommandResponse, WithdrawRequest, WithdrawResponse};
 use baton_api::elections::LeaderResponse;
+use baton_api::endpoints::{Endpoint, Right, decoded};
 use baton_api::records::{RecordResponse, TokensResponse};
 use baton_api::server::ReadinessResponse;
 use baton_api::waiting::MOST_SHOWN;
@@ -26,8 +27,6 @@ use super::limits::Says;
 use super::pace::Pace;
 use super::parsing::{self, Parsers};
 use super::reply::{Problem, Reply, json as answer, ok, reply};
-use super::right::Right;
-use super::route::{Ask, decoded};
 use super::{Service, events, identity, limits, openapi};
 use crate::candidates;
 use crate::engine::Leads;
@@ -109,85 +108,87 @@ fn allow_region(who: &Who, region: Option<&Proof>) -> Result<(), Problem> {
 impl Service {
     /// What is asked for seldom, or may take much, lies apart: a connection has room for any of them all the time.
     #[expect(clippy::too_many_lines, reason = "a line for each route, all in one place")]
-    pub(super) async fn call(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
-        match ask {
-            Ask::Renew => Box::pin(self.command(&call, Command::Renew)).await,
-            Ask::Acquire => Box::pin(self.acquire(&call)).await,
-            Ask::Release => Box::pin(self.leave(&call, Command::Release)).await,
-            Ask::Pass => Box::pin(self.leave(&call, Command::Pass)).await,
-            Ask::Checkpoint => Box::pin(self.command(&call, Command::Checkpoint)).await,
-            Ask::Acknowledge => Box::pin(self.command(&call, Command::Acknowledge)).await,
-            Ask::Report => Box::pin(self.command(&call, Command::Report)).await,
-            Ask::Operate => Box::pin(self.command(&call, Command::Operate)).await,
-            Ask::Batch => Box::pin(self.batch(&call)).await,
-            Ask::Election => Box::pin(self.record(&Key::Election(call.election()?))).await,
-            Ask::Leader => Box::pin(self.leader(&call.election()?)).await,
-            Ask::Watch => Box::pin(events::stream(self, &call.election()?, call.last_event)).await,
-            Ask::History => Box::pin(self.history(&call)).await,
-            Ask::Waiting => answer(&self.in_line(&call.election()?, call.limit(MOST_SHOWN)?).await),
-            Ask::Audit => Box::pin(self.audit(&call, Book::Election(call.election()?))).await,
-            Ask::StoreAudit => Box::pin(self.audit(&call, Book::Store)).await,
-            Ask::AuditPart => {
+    pub(super) async fn call(self: &Arc<Self>, endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Problem> {
+        match endpoint {
+            Endpoint::Renew => Box::pin(self.command(&call, Command::Renew)).await,
+            Endpoint::Acquire => Box::pin(self.acquire(&call)).await,
+            Endpoint::Release => Box::pin(self.leave(&call, Command::Release)).await,
+            Endpoint::Pass => Box::pin(self.leave(&call, Command::Pass)).await,
+            Endpoint::Checkpoint => Box::pin(self.command(&call, Command::Checkpoint)).await,
+            Endpoint::Acknowledge => Box::pin(self.command(&call, Command::Acknowledge)).await,
+            Endpoint::Report => Box::pin(self.command(&call, Command::Report)).await,
+            Endpoint::Operate => Box::pin(self.command(&call, Command::Operate)).await,
+            Endpoint::Batch => Box::pin(self.batch(&call)).await,
+            Endpoint::Election => Box::pin(self.record(&Key::Election(call.election()?))).await,
+            Endpoint::Leader => Box::pin(self.leader(&call.election()?)).await,
+            Endpoint::Watch => Box::pin(events::stream(self, &call.election()?, call.last_event)).await,
+            Endpoint::History => Box::pin(self.history(&call)).await,
+            Endpoint::Waiting => answer(&self.in_line(&call.election()?, call.limit(MOST_SHOWN)?).await),
+            Endpoint::Audit => Box::pin(self.audit(&call, Book::Election(call.election()?))).await,
+            Endpoint::StoreAudit => Box::pin(self.audit(&call, Book::Store)).await,
+            Endpoint::AuditPart => {
                 let book = Book::Election(call.election()?);
                 Box::pin(self.audit_part(&call, book, 1)).await
             }
-            Ask::StoreAuditPart => Box::pin(self.audit_part(&call, Book::Store, 0)).await,
-            Ask::TokensAudit => Box::pin(self.tokens_audit(&call)).await,
-            Ask::Candidates => Box::pin(self.list(&call, &Prefix::Candidates(call.election()?))).await,
-            Ask::Candidate => Box::pin(self.record(&Key::Candidate(call.election()?, call.agent()?))).await,
-            Ask::Enlist => Box::pin(self.enlist(&call)).await,
-            Ask::Withdraw => Box::pin(self.withdraw(&call)).await,
-            Ask::Elections => Box::pin(self.list(&call, &Prefix::Elections)).await,
-            Ask::Audits => Box::pin(self.list(&call, &Prefix::Audits)).await,
-            Ask::Fences => Box::pin(self.list(&call, &Prefix::Fences)).await,
-            Ask::Fence => Box::pin(self.fence(&call)).await,
-            Ask::FenceLog => Box::pin(self.fence_log(&call)).await,
-            Ask::Admit => Box::pin(self.admit(&call)).await,
-            Ask::KeepHold => Box::pin(self.keep_hold(&call)).await,
-            Ask::LeaveHold => Box::pin(self.leave_hold(&call)).await,
-            Ask::OrderFence => Box::pin(self.order_fence(&call)).await,
-            Ask::Store => self.info(&call),
-            Ask::OrderStore => Box::pin(self.order_store(&call)).await,
-            Ask::Tokens => Box::pin(self.tokens()).await,
-            Ask::OrderTokens => Box::pin(self.order_tokens(&call)).await,
-            Ask::Announce => Box::pin(self.announce(&call)).await,
-            Ask::Heartbeat => Box::pin(self.heartbeat(&call)).await,
-            Ask::News => Box::pin(self.news(&call)).await,
-            Ask::EndSession => Box::pin(self.end_session(&call)).await,
-            Ask::Sessions => Box::pin(self.list_sessions(&call)).await,
-            Ask::Overview
-            | Ask::Events
-            | Ask::Me
-            | Ask::BeginSignIn
-            | Ask::OpenSignIn
-            | Ask::CloseSignIn
-            | Ask::Draft
-            | Ask::DraftStore
-            | Ask::Page
-            | Ask::PageFile => Box::pin(self.for_the_page(ask, call)).await,
-            Ask::Board => Box::pin(self.board(&call)).await,
-            Ask::Tasks => Box::pin(self.page(&call, Kind::Task)).await,
-            Ask::Proposals => Box::pin(self.page(&call, Kind::Proposal)).await,
-            Ask::Quotas => Box::pin(self.page(&call, Kind::Quota)).await,
-            Ask::Values => Box::pin(self.page(&call, Kind::Value)).await,
-            Ask::Breakers => Box::pin(self.page(&call, Kind::Breaker)).await,
-            Ask::Breaker => Box::pin(self.item(&call, Kind::Breaker)).await,
-            Ask::Task => Box::pin(self.item(&call, Kind::Task)).await,
-            Ask::Proposal => Box::pin(self.item(&call, Kind::Proposal)).await,
-            Ask::Quota => Box::pin(self.item(&call, Kind::Quota)).await,
-            Ask::Value => Box::pin(self.item(&call, Kind::Value)).await,
-            Ask::AddTasks
-            | Ask::OrderTask
-            | Ask::Propose
-            | Ask::RuleOn
-            | Ask::SetQuota
-            | Ask::Draw
-            | Ask::PutValue => Box::pin(self.use_tool(ask, &call)).await,
-            Ask::Alerts => self.list_alerts(&call),
-            Ask::Metrics => Box::pin(self.metrics()).await,
-            Ask::Health => Ok(ok()),
-            Ask::Ready => Box::pin(self.ready()).await,
-            Ask::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
+            Endpoint::StoreAuditPart => Box::pin(self.audit_part(&call, Book::Store, 0)).await,
+            Endpoint::TokensAudit => Box::pin(self.tokens_audit(&call)).await,
+            Endpoint::Candidates => Box::pin(self.list(&call, &Prefix::Candidates(call.election()?))).await,
+            Endpoint::Candidate => {
+                Box::pin(self.record(&Key::Candidate(call.election()?, call.agent()?))).await
+            }
+            Endpoint::Enlist => Box::pin(self.enlist(&call)).await,
+            Endpoint::Withdraw => Box::pin(self.withdraw(&call)).await,
+            Endpoint::Elections => Box::pin(self.list(&call, &Prefix::Elections)).await,
+            Endpoint::Audits => Box::pin(self.list(&call, &Prefix::Audits)).await,
+            Endpoint::Fences => Box::pin(self.list(&call, &Prefix::Fences)).await,
+            Endpoint::Fence => Box::pin(self.fence(&call)).await,
+            Endpoint::FenceLog => Box::pin(self.fence_log(&call)).await,
+            Endpoint::Admit => Box::pin(self.admit(&call)).await,
+            Endpoint::KeepHold => Box::pin(self.keep_hold(&call)).await,
+            Endpoint::LeaveHold => Box::pin(self.leave_hold(&call)).await,
+            Endpoint::OrderFence => Box::pin(self.order_fence(&call)).await,
+            Endpoint::Store => self.info(&call),
+            Endpoint::OrderStore => Box::pin(self.order_store(&call)).await,
+            Endpoint::Tokens => Box::pin(self.tokens()).await,
+            Endpoint::OrderTokens => Box::pin(self.order_tokens(&call)).await,
+            Endpoint::Announce => Box::pin(self.announce(&call)).await,
+            Endpoint::Heartbeat => Box::pin(self.heartbeat(&call)).await,
+            Endpoint::News => Box::pin(self.news(&call)).await,
+            Endpoint::EndSession => Box::pin(self.end_session(&call)).await,
+            Endpoint::Sessions => Box::pin(self.list_sessions(&call)).await,
+            Endpoint::Overview
+            | Endpoint::Events
+            | Endpoint::Me
+            | Endpoint::BeginSignIn
+            | Endpoint::OpenSignIn
+            | Endpoint::CloseSignIn
+            | Endpoint::Draft
+            | Endpoint::DraftStore
+            | Endpoint::Page
+            | Endpoint::PageFile => Box::pin(self.for_the_page(endpoint, call)).await,
+            Endpoint::Board => Box::pin(self.board(&call)).await,
+            Endpoint::Tasks => Box::pin(self.page(&call, Kind::Task)).await,
+            Endpoint::Proposals => Box::pin(self.page(&call, Kind::Proposal)).await,
+            Endpoint::Quotas => Box::pin(self.page(&call, Kind::Quota)).await,
+            Endpoint::Values => Box::pin(self.page(&call, Kind::Value)).await,
+            Endpoint::Breakers => Box::pin(self.page(&call, Kind::Breaker)).await,
+            Endpoint::Breaker => Box::pin(self.item(&call, Kind::Breaker)).await,
+            Endpoint::Task => Box::pin(self.item(&call, Kind::Task)).await,
+            Endpoint::Proposal => Box::pin(self.item(&call, Kind::Proposal)).await,
+            Endpoint::Quota => Box::pin(self.item(&call, Kind::Quota)).await,
+            Endpoint::Value => Box::pin(self.item(&call, Kind::Value)).await,
+            Endpoint::AddTasks
+            | Endpoint::OrderTask
+            | Endpoint::Propose
+            | Endpoint::RuleOn
+            | Endpoint::SetQuota
+            | Endpoint::Draw
+            | Endpoint::PutValue => Box::pin(self.use_tool(endpoint, &call)).await,
+            Endpoint::Alerts => self.list_alerts(&call),
+            Endpoint::Metrics => Box::pin(self.metrics()).await,
+            Endpoint::Health => Ok(ok()),
+            Endpoint::Ready => Box::pin(self.ready()).await,
+            Endpoint::OpenApi => Ok(reply(StatusCode::OK, "application/json", openapi::written())),
         }
     }
     /// A renewal, if it takes nothing but memory. The caller was checked before: it may act on the election.

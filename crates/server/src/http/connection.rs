@@ -62,13 +62,13 @@ pub(super) fn while_let_in(service: &Arc<Service>, who: Who, reply: Reply) -> Re
 
 #[cfg(test)]
 mod tests {
+    use baton_api::endpoints::Endpoint;
     use baton_election::Tokens;
     use baton_store::MemoryStore;
     use bytes::Bytes;
 
     use super::super::calls::Call;
     use super::super::identity::Register;
-    use super::super::route::Ask;
     use super::*;
     use crate::engine::Engine;
     use crate::options::Options;
@@ -103,7 +103,7 @@ mod tests {
             body: Bytes::new(),
             parsers: &super::super::parsing::Parsers::default(),
         };
-        let request = size_of_val(&service.call(Ask::Renew, call));
+        let request = size_of_val(&service.call(Endpoint::Renew, call));
         let front = Arc::new(Front::alone(Arc::clone(&service), Options::default()));
         let stream = tokio::net::TcpStream::connect(address).await.unwrap();
         let connection = size_of_val(&converse(front, stream, Peer::Address(address.ip())));

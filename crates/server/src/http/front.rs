@@ -11,6 +11,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use baton::Leadership;
+use baton_api::endpoints::{Endpoint, Matched, Right};
 use baton_api::server::ReadinessResponse;
 use baton_door::{Door, HandshakeError, Peers};
 use baton_store::boot;
@@ -24,9 +25,7 @@ use tokio::sync::watch;
 
 use super::peer::Peer;
 use super::reply::{Problem, Reply, empty, json as answer, ok, reply};
-use super::right::Right;
-use super::route::{Ask, Matched};
-use super::{DRAIN, MAX_HEADERS, Service, gate, openapi, route};
+use super::{DRAIN, MAX_HEADERS, Service, gate, openapi};
 use crate::access::{AccessLog, Handshake};
 use crate::alerts::Alerts;
 use crate::metrics;
@@ -205,21 +204,21 @@ impl Front {
         let (parts, ()) = cut(request);
         let head = parts.method == Method::HEAD;
         let method = if head { &Method::GET } else { &parts.method };
-        let ask = match route::find(method, parts.uri.path()) {
-            Matched::Route(route, _) => Some(route.ask),
+        let row = match Endpoint::find(method.as_str(), parts.uri.path()) {
+            Matched::Endpoint(row, _) => Some(row),
             Matched::OtherMethod(_) | Matched::None => None,
         };
         let admitted = peer.check();
-        let right = ask.map_or(Right::Read, Ask::right);
+        let right = row.map_or(Right::Read, |row| row.right);
         if let Err(problem) = admitted.and_then(|()| gate::admit(&parts, &self.names, right)) {
             return problem.into_reply();
         }
-        let mut said = match (ask, active) {
-            (Some(Ask::Health), _) => ok(),
+        let mut said = match (row.map(|row| row.endpoint), active) {
+            (Some(Endpoint::Health), _) => ok(),
             // Of elections it knows nothing, and says so: whoever collects metrics asks each server.
-            (Some(Ask::Metrics), _) => reply(StatusCode::OK, metrics::FORMAT, metrics::standby().into()),
-            (Some(Ask::OpenApi), _) => reply(StatusCode::OK, "application/json", openapi::written()),
-            (Some(Ask::Ready), Some(active)) => {
+            (Some(Endpoint::Metrics), _) => reply(StatusCode::OK, metrics::FORMAT, metrics::standby().into()),
+            (Some(Endpoint::OpenApi), _) => reply(StatusCode::OK, "application/json", openapi::written()),
+            (Some(Endpoint::Ready), Some(active)) => {
                 let readiness = ReadinessResponse { ready: true, active: Some(active.to_string()) };
                 answer(&readiness).unwrap_or_else(Problem::into_reply)
             }

@@ -1,21 +1,20 @@
 //! What anybody may send: a path, a body, a batch.
 
+use baton_api::endpoints::{Endpoint, Matched};
 use baton_api::fences::AdmitRequest;
 use baton_api::sign_ins::OpenSignInRequest;
 use baton_election::Candidate;
 use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
 use baton_election::operator::SignedAct;
-use http::Method;
 
 use super::batch;
 use super::parsing::object;
-use super::route::{Matched, find};
 
 /// Finds the route of a path. The names in it are as long as what was sent, at most.
 pub fn routes(data: &[u8]) {
     let Ok(path) = std::str::from_utf8(data) else { return };
-    for method in [Method::GET, Method::POST, Method::PUT, Method::OPTIONS] {
-        if let Matched::Route(_, names) = find(&method, path) {
+    for method in ["GET", "POST", "PUT", "OPTIONS"] {
+        if let Matched::Endpoint(_, names) = Endpoint::find(method, path) {
             assert!(names.iter().map(String::len).sum::<usize>() <= path.len(), "{names:?}");
         }
     }

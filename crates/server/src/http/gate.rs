@@ -1,5 +1,6 @@
 //! Keeps out browsers that speak for another site, whatever they ask for.
 
+use baton_api::endpoints::Right;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,7 +9,6 @@ use http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
 use http::request::Parts;
 
 use super::reply::Problem;
-use super::right::Right;
 use baton_door::Tls;
 
 /// By what names the server is called. Loopback names nobody can bind to another address.

@@ -15,6 +15,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use baton_api::endpoints::Right;
 use baton_door::ClientCertificate;
 use baton_election::operator::PublicKey;
 use baton_election::tokens::{TokenEntry, TokenSecret, looks_like_jwt};
@@ -27,7 +28,6 @@ use tokio::sync::watch;
 use super::peer::Peer;
 use super::proofs::{self, Shown};
 use super::reply::Problem;
-use super::right::Right;
 use crate::jwt::Jwt;
 
 /// How often a token that will expire is looked at: wall clocks are set.

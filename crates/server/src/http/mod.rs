@@ -2,8 +2,8 @@
 //!
 //! A caller that shows no token is an agent on a plain loopback address and at the Unix socket, and nobody
 //! elsewhere. A browser is not fooled into speaking for somebody else: the name in `Host` must be the
-//! server's, a page of another origin is refused, and what changes anything is JSON and says so. `right.rs`
-//! says what a request needs, `identity.rs` identifies the caller, and `limits.rs` bounds how much a caller
+//! server's, a page of another origin is refused, and what changes anything is JSON and says so. The table of
+//! endpoints (`crates/api/src/endpoints.rs`) says what a request needs, `identity.rs` identifies the caller, and `limits.rs` bounds how much a caller
 //! may have.
 
 mod audit;
@@ -29,8 +29,6 @@ mod peer;
 mod proofs;
 mod reply;
 mod requests;
-mod right;
-mod route;
 mod sessions;
 mod sign_ins;
 mod toolbox;
@@ -40,6 +38,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use baton::{Coordinator, Memory};
+use baton_api::endpoints::{Endpoint, Matched, Right, Row, Scope};
 use baton_door::ClientCertificate;
 use baton_election::operator::PublicKey;
 use baton_election::time::WallTime;
@@ -61,8 +60,6 @@ use self::parsing::Parsers;
 use self::peer::Peer;
 use self::reply::{Problem, Reply};
 pub(crate) use self::requests::Requests;
-use self::right::Right;
-use self::route::{Ask, Matched, Route};
 use self::uses::Asked;
 pub(crate) use self::uses::Uses;
 use crate::Listening;
@@ -81,10 +78,6 @@ use crate::tokens;
 use crate::toolbox::Boards;
 use crate::traces::Tracer;
 
-/// The largest body of a single command: a checkpoint of 64 KiB, written as JSON, and room.
-const MAX_BODY: usize = 256 * 1024;
-/// The largest body of a batch.
-const MAX_BATCH_BODY: usize = 8 * 1024 * 1024;
 /// How many batches are carried out at once.
 const BATCHES: usize = 4;
 /// How long the body of a request may take to arrive.
@@ -277,7 +270,7 @@ impl Service {
                 problem.into_reply()
             }
         };
-        self.requests.count(asked.route, reply.status());
+        self.requests.count(asked.row, reply.status());
         self.note_use(&asked, peer, begun, &reply);
         if head {
             *reply.body_mut() = reply::empty();
@@ -298,42 +291,43 @@ impl Service {
         }
         let (parts, body) = request.into_parts();
         let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
-        let matched = route::find(method, parts.uri.path());
-        let right = if let Matched::Route(route, _) = &matched { route.ask.right() } else { Right::Read };
+        let matched = Endpoint::find(method.as_str(), parts.uri.path());
+        let right = if let Matched::Endpoint(row, _) = &matched { row.right } else { Right::Read };
         gate::admit(&parts, &self.names, right)?;
-        let (route, names) = match matched {
-            Matched::Route(route, names) => (route, names),
+        let (row, names) = match matched {
+            Matched::Endpoint(row, names) => (row, names),
             Matched::OtherMethod(allowed) => return Ok(other_method(parts.uri.path(), allowed)),
             Matched::None => return Err(no_such_route(parts.uri.path())),
         };
-        asked.route = Some(route);
-        let known = self.identify(peer, &parts, route);
-        self.count_stranger(route.ask, &known, peer)?;
+        asked.row = Some(row);
+        let known = self.identify(peer, &parts, row);
+        self.count_stranger(row, &known, peer)?;
         let (identity, sign_in) = known?;
         let who = Who { identity, peer: peer.clone(), sign_in, agent: OnceLock::new() };
         let who = &*asked.who.insert(who);
-        if self.access_log.is_some() && route.path.contains("{election}") {
+        if self.access_log.is_some() && row.scope == Scope::Election {
             asked.election = names.first().cloned();
         }
-        may_ask(who, route, &names)?;
-        if route.method == Method::GET {
+        may_ask(who, row, &names)?;
+        let (is_post, is_batch) = (row.request.is_some(), row.endpoint == Endpoint::Batch);
+        if !is_post {
             self.reads.may_look(who)?;
             self.reads.looked_at(who, 1);
         }
-        if let Some(name) = page_file(route.ask, &names) {
+        if let Some(name) = page_file(row.endpoint, &names) {
             return page::file(name, &parts.headers);
         }
-        refuse_odd_query(route.ask, parts.uri.query())?;
-        if route.method == Method::POST {
+        refuse_odd_query(row, parts.uri.query())?;
+        if is_post {
             gate::admit_body(&parts)?;
         }
-        let (body, _room) = match (route.ask == Ask::Batch, route.method == Method::POST) {
+        let (body, _room) = match (is_batch, is_post) {
             (true, _) => body::read_batch(body, &self.room).await?,
-            (false, true) => (body::read(body, route.ask.largest_body()).await?, None),
+            (false, true) => (body::read(body, row.max_body).await?, None),
             (false, false) => (Bytes::new(), None),
         };
         // A batch is much work, and has a place only once it is whole: who is slow to send one keeps nobody from it.
-        let _place = if route.ask == Ask::Batch { self.batches.acquire().await.ok() } else { None };
+        let _place = if is_batch { self.batches.acquire().await.ok() } else { None };
         let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
         let call = Call {
             who,
@@ -344,16 +338,16 @@ impl Service {
             body,
             parsers: &self.parsers,
         };
-        if route.ask == Ask::Renew
+        if row.endpoint == Endpoint::Renew
             && let Some(reply) = self.renew_at_once(&call)
         {
             self.engine.meters().renewing(Way::Single, begun);
             return reply;
         }
         let traceparent = parts.headers.get("traceparent").and_then(|context| context.to_str().ok());
-        let span = self.span(route, &call, traceparent);
-        let reply = self.carry_out(route, call, who).await;
-        self.measure(route.ask, begun, span, &reply);
+        let span = self.span(row, &call, traceparent);
+        let reply = self.carry_out(row.endpoint, call, who).await;
+        self.measure(row.endpoint, begun, span, &reply);
         let reply = reply?;
         if reply.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream") {
             return connection::while_let_in(self, who.clone(), reply);
@@ -362,26 +356,30 @@ impl Service {
     }
 
     /// Does what is asked.
-    async fn carry_out(self: &Arc<Self>, route: &Route, call: Call<'_>, who: &Who) -> Result<Reply, Problem> {
+    async fn carry_out(
+        self: &Arc<Self>,
+        endpoint: Endpoint,
+        call: Call<'_>,
+        who: &Who,
+    ) -> Result<Reply, Problem> {
         // A request that waits is refused once its token is revoked.
-        let waits = route.ask == Ask::News
-            || route.ask == Ask::Board
-            || route.ask == Ask::Acquire && call.query.is_some();
+        let waits = matches!(endpoint, Endpoint::News | Endpoint::Board)
+            || endpoint == Endpoint::Acquire && call.query.is_some();
         if waits && matches!(who.identity, Identity::Bearer(_)) {
             return tokio::select! {
-                reply = self.call(route.ask, call) => reply,
+                reply = self.call(endpoint, call) => reply,
                 () = self.register.ended(&who.identity) => Err(identity::unauthorized("the token was revoked")),
             };
         }
-        self.call(route.ask, call).await
+        self.call(endpoint, call).await
     }
 
     /// Refuses an address or a user that sends too many requests without a token, before anything of them is read. Probes are not counted: they take
     /// nothing, and a server that answers none is taken for dead.
-    fn count_stranger<T>(&self, ask: Ask, let_in: &Result<T, Problem>, peer: &Peer) -> Result<(), Problem> {
-        let is_probe = matches!(ask, Ask::Health | Ask::Ready);
+    fn count_stranger<T>(&self, row: &Row, let_in: &Result<T, Problem>, peer: &Peer) -> Result<(), Problem> {
+        let is_probe = matches!(row.endpoint, Endpoint::Health | Endpoint::Ready);
         let is_stranger = match let_in {
-            Ok(_) => ask.right() == Right::Public && !is_probe,
+            Ok(_) => row.right == Right::Public && !is_probe,
             Err(problem) => problem.status() == StatusCode::UNAUTHORIZED,
         };
         if is_stranger { self.strangers.take_for_peer(peer) } else { Ok(()) }
@@ -392,10 +390,10 @@ impl Service {
         &self,
         peer: &Peer,
         parts: &Parts,
-        route: &Route,
+        row: &Row,
     ) -> Result<(Identity, Option<PublicKey>), Problem> {
         let (headers, client) = (&parts.headers, parts.extensions.get::<Arc<ClientCertificate>>());
-        if route.ask.right() == Right::Public {
+        if row.right == Right::Public {
             return Ok((Identity::Anybody, None));
         }
         // A caller that shows a token is bound by it, signed in or not.
@@ -410,8 +408,8 @@ impl Service {
 }
 
 /// Refuses what it may not ask at all, or not of this election or resource.
-fn may_ask(who: &Who, route: &Route, names: &[String]) -> Result<(), Problem> {
-    let (right, identity) = (route.ask.right(), &who.identity);
+fn may_ask(who: &Who, row: &Row, names: &[String]) -> Result<(), Problem> {
+    let (right, identity) = (row.right, &who.identity);
     if right == Right::Public {
         return Ok(());
     }
@@ -419,13 +417,12 @@ fn may_ask(who: &Who, route: &Route, names: &[String]) -> Result<(), Problem> {
     if who.sign_in.is_some() && right == Right::Act {
         return Err(identity::only_looks());
     }
-    if route.ask.is_of_the_store() {
-        identity.check_store()?;
-    }
-    match names.first() {
-        Some(election) if route.path.contains("{election}") => identity.check_election_name(election),
-        Some(resource) if route.path.contains("{resource}") => identity.check_resource_name(resource),
-        Some(_) | None => Ok(()),
+    let name = names.first().map_or("", String::as_str);
+    match row.scope {
+        Scope::Any => Ok(()),
+        Scope::Election => identity.check_election_name(name),
+        Scope::Resource => identity.check_resource_name(name),
+        Scope::Store => identity.check_store(),
     }
 }
 
@@ -442,20 +439,20 @@ fn no_such_route(path: &str) -> Problem {
 }
 
 /// Which file of the page is asked for, if one is.
-fn page_file(ask: Ask, names: &[String]) -> Option<&str> {
-    match ask {
-        Ask::Page => Some("index.html"),
-        Ask::PageFile => names.first().map(String::as_str),
+fn page_file(endpoint: Endpoint, names: &[String]) -> Option<&str> {
+    match endpoint {
+        Endpoint::Page => Some("index.html"),
+        Endpoint::PageFile => names.first().map(String::as_str),
         _ => None,
     }
 }
 
 /// What is not understood is not passed over in silence.
-fn refuse_odd_query(ask: Ask, query: Option<&str>) -> Result<(), Problem> {
+fn refuse_odd_query(row: &Row, query: Option<&str>) -> Result<(), Problem> {
     for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let name = pair.split('=').next().unwrap_or_default();
-        if !ask.query().iter().any(|(known, ..)| *known == name) {
-            let known: Vec<&str> = ask.query().iter().map(|(known, ..)| *known).collect();
+        if !row.query.iter().any(|known| known.name == name) {
+            let known: Vec<&str> = row.query.iter().map(|known| known.name).collect();
             let hint = match known.is_empty() {
                 true => "this takes none; see /openapi.json".to_string(),
                 false => format!("this takes {}", known.join(", ")),

@@ -6,46 +6,16 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use baton_api::alerts::Alerts;
-use baton_api::batch::described::{BatchEntryOrMalformed, BatchResult};
-use baton_api::command::{CommandResponse, WithdrawRequest, WithdrawResponse};
-use baton_api::elections::{ElectionSummary, LeaderResponse};
-use baton_api::fences::{AdmitRequest, KeepHoldRequest, LeaveHoldRequest};
+use baton_api::endpoints::{ENDPOINTS, Media, Method, Right, Row, Values};
 use baton_api::problem::ProblemResponse;
-use baton_api::records::{RecordResponse, TokensResponse};
-use baton_api::server::{EmptyResponse, ReadinessResponse};
-use baton_api::sessions::{
-    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, SessionView,
-};
-use baton_api::sign_ins::{
-    CloseSignInRequest, CloseSignInResponse, DraftActRequest, DraftResponse, DraftStoreOrderRequest,
-    OpenSignInRequest, PageStatus, SignInView,
-};
-use baton_api::toolbox::ItemPage;
-use baton_api::waiting::Waiting;
-use baton_election::audit::{Entry, TokensAudit};
-use baton_election::bindings::SignedFenceOrder;
-use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
-use baton_election::delegation::SignedDelegation;
-use baton_election::document::Transition;
-use baton_election::operator::SignedAct;
-use baton_election::store_order::StoreRequest;
-use baton_election::store_quorum::OrderOutcome;
-use baton_election::tokens::SignedTokenOrder;
-use baton_election::{AgentName, Candidate, ElectionName, Fence, ItemName, ResourceName};
-use baton_store::toolbox::{
-    self, AddTasks, Added, Breaker, Counts, Draw, Drawn, Order, Proposal, Propose, Put, Quota, Ruling,
-    SetQuota, State, Task,
-};
+use baton_election::{AgentName, ElectionName, ItemName, ResourceName};
+use baton_store::toolbox::State;
 use bytes::Bytes;
-use http::Method;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 use super::page;
-use super::right::Right;
-use super::route::{Ask, Given, ROUTES, Route};
 
 /// Where the types stand.
 const TYPES: &str = "/components/schemas";
@@ -62,20 +32,18 @@ pub(super) fn written() -> Bytes {
 fn description() -> Value {
     let mut asked = generator(SchemaSettings::draft2020_12().for_deserialize());
     let mut answered = generator(SchemaSettings::draft2020_12().for_serialize());
-    let operations: Vec<(&Route, Value, Value)> = ROUTES
-        .iter()
-        .map(|route| (route, request(route, &mut asked), responses(route.ask, &mut answered)))
-        .collect();
+    let operations: Vec<(&Row, Value, Value)> =
+        ENDPOINTS.iter().map(|row| (row, request(row, &mut asked), responses(row, &mut answered))).collect();
     let (mut types, written) = (asked.take_definitions(true), answered.take_definitions(true));
     let differing = differing(&types, &written);
     for (name, schema) in written {
         types.insert(renamed(&name, &differing), repointed(schema, &differing));
     }
     let mut paths: Map<String, Value> = Map::new();
-    for (route, mut operation, responses) in operations {
+    for (row, mut operation, responses) in operations {
         operation["responses"] = repointed(responses, &differing);
-        let method = if route.method == Method::GET { "get" } else { "post" };
-        paths.entry(route.path).or_insert_with(|| json!({}))[method] = operation;
+        let method = if row.method == Method::Get { "get" } else { "post" };
+        paths.entry(row.path).or_insert_with(|| json!({}))[method] = operation;
     }
     types.values_mut().for_each(bound);
     json!({
@@ -168,33 +136,26 @@ fn bound(schema: &mut Value) {
     }
 }
 
-/// What a route takes.
-fn request(route: &Route, types: &mut SchemaGenerator) -> Value {
+/// What an endpoint takes.
+fn request(row: &Row, types: &mut SchemaGenerator) -> Value {
     let mut operation = json!({
-        "operationId": name(route.ask),
-        "summary": route.summary,
-        "parameters": parameters(route, types),
+        "operationId": row.name,
+        "summary": row.summary,
+        "parameters": parameters(row, types),
     });
-    let right = route.ask.right();
-    operation["x-right"] = json!(right.name());
+    operation["x-right"] = json!(row.right.name());
     // Where no token is needed, none is what everybody shows.
-    operation["security"] = if right == Right::Public { json!([]) } else { json!([{}, { "token": [] }]) };
-    if let Some(body) = body(route.ask, types) {
+    operation["security"] = if row.right == Right::Public { json!([]) } else { json!([{}, { "token": [] }]) };
+    if let Some(schema) = row.request {
         operation["requestBody"] =
-            json!({ "required": true, "content": { "application/json": { "schema": body } } });
-        operation["requestBody"]["x-max-bytes"] = json!(route.ask.largest_body());
+            json!({ "required": true, "content": { "application/json": { "schema": schema(types) } } });
+        operation["requestBody"]["x-max-bytes"] = json!(row.max_body);
     }
     operation
 }
 
-pub(super) fn name(ask: Ask) -> String {
-    let mut name = format!("{ask:?}");
-    name[..1].make_ascii_lowercase();
-    name
-}
-
-fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
-    let names = route.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+fn parameters(row: &Row, types: &mut SchemaGenerator) -> Vec<Value> {
+    let names = row.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     let in_path = names.map(|name| {
         let schema = match name {
             "election" => types.subschema_for::<ElectionName>(),
@@ -207,122 +168,32 @@ fn parameters(route: &Route, types: &mut SchemaGenerator) -> Vec<Value> {
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
     });
     let mut parameters: Vec<Value> = in_path.collect();
-    for (name, value, description) in route.ask.query() {
-        let schema = match (value, route.ask) {
-            (Given::Number, _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
-            (Given::UpTo(most), _) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
-            (Given::Text, _) => json!({ "type": "string" }),
-            (Given::Item, _) => json!(types.subschema_for::<ItemName>()),
-            (Given::Agent, _) => json!(types.subschema_for::<AgentName>()),
-            (Given::TaskState, _) => json!(types.subschema_for::<State>()),
-            (Given::Name, Ask::Candidates) => json!(types.subschema_for::<AgentName>()),
-            (Given::Name, Ask::Fences) => json!(types.subschema_for::<ResourceName>()),
-            (Given::Name, _) => json!(types.subschema_for::<ElectionName>()),
+    for parameter in row.query {
+        let schema = match parameter.values {
+            Values::Number => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+            Values::UpTo(most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
+            Values::Text => json!({ "type": "string" }),
+            Values::Item => json!(types.subschema_for::<ItemName>()),
+            Values::Agent => json!(types.subschema_for::<AgentName>()),
+            Values::TaskState => json!(types.subschema_for::<State>()),
+            Values::Resource => json!(types.subschema_for::<ResourceName>()),
+            Values::Election => json!(types.subschema_for::<ElectionName>()),
         };
-        parameters.push(json!({ "name": name, "in": "query", "description": description, "schema": schema }));
+        let (name, summary) = (parameter.name, parameter.summary);
+        parameters.push(json!({ "name": name, "in": "query", "description": summary, "schema": schema }));
     }
-    let more = match route.ask {
-        Ask::Watch | Ask::Events => {
-            vec![json!({ "name": "Last-Event-ID", "in": "header", "schema": { "type": "string" },
-                                   "description": "Go on after this event" })]
-        }
-        _ => Vec::new(),
-    };
-    parameters.extend(more);
+    if row.media == Media::Events {
+        parameters.push(json!({ "name": "Last-Event-ID", "in": "header", "schema": { "type": "string" },
+                                "description": "Go on after this event" }));
+    }
     parameters.iter_mut().for_each(bound);
     parameters
 }
 
-#[expect(clippy::too_many_lines, reason = "a line for each route, all in one place")]
-fn body(ask: Ask, types: &mut SchemaGenerator) -> Option<Schema> {
-    Some(match ask {
-        Ask::Acquire => types.subschema_for::<Acquire>(),
-        Ask::Renew => types.subschema_for::<Renew>(),
-        Ask::Release => types.subschema_for::<Release>(),
-        Ask::Pass => types.subschema_for::<Pass>(),
-        Ask::Checkpoint => types.subschema_for::<WriteCheckpoint>(),
-        Ask::Acknowledge => types.subschema_for::<Acknowledge>(),
-        Ask::Report => types.subschema_for::<Report>(),
-        Ask::Operate => types.subschema_for::<SignedAct>(),
-        Ask::Enlist => types.subschema_for::<Candidate>(),
-        Ask::Withdraw => types.subschema_for::<WithdrawRequest>(),
-        Ask::Batch => types.subschema_for::<Vec<BatchEntryOrMalformed>>(),
-        Ask::Admit => types.subschema_for::<AdmitRequest>(),
-        Ask::KeepHold => types.subschema_for::<KeepHoldRequest>(),
-        Ask::LeaveHold => types.subschema_for::<LeaveHoldRequest>(),
-        Ask::OrderFence => types.subschema_for::<SignedFenceOrder>(),
-        Ask::OrderStore => types.subschema_for::<StoreRequest>(),
-        Ask::OrderTokens => types.subschema_for::<SignedTokenOrder>(),
-        Ask::Announce => types.subschema_for::<Announce>(),
-        Ask::Heartbeat => types.subschema_for::<Heartbeat>(),
-        Ask::News => types.subschema_for::<AskNews>(),
-        Ask::EndSession => types.subschema_for::<EndSession>(),
-        Ask::BeginSignIn => types.subschema_for::<SignedDelegation>(),
-        Ask::OpenSignIn => types.subschema_for::<OpenSignInRequest>(),
-        Ask::CloseSignIn => types.subschema_for::<CloseSignInRequest>(),
-        Ask::Draft => types.subschema_for::<DraftActRequest>(),
-        Ask::DraftStore => types.subschema_for::<DraftStoreOrderRequest>(),
-        Ask::AddTasks => types.subschema_for::<AddTasks>(),
-        Ask::OrderTask => types.subschema_for::<Order>(),
-        Ask::Propose => types.subschema_for::<Propose>(),
-        Ask::RuleOn => types.subschema_for::<Ruling>(),
-        Ask::SetQuota => types.subschema_for::<SetQuota>(),
-        Ask::Draw => types.subschema_for::<Draw>(),
-        Ask::PutValue => types.subschema_for::<Put>(),
-        Ask::Store
-        | Ask::Tokens
-        | Ask::Elections
-        | Ask::Audits
-        | Ask::Election
-        | Ask::Leader
-        | Ask::History
-        | Ask::Audit
-        | Ask::AuditPart
-        | Ask::StoreAudit
-        | Ask::StoreAuditPart
-        | Ask::TokensAudit
-        | Ask::Watch
-        | Ask::Candidates
-        | Ask::Candidate
-        | Ask::Waiting
-        | Ask::Fences
-        | Ask::Fence
-        | Ask::FenceLog
-        | Ask::Sessions
-        | Ask::Overview
-        | Ask::Events
-        | Ask::Me
-        | Ask::Page
-        | Ask::PageFile
-        | Ask::Board
-        | Ask::Tasks
-        | Ask::Task
-        | Ask::Proposals
-        | Ask::Proposal
-        | Ask::Quotas
-        | Ask::Quota
-        | Ask::Values
-        | Ask::Value
-        | Ask::Breakers
-        | Ask::Breaker
-        | Ask::Alerts
-        | Ask::Metrics
-        | Ask::Health
-        | Ask::Ready
-        | Ask::OpenApi => return None,
-    })
-}
-
-/// What a route answers.
-fn responses(ask: Ask, types: &mut SchemaGenerator) -> Value {
-    let (kind, schema) = match ask {
-        Ask::Watch | Ask::Events => ("text/event-stream", types.subschema_for::<String>()),
-        Ask::Page => ("text/html", types.subschema_for::<String>()),
-        Ask::Health | Ask::Metrics => ("text/plain", types.subschema_for::<String>()),
-        other => ("application/json", answer(other, types)),
-    };
+/// What an endpoint answers.
+fn responses(row: &Row, types: &mut SchemaGenerator) -> Value {
+    let (kinds, schema) = (media_types(row.media), (row.response)(types));
     let problem = types.subschema_for::<ProblemResponse<'_>>();
-    let kinds = if ask == Ask::PageFile { page::kinds() } else { vec![kind] };
     let content: Map<String, Value> =
         kinds.into_iter().map(|kind| (kind.to_string(), json!({ "schema": schema }))).collect();
     json!({
@@ -331,74 +202,13 @@ fn responses(ask: Ask, types: &mut SchemaGenerator) -> Value {
     })
 }
 
-fn answer(ask: Ask, types: &mut SchemaGenerator) -> Schema {
-    fn of<T: JsonSchema>(types: &mut SchemaGenerator) -> Schema {
-        types.subschema_for::<T>()
-    }
-    match ask {
-        Ask::Acquire
-        | Ask::Renew
-        | Ask::Release
-        | Ask::Pass
-        | Ask::Checkpoint
-        | Ask::Acknowledge
-        | Ask::Report
-        | Ask::Operate => of::<CommandResponse>(types),
-        Ask::Batch => of::<Vec<BatchResult>>(types),
-        Ask::Tokens => of::<TokensResponse>(types),
-        Ask::Store
-        | Ask::Election
-        | Ask::Candidate
-        | Ask::Fence
-        | Ask::FenceLog
-        | Ask::AuditPart
-        | Ask::StoreAuditPart
-        | Ask::Task
-        | Ask::Proposal
-        | Ask::Quota
-        | Ask::Value
-        | Ask::Breaker => of::<RecordResponse>(types),
-        Ask::Board => of::<Counts>(types),
-        Ask::Tasks => of::<ItemPage<Task>>(types),
-        Ask::Proposals => of::<ItemPage<Proposal>>(types),
-        Ask::Quotas => of::<ItemPage<Quota>>(types),
-        Ask::Values => of::<ItemPage<toolbox::Value>>(types),
-        Ask::Breakers => of::<ItemPage<Breaker>>(types),
-        Ask::AddTasks => of::<Vec<Added>>(types),
-        Ask::OrderTask => of::<Task>(types),
-        Ask::Propose | Ask::RuleOn => of::<Proposal>(types),
-        Ask::SetQuota => of::<Quota>(types),
-        Ask::Draw => of::<Drawn>(types),
-        Ask::PutValue => of::<toolbox::Value>(types),
-        Ask::Elections | Ask::Audits => of::<Vec<ElectionName>>(types),
-        Ask::Candidates => of::<Vec<AgentName>>(types),
-        Ask::Waiting => of::<Vec<Waiting>>(types),
-        Ask::Fences => of::<Vec<ResourceName>>(types),
-        Ask::Leader => of::<LeaderResponse>(types),
-        Ask::History => of::<Vec<Transition>>(types),
-        Ask::Audit | Ask::StoreAudit => of::<Vec<Entry>>(types),
-        Ask::TokensAudit => of::<TokensAudit>(types),
-        Ask::Withdraw => of::<WithdrawResponse>(types),
-        Ask::Enlist => of::<Candidate>(types),
-        Ask::Admit | Ask::OrderFence => of::<Fence>(types),
-        Ask::KeepHold | Ask::LeaveHold => of::<EmptyResponse>(types),
-        Ask::OrderStore | Ask::OrderTokens => of::<OrderOutcome>(types),
-        Ask::Announce | Ask::Heartbeat => of::<Beat>(types),
-        Ask::News => of::<NewsOf>(types),
-        Ask::EndSession => of::<EndedSession>(types),
-        Ask::Sessions => of::<Vec<SessionView>>(types),
-        Ask::Ready => of::<ReadinessResponse>(types),
-        Ask::OpenApi => of::<Map<String, Value>>(types),
-        Ask::Overview => of::<Vec<ElectionSummary>>(types),
-        Ask::Me => of::<PageStatus>(types),
-        Ask::BeginSignIn => of::<EmptyResponse>(types),
-        Ask::OpenSignIn => of::<SignInView>(types),
-        Ask::CloseSignIn => of::<CloseSignInResponse>(types),
-        Ask::Draft | Ask::DraftStore => of::<DraftResponse>(types),
-        Ask::Alerts => of::<Alerts>(types),
-        Ask::Watch | Ask::Events | Ask::Page | Ask::PageFile | Ask::Health | Ask::Metrics => {
-            of::<String>(types)
-        }
+fn media_types(media: Media) -> Vec<&'static str> {
+    match media {
+        Media::Json => vec!["application/json"],
+        Media::Text => vec!["text/plain"],
+        Media::Events => vec!["text/event-stream"],
+        Media::Html => vec!["text/html"],
+        Media::File => page::kinds(),
     }
 }
 
@@ -453,6 +263,6 @@ mod tests {
         let description = description();
         let paths = description["paths"].as_object().unwrap();
         let operations: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();
-        assert_eq!(operations, ROUTES.len());
+        assert_eq!(operations, ENDPOINTS.len());
     }
 }

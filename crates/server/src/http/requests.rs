@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use baton_api::endpoints::{ENDPOINTS, Endpoint, Row, Scope};
 use http::StatusCode;
 
 use super::Service;
 use super::calls::Call;
-use super::openapi;
 use super::reply::{Problem, Reply, json as answer, reply};
-use super::route::{Ask, ROUTES, Route};
 use crate::metrics::{Counter, FORMAT, Shown, Way};
 use crate::traces::{Begun, Sent};
 
@@ -24,25 +23,25 @@ pub(crate) struct Requests {
 
 impl Default for Requests {
     fn default() -> Requests {
-        let most = ROUTES.iter().map(|route| route.ask as usize).max().unwrap_or(0);
-        Requests { routes: (0..=most).map(|_| Default::default()).collect(), none: Default::default() }
+        let routes = ENDPOINTS.iter().map(|_| Default::default()).collect();
+        Requests { routes, none: Default::default() }
     }
 }
 
 impl Requests {
-    pub(super) fn count(&self, route: Option<&Route>, status: StatusCode) {
-        let counters = route.map_or(&self.none, |route| &self.routes[route.ask as usize]);
+    pub(super) fn count(&self, row: Option<&Row>, status: StatusCode) {
+        let counters = row.map_or(&self.none, |row| &self.routes[row.endpoint as usize]);
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len());
         counters[class - 1].one();
     }
 
     /// Tells of each that there were.
     pub(crate) fn each(&self, mut tell: impl FnMut(&str, &str, u64)) {
-        let known = ROUTES.iter().map(|route| (openapi::name(route.ask), &self.routes[route.ask as usize]));
-        for (name, counters) in known.chain([("none".to_string(), &self.none)]) {
+        let known = ENDPOINTS.iter().map(|row| row.name).zip(&self.routes);
+        for (name, counters) in known.chain([("none", &self.none)]) {
             for (class, counter) in CLASSES.iter().zip(counters) {
                 if counter.value() > 0 {
-                    tell(&name, class, counter.value());
+                    tell(name, class, counter.value());
                 }
             }
         }
@@ -50,26 +49,26 @@ impl Requests {
 }
 
 impl Service {
-    /// Begins the span of a command, if somebody wants it. Renewals, heartbeats and who waits for news have none: they are too many.
-    pub(super) fn span(&self, route: &Route, call: &Call<'_>, traceparent: Option<&str>) -> Option<Begun> {
+    /// Begins the span of a command, if it is traced.
+    pub(super) fn span(&self, row: &Row, call: &Call<'_>, traceparent: Option<&str>) -> Option<Begun> {
         let tracer = self.tracer.as_ref()?;
-        let name = traced(route.ask)?;
-        let election = route.path.contains("{election}").then(|| call.name(0));
+        let name = row.span?;
+        let election = (row.scope == Scope::Election).then(|| call.name(0));
         tracer.begin(name, traceparent, election)
     }
 
     /// What was asked has been done, or not.
     pub(super) fn measure(
         self: &Arc<Self>,
-        ask: Ask,
+        endpoint: Endpoint,
         begun: Instant,
         span: Option<Begun>,
         reply: &Result<Reply, Problem>,
     ) {
-        let way = match ask {
-            Ask::Renew => Some(Way::Single),
-            Ask::Batch => Some(Way::Batch),
-            Ask::Heartbeat => Some(Way::Heartbeat),
+        let way = match endpoint {
+            Endpoint::Renew => Some(Way::Single),
+            Endpoint::Batch => Some(Way::Batch),
+            Endpoint::Heartbeat => Some(Way::Heartbeat),
             _ => None,
         };
         if let Some(way) = way {
@@ -106,37 +105,5 @@ impl Service {
             started: self.started,
         };
         Ok(reply(StatusCode::OK, FORMAT, shown.page().into()))
-    }
-}
-
-/// The name of the span of what is traced.
-fn traced(ask: Ask) -> Option<&'static str> {
-    match ask {
-        Ask::Acquire => Some("acquire"),
-        Ask::Release => Some("release"),
-        Ask::Pass => Some("pass"),
-        Ask::Checkpoint => Some("checkpoint"),
-        Ask::Acknowledge => Some("acknowledge"),
-        Ask::Report => Some("report"),
-        Ask::Operate => Some("operate"),
-        Ask::Enlist => Some("enlist"),
-        Ask::Withdraw => Some("withdraw"),
-        Ask::Batch => Some("batch"),
-        Ask::Admit => Some("admit"),
-        Ask::KeepHold => Some("keep-hold"),
-        Ask::LeaveHold => Some("leave-hold"),
-        Ask::OrderFence => Some("order-fence"),
-        Ask::OrderStore => Some("order-store"),
-        Ask::OrderTokens => Some("order-tokens"),
-        Ask::Announce => Some("announce"),
-        Ask::EndSession => Some("end-session"),
-        Ask::AddTasks => Some("add-tasks"),
-        Ask::OrderTask => Some("order-task"),
-        Ask::Propose => Some("propose"),
-        Ask::RuleOn => Some("rule"),
-        Ask::SetQuota => Some("set-quota"),
-        Ask::Draw => Some("draw"),
-        Ask::PutValue => Some("put-value"),
-        _ => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_api::endpoints::Endpoint;
 use baton_api::server::EmptyResponse;
 use baton_api::sign_ins::{
     CloseSignInRequest, CloseSignInResponse, DraftActRequest, DraftResponse, DraftStoreOrderRequest,
@@ -22,24 +23,27 @@ use super::calls::Call;
 use super::identity::Identity;
 use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer};
-use super::route::Ask;
 use super::{feed, page};
 use crate::sign_ins::{NotSignedIn, SignIn};
 
 impl Service {
     /// What the page asks for: it and what it shows, signing in, and drafts.
-    pub(super) async fn for_the_page(self: &Arc<Self>, ask: Ask, call: Call<'_>) -> Result<Reply, Problem> {
-        match ask {
-            Ask::Overview => self.overview(&call).await,
-            Ask::Events => feed::stream(self, &call),
-            Ask::Me => self.me(&call),
-            Ask::BeginSignIn => self.begin_sign_in(&call).await,
-            Ask::OpenSignIn => self.open_sign_in(&call).await,
-            Ask::CloseSignIn => self.close_sign_in(&call).await,
-            Ask::Draft => self.draft(&call).await,
-            Ask::DraftStore => self.draft_of_store(&call).await,
-            Ask::Page => page::file("index.html", &HeaderMap::new()),
-            Ask::PageFile => page::file(call.name(0), &HeaderMap::new()),
+    pub(super) async fn for_the_page(
+        self: &Arc<Self>,
+        endpoint: Endpoint,
+        call: Call<'_>,
+    ) -> Result<Reply, Problem> {
+        match endpoint {
+            Endpoint::Overview => self.overview(&call).await,
+            Endpoint::Events => feed::stream(self, &call),
+            Endpoint::Me => self.me(&call),
+            Endpoint::BeginSignIn => self.begin_sign_in(&call).await,
+            Endpoint::OpenSignIn => self.open_sign_in(&call).await,
+            Endpoint::CloseSignIn => self.close_sign_in(&call).await,
+            Endpoint::Draft => self.draft(&call).await,
+            Endpoint::DraftStore => self.draft_of_store(&call).await,
+            Endpoint::Page => page::file("index.html", &HeaderMap::new()),
+            Endpoint::PageFile => page::file(call.name(0), &HeaderMap::new()),
             other => unreachable!("{other:?} is none of the page's"),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use baton_api::endpoints::Endpoint;
 use baton_api::toolbox::{ItemPage, MAX_PAGE};
 use baton_election::time::Span;
 use baton_election::{AgentName, Credential, Incarnation, InvalidName, ItemName, LeaseKey};
@@ -14,7 +15,6 @@ use super::Service;
 use super::calls::Call;
 use super::limits::Says;
 use super::reply::{Problem, Reply, json as answer};
-use super::route::Ask;
 
 /// The longest that one request waits for a change.
 const MAX_WAIT: Span = Span::secs(60);
@@ -80,15 +80,15 @@ impl Service {
     }
 
     /// Carries out a command.
-    pub(super) async fn use_tool(&self, ask: Ask, call: &Call<'_>) -> Result<Reply, Problem> {
-        let command = match ask {
-            Ask::AddTasks => Command::Add(call.json().await?),
-            Ask::OrderTask => Command::Order(call.item()?, call.json().await?),
-            Ask::Propose => Command::Propose(call.json().await?),
-            Ask::RuleOn => Command::Rule(call.item()?, call.json().await?),
-            Ask::SetQuota => Command::SetQuota(call.item()?, call.json().await?),
-            Ask::Draw => Command::Draw(call.item()?, call.json().await?),
-            Ask::PutValue => Command::Put(call.item()?, call.json().await?),
+    pub(super) async fn use_tool(&self, endpoint: Endpoint, call: &Call<'_>) -> Result<Reply, Problem> {
+        let command = match endpoint {
+            Endpoint::AddTasks => Command::Add(call.json().await?),
+            Endpoint::OrderTask => Command::Order(call.item()?, call.json().await?),
+            Endpoint::Propose => Command::Propose(call.json().await?),
+            Endpoint::RuleOn => Command::Rule(call.item()?, call.json().await?),
+            Endpoint::SetQuota => Command::SetQuota(call.item()?, call.json().await?),
+            Endpoint::Draw => Command::Draw(call.item()?, call.json().await?),
+            Endpoint::PutValue => Command::Put(call.item()?, call.json().await?),
             other => unreachable!("{other:?} uses no tool"),
         };
         self.allow_tool(call, &command)?;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use baton_api::endpoints::Row;
 use baton_api::uses::TokenUse;
 use baton_election::TokenId;
 use baton_election::time::{Moment, Span};
@@ -15,18 +16,17 @@ use baton_store::boot;
 use http::StatusCode;
 use http_body::Body as _;
 
+use super::Service;
 use super::identity::{Identity, Who};
 use super::peer::Peer;
 use super::reply::Reply;
-use super::route::Route;
-use super::{Service, openapi};
 use crate::access::Line;
 use crate::metrics::{Counter, Recent};
 
 /// What became known of a request on its way.
 #[derive(Default)]
 pub(super) struct Asked {
-    pub(super) route: Option<&'static Route>,
+    pub(super) row: Option<&'static Row>,
     pub(super) who: Option<Who>,
     /// Of which election, as it stands in the path.
     pub(super) election: Option<String>,
@@ -143,7 +143,7 @@ impl Service {
             uid: peer.uid(),
             token,
             role,
-            route: asked.route.map(|route| openapi::name(route.ask)),
+            route: asked.row.map(|row| row.name),
             election: asked.election.as_deref(),
             agent: asked.who.as_ref().and_then(|who| who.agent.get()).map(|agent| agent.as_str()),
             status: reply.status().as_u16(),
