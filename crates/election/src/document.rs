@@ -265,7 +265,7 @@ pub struct Checkpoint {
     pub at: WallTime,
     /// One line for people.
     pub summary: String,
-    /// The state itself, as JSON text, at most [`crate::command::MAX_CHECKPOINT_BYTES`].
+    /// The state itself, as JSON text, at most 64 KiB.
     #[serde(with = "crate::raw_json")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::AnyJson"))]
     pub state: String,

@@ -18,7 +18,10 @@ What a server answers. `GET /openapi.json` of a running server has the same as O
 - A body is JSON, and so is the answer, unless another type is named.
 - A request that needs a right carries `Authorization: Bearer TOKEN`; a server without access
   tokens grants every right. [The server](../guide/server.md) says how to create tokens.
-- An error is a [ProblemResponse](#problemresponse) as `application/problem+json`.
+- An error is a [ProblemResponse](#problemresponse) as `application/problem+json`. Each request
+  lists its statuses with their stable codes.
+- A `/` in the name of an election or a resource is written `%2F` in a path.
+- Numbers are whole, from 0 to 2^64 - 1.
 ";
 
 fn escaped(text: &str) -> String {
@@ -84,12 +87,13 @@ fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
     let _ = write!(page, "\n### {} {path}\n\n", method.to_uppercase());
     let summary = operation["summary"].as_str().unwrap_or_default();
     let right = operation["x-right"].as_str().unwrap_or_default();
-    let _ = write!(page, "{summary}. Right: `{right}`.\n\n");
+    wrapped(page, &format!("{summary}. Right: `{right}`."));
+    page.push('\n');
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
         let (name, place) = (parameter["name"].as_str().unwrap_or_default(), &parameter["in"]);
         let about = parameter["description"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
         let schema = phrase(&parameter["schema"]);
-        let _ = writeln!(page, "- `{name}` in the {}, {schema}{about}", place.as_str().unwrap_or_default());
+        wrapped(page, &format!("- `{name}` in the {}, {schema}{about}", place.as_str().unwrap_or_default()));
     }
     let body = &operation["requestBody"];
     if body.is_object() {
@@ -101,6 +105,36 @@ fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
         let kind = if kind == "application/json" { String::new() } else { format!(" as `{kind}`") };
         let _ = writeln!(page, "- answer{kind}: {}", phrase(&answer["schema"]));
     }
+    let coded = |(status, response): (&String, &Value)| {
+        let codes: Vec<String> =
+            response["x-codes"].as_array()?.iter().map(|code| code.to_string().replace('"', "`")).collect();
+        Some(format!("{status} {}", codes.join(" ")))
+    };
+    let errors: Vec<String> =
+        operation["responses"].as_object().into_iter().flatten().filter_map(coded).collect();
+    wrapped(page, &format!("- errors: {}", errors.join(", ")));
+    let request = operation.pointer("/requestBody/content/application~1json/example");
+    let response = operation.pointer("/responses/200/content/application~1json/example");
+    for example in [request, response].into_iter().flatten().filter(|_| path != "/openapi.json") {
+        let text = serde_json::to_string_pretty(example).unwrap();
+        let _ = write!(page, "\n```json\n{text}\n```\n");
+    }
+}
+
+/// Lines of at most 100 characters; those of a list are indented after the first.
+fn wrapped(page: &mut String, text: &str) {
+    let mut line = String::new();
+    for word in text.split(' ') {
+        if line.len() + word.len() >= 100 {
+            let _ = writeln!(page, "{line}");
+            line = if text.starts_with('-') { " ".to_string() } else { String::new() };
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    let _ = writeln!(page, "{line}");
 }
 
 fn types(page: &mut String, types: &Map<String, Value>) {
@@ -108,19 +142,20 @@ fn types(page: &mut String, types: &Map<String, Value>) {
     for (name, schema) in types {
         let _ = write!(page, "\n### {name}\n\n");
         if let Some(about) = schema["description"].as_str() {
-            let _ = writeln!(page, "{}", escaped(about));
+            wrapped(page, &escaped(about));
         }
         let either = schema["oneOf"].as_array().or(schema["anyOf"].as_array());
         if let Some(either) = either {
             page.push_str("\nOne of:\n\n");
             for one in either {
                 let about = one["description"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
-                let _ = writeln!(page, "- {}{}", escaped(&phrase(one)), escaped(&about));
+                wrapped(page, &format!("- {}{}", escaped(&phrase(one)), escaped(&about)));
             }
         } else if schema["properties"].is_object() {
             fields(page, schema);
         } else {
-            let _ = writeln!(page, "\n{}", escaped(&phrase(schema)));
+            page.push('\n');
+            wrapped(page, &escaped(&phrase(schema)));
         }
     }
 }
