@@ -202,13 +202,13 @@ pub(crate) fn acquire(election: &str, number: usize, ttl_ms: u64, wait_ms: u64) 
 
 /// Gives an election back.
 pub(crate) fn release(election: &str, number: usize, epoch: u64) -> Vec<u8> {
-    let body = json!({ "epoch": epoch, "credential": credential(number) });
+    let body = json!({ "token": epoch, "credential": credential(number) });
     post(&format!("/v1/elections/{election}/release"), &body.to_string())
 }
 
 /// Renews an election, or claims what was offered.
 pub(crate) fn renew(election: &str, number: usize, epoch: u64) -> Vec<u8> {
-    let body = json!({ "epoch": epoch, "credential": credential(number) });
+    let body = json!({ "token": epoch, "credential": credential(number) });
     post(&format!("/v1/elections/{election}/renew"), &body.to_string())
 }
 
@@ -217,19 +217,19 @@ fn renewal(number: usize) -> Vec<u8> {
 }
 
 fn batch(number: usize) -> Vec<u8> {
-    let item = |number: usize| json!({ "election": format!("lease-{number}"), "renew": { "epoch": 1, "credential": credential(number) } });
+    let item = |number: usize| json!({ "election": format!("lease-{number}"), "renew": { "token": 1, "credential": credential(number) } });
     let items = (number * BATCH..(number + 1) * BATCH).map(item).collect();
     post("/v1/batch", &Value::Array(items).to_string())
 }
 
-/// The token that was granted: the first epoch that stands in an answer.
+/// The token that was granted: the first in an answer.
 pub(crate) fn epoch(body: &[u8]) -> std::io::Result<u64> {
-    const NAME: &[u8] = b"\"epoch\":";
+    const NAME: &[u8] = b"\"token\":";
     let at = body.windows(NAME.len()).position(|part| part == NAME).map(|at| at + NAME.len());
     let digits = at.map(|at| body[at..].iter().take_while(|byte| byte.is_ascii_digit()));
     let digits: String = digits.into_iter().flatten().map(|byte| char::from(*byte)).collect();
     digits.parse().map_err(|_| {
-        std::io::Error::other(format!("an answer without an epoch: {}", String::from_utf8_lossy(body)))
+        std::io::Error::other(format!("an answer without a token: {}", String::from_utf8_lossy(body)))
     })
 }
 

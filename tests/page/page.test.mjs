@@ -328,7 +328,7 @@ test("markup in what agents say of themselves stays text", async () => {
   assert.equal(await page.locator("main img, main script").count(), 0);
   assert.equal(await page.evaluate(() => window.pwned), undefined);
   // Nor does the page take anything from a server that says such a name.
-  await page.route("**/v1/overview?**", (route) => route.fulfill({ json: [{ election: `x${MARKUP}`, state: "held", epoch: 1, leader: { agent: MARKUP, epoch: 1, phase: "serving", ttl_ms: 9000 }, lease_ms: 9000, task: MARKUP, last_transition: null }] }));
+  await page.route("**/v1/overview?**", (route) => route.fulfill({ json: [{ election: `x${MARKUP}`, state: "held", token: 1, leader: { agent: MARKUP, token: 1, phase: "serving", ttl_ms: 9000 }, lease_ms: 9000, task: MARKUP, last_transition: null }] }));
   await page.goto(`${fleet.url}/#/elections`);
   await page.reload();
   await page.getByRole("link", { name: `x${MARKUP}` }).waitFor();
@@ -361,7 +361,7 @@ test("it is used by keyboard alone", async () => {
 
 test("ten thousand elections stay usable", async () => {
   const page = await opened();
-  const all = Array.from({ length: 10_000 }, (_, number) => ({ election: `fleet/e-${String(number).padStart(5, "0")}`, state: "held", epoch: number, leader: { agent: `agent-${number % 50}`, epoch: number, phase: "serving", ttl_ms: 30_000, offered: false }, outgoing: null, lease_ms: 30_000, task: "t", question: null, departure: null, last_transition: { epoch: number, cause: "first", to: "a", from: null, at: new Date().toISOString(), reason: "", phases: {} } }));
+  const all = Array.from({ length: 10_000 }, (_, number) => ({ election: `fleet/e-${String(number).padStart(5, "0")}`, state: "held", token: number, leader: { agent: `agent-${number % 50}`, token: number, phase: "serving", ttl_ms: 30_000, offered: false }, outgoing: null, lease_ms: 30_000, task: "t", question: null, departure: null, last_transition: { epoch: number, cause: "first", to: "a", from: null, at: new Date().toISOString(), reason: "", phases: {} } }));
   await page.route("**/v1/overview?**", (route) => {
     const after = new URL(route.request().url()).searchParams.get("after");
     const from = after ? all.findIndex((one) => one.election === after) + 1 : 0;

@@ -201,7 +201,7 @@ mod tests {
     fn an_entry_asks_for_exactly_one_thing() {
         let read = |text: &str| serde_json::from_str::<BatchEntry>(text).unwrap().into_request().1;
         assert_eq!(read(r#"{"election":"e"}"#), None);
-        let renew = r#""renew":{"epoch":1,"credential":{"incarnation":"0101010101010101","key":"02020202020202020202020202020202"}}"#;
+        let renew = r#""renew":{"token":1,"credential":{"incarnation":"0101010101010101","key":"02020202020202020202020202020202"}}"#;
         let both = format!(r#"{{"election":"e",{renew},"check":{{"token":1}}}}"#);
         assert_eq!(read(&both), None);
     }

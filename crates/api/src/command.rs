@@ -80,7 +80,7 @@ pub enum CheckAnswer {
     /// The token may act.
     Current {
         /// The token.
-        epoch: Epoch,
+        token: Epoch,
     },
 }
 

@@ -16,7 +16,7 @@ pub struct LeaderResponse {
     /// The leader.
     pub agent: AgentName,
     /// Its token.
-    pub epoch: Epoch,
+    pub token: Epoch,
     /// Where it is reached, if it said so.
     pub contact: Option<String>,
     /// The region from which it leads, if it leads from one.
@@ -35,7 +35,7 @@ pub struct ElectionSummary {
     /// Whether anybody leads it.
     pub state: State,
     /// Its highest token so far.
-    pub epoch: Epoch,
+    pub token: Epoch,
     /// The holder of the lease, while it lasts.
     pub leader: Option<HolderSummary>,
     /// The agent whose leadership was ended from outside while its lease may still be running.
@@ -79,7 +79,7 @@ pub struct HolderSummary {
     /// The holder.
     pub agent: AgentName,
     /// Its token.
-    pub epoch: Epoch,
+    pub token: Epoch,
     /// How far it is with taking over.
     pub phase: Phase,
     /// Where it is reached, if it said so.

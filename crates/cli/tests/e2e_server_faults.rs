@@ -124,7 +124,7 @@ fn load_balancers_are_told_by_the_status_alone() {
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
     let (status, body) = server.ask("GET", "/v1/elections/e/leader");
     let body: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!((status, &body["agent"], &body["epoch"]), (200, &"a".into(), &1.into()));
+    assert_eq!((status, &body["agent"], &body["token"]), (200, &"a".into(), &1.into()));
     assert_eq!(server.ask("HEAD", "/v1/elections/e/leader"), (200, String::new()));
     world.ok(&["release", "e", "--as", "a"]);
     assert_eq!(server.ask("HEAD", "/v1/elections/e/leader"), (404, String::new()));

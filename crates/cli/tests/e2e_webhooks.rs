@@ -36,7 +36,7 @@ fn every_change_of_leader_is_posted_and_signed_also_the_last_before_the_end() {
     let mut runs = Vec::new();
     for (epoch, cause, leader) in [(1, "first", "a"), (2, "pass", "b")] {
         let told = next_change(&posted).json();
-        assert_eq!((&told["election"], &told["epoch"]), (&"e".into(), &epoch.into()), "{told}");
+        assert_eq!((&told["election"], &told["token"]), (&"e".into(), &epoch.into()), "{told}");
         assert_eq!((&told["cause"], &told["leader"]), (&cause.into(), &leader.into()), "{told}");
         runs.push(told["server"].clone());
     }

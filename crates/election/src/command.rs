@@ -167,6 +167,7 @@ pub fn check_contact(contact: &str) -> Result<(), Refusal> {
 #[serde(deny_unknown_fields)]
 pub struct Renew {
     /// The token that it holds.
+    #[serde(rename = "token")]
     pub epoch: Epoch,
     /// The proof that it is the holder.
     pub credential: Credential,
@@ -209,6 +210,7 @@ impl Renew {
 #[serde(deny_unknown_fields)]
 pub struct Release {
     /// The token that it held.
+    #[serde(rename = "token")]
     pub epoch: Epoch,
     /// The proof that it is the holder.
     pub credential: Credential,
@@ -240,6 +242,7 @@ pub enum Ending {
 #[serde(deny_unknown_fields)]
 pub struct Pass {
     /// The token that it held.
+    #[serde(rename = "token")]
     pub epoch: Epoch,
     /// The proof that it is the holder.
     pub credential: Credential,
@@ -256,6 +259,7 @@ pub struct Pass {
 #[serde(deny_unknown_fields)]
 pub struct WriteCheckpoint {
     /// The token that it holds.
+    #[serde(rename = "token")]
     pub epoch: Epoch,
     /// The proof that it is the holder.
     pub credential: Credential,
@@ -281,6 +285,7 @@ pub struct WriteCheckpoint {
 #[serde(deny_unknown_fields)]
 pub struct Acknowledge {
     /// The token that it holds.
+    #[serde(rename = "token")]
     pub epoch: Epoch,
     /// The proof that it is the holder.
     pub credential: Credential,
@@ -336,6 +341,7 @@ impl Finding {
 #[serde(deny_unknown_fields)]
 pub struct Report {
     /// The token of the leadership that it speaks of.
+    #[serde(rename = "token")]
     pub epoch: Epoch,
     /// What it found.
     pub finding: Finding,
@@ -425,6 +431,7 @@ pub enum Answer {
     /// It leads.
     Granted {
         /// Its token.
+        #[serde(rename = "token")]
         epoch: Epoch,
         /// How long the lease lasts after each renewal.
         ttl: Span,
@@ -438,6 +445,7 @@ pub enum Answer {
     /// It goes on to hold the lease.
     Renewed {
         /// Its token; higher than the one shown after an approval.
+        #[serde(rename = "token")]
         epoch: Epoch,
         /// Its token is refused until an operator approves.
         awaiting_approval: bool,
@@ -473,6 +481,7 @@ pub enum Answer {
     /// An operator signed an act that takes several: it is not carried out yet.
     Signed {
         /// The election's epoch.
+        #[serde(rename = "token")]
         epoch: Epoch,
         /// How many have signed it.
         have: u64,
@@ -482,6 +491,7 @@ pub enum Answer {
     /// An operator's act or a watcher's report was carried out.
     Done {
         /// The election's epoch after it.
+        #[serde(rename = "token")]
         epoch: Epoch,
         /// Whose leadership it ended, if any.
         ended: Option<AgentName>,

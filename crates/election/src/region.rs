@@ -45,6 +45,7 @@ pub struct Proof {
     /// The region.
     pub election: ElectionName,
     /// The token that it holds there.
+    #[serde(rename = "token")]
     pub epoch: Epoch,
     /// The proof that it is the holder.
     pub credential: Credential,

@@ -198,7 +198,7 @@ fn what_is_written_is_read_again_and_what_is_seen_is_not_told() {
     let proof = world.proof("fleet/eu", "a");
     assert!(proof.seen.is_some());
     let sent = serde_json::to_value(&proof).unwrap();
-    assert_eq!(sent.as_object().unwrap().keys().collect::<Vec<_>>(), ["credential", "election", "epoch"]);
+    assert_eq!(sent.as_object().unwrap().keys().collect::<Vec<_>>(), ["credential", "election", "token"]);
     let mut forged = sent.clone();
     assert!(serde_json::from_value::<Proof>(sent).is_ok_and(|read| read.seen.is_none()));
     forged["seen"] = serde_json::json!({ "document": null, "age": "0" });

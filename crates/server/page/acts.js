@@ -67,7 +67,7 @@ function check(order, row, act) {
   if (order.election !== row.election || order.store !== sign.me.store) throw new Error("the server drafted an order for another election");
   if (!same(order.act, act)) throw new Error("the server drafted another act than the one that was confirmed");
   // One of an epoch before is that which others have signed and which waits for more.
-  if (order.epoch > row.epoch) throw new Error(`${row.election} has changed since this was opened: look again`);
+  if (order.epoch > row.token) throw new Error(`${row.election} has changed since this was opened: look again`);
 }
 
 /** Has an act signed and sent. */

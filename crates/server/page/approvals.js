@@ -16,8 +16,8 @@ function card(row) {
   const node = h("article", { class: "panel" },
     h("h2", {}, h("a", { href, "data-key": `open ${row.election}` }, row.election)),
     h("p", {}, row.question.what === "checkpoint"
-      ? `${row.leader?.agent ?? "The leader"} wants to go on after this checkpoint, in epoch ${row.epoch}:`
-      : `${row.leader?.agent ?? "The leader"} wants more time, in epoch ${row.epoch}.`),
+      ? `${row.leader?.agent ?? "The leader"} wants to go on after this checkpoint, under token ${row.token}:`
+      : `${row.leader?.agent ?? "The leader"} wants more time, under token ${row.token}.`),
     about, buttons(row, ["approve", "reject"]));
   fill(row, about);
   return node;
@@ -46,7 +46,7 @@ export function mount(place) {
   stream.watch([]);
   function update() {
     const waiting = model.questions();
-    show(list, waiting.map((row) => [row.election, row.epoch, row.question]), () => waiting.length
+    show(list, waiting.map((row) => [row.election, row.token, row.question]), () => waiting.length
       ? [waiting.slice(0, MOST).map(card), waiting.length > MOST && h("p", { class: "quiet" }, `and ${waiting.length - MOST} more`)]
       : empty("Nothing waits for approval", "Where a policy asks for it (baton policy ELECTION --approval checkpoints), checkpoints stand here until somebody decides."));
   }

@@ -67,7 +67,7 @@ function standing(row, record, counts, waiting) {
     ["Degraded", degraded(row, record, counts)],
     ["Leader", leads?.agent ?? "nobody"],
     ["Last leader", row.leader && !leads ? `${row.leader.agent}, whose lease has run out` : ""],
-    ["Epoch", row.epoch],
+    ["Token", row.token],
     ["Phase", model.phase(row)],
     ["Since", leader?.acquired && `${moment(leader.acquired)}, ${ago(leader.acquired)}`],
     ["Known to", row.participation && `${row.participation.acknowledged} of ${row.participation.expected} that followed when it changed`],
@@ -173,7 +173,7 @@ export function mount(place, election) {
       head.lastChild.hidden = true;
       return;
     }
-    show(acts, [row.epoch, row.state, row.question, row.leader?.agent, sign.canAct()], () => buttons(row));
+    show(acts, [row.token, row.state, row.question, row.leader?.agent, sign.canAct()], () => buttons(row));
     draw(row);
     tick();
     if (seen !== row.heard) {

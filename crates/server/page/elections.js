@@ -81,14 +81,14 @@ function line(row) {
   const state = h("td", { "data-head": "State" });
   const leader = h("td", { class: "strong", "data-head": "Leader" });
   const inLine = h("td", { class: "number", "data-head": "In line" });
-  const epoch = h("td", { class: "number", "data-head": "Epoch" });
+  const token = h("td", { class: "number", "data-head": "Token" });
   const lease = leaseShown();
   const phase = h("td", { "data-head": "Phase" });
   const changed = h("td", { class: "quiet", "data-head": "Changed" });
   const task = h("td", { class: "task", "data-head": "Task" });
   const node = h("tr", {},
     h("th", { scope: "row" }, h("a", { href: `#/election/${encodeURIComponent(row.election)}`, "data-key": row.election }, row.election)),
-    state, leader, inLine, epoch, h("td", { "data-head": "Lease" }, lease.node), phase, changed, task);
+    state, leader, inLine, token, h("td", { "data-head": "Lease" }, lease.node), phase, changed, task);
   let word = "";
   /** State, leader and phase change together, also when a lease runs out and nothing else happens. */
   function people(now) {
@@ -101,7 +101,7 @@ function line(row) {
     update(now) {
       people(now);
       say(inLine, now.in_line || "");
-      say(epoch, now.epoch);
+      say(token, now.token);
       say(changed, now.last_transition ? `${moment(now.last_transition.at)} (${why(now.last_transition.cause)})` : "–");
       say(task, now.task ?? "");
     },

@@ -40,7 +40,7 @@ async function order(change) {
 async function insist(row, act, isLeft) {
   for (let tries = 1; ; tries += 1) {
     try {
-      return (await carryOut({ ...row, epoch: Infinity }, act)).answer;
+      return (await carryOut({ ...row, token: Infinity }, act)).answer;
     } catch (problem) {
       if (problem.code === "stale" && tries < TRIES) continue;
       // Somebody else did it.

@@ -68,9 +68,9 @@ export function take(row) {
 }
 
 /** Takes in how long a lease lasts, after renewals, which change nothing else. */
-export function renew(election, epoch, leaseMs) {
+export function renew(election, token, leaseMs) {
   const row = rows.get(election);
-  if ((row?.leader ?? row?.outgoing)?.epoch === epoch) row.until = performance.now() + leaseMs;
+  if ((row?.leader ?? row?.outgoing)?.token === token) row.until = performance.now() + leaseMs;
 }
 
 /** Takes in who knows of a leader, how many wait for its place, and whether it is suspected: it changes without the election. */

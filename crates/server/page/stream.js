@@ -70,7 +70,7 @@ export function open() {
     model.changed();
   });
   on("leases", ({ leases: renewed }) => {
-    for (const [election, epoch, leaseMs] of renewed) model.renew(election, epoch, leaseMs);
+    for (const [election, token, leaseMs] of renewed) model.renew(election, token, leaseMs);
   });
   on("attended", ({ rows }) => {
     rows.forEach(model.attend);

@@ -77,7 +77,7 @@ async fn release(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, U
 }
 
 fn released(number: u8, epoch: Epoch) -> Release {
-    serde_json::from_value(serde_json::json!({ "epoch": epoch, "credential": credential(number) })).unwrap()
+    serde_json::from_value(serde_json::json!({ "token": epoch, "credential": credential(number) })).unwrap()
 }
 
 fn held(outcome: Result<Decided, Undecided>) -> Span {

@@ -159,7 +159,7 @@ async fn a_batch_answers_each_on_its_own_and_one_election_in_order() {
     let again: Vec<Value> =
         (0..600).map(|_| json!({ "election": "e", "renew": Renew::new(Epoch(2), credential(2)) })).collect();
     let answers = batch(&address, &again).await;
-    assert!(answers.iter().all(|answer| answer["answer"]["epoch"] == 2), "{answers:?}");
+    assert!(answers.iter().all(|answer| answer["answer"]["token"] == 2), "{answers:?}");
     let (_, shown) = ask(&address, "GET", "/v1/elections/e", "").await;
     assert_eq!(shown["record"]["leader"]["renewals"], 600);
     assert_eq!(batch(&address, &[]).await.len(), 0);

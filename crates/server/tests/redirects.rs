@@ -115,7 +115,7 @@ async fn redirects(from: SocketAddr, path: &str) -> Said {
 }
 
 fn renewal(epoch: &Value) -> Value {
-    json!({ "epoch": epoch, "credential": credential(1) })
+    json!({ "token": epoch, "credential": credential(1) })
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn one_is_active_the_others_say_which_and_a_stop_hands_over() {
     assert_eq!(asked.status, 307, "{asked:?}");
     let led = ask(first.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
     assert_eq!(led.status, 200, "{led:?}");
-    let epoch = &led.body["answer"]["epoch"];
+    let epoch = &led.body["answer"]["token"];
     first.stop.send(()).unwrap();
     first.served.await.unwrap();
     assert_eq!(active(&[second.address]).await, second.address);
@@ -160,7 +160,7 @@ async fn who_is_cut_off_from_the_store_says_nothing_once_its_lease_has_ended() {
     active(&[first.address]).await;
     let wanted = serde_json::to_value(acquire(1, Span::secs(30))).unwrap();
     let led = ask(first.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
-    let epoch = &led.body["answer"]["epoch"];
+    let epoch = &led.body["answer"]["token"];
     // What is told as it happens ends too.
     let mut watching = TcpStream::connect(first.address).await.unwrap();
     let request = format!("GET /v1/elections/e/watch HTTP/1.1\r\nhost: {}\r\n\r\n", first.address);
@@ -325,7 +325,7 @@ async fn what_was_found_out_too_late_does_not_leave() {
     assert_eq!(silent.body["active"], false);
     // Nobody had asked for the election since, so that the grant stands, and who asks again is told of it by the next server.
     let led = ask(second.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
-    assert_eq!((led.status, &led.body["answer"]["epoch"]), (200, &json!(1)), "{led:?}");
+    assert_eq!((led.status, &led.body["answer"]["token"]), (200, &json!(1)), "{led:?}");
     for server in [first, second] {
         server.stop.send(()).unwrap();
         server.served.await.unwrap();
@@ -340,7 +340,7 @@ async fn what_waited_at_a_former_server_is_not_carried_out() {
     active(&[first.address]).await;
     let wanted = serde_json::to_value(acquire(1, Span::secs(30))).unwrap();
     let led = ask(first.address, "POST", "/v1/elections/e/acquire", Some(&wanted)).await;
-    let mandate = json!({ "token": led.body["answer"]["epoch"], "credential": credential(1) });
+    let mandate = json!({ "token": led.body["answer"]["token"], "credential": credential(1) });
     let tasks =
         json!({ "mandate": mandate, "tasks": [{ "id": "t", "title": "t" }, { "id": "u", "title": "u" }] });
     let added = ask(first.address, "POST", "/v1/elections/e/tasks", Some(&tasks)).await;

@@ -176,7 +176,7 @@ fn facts(told: &Value) -> (&str, u64, &str, &str, u64) {
     let text = |field: &str| told[field].as_str().unwrap();
     (
         text("election"),
-        told["epoch"].as_u64().unwrap(),
+        told["token"].as_u64().unwrap(),
         text("cause"),
         text("leader"),
         told["missed"].as_u64().unwrap(),
@@ -224,7 +224,7 @@ async fn a_receiver_that_fails_or_hangs_holds_nobody_up_and_is_told_when_it_is_b
         }
         sick.mood.send_replace(Mood::Takes);
         let told = sick.takes(3).await;
-        let epochs: Vec<_> = told.iter().map(|told| told["epoch"].as_u64().unwrap()).collect();
+        let epochs: Vec<_> = told.iter().map(|told| told["token"].as_u64().unwrap()).collect();
         assert_eq!(epochs, [1, 2, 3], "{mood:?}");
         assert!(told.iter().all(|told| told["missed"] == 0));
     }
@@ -252,7 +252,7 @@ async fn what_is_dropped_is_counted() {
     }
     hook.mood.send_replace(Mood::Takes);
     let told = hook.takes(1_025).await;
-    let summary = |told: &Value| (told["epoch"].as_u64().unwrap(), told["missed"].as_u64().unwrap());
+    let summary = |told: &Value| (told["token"].as_u64().unwrap(), told["missed"].as_u64().unwrap());
     assert_eq!(summary(&told[0]), (1, 0));
     assert_eq!(summary(&told[1]), (9, 7), "seven were dropped");
     assert_eq!(summary(&told[1_024]), (1_032, 0));

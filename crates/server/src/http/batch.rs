@@ -272,7 +272,7 @@ impl Service {
                 self.reads.looked_at(who, 1);
                 self.engine.check(election, token).await?;
                 let mut text = Vec::new();
-                write(&mut text, &CheckResponse { answer: CheckAnswer::Current { epoch: token } });
+                write(&mut text, &CheckResponse { answer: CheckAnswer::Current { token } });
                 Ok(text)
             }
         }

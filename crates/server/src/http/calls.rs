@@ -332,7 +332,7 @@ impl Service {
     async fn leader(&self, election: &ElectionName) -> Result<Reply, Problem> {
         match self.engine.leader(election).await? {
             Some(Leads { agent, epoch, contact, region, remaining }) => {
-                answer(&LeaderResponse { agent, epoch, contact, region, remaining_ms: remaining.as_millis() })
+                answer(&LeaderResponse { agent, token: epoch, contact, region, remaining_ms: remaining.as_millis() })
             }
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,

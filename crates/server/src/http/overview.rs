@@ -23,7 +23,7 @@ const MOST: usize = 1_000;
 fn holder(leader: &Leader) -> HolderSummary {
     HolderSummary {
         agent: leader.agent.clone(),
-        epoch: leader.epoch,
+        token: leader.epoch,
         phase: leader.phase,
         contact: leader.contact.as_deref().map(ToString::to_string),
         ttl_ms: leader.lease().as_millis(),
@@ -39,7 +39,7 @@ pub(super) fn row(document: &Document, age: Span) -> ElectionSummary {
     ElectionSummary {
         election: document.election.clone(),
         state: document.state,
-        epoch: document.epoch,
+        token: document.epoch,
         leader: document.leader.as_ref().map(holder),
         outgoing: document.outgoing.as_ref().map(holder),
         lease_ms: document.lease_remaining(age).as_millis(),

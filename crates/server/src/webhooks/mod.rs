@@ -196,7 +196,7 @@ impl Courier {
             "number": event.number,
             "missed": missed,
             "election": event.election,
-            "epoch": transition.epoch,
+            "token": transition.epoch,
             "cause": transition.cause,
             "kind": transition.cause.handover(),
             "from": transition.from,

@@ -186,9 +186,9 @@ async fn of_ten_thousand_forged_or_replayed_approvals_none_is_accepted() {
     // The approval that was not forged is accepted, once.
     let approve = post(at, "/v1/elections/mine/operate", None, &json!(valid)).await;
     assert_eq!(approve.status, 200, "{approve:?}");
-    let epoch = approve.json()["answer"]["epoch"].clone();
+    let epoch = approve.json()["answer"]["token"].clone();
     let again = post(at, "/v1/elections/mine/operate", None, &json!(valid)).await;
-    assert_eq!((again.status, &again.json()["answer"]["epoch"]), (200, &epoch), "answered as the first time");
+    assert_eq!((again.status, &again.json()["answer"]["token"]), (200, &epoch), "answered as the first time");
     let after = setting.store.view(&election("mine")).await.unwrap().document.unwrap();
     assert_eq!(after.acts, document.acts + 1, "and used once");
 }

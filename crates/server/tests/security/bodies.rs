@@ -201,7 +201,7 @@ async fn sessions_hold_up_nobody() {
         let path = format!("/v1/elections/{name}");
         let led = post(at, &format!("{path}/acquire"), Some(&agent), &acquire("a", 1)).await;
         assert_eq!(led.status, 200, "{led:?}");
-        let left = json!({ "epoch": 1, "credential": credential(1), "seq": 1, "summary": "", "state": "x".repeat(40_000) });
+        let left = json!({ "token": 1, "credential": credential(1), "seq": 1, "summary": "", "state": "x".repeat(40_000) });
         let kept = post(at, &format!("{path}/checkpoint"), Some(&agent), &left).await;
         assert_eq!(kept.status, 200, "{kept:?}");
     }
@@ -278,7 +278,7 @@ async fn requests_without_a_token_are_counted_by_address_and_probes_are_not() {
         refused.push(get(at, "/v1/elections", Some("wrong")).await.status);
     }
     assert!(refused.contains(&429) && !refused.contains(&200), "{refused:?}");
-    let renew = json!({ "epoch": 1, "credential": credential(1) });
+    let renew = json!({ "token": 1, "credential": credential(1) });
     let (known, _, _) =
         setting.store.create_token(&setting.operator, &super::setting::token(Role::Agent)).await.unwrap();
     let answer = || post(at, "/v1/elections/e/renew", Some(known.reveal()), &renew);

@@ -57,7 +57,7 @@ async fn ten_thousand_acquires_of_one_leave_another_served() {
     let let_through = 20_000 - refused;
     assert!(let_through as f64 <= most, "{let_through} of 20000 in {:?}", begun.elapsed());
     // Its leases are not lost for it.
-    let renew = json!({ "epoch": 1, "credential": credential(1) });
+    let renew = json!({ "token": 1, "credential": credential(1) });
     assert_eq!(post(at, "/v1/elections/mine/renew", Some(&greedy), &renew).await.status, 200);
 }
 
@@ -103,11 +103,11 @@ async fn who_has_not_the_key_of_a_lease_uses_up_nothing_of_its_holder() {
     let guessed = json!({ "incarnation": credential(1).incarnation, "key": credential(2).key });
     let mut statuses = Vec::new();
     for _ in 0..30 {
-        let release = json!({ "epoch": 1, "credential": guessed });
+        let release = json!({ "token": 1, "credential": guessed });
         statuses.push(post(at, "/v1/elections/mine/release", None, &release).await.status);
     }
     assert!(statuses.contains(&403) && statuses.contains(&429), "{statuses:?}");
-    let release = json!({ "epoch": 1, "credential": credential(1) });
+    let release = json!({ "token": 1, "credential": credential(1) });
     assert_eq!(post(at, "/v1/elections/mine/release", None, &release).await.status, 200);
 }
 

@@ -43,7 +43,7 @@ async fn example(setting: &Setting, operation: &str) -> Value {
 }
 
 async fn known_body(setting: &Setting, operation: &str) -> Value {
-    let held = json!({ "epoch": 1, "credential": credential(1) });
+    let held = json!({ "token": 1, "credential": credential(1) });
     let with = |more: Value| {
         let (mut all, more) = (held.as_object().unwrap().clone(), more.as_object().unwrap().clone());
         all.extend(more);
@@ -56,7 +56,7 @@ async fn known_body(setting: &Setting, operation: &str) -> Value {
         "pass" => with(json!({ "to": "alice" })),
         "checkpoint" => with(json!({ "seq": 1, "summary": "s", "state": {} })),
         "acknowledge" => with(json!({ "hash": "00".repeat(32) })),
-        "report" => json!({ "epoch": 1, "finding": "stall", "detail": "d", "by": "alice" }),
+        "report" => json!({ "token": 1, "finding": "stall", "detail": "d", "by": "alice" }),
         "operate" => {
             let document = setting.store.view(&election("mine")).await.unwrap().document.unwrap();
             json!(setting.operator.sign(&document, Act::Pause { reason: "r".to_string() }))

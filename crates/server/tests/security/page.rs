@@ -93,7 +93,7 @@ async fn a_browser_that_an_operator_let_in_sees_and_acts() {
     let me = ask(&setting, &browser, "GET", "/v1/sign-in", None).await.json();
     assert_eq!(me["signed_in"]["operator"], json!(setting.operator.public()));
     // It looks and hands in what was signed, and takes no part: whatever else listens at this host may see its cookie.
-    let report = json!({ "epoch": 1, "finding": "stall", "detail": "d", "by": "alice" });
+    let report = json!({ "token": 1, "finding": "stall", "detail": "d", "by": "alice" });
     let refused = ask(&setting, &browser, "POST", "/v1/elections/mine/report", Some(&report)).await;
     assert_eq!((refused.status, refused.code().as_str()), (403, "forbidden"), "{refused:?}");
     let batch = json!([{ "election": "mine", "report": report }]);
@@ -286,7 +286,7 @@ async fn a_lease_is_told_of_though_the_one_before_would_have_lasted_longer() {
     acquired("alice", 1, 3_600).await;
     let mut stream = Stream::open(&setting, "/v1/events?leases=mine", None).await;
     assert_eq!(stream.next("leases").await.1["leases"][0][1], 1);
-    let release = json!({ "epoch": 1, "credential": credential(1) });
+    let release = json!({ "token": 1, "credential": credential(1) });
     assert_eq!(post(setting.address, "/v1/elections/mine/release", None, &release).await.status, 200);
     acquired("bob", 2, 600).await;
     let told = stream.next("leases").await.1;

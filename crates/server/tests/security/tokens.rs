@@ -157,9 +157,9 @@ async fn a_region_is_shown_only_by_who_may_speak_of_it() {
     let eu = post(at, "/v1/elections/fleet%2Feu/acquire", Some(&wide), &acquire("alice", 1)).await;
     assert_eq!(eu.status, 200, "{eu:?}");
     let mut bid = acquire("alice", 2);
-    bid["region"] = json!({ "election": "fleet/eu", "epoch": 1, "credential": credential(1) });
+    bid["region"] = json!({ "election": "fleet/eu", "token": 1, "credential": credential(1) });
     let mut guess = acquire("alice", 3);
-    guess["region"] = json!({ "election": "fleet/eu", "epoch": 1, "credential": credential(9) });
+    guess["region"] = json!({ "election": "fleet/eu", "token": 1, "credential": credential(9) });
     let path = "/v1/elections/fleet/acquire";
     for body in [&bid, &guess] {
         let refused = post(at, path, Some(&narrow), body).await;
@@ -169,7 +169,7 @@ async fn a_region_is_shown_only_by_who_may_speak_of_it() {
     let refused = post(at, path, Some(&wide), &guess).await;
     assert_eq!((refused.status, refused.code().as_str()), (409, "not-eligible"), "{refused:?}");
     assert_eq!(post(at, path, Some(&wide), &bid).await.status, 200);
-    let mut renew = json!({ "epoch": 1, "credential": credential(2) });
+    let mut renew = json!({ "token": 1, "credential": credential(2) });
     renew["region"] = bid["region"].clone();
     let path = "/v1/elections/fleet/renew";
     assert_eq!(post(at, path, Some(&narrow), &renew).await.status, 403);

@@ -38,7 +38,7 @@ async fn each_request_is_noted_without_what_is_secret() {
     let (agent, operator) = (setting.token(Role::Agent).await, setting.token(Role::Operator).await);
     let at = setting.address;
     assert_eq!(post(at, "/v1/elections/e/acquire", Some(&agent), &acquire("alice", 1)).await.status, 200);
-    let renew = json!({ "epoch": 1, "credential": credential(1) });
+    let renew = json!({ "token": 1, "credential": credential(1) });
     assert_eq!(post(at, "/v1/elections/e/renew", Some(&agent), &renew).await.status, 200);
     assert_eq!(get(at, "/v1/tokens?", Some(&agent)).await.status, 403);
     assert_eq!(get(at, "/v1/elections", Some("no-token")).await.status, 401);
@@ -86,7 +86,7 @@ async fn who_looks_at_too_much_waits_and_keeps_its_leases() {
         looked.push(get(at, "/v1/elections", Some(&greedy)).await.status);
     }
     assert!(looked.contains(&200) && looked.contains(&429), "{looked:?}");
-    let renew = json!({ "epoch": 1, "credential": credential(1) });
+    let renew = json!({ "token": 1, "credential": credential(1) });
     assert_eq!(post(at, "/v1/elections/e/renew", Some(&greedy), &renew).await.status, 200);
     let batch = json!([{ "election": "e", "renew": renew }]);
     assert_eq!(post(at, "/v1/batch", Some(&greedy), &batch).await.json()[0]["answer"]["outcome"], "renewed");
