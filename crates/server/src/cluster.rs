@@ -13,7 +13,7 @@ use baton_store::{Key, Store, StoreError};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
-use crate::http::{Front, Register, Service, Turn};
+use crate::http::{ServingRole, Register, Service, ActiveTerm};
 use crate::options::Options;
 use crate::own_lease::OwnLease;
 use crate::tokens;
@@ -35,7 +35,7 @@ pub struct Membership {
 
 /// What becomes of a server among several.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turned {
+pub enum RoleChange {
     /// It is the active one, in this epoch of theirs.
     Active(Epoch),
     /// It is no longer, for this reason.
@@ -45,8 +45,8 @@ pub enum Turned {
 }
 
 /// What a server has whatever its turn.
-pub(crate) struct Door {
-    pub(crate) front: Arc<Front>,
+pub(crate) struct ServerParts {
+    pub(crate) serving: Arc<ServingRole>,
     pub(crate) place: String,
     pub(crate) register: Arc<Register>,
     pub(crate) options: Options,
@@ -65,10 +65,10 @@ pub(crate) struct Cluster {
     election: ElectionName,
     bid: Bid,
     contact: Arc<str>,
-    door: Door,
+    parts: ServerParts,
     /// The receivers that are told of changes of leader, while this server is the active one.
     pub(crate) heralds: Option<Heralds>,
-    tell: Box<dyn Fn(Turned) + Send + Sync>,
+    tell: Box<dyn Fn(RoleChange) + Send + Sync>,
 }
 
 impl Cluster {
@@ -76,8 +76,8 @@ impl Cluster {
     pub(crate) async fn join(
         store: Arc<dyn Store>,
         membership: Membership,
-        door: Door,
-        tell: Box<dyn Fn(Turned) + Send + Sync>,
+        parts: ServerParts,
+        tell: Box<dyn Fn(RoleChange) + Send + Sync>,
     ) -> Result<Cluster, StoreError> {
         store.read(&Key::Store).await?;
         let named = |text: &str, error: baton_election::InvalidName| StoreError::Refused {
@@ -92,11 +92,11 @@ impl Cluster {
         let task = Some("the active server of this store".to_string());
         let bid = Bid { ttl: Some(ttl), contact: Some(contact.clone()), task, ..Bid::new(agent) };
         let coordinator = Coordinator::with_store(Arc::clone(&store), Memory::new());
-        Ok(Cluster { store, coordinator, election, bid, contact: contact.into(), door, heralds: None, tell })
+        Ok(Cluster { store, coordinator, election, bid, contact: contact.into(), parts, heralds: None, tell })
     }
 
     /// Takes its turns as the active one until it is to stop.
-    pub(crate) async fn take_turns(self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn serve_terms(self, mut stop: watch::Receiver<bool>) {
         loop {
             let lead = tokio::select! {
                 lead = self.stand_by() => lead,
@@ -116,7 +116,7 @@ impl Cluster {
         loop {
             let known = follower.leader();
             let active = known.contact.clone().filter(|contact| !known.vacant && *contact != self.contact);
-            self.door.front.stand_by(active);
+            self.parts.serving.stand_by(active);
             tokio::select! {
                 lead = campaign.as_mut() => return lead,
                 _ = follower.changed() => {}
@@ -128,7 +128,7 @@ impl Cluster {
         loop {
             match self.coordinator.campaign(&self.election, Campaign::new(self.bid.clone())).await {
                 Ok(lead) => return lead,
-                Err(error) => (self.tell)(Turned::Failed(error.to_string())),
+                Err(error) => (self.tell)(RoleChange::Failed(error.to_string())),
             }
             tokio::time::sleep(AFTER_A_FAILURE).await;
         }
@@ -141,12 +141,12 @@ impl Cluster {
         let engine = match self.take_over(epoch).await {
             Ok(engine) => engine,
             Err(error) => {
-                (self.tell)(Turned::Failed(error.to_string()));
+                (self.tell)(RoleChange::Failed(error.to_string()));
                 let _ = tokio::time::timeout(RELEASE, lead.release(&error.to_string())).await;
                 return tokio::time::sleep(AFTER_A_FAILURE).await;
             }
         };
-        let Door { place, register, options, .. } = &self.door;
+        let ServerParts { place, register, options, .. } = &self.parts;
         let lead = Arc::new(lead);
         let own_lease = OwnLease::of(&lead);
         engine.only_while({
@@ -155,21 +155,21 @@ impl Cluster {
         });
         let service =
             Service::new(engine.clone(), own_lease, place.clone(), Arc::clone(register), options.clone());
-        let turn = Arc::new(Turn::new(service, lead));
+        let term = Arc::new(ActiveTerm::new(service, lead));
         let _deliveries = self.heralds.as_ref().map(|Heralds { receivers, tell }| {
-            Deliveries::start(&engine, turn.alerts(), turn.run(), receivers.clone(), tell)
+            Deliveries::start(&engine, term.alerts(), term.run(), receivers.clone(), tell)
         });
-        self.door.front.begin(&turn);
-        (self.tell)(Turned::Active(epoch));
+        self.parts.serving.begin(&term);
+        (self.tell)(RoleChange::Active(epoch));
         let why = tokio::select! {
-            why = turn.lead.lost() => Some(why),
+            why = term.lead.lost() => Some(why),
             () = engine.deposed() => Some("another server has taken over".to_string()),
             _ = stop.wait_for(|stop| *stop) => None,
         };
-        self.door.front.end(&turn);
+        self.parts.serving.end(&term);
         match why {
-            Some(why) => (self.tell)(Turned::Standby(why)),
-            None => self.hand_over(&turn.lead).await,
+            Some(why) => (self.tell)(RoleChange::Standby(why)),
+            None => self.hand_over(&term.lead).await,
         }
     }
 
@@ -177,7 +177,7 @@ impl Cluster {
     /// another server was active.
     async fn take_over(&self, epoch: Epoch) -> Result<Engine, StoreError> {
         let engine = Engine::take_over(Arc::clone(&self.store), epoch).await?;
-        tokens::refresh(&*self.store, &self.door.register).await?;
+        tokens::refresh(&*self.store, &self.parts.register).await?;
         Ok(engine)
     }
 

@@ -50,7 +50,7 @@ use tokio::sync::watch;
 pub use access::AccessLog;
 pub use alerts::{Rate, Thresholds, Warnings};
 pub use baton_door::{Tls, TlsError};
-pub use cluster::{Membership, Turned};
+pub use cluster::{Membership, RoleChange};
 pub use engine::{Engine, Event, Leads, News, Subscription, View};
 pub use founders::Founders;
 pub use give_back::{GiveBackError, give_back};
@@ -63,7 +63,7 @@ pub use webhooks::{Deliveries, Pauses, Receiver, Secret, Tell};
 /// A server that listens.
 pub struct Server {
     listening: Listening,
-    front: Arc<http::Front>,
+    serving: Arc<http::ServingRole>,
     serves: Serves,
 }
 
@@ -179,8 +179,8 @@ impl Server {
         let (engine, place) = (Engine::start(store).await?, place(&listening, &options));
         let service =
             Arc::new(http::Service::new(engine, OwnLease::not_needed(), place, register, options.clone()));
-        let front = Arc::new(http::Front::alone(Arc::clone(&service), options));
-        Ok(Server { listening, front, serves: Serves::Alone(service) })
+        let serving = Arc::new(http::ServingRole::alone(Arc::clone(&service), options));
+        Ok(Server { listening, serving, serves: Serves::Alone(service) })
     }
 
     /// Serves elections in a store that other servers serve too: one is active at a time, and the others say
@@ -194,18 +194,18 @@ impl Server {
         store: Arc<dyn Store>,
         options: Options,
         membership: Membership,
-        tell: impl Fn(Turned) + Send + Sync + 'static,
+        tell: impl Fn(RoleChange) + Send + Sync + 'static,
     ) -> Result<Server, StartError> {
         if store.decider().is_some() || store.native().is_some() {
             return Err(StartError::NoRecords(store.location()));
         }
         let listening = listening.into();
         let register = register(&*store, &listening, &options).await?;
-        let front = Arc::new(http::Front::one_of_several(options.clone()));
+        let serving = Arc::new(http::ServingRole::one_of_several(options.clone()));
         let place = place(&listening, &options);
-        let door = cluster::Door { front: Arc::clone(&front), place, register, options };
-        let cluster = Cluster::join(store, membership, door, Box::new(tell)).await?;
-        Ok(Server { listening, front, serves: Serves::InTurn(Box::new(cluster)) })
+        let parts = cluster::ServerParts { serving: Arc::clone(&serving), place, register, options };
+        let cluster = Cluster::join(store, membership, parts, Box::new(tell)).await?;
+        Ok(Server { listening, serving, serves: Serves::InTurn(Box::new(cluster)) })
     }
 
     /// Shows the elections of a store that others decide, and changes nothing in it. It listens at a loopback address; everybody may look, and
@@ -226,8 +226,8 @@ impl Server {
         let (engine, place) = (Engine::observe(store).await?, place(&listening, &options));
         let service =
             Arc::new(http::Service::new(engine, OwnLease::not_needed(), place, register, options.clone()));
-        let front = Arc::new(http::Front::alone(Arc::clone(&service), options));
-        Ok(Server { listening, front, serves: Serves::Alone(service) })
+        let serving = Arc::new(http::ServingRole::alone(Arc::clone(&service), options));
+        Ok(Server { listening, serving, serves: Serves::Alone(service) })
     }
 
     /// Where it listens.
@@ -253,9 +253,9 @@ impl Server {
         let stop = watch::Sender::new(false);
         let (turns, alone) = match self.serves {
             Serves::Alone(service) => (None, Some(service)),
-            Serves::InTurn(cluster) => (Some(tokio::spawn(cluster.take_turns(stop.subscribe()))), None),
+            Serves::InTurn(cluster) => (Some(tokio::spawn(cluster.serve_terms(stop.subscribe()))), None),
         };
-        http::serve(self.listening, self.front, until).await;
+        http::serve(self.listening, self.serving, until).await;
         if let Some(service) = alone {
             service.last_words().await;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton::election::time::Span;
 use baton::election::{command, policy};
 use baton::store::{Access, Durability};
-use baton_server::{GiveBackError, Listening, Membership, Options, Server, StartError, Turned};
+use baton_server::{GiveBackError, Listening, Membership, Options, Server, StartError, RoleChange};
 use clap::Args;
 use serde_json::json;
 
@@ -128,11 +128,11 @@ impl Several {
         let founded = founding.prepare(&store, &code, output).await.map_err(Stop::Failed)?;
         let options = Options { founders: Arc::clone(&founded.founders), ..options.clone() };
         let membership = Membership { contact: contact.clone(), ttl };
-        let tell = move |turned: Turned| {
-            output.talk(&match turned {
-                Turned::Active(epoch) => format!("active in epoch {epoch} of the servers"),
-                Turned::Standby(why) => format!("standing by: {why}"),
-                Turned::Failed(why) => format!("baton: cannot be the active server: {why}"),
+        let tell = move |change: RoleChange| {
+            output.talk(&match change {
+                RoleChange::Active(epoch) => format!("active in epoch {epoch} of the servers"),
+                RoleChange::Standby(why) => format!("standing by: {why}"),
+                RoleChange::Failed(why) => format!("baton: cannot be the active server: {why}"),
             });
         };
         let server = Server::join(listening, store, options, membership, tell).await?;

@@ -11,27 +11,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::identity::{Identity, Who};
 use super::peer::Peer;
 use super::reply::{Problem, Reply};
-use super::{Front, Service, limits};
+use super::{ServingRole, Service, limits};
 
 /// Answers what comes over a connection until it ends, or the server stops.
-pub(super) async fn converse(front: Arc<Front>, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
+pub(super) async fn converse(serving: Arc<ServingRole>, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
     let seat = match peer.is_near() {
         true => None,
-        false => match front.peers.enter(peer.origin()) {
+        false => match serving.peers.enter(peer.origin()) {
             None => return,
             some => some,
         },
     };
-    let (refused, front, peer) = (seat.as_ref().is_some_and(|seat| !seat.is_served()), &front, &peer);
-    let (door, keep) = (front.door_of(peer), !refused && peer.check().is_ok());
+    let (refused, serving, peer) = (seat.as_ref().is_some_and(|seat| !seat.is_served()), &serving, &peer);
+    let (door, keep) = (serving.door_of(peer), !refused && peer.check().is_ok());
     let answer = |request: Request<Incoming>| async move {
         match refused {
             true => Problem::from(baton_door::too_many_connections()).into_reply(),
-            false => front.answer(request, peer).await,
+            false => serving.answer(request, peer).await,
         }
     };
     if let Err(error) = door.converse(stream, keep, answer).await {
-        front.note_handshake(peer, &error);
+        serving.note_handshake(peer, &error);
     }
     drop(seat);
 }
@@ -104,9 +104,9 @@ mod tests {
             parsers: &super::super::parsing::Parsers::default(),
         };
         let request = size_of_val(&service.call(Endpoint::Renew, call));
-        let front = Arc::new(Front::alone(Arc::clone(&service), Options::default()));
+        let serving = Arc::new(ServingRole::alone(Arc::clone(&service), Options::default()));
         let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let connection = size_of_val(&converse(front, stream, Peer::Address(address.ip())));
+        let connection = size_of_val(&converse(serving, stream, Peer::Address(address.ip())));
         assert!(request <= 2_048 && connection <= 3_072, "{request} and {connection} bytes");
     }
 }

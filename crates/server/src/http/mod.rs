@@ -14,7 +14,7 @@ mod connection;
 mod events;
 mod feed;
 mod fences;
-mod front;
+
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod gate;
@@ -29,6 +29,7 @@ mod peer;
 mod proofs;
 mod reply;
 mod requests;
+mod role;
 mod sessions;
 mod sign_ins;
 mod toolbox;
@@ -51,7 +52,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::calls::Call;
-pub(crate) use self::front::{Front, Turn};
+pub(crate) use self::role::{ServingRole, ActiveTerm};
 pub(crate) use self::gate::is_loopback;
 pub(crate) use self::identity::Register;
 use self::identity::{Identity, Who};
@@ -468,10 +469,10 @@ fn refuse_odd_query(row: &Row, query: Option<&str>) -> Result<(), Problem> {
 }
 
 /// Serves until it is to stop, then lets what is under way end.
-pub(crate) async fn serve(listening: Listening, front: Arc<Front>, until: impl Future<Output = ()>) {
+pub(crate) async fn serve(listening: Listening, serving: Arc<ServingRole>, until: impl Future<Output = ()>) {
     let Listening { address, socket } = listening;
     // Each has a share of its own, so that no flood of connections at the address keeps local users out.
-    let most = front.limits.connections / if address.is_some() && socket.is_some() { 2 } else { 1 };
+    let most = serving.limits.connections / if address.is_some() && socket.is_some() { 2 } else { 1 };
     let stop = watch::Sender::new(false);
     let stopped = || {
         let mut stop = stop.subscribe();
@@ -479,13 +480,13 @@ pub(crate) async fn serve(listening: Listening, front: Arc<Front>, until: impl F
     };
     let over_tcp = async {
         let Some(listener) = &address else { return JoinSet::new() };
-        let answer = |stream, peer| connection::converse(Arc::clone(&front), stream, Peer::Address(peer));
+        let answer = |stream, peer| connection::converse(Arc::clone(&serving), stream, Peer::Address(peer));
         baton_door::accept(listener, most, stopped(), answer).await
     };
     let over_socket = async {
         let Some(Socket { listener, owner, .. }) = &socket else { return JoinSet::new() };
         let answer =
-            |stream, uid| connection::converse(Arc::clone(&front), stream, Peer::of_user(uid, *owner));
+            |stream, uid| connection::converse(Arc::clone(&serving), stream, Peer::of_user(uid, *owner));
         baton_door::accept(listener, most, stopped(), answer).await
     };
     let until = async {
@@ -495,7 +496,7 @@ pub(crate) async fn serve(listening: Listening, front: Arc<Front>, until: impl F
     let (mut over_tcp, mut over_socket, ()) = tokio::join!(over_tcp, over_socket, until);
     // Nobody connects any more: the socket's file is removed.
     drop((address, socket));
-    front.stop();
+    serving.stop();
     while over_tcp.join_next().await.is_some() {}
     while over_socket.join_next().await.is_some() {}
 }

@@ -32,7 +32,7 @@ use crate::metrics;
 use crate::options::{Limits, Options};
 
 /// What every request comes to first.
-pub(crate) struct Front {
+pub(crate) struct ServingRole {
     role: RwLock<Role>,
     names: gate::Names,
     pub(super) limits: Limits,
@@ -51,20 +51,20 @@ enum Role {
     /// Nobody else serves this store.
     Alone(Arc<Service>),
     /// The active one of several.
-    Active(Arc<Turn>),
+    Active(Arc<ActiveTerm>),
     /// Another one of several is active: where, if that is known.
     Standby(Option<Arc<str>>),
 }
 
 /// One time of being the active one.
-pub(crate) struct Turn {
+pub(crate) struct ActiveTerm {
     service: Arc<Service>,
     pub(crate) lead: Arc<Leadership>,
 }
 
-impl Turn {
-    pub(crate) fn new(service: Service, lead: Arc<Leadership>) -> Turn {
-        Turn { service: Arc::new(service), lead }
+impl ActiveTerm {
+    pub(crate) fn new(service: Service, lead: Arc<Leadership>) -> ActiveTerm {
+        ActiveTerm { service: Arc::new(service), lead }
     }
 
     /// What tells this run of the server from others.
@@ -83,18 +83,18 @@ impl Turn {
     }
 }
 
-impl Front {
+impl ServingRole {
     /// For a server that is alone with its store.
-    pub(crate) fn alone(service: Arc<Service>, options: Options) -> Front {
-        Front::new(Role::Alone(service), options)
+    pub(crate) fn alone(service: Arc<Service>, options: Options) -> ServingRole {
+        ServingRole::new(Role::Alone(service), options)
     }
 
     /// For one of several, which is not the active one yet.
-    pub(crate) fn one_of_several(options: Options) -> Front {
-        Front::new(Role::Standby(None), options)
+    pub(crate) fn one_of_several(options: Options) -> ServingRole {
+        ServingRole::new(Role::Standby(None), options)
     }
 
-    fn new(role: Role, options: Options) -> Front {
+    fn new(role: Role, options: Options) -> ServingRole {
         let Options {
             tls,
             names,
@@ -115,7 +115,7 @@ impl Front {
             tell: baton_door::Problem::into_response,
             stop: stopping.subscribe(),
         };
-        Front {
+        ServingRole {
             role: RwLock::new(role),
             names: gate::Names { given: names, tls },
             peers: Peers::new(limits.peer_connections),
@@ -151,15 +151,15 @@ impl Front {
     }
 
     /// From here on this server answers.
-    pub(crate) fn begin(&self, turn: &Arc<Turn>) {
-        self.become_(Role::Active(Arc::clone(turn)));
+    pub(crate) fn begin(&self, term: &Arc<ActiveTerm>) {
+        self.become_(Role::Active(Arc::clone(term)));
     }
 
     /// From here on this server does not answer: it sends no reply that is under way, and closes waits and streams.
-    pub(crate) fn end(&self, turn: &Turn) {
-        turn.service.behind.end();
+    pub(crate) fn end(&self, term: &ActiveTerm) {
+        term.service.behind.end();
         self.become_(Role::Standby(None));
-        turn.service.stopping.send_replace(true);
+        term.service.stopping.send_replace(true);
     }
 
     /// Another one is active, there.
@@ -171,7 +171,7 @@ impl Front {
     pub(super) fn stop(&self) {
         match self.role() {
             Role::Alone(service) => drop(service.stopping.send_replace(true)),
-            Role::Active(turn) => drop(turn.service.stopping.send_replace(true)),
+            Role::Active(term) => drop(term.service.stopping.send_replace(true)),
             Role::Standby(_) => {}
         }
         self.stopping.send_replace(true);
@@ -185,11 +185,11 @@ impl Front {
     async fn answer_by_role(&self, request: Request<Incoming>, peer: &Peer) -> Reply {
         match self.role() {
             Role::Alone(service) => service.answer(request, peer).await,
-            Role::Active(turn) if turn.holds() => {
+            Role::Active(term) if term.holds() => {
                 let (target, reads) = (request.uri().clone(), is_read(request.method()));
-                let reply = turn.service.answer(request, peer).await;
-                match (turn.holds(), reads) {
-                    (true, _) => while_it_holds(reply, turn),
+                let reply = term.service.answer(request, peer).await;
+                match (term.holds(), reads) {
+                    (true, _) => while_it_holds(reply, term),
                     (false, true) => elsewhere(&target, None),
                     (false, false) => overtaken(),
                 }
@@ -266,12 +266,12 @@ fn cut(request: &Request<Incoming>) -> (http::request::Parts, ()) {
 }
 
 /// A stream goes on only as long as this server is the active one: each piece of it is an answer.
-fn while_it_holds(reply: Reply, turn: Arc<Turn>) -> Reply {
+fn while_it_holds(reply: Reply, term: Arc<ActiveTerm>) -> Reply {
     if reply.body().size_hint().exact().is_some() {
         return reply;
     }
     reply.map(|body| {
-        StreamBody::new(BodyStream::new(body).take_while(move |_| future::ready(turn.holds()))).boxed_unsync()
+        StreamBody::new(BodyStream::new(body).take_while(move |_| future::ready(term.holds()))).boxed_unsync()
     })
 }
 
