@@ -4,7 +4,7 @@ use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Credential, Document, Epoch};
 use serde::{Deserialize, Serialize};
 
-use crate::sessions::Notified;
+use crate::sessions::NotifyReport;
 
 /// A command that was carried out.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct CommandResponse {
     pub document: Option<Box<Document>>,
     /// Which followers know of a release, if the request asked for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub notified: Option<Notified>,
+    pub notified: Option<NotifyReport>,
 }
 
 impl CommandResponse {

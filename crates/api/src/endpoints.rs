@@ -296,13 +296,13 @@ endpoints! {
     OrderTokens "orderTokens" Post "/v1/tokens" "Create or revoke an access token, by an operator's signed order"
         Administer Store body SignedTokenOrder, LONG span "order-tokens" => Json OrderOutcome;
     Heartbeat "heartbeat" Post "/v1/sessions/heartbeat" "Show that an agent is alive, and renew all leases of its session"
-        Act Any body Heartbeat, MAX_BODY => Json Beat;
+        Act Any body Heartbeat, MAX_BODY => Json HeartbeatReply;
     News "news" Post "/v1/sessions/news" "Acknowledge the known changes of what a session follows, and wait for more"
-        Act Any body AskNews, MAX_BODY => Json NewsOf;
+        Act Any body NewsRequest, MAX_BODY => Json NewsResponse;
     EndSession "endSession" Post "/v1/sessions/end" "End a session"
-        Act Any body EndSession, SHORT span "end-session" => Json EndedSession;
+        Act Any body EndSession, SHORT span "end-session" => Json EndSessionResponse;
     Announce "announce" Post "/v1/sessions" "Open a session of an agent, with what it follows and the leases that it renews"
-        Act Any body Announce, MAX_BODY span "announce" => Json Beat;
+        Act Any body Announce, MAX_BODY span "announce" => Json HeartbeatReply;
     Sessions "sessions" Get "/v1/sessions" "The agents that have sessions"
         Read Store => Json Vec<SessionView>;
     Overview "overview" Get "/v1/overview" "A summary of each election"
@@ -565,7 +565,8 @@ mod types {
     pub(super) use crate::records::{RecordResponse, TokensResponse};
     pub(super) use crate::server::{EmptyResponse, ReadinessResponse};
     pub(super) use crate::sessions::{
-        Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, SessionView,
+        Announce, EndSession, EndSessionResponse, Heartbeat, HeartbeatReply, NewsRequest, NewsResponse,
+        SessionView,
     };
     pub(super) use crate::sign_ins::{
         CloseSignInRequest, CloseSignInResponse, DraftActRequest, DraftResponse, DraftStoreOrderRequest,

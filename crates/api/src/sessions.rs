@@ -14,7 +14,7 @@ use crate::describe::{Description, Suspicion};
 /// The most leases that one request adds, drops or announces.
 pub const MAX_AT_ONCE: usize = 500;
 /// The most leases that ride on one session.
-pub const MAX_RIDES: usize = 10_000;
+pub const MAX_SESSION_LEASES: usize = 10_000;
 /// The most elections that one session follows.
 pub const MAX_FOLLOWS: usize = 1_000;
 /// The most elections that one session follows of which the server does not know that they exist.
@@ -23,13 +23,13 @@ pub const MAX_UNKNOWN_FOLLOWS: usize = 32;
 pub const MAX_WORD_BYTES: usize = 1_024;
 
 /// The most elections that one session says that it leads.
-pub const MAX_AVOWALS: usize = 100;
+pub const MAX_CLAIMS: usize = 100;
 
 /// That an agent leads, by its own word. It proves nothing and changes nothing: a server shows it, and warns if two say so at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Avowal {
+pub struct LeadershipClaim {
     /// Which election, or group of peers.
     pub election: ElectionName,
     /// In which term or epoch.
@@ -40,7 +40,7 @@ pub struct Avowal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Ride {
+pub struct SessionLease {
     /// Of which election.
     pub election: ElectionName,
     /// Its token.
@@ -53,7 +53,7 @@ pub struct Ride {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Which {
+pub struct LeaseRef {
     /// Of which election.
     pub election: ElectionName,
     /// Its token.
@@ -79,7 +79,7 @@ pub struct Announce {
     /// What rides on it. More is added by heartbeats.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(length(max = MAX_AT_ONCE)))]
-    pub leases: Vec<Ride>,
+    pub leases: Vec<SessionLease>,
 }
 
 /// A sign of life, which renews every lease that rides on the session.
@@ -95,11 +95,11 @@ pub struct Heartbeat {
     /// What rides on it from here on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = MAX_AT_ONCE)))]
-    pub add: Vec<Ride>,
+    pub add: Vec<SessionLease>,
     /// What no longer does; also what was said to be lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = MAX_AT_ONCE)))]
-    pub drop: Vec<Which>,
+    pub drop: Vec<LeaseRef>,
     /// What it follows from here on, all of it; none if nothing has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<Vec<ElectionName>>,
@@ -118,14 +118,14 @@ pub struct Heartbeat {
     pub description: Option<Description>,
     /// What it leads by its own word, all of it; none if it says nothing about that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(length(max = MAX_AVOWALS)))]
-    pub leads: Option<Vec<Avowal>>,
+    #[cfg_attr(feature = "schema", schemars(length(max = MAX_CLAIMS)))]
+    pub leads: Option<Vec<LeadershipClaim>>,
 }
 
 /// The answer to an announcement or a heartbeat. Every lease that rides and is not named was renewed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Beat {
+pub struct HeartbeatReply {
     /// After what time the next one is wanted.
     pub heartbeat_ms: u64,
     /// Up to so much later, at random.
@@ -136,13 +136,13 @@ pub struct Beat {
     pub riding: u64,
     /// What is lost for good, until it is dropped.
     #[serde(default)]
-    pub lost: Vec<NotRenewed>,
+    pub lost: Vec<LeaseFailure>,
     /// What could not be renewed this time.
     #[serde(default)]
-    pub failed: Vec<NotRenewed>,
+    pub failed: Vec<LeaseFailure>,
     /// What was renewed and is not as it was.
     #[serde(default)]
-    pub changed: Vec<Changed>,
+    pub changed: Vec<LeaseChange>,
     /// What the session asked to follow and does not: the server knows no such elections, or the session's token, or without one its agent,
     /// follows as many as one may. A client looks at these by itself, and asks again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,7 +152,7 @@ pub struct Beat {
 /// A lease that was not renewed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NotRenewed {
+pub struct LeaseFailure {
     /// Of which election.
     pub election: ElectionName,
     /// Its token, as the session has it.
@@ -164,7 +164,7 @@ pub struct NotRenewed {
 /// A lease that was renewed, and of which there is more to say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Changed {
+pub struct LeaseChange {
     /// Of which election.
     pub election: ElectionName,
     /// Its token, as the session has it.
@@ -179,7 +179,7 @@ pub struct Changed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct AskNews {
+pub struct NewsRequest {
     /// The session.
     pub credential: Credential,
     /// Everything up to here is known. Without it, all that is followed is told as it stands.
@@ -193,17 +193,17 @@ pub struct AskNews {
 /// What happened to the elections that a session follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NewsOf {
+pub struct NewsResponse {
     /// What to acknowledge once all of this is known.
     pub event: String,
     /// Elections that changed, as they stand.
-    pub news: Vec<AsItStands>,
+    pub news: Vec<ElectionNews>,
 }
 
 /// An election as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct AsItStands {
+pub struct ElectionNews {
     /// Which.
     pub election: ElectionName,
     /// The document; none if there is no such election.
@@ -227,12 +227,12 @@ pub struct EndSession {
 /// What came of the leases of a session that ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct EndedSession {
+pub struct EndSessionResponse {
     /// How many were released.
     pub released: u64,
     /// What could not be: it runs out.
     #[serde(default)]
-    pub failed: Vec<NotRenewed>,
+    pub failed: Vec<LeaseFailure>,
 }
 
 /// A session as it is shown. No key, and nothing by which another could speak for it.
@@ -266,13 +266,13 @@ pub struct SessionView {
     pub suspicion: Suspicion,
     /// What it leads by its own word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub leads: Vec<Avowal>,
+    pub leads: Vec<LeadershipClaim>,
 }
 
 /// Who was told of a release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Notified {
+pub struct NotifyReport {
     /// How many followers have acknowledged it.
     pub told: u64,
     /// Who has not.

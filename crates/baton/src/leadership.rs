@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use baton_api::sessions::Notified;
+use baton_api::sessions::NotifyReport;
 use baton_election::command::{Ending, Release};
 use baton_election::document::{Checkpoint, Document, Phase};
 use baton_election::time::Moment;
@@ -219,7 +219,7 @@ impl Leadership {
         ending: Ending,
         reason: &str,
         notify: Duration,
-    ) -> Result<(Document, Notified), Error> {
+    ) -> Result<(Document, NotifyReport), Error> {
         self.stop_renewing();
         let release = self.given_back(ending, reason);
         self.coordinator.leave_telling(&self.election, release, notify).await

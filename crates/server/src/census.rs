@@ -43,7 +43,7 @@ impl Use {
 
 /// What is known of one election.
 #[derive(Clone, Copy, Default)]
-struct Kept {
+struct ElectionShare {
     /// There is one: it was read or written, and is not retired.
     counts: bool,
     owner: Option<TokenId>,
@@ -51,7 +51,7 @@ struct Kept {
     bytes: u64,
 }
 
-impl Kept {
+impl ElectionShare {
     fn share(self) -> Use {
         if self.counts { Use { elections: 1, bytes: self.bytes } } else { Use::default() }
     }
@@ -59,14 +59,14 @@ impl Kept {
 
 /// Records and elections, by the hashes of their keys: two that collide count as one.
 #[derive(Default)]
-struct Counted {
+struct Inventory {
     sizes: HashMap<u64, u32>,
-    elections: HashMap<u64, Kept>,
+    elections: HashMap<u64, ElectionShare>,
     all: Use,
     by_token: HashMap<TokenId, Use>,
 }
 
-impl Counted {
+impl Inventory {
     /// A record of an election takes so many bytes.
     fn put(&mut self, number: u64, election: u64, bytes: u32) {
         let before = self.sizes.insert(number, bytes).unwrap_or(0);
@@ -76,7 +76,7 @@ impl Counted {
     }
 
     /// Changes what is known of an election, and with it what its owner has.
-    fn change(&mut self, election: u64, change: impl FnOnce(&mut Kept)) {
+    fn change(&mut self, election: u64, change: impl FnOnce(&mut ElectionShare)) {
         let kept = self.elections.entry(election).or_default();
         let before = *kept;
         change(kept);
@@ -133,7 +133,7 @@ impl Share {
 /// Counts what is kept.
 pub(crate) struct Census {
     hasher: RandomState,
-    counted: Mutex<Counted>,
+    counted: Mutex<Inventory>,
     quotas: RwLock<Quotas>,
     /// Requests that were refused for a limit.
     pub(crate) refused: Counter,
@@ -160,7 +160,7 @@ impl Census {
         *self.quotas.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn counted(&self) -> MutexGuard<'_, Counted> {
+    fn counted(&self) -> MutexGuard<'_, Inventory> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,7 +193,7 @@ impl Census {
         counted.put(number, election, bytes);
         if let Record::Election(document) = record {
             let (counts, owner) = (!document.is_retired(), document.created_by);
-            counted.change(election, |kept| *kept = Kept { counts, owner, ..*kept });
+            counted.change(election, |kept| *kept = ElectionShare { counts, owner, ..*kept });
         }
     }
 
@@ -235,7 +235,7 @@ impl Census {
     }
 
     /// The limits that one with this token is under.
-    fn shares_of(&self, counted: &Counted, token: Option<TokenId>) -> Vec<Share> {
+    fn shares_of(&self, counted: &Inventory, token: Option<TokenId>) -> Vec<Share> {
         let Quotas { elections, bytes, token_elections, token_bytes } = self.quotas();
         let share = |what, token, used, limit| Share { what, token, used, limit };
         let Use { elections: all, bytes: all_bytes } = counted.all;

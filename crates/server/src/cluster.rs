@@ -13,7 +13,7 @@ use baton_store::{Key, Store, StoreError};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
-use crate::http::{ServingRole, Register, Service, ActiveTerm};
+use crate::http::{ActiveTerm, Register, Service, ServingRole};
 use crate::options::Options;
 use crate::own_lease::OwnLease;
 use crate::tokens;

@@ -63,11 +63,11 @@ pub(crate) enum NotSignedIn {
 }
 
 /// Sign-ins by the keys of their browsers.
-type Known<W> = HashMap<PublicKey, (Arc<SignIn<W>>, Stage)>;
+type SignInMap<W> = HashMap<PublicKey, (Arc<SignIn<W>>, Stage)>;
 
 /// All sign-ins. `W` is the identity of the caller that began one.
 pub(crate) struct SignIns<W> {
-    known: Mutex<Known<W>>,
+    known: Mutex<SignInMap<W>>,
     /// The keys of those that are over for longer than any lasts: an order is good for one sign-in, however old.
     spent: Mutex<HashSet<PublicKey>>,
 }
@@ -79,7 +79,7 @@ impl<W> Default for SignIns<W> {
 }
 
 impl<W> SignIns<W> {
-    fn known(&self) -> MutexGuard<'_, Known<W>> {
+    fn known(&self) -> MutexGuard<'_, SignInMap<W>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

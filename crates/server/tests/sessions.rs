@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use baton::{Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Riding, Session, Status};
 use baton_api::describe::{Description, Fares, SUSPECT};
-use baton_api::sessions::{Announce, AskNews, Beat, EndSession, Heartbeat, Ride, Which};
+use baton_api::sessions::{
+    Announce, EndSession, Heartbeat, HeartbeatReply, LeaseRef, NewsRequest, SessionLease,
+};
 use baton_election::command::{Ending, Release};
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::time::Span;
@@ -114,7 +116,7 @@ async fn ride(session: &Session, of: &str, ttl: Span) -> Riding {
 
 const CREDENTIAL: Credential = Credential { incarnation: Incarnation([1; 8]), key: LeaseKey([2; 16]) };
 
-fn announce(number: u64, leases: Vec<Ride>) -> Announce {
+fn announce(number: u64, leases: Vec<SessionLease>) -> Announce {
     Announce { agent: agent("a"), credential: CREDENTIAL, number, follows: Vec::new(), leases }
 }
 
@@ -133,13 +135,13 @@ fn heartbeat(number: u64) -> Heartbeat {
 }
 
 /// A lease with the session's key, by hand.
-async fn taken(coordinator: &Coordinator, of: &str, life: u8, ttl: Span) -> Ride {
+async fn taken(coordinator: &Coordinator, of: &str, life: u8, ttl: Span) -> SessionLease {
     let credential = Credential { incarnation: Incarnation([life; 8]), ..CREDENTIAL };
     let grant = coordinator.acquire(&election(of), &bid("a", ttl), credential, None, None).await.unwrap();
-    Ride { election: election(of), token: grant.epoch, incarnation: credential.incarnation }
+    SessionLease { election: election(of), token: grant.epoch, incarnation: credential.incarnation }
 }
 
-async fn beat(coordinator: &Coordinator, heartbeat: &Heartbeat) -> Option<Beat> {
+async fn beat(coordinator: &Coordinator, heartbeat: &Heartbeat) -> Option<HeartbeatReply> {
     sessions(coordinator).heartbeat(heartbeat).await.unwrap()
 }
 
@@ -191,7 +193,7 @@ async fn what_is_lost_is_named_until_it_is_dropped() {
         assert_eq!((answer.riding, answer.lost.len()), (1, 1), "{answer:?}");
         assert_eq!((&answer.lost[0].election, answer.lost[0].token), (&short.election, short.token));
     }
-    let dropped = vec![Which { election: short.election, token: short.token }];
+    let dropped = vec![LeaseRef { election: short.election, token: short.token }];
     let answer = beat(&client, &Heartbeat { drop: dropped, ..heartbeat(4) }).await.unwrap();
     assert_eq!((answer.riding, answer.lost.len()), (1, 0));
     assert!(other.ensure(Duration::ZERO));
@@ -217,7 +219,7 @@ async fn a_request_that_was_overtaken_changes_nothing() {
     assert_eq!(beat(&client, &heartbeat(5)).await.unwrap().riding, 1);
     let late = sessions(&client).announce(&announce(2, Vec::new())).await;
     assert!(matches!(late, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{late:?}");
-    let dropped = vec![Which { election: held.election, token: held.token }];
+    let dropped = vec![LeaseRef { election: held.election, token: held.token }];
     let late = sessions(&client).heartbeat(&Heartbeat { drop: dropped, ..heartbeat(4) }).await;
     assert!(matches!(late, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{late:?}");
     assert_eq!(beat(&client, &heartbeat(6)).await.unwrap().riding, 1);
@@ -236,7 +238,7 @@ async fn nobody_speaks_for_another() {
     let there = sessions(&client);
     wrong(there.announce(&Announce { credential: other, ..announce(2, Vec::new()) }).await.map(|_| ()));
     wrong(there.heartbeat(&Heartbeat { credential: other, ..heartbeat(2) }).await.map(|_| ()));
-    let ask = AskNews { credential: other, acknowledged: None, wait_ms: 0 };
+    let ask = NewsRequest { credential: other, acknowledged: None, wait_ms: 0 };
     wrong(there.news(&ask).await.map(|_| ()));
     wrong(there.end(&EndSession { credential: other, stopped: true }).await.map(|_| ()));
     // A session of another's lease: its key does not fit.
@@ -272,7 +274,7 @@ async fn too_much_is_refused_with_a_hint() {
     let client = place.client().await;
     let there = sessions(&client);
     let many = |count: u64| {
-        let ride = |n: u64| Ride {
+        let ride = |n: u64| SessionLease {
             election: election(&format!("e-{n}")),
             token: Epoch(1),
             incarnation: Incarnation([7; 8]),
@@ -482,16 +484,17 @@ async fn a_release_waits_until_followers_know_and_says_who_does_not() {
     let notified = release(second).await;
     assert_eq!((notified.told, &notified.silent), (1, &vec![agent("a")]), "{notified:?}");
     // It is asked once, says what it knows, and is not waited for any more.
-    let ask = AskNews { credential: CREDENTIAL, acknowledged: None, wait_ms: 0 };
+    let ask = NewsRequest { credential: CREDENTIAL, acknowledged: None, wait_ms: 0 };
     let told = sessions(&client).news(&ask).await.unwrap().unwrap();
     assert_eq!(told.news.len(), 1);
     let third = lead(&client, "a", "e", Span::secs(30)).await;
     let answered = tokio::spawn(release(third));
-    let acknowledge = AskNews { acknowledged: Some(told.event), wait_ms: 20_000, ..ask.clone() };
+    let acknowledge = NewsRequest { acknowledged: Some(told.event), wait_ms: 20_000, ..ask.clone() };
     let mut told = sessions(&client).news(&acknowledge).await.unwrap().unwrap();
     in_time(async {
         while !answered.is_finished() {
-            let acknowledge = AskNews { acknowledged: Some(told.event.clone()), wait_ms: 100, ..ask.clone() };
+            let acknowledge =
+                NewsRequest { acknowledged: Some(told.event.clone()), wait_ms: 100, ..ask.clone() };
             told = sessions(&client).news(&acknowledge).await.unwrap().unwrap();
         }
     })
@@ -516,7 +519,7 @@ async fn news_come_in_parts_and_none_is_left_out() {
     there.announce(&Announce { follows: names.clone(), ..announce(1, Vec::new()) }).await.unwrap();
     let (mut told, mut parts, mut acknowledged) = (Vec::new(), 0, None);
     loop {
-        let ask = AskNews { credential: CREDENTIAL, acknowledged, wait_ms: 0 };
+        let ask = NewsRequest { credential: CREDENTIAL, acknowledged, wait_ms: 0 };
         let part = there.news(&ask).await.unwrap().unwrap();
         acknowledged = Some(part.event);
         if part.news.is_empty() {
@@ -531,7 +534,7 @@ async fn news_come_in_parts_and_none_is_left_out() {
     let held = taken(&client, "e.007", 9, Span::secs(600)).await;
     let credential = Credential { incarnation: held.incarnation, ..CREDENTIAL };
     client.release(&names[7], held.token, credential, None).await.unwrap();
-    let ask = AskNews { credential: CREDENTIAL, acknowledged, wait_ms: 20_000 };
+    let ask = NewsRequest { credential: CREDENTIAL, acknowledged, wait_ms: 20_000 };
     let news = there.news(&ask).await.unwrap().unwrap().news;
     assert_eq!(news.iter().map(|standing| &standing.election).collect::<Vec<_>>(), [&names[7]]);
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use baton_api::command::{CommandResponse, Decided};
 use baton_api::sessions::{
-    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, Notified, SessionView,
+    Announce, EndSession, EndSessionResponse, Heartbeat, HeartbeatReply, NewsRequest, NewsResponse,
+    NotifyReport, SessionView,
 };
 use baton_election::time::Span;
 use baton_election::{Command, ElectionName};
@@ -36,21 +37,21 @@ impl HttpStore {
 }
 
 impl Sessions for HttpStore {
-    fn announce<'a>(&'a self, announce: &'a Announce) -> Decision<'a, Beat> {
+    fn announce<'a>(&'a self, announce: &'a Announce) -> Decision<'a, HeartbeatReply> {
         Box::pin(async move { self.send("/v1/sessions", announce, AT_ONCE).await })
     }
 
-    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Decision<'a, Option<Beat>> {
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Decision<'a, Option<HeartbeatReply>> {
         Box::pin(async move { self.of_session("/v1/sessions/heartbeat", heartbeat, AT_ONCE).await })
     }
 
-    fn news<'a>(&'a self, ask: &'a AskNews) -> Decision<'a, Option<NewsOf>> {
+    fn news<'a>(&'a self, ask: &'a NewsRequest) -> Decision<'a, Option<NewsResponse>> {
         Box::pin(async move {
             self.of_session("/v1/sessions/news", ask, Duration::from_millis(ask.wait_ms)).await
         })
     }
 
-    fn end<'a>(&'a self, end: &'a EndSession) -> Decision<'a, Option<EndedSession>> {
+    fn end<'a>(&'a self, end: &'a EndSession) -> Decision<'a, Option<EndSessionResponse>> {
         Box::pin(async move { self.of_session("/v1/sessions/end", end, AT_ONCE).await })
     }
 
@@ -66,7 +67,7 @@ impl Sessions for HttpStore {
         election: &'a ElectionName,
         command: &'a Command,
         notify: Span,
-    ) -> Decision<'a, (Decided, Notified)> {
+    ) -> Decision<'a, (Decided, NotifyReport)> {
         Box::pin(async move {
             let path = |name| {
                 let timeout = notify.as_millis();

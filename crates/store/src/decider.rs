@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use baton_api::alerts::Alerts;
 use baton_api::command::Decided;
 use baton_api::sessions::{
-    Announce, AskNews, Beat, EndSession, EndedSession, Heartbeat, NewsOf, Notified, SessionView,
+    Announce, EndSession, EndSessionResponse, Heartbeat, HeartbeatReply, NewsRequest, NewsResponse,
+    NotifyReport, SessionView,
 };
 use baton_api::uses::TokenUse;
 use baton_election::audit::TokensAudit;
@@ -133,16 +134,16 @@ pub trait Decider: Send + Sync {
 /// What a store that has sessions is asked. Everything may be repeated after any error.
 pub trait Sessions: Send + Sync {
     /// Announces a session, or announces it anew.
-    fn announce<'a>(&'a self, announce: &'a Announce) -> Decision<'a, Beat>;
+    fn announce<'a>(&'a self, announce: &'a Announce) -> Decision<'a, HeartbeatReply>;
 
     /// Shows that a session is alive; none if there is no such session: announce it anew.
-    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Decision<'a, Option<Beat>>;
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Decision<'a, Option<HeartbeatReply>>;
 
     /// Asks for news; none if there is no such session.
-    fn news<'a>(&'a self, ask: &'a AskNews) -> Decision<'a, Option<NewsOf>>;
+    fn news<'a>(&'a self, ask: &'a NewsRequest) -> Decision<'a, Option<NewsResponse>>;
 
     /// Ends a session; none if there is no such session.
-    fn end<'a>(&'a self, end: &'a EndSession) -> Decision<'a, Option<EndedSession>>;
+    fn end<'a>(&'a self, end: &'a EndSession) -> Decision<'a, Option<EndSessionResponse>>;
 
     /// All sessions.
     fn sessions(&self) -> Decision<'_, Vec<SessionView>>;
@@ -153,7 +154,7 @@ pub trait Sessions: Send + Sync {
         election: &'a ElectionName,
         command: &'a Command,
         notify: Span,
-    ) -> Decision<'a, (Decided, Notified)>;
+    ) -> Decision<'a, (Decided, NotifyReport)>;
 }
 
 /// What a store that keeps toolboxes is asked. Everything may be repeated after any error.

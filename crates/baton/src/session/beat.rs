@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_api::describe::Description;
-use baton_api::sessions::{Announce, Beat, Heartbeat, MAX_AT_ONCE, NotRenewed, Ride, Which};
+use baton_api::sessions::{
+    Announce, Heartbeat, HeartbeatReply, LeaseFailure, LeaseRef, MAX_AT_ONCE, SessionLease,
+};
 use baton_election::time::{Moment, Span};
 use baton_election::{ElectionName, Epoch, Refusal};
 use baton_store::{Undecided, boot};
@@ -23,7 +25,7 @@ const SHORTEST: Span = Span::millis(100);
 /// When to beat next.
 pub(super) enum Next {
     /// As the server wants it.
-    AsTold(Beat),
+    AsTold(HeartbeatReply),
     /// There is more to tell it.
     AtOnce,
     /// After a while: it did not work.
@@ -35,8 +37,8 @@ pub(super) struct Sent {
     /// When: before anything of it left.
     at: Moment,
     pub(super) announces: bool,
-    pub(super) add: Vec<Ride>,
-    pub(super) drop: Vec<Which>,
+    pub(super) add: Vec<SessionLease>,
+    pub(super) drop: Vec<LeaseRef>,
     pub(super) follows: Option<Vec<ElectionName>>,
     health: Option<Value>,
     progress: Option<Value>,
@@ -46,12 +48,12 @@ pub(super) struct Sent {
 }
 
 /// How long it takes until the next heartbeat, at most.
-pub(super) fn every(beat: &Beat) -> Span {
+pub(super) fn every(beat: &HeartbeatReply) -> Span {
     Span::millis(beat.heartbeat_ms).plus(Span::millis(beat.jitter_ms)).max(SHORTEST)
 }
 
 /// Beats for ever.
-pub(super) async fn keep_alive(inner: Arc<Inner>, first: Beat) {
+pub(super) async fn keep_alive(inner: Arc<Inner>, first: HeartbeatReply) {
     let patience = Patience { longest: Span::secs(1), ..Patience::default() }.endless();
     let mut backoff = Backoff::new(patience);
     let mut next_at = after(&first);
@@ -76,7 +78,7 @@ pub(super) async fn keep_alive(inner: Arc<Inner>, first: Beat) {
 }
 
 /// When the next one is due that follows this answer.
-fn after(beat: &Beat) -> Moment {
+fn after(beat: &HeartbeatReply) -> Moment {
     let wanted = Span::millis(beat.heartbeat_ms).plus(jitter(Span::millis(beat.jitter_ms)));
     boot::now() + wanted.max(SHORTEST)
 }
@@ -154,7 +156,7 @@ impl Inner {
         Next::Again
     }
 
-    pub(super) fn answered(&self, sent: Sent, beat: Beat) -> Next {
+    pub(super) fn answered(&self, sent: Sent, beat: HeartbeatReply) -> Next {
         self.seen.now();
         let mut state = self.state();
         let found = !std::mem::replace(&mut state.reached, true);
@@ -204,7 +206,7 @@ impl State {
             self.leases.values_mut().for_each(|lease| lease.confirmed = false);
         }
         let new = self.leases.values().filter(|lease| !lease.confirmed).take(MAX_AT_ONCE);
-        let add: Vec<Ride> = new.map(|lease| lease.ride.clone()).collect();
+        let add: Vec<SessionLease> = new.map(|lease| lease.ride.clone()).collect();
         let known = self.leases.values().filter(|lease| lease.confirmed).map(|lease| &lease.ride);
         let rides = known.chain(&add).map(|ride| (ride.election.clone(), ride.token)).collect();
         let drop = self.dropping.iter().take(MAX_AT_ONCE).cloned().collect();
@@ -221,8 +223,8 @@ impl State {
     }
 
     /// Takes in an answer. What it names is not renewed, and if it does not count as many as it should, nothing is.
-    fn take_in(&mut self, sent: &Sent, beat: &Beat) -> Next {
-        let named = |named: &NotRenewed| sent.rides.get(&named.election) == Some(&named.token);
+    fn take_in(&mut self, sent: &Sent, beat: &HeartbeatReply) -> Next {
+        let named = |named: &LeaseFailure| sent.rides.get(&named.election) == Some(&named.token);
         let expected =
             sent.rides.len() - beat.lost.iter().chain(&beat.failed).filter(|lost| named(lost)).count();
         for lost in &beat.lost {
@@ -230,7 +232,7 @@ impl State {
                 self.end(&lost.election, &lost.why);
             } else {
                 // It was given up meanwhile: the server need not name it again.
-                self.dropping.push(Which { election: lost.election.clone(), token: lost.token });
+                self.dropping.push(LeaseRef { election: lost.election.clone(), token: lost.token });
             }
         }
         if usize::try_from(beat.riding) != Ok(expected) {

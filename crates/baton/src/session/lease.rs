@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_api::sessions::{Notified, Ride, Which};
+use baton_api::sessions::{LeaseRef, NotifyReport, SessionLease};
 use baton_election::command::{Ending, Release};
 use baton_election::document::Document;
 use baton_election::lease::renewal_interval;
@@ -28,7 +28,7 @@ pub struct Riding {
 
 /// A lease, as the session keeps it.
 pub(super) struct Lease {
-    pub(super) ride: Ride,
+    pub(super) ride: SessionLease,
     pub(super) tenure: Tenure,
     pub(super) seat: Arc<Seat>,
     /// Whether the server knows that it rides.
@@ -71,7 +71,7 @@ impl Riding {
     pub(super) fn begin(inner: &Arc<Inner>, election: &ElectionName, grant: &Grant) -> Result<Riding, Error> {
         let (seat, tenure) = Seat::take(grant)?;
         let incarnation = grant.credential.incarnation;
-        let ride = Ride { election: election.clone(), token: grant.epoch, incarnation };
+        let ride = SessionLease { election: election.clone(), token: grant.epoch, incarnation };
         let seat = Arc::new(seat);
         let lease = Lease { ride, tenure, seat: Arc::clone(&seat), confirmed: false };
         let soon = {
@@ -144,7 +144,7 @@ impl Riding {
         ending: Ending,
         reason: &str,
         notify: Duration,
-    ) -> Result<(Document, Notified), Error> {
+    ) -> Result<(Document, NotifyReport), Error> {
         self.leave();
         let release = self.given_back(ending, reason);
         self.inner.coordinator.leave_telling(&self.election, release, notify).await
@@ -164,7 +164,7 @@ impl Riding {
         } else {
             // A heartbeat may be on its way that adds it.
             let token = self.seat.token().max(self.granted);
-            state.dropping.push(Which { election: self.election.clone(), token });
+            state.dropping.push(LeaseRef { election: self.election.clone(), token });
         }
     }
 }

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_api::describe::Description;
 use baton_api::sessions::{
-    Announce, Avowal, EndSession, EndedSession, MAX_FOLLOWS, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride,
-    SessionView, Which,
+    Announce, EndSession, EndSessionResponse, LeadershipClaim, LeaseFailure, LeaseRef, MAX_FOLLOWS,
+    MAX_SESSION_LEASES, MAX_WORD_BYTES, SessionLease, SessionView,
 };
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
@@ -80,7 +80,7 @@ struct State {
     announced: bool,
     leases: BTreeMap<ElectionName, Lease>,
     /// What the server is to forget.
-    dropping: Vec<Which>,
+    dropping: Vec<LeaseRef>,
     follows: BTreeMap<ElectionName, Topic>,
     /// Whether the server knows what is followed.
     follows_known: bool,
@@ -92,7 +92,7 @@ struct State {
     description: Option<Description>,
     undescribed: bool,
     /// What it leads by its own word, beside what rides on it.
-    leads: Option<Vec<Avowal>>,
+    leads: Option<Vec<LeadershipClaim>>,
     /// How long it takes until the next heartbeat, at most.
     every: Span,
     /// Whether the last heartbeat was answered.
@@ -236,11 +236,11 @@ impl Session {
         }
         let (leads, full) = {
             let state = self.inner.state();
-            (state.leases.contains_key(election), state.leases.len() >= MAX_RIDES)
+            (state.leases.contains_key(election), state.leases.len() >= MAX_SESSION_LEASES)
         };
         if full {
             return Err(Error::Refused(Refusal::invalid(
-                format!("at most {MAX_RIDES} leases ride on one session"),
+                format!("at most {MAX_SESSION_LEASES} leases ride on one session"),
                 "announce another session for the others",
             )));
         }
@@ -300,7 +300,7 @@ impl Session {
     }
 
     /// Ends the session. If the work under all its leases has stopped, they are released; otherwise they run out.
-    pub async fn end(self, stopped: bool) -> Result<EndedSession, Error> {
+    pub async fn end(self, stopped: bool) -> Result<EndSessionResponse, Error> {
         self.tasks.iter().for_each(JoinHandle::abort);
         let (credential, leases) = {
             let mut state = self.inner.state();
@@ -316,12 +316,12 @@ impl Session {
         let mut ended = there.unwrap_or_default();
         // What the server did not know of is released one by one.
         for lease in leases.into_iter().filter(|lease| stopped && !(known && lease.confirmed)) {
-            let Ride { election, token, incarnation } = lease.ride;
+            let SessionLease { election, token, incarnation } = lease.ride;
             let credential = Credential { incarnation, key: self.inner.key };
             let reason = Some("its session ended".to_string());
             match coordinator.release(&election, token, credential, reason).await {
                 Ok(_) => ended.released += 1,
-                Err(error) => ended.failed.push(NotRenewed { election, token, why: error.to_string() }),
+                Err(error) => ended.failed.push(LeaseFailure { election, token, why: error.to_string() }),
             }
         }
         Ok(ended)
@@ -343,7 +343,7 @@ impl State {
     fn end(&mut self, election: &ElectionName, why: &str) -> Option<Lease> {
         let lease = self.leases.remove(election)?;
         lease.seat.lose(why);
-        self.dropping.push(Which { election: election.clone(), token: lease.ride.token });
+        self.dropping.push(LeaseRef { election: election.clone(), token: lease.ride.token });
         Some(lease)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_api::sessions::{AsItStands, AskNews};
+use baton_api::sessions::{ElectionNews, NewsRequest};
 use baton_election::ElectionName;
 use baton_election::time::{Moment, Span};
 use baton_store::boot;
@@ -87,7 +87,7 @@ pub(super) async fn listen(inner: Arc<Inner>) {
             continue;
         };
         let Ok(sessions) = inner.coordinator.server_sessions() else { return };
-        let ask = AskNews { credential, acknowledged: acknowledged.clone(), wait_ms: WAIT.as_millis() };
+        let ask = NewsRequest { credential, acknowledged: acknowledged.clone(), wait_ms: WAIT.as_millis() };
         let asked_at = boot::now();
         let answer = tokio::select! {
             answer = sessions.news(&ask) => answer,
@@ -148,8 +148,8 @@ pub(super) async fn look_after(inner: Arc<Inner>) {
 
 impl Inner {
     /// An election stands so, says the server.
-    fn told(&self, standing: AsItStands, asked_at: Moment) {
-        let AsItStands { election, document, age_ms } = standing;
+    fn told(&self, standing: ElectionNews, asked_at: Moment) {
+        let ElectionNews { election, document, age_ms } = standing;
         let (document, age) = (document.map(|document| *document), Span::millis(age_ms));
         let accepted = self.coordinator.local.accept(document.as_ref(), age, asked_at, None);
         // A client that has seen a higher epoch does not believe a lower one.

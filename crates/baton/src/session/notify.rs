@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_api::sessions::Notified;
+use baton_api::sessions::NotifyReport;
 use baton_election::command::{Pass, Release};
 use baton_election::document::Document;
 use baton_election::time::Span;
@@ -26,7 +26,7 @@ impl Coordinator {
         election: &ElectionName,
         release: Release,
         notify: Duration,
-    ) -> Result<(Document, Notified), Error> {
+    ) -> Result<(Document, NotifyReport), Error> {
         self.execute_telling(election, Command::Release(release), notify).await
     }
 
@@ -39,7 +39,7 @@ impl Coordinator {
         to: &AgentName,
         reason: Option<String>,
         notify: Duration,
-    ) -> Result<(Document, Notified), Error> {
+    ) -> Result<(Document, NotifyReport), Error> {
         let pass = Pass { epoch, credential, to: to.clone(), reason };
         self.execute_telling(election, Command::Pass(pass), notify).await
     }
@@ -49,7 +49,7 @@ impl Coordinator {
         election: &ElectionName,
         command: Command,
         notify: Duration,
-    ) -> Result<(Document, Notified), Error> {
+    ) -> Result<(Document, NotifyReport), Error> {
         let sessions = self.server_sessions()?;
         let asked_at = boot::now();
         let info = self.local.info(self.patience, true).await?;

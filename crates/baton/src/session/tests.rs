@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_api::sessions::{Beat, Changed, NotRenewed};
+use baton_api::sessions::{HeartbeatReply, LeaseChange, LeaseFailure};
 use baton_election::time::Span;
 use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, LeaseKey, StoreId};
 use baton_store::{MemoryStore, boot};
@@ -55,16 +55,16 @@ fn ride(inner: &Arc<Inner>, name: &str, token: u64, ttl: Span) -> Riding {
     Riding::begin(inner, &election, &grant).unwrap()
 }
 
-fn named(riding: &Riding, why: &str) -> NotRenewed {
-    NotRenewed { election: riding.election().clone(), token: riding.token(), why: why.to_string() }
+fn named(riding: &Riding, why: &str) -> LeaseFailure {
+    LeaseFailure { election: riding.election().clone(), token: riding.token(), why: why.to_string() }
 }
 
-fn renewed(riding: u64) -> Beat {
-    Beat { heartbeat_ms: 5_000, jitter_ms: 1_000, missed: 3, riding, ..Beat::default() }
+fn renewed(riding: u64) -> HeartbeatReply {
+    HeartbeatReply { heartbeat_ms: 5_000, jitter_ms: 1_000, missed: 3, riding, ..HeartbeatReply::default() }
 }
 
 /// Sends, waits for a moment, and takes in this answer.
-fn beat(inner: &Arc<Inner>, answer: Beat) -> Next {
+fn beat(inner: &Arc<Inner>, answer: HeartbeatReply) -> Next {
     let sent = inner.state().send();
     std::thread::sleep(Duration::from_millis(5));
     inner.answered(sent, answer)
@@ -107,7 +107,7 @@ fn what_is_named_is_not_renewed_and_the_others_are() {
         ride(&inner, "held", 3, Span::secs(30)),
     );
     let before = failed.deadline();
-    let answer = Beat {
+    let answer = HeartbeatReply {
         lost: vec![named(&lost, "deposed")],
         failed: vec![named(&failed, "the disk is full")],
         ..renewed(1)
@@ -120,7 +120,7 @@ fn what_is_named_is_not_renewed_and_the_others_are() {
     assert_eq!(sent.drop.len(), 1);
     assert_eq!(sent.rides.len(), 2);
     drop(held);
-    let answer = Beat { lost: vec![], ..renewed(2) };
+    let answer = HeartbeatReply { lost: vec![], ..renewed(2) };
     inner.answered(sent, answer);
     let sent = inner.state().send();
     assert_eq!(sent.drop.iter().map(|which| which.token).collect::<Vec<_>>(), [Epoch(3)]);
@@ -142,15 +142,18 @@ fn an_answer_after_the_deadline_revives_nothing() {
 fn a_token_that_rose_is_told_to_the_server() {
     let inner = inner();
     let riding = ride(&inner, "e", 3, Span::secs(30));
-    let changed = |awaiting_approval, epoch| Changed {
+    let changed = |awaiting_approval, epoch| LeaseChange {
         election: riding.election().clone(),
         token: Epoch(3),
         epoch: Epoch(epoch),
         awaiting_approval,
     };
-    beat(&inner, Beat { changed: vec![changed(true, 3)], ..renewed(1) });
+    beat(&inner, HeartbeatReply { changed: vec![changed(true, 3)], ..renewed(1) });
     assert!(!riding.ensure(Duration::ZERO), "its token is refused");
-    assert!(matches!(beat(&inner, Beat { changed: vec![changed(false, 4)], ..renewed(1) }), Next::AtOnce));
+    assert!(matches!(
+        beat(&inner, HeartbeatReply { changed: vec![changed(false, 4)], ..renewed(1) }),
+        Next::AtOnce
+    ));
     assert!(riding.ensure(Duration::ZERO) && riding.token() == Epoch(4));
     assert_eq!(inner.state().send().add[0].token, Epoch(4));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton::Error;
-use baton::api::sessions::Notified;
+use baton::api::sessions::NotifyReport;
 use baton::election::command::{self, Ending};
 use baton::election::time::Span;
 use baton::election::{Document, ElectionName};
@@ -70,7 +70,7 @@ impl Release {
         context: &Context,
         held: &Held,
         wait: Option<Duration>,
-    ) -> Option<Result<(Document, Option<Notified>), Error>> {
+    ) -> Option<Result<(Document, Option<NotifyReport>), Error>> {
         let (coordinator, election) = (&context.coordinator, &self.election);
         let (epoch, credential, reason) = (held.epoch, held.credential, self.reason.clone());
         let ending = if self.done { Ending::Finished } else { Ending::Stopped };

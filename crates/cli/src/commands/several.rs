@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton::election::time::Span;
 use baton::election::{command, policy};
 use baton::store::{Access, Durability};
-use baton_server::{GiveBackError, Listening, Membership, Options, Server, StartError, RoleChange};
+use baton_server::{GiveBackError, Listening, Membership, Options, RoleChange, Server, StartError};
 use clap::Args;
 use serde_json::json;
 

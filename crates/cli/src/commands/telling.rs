@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton::api::sessions::Notified;
+use baton::api::sessions::NotifyReport;
 use baton::election::time::Span;
 use baton::{Coordinator, Error};
 use clap::Args;
@@ -41,12 +41,12 @@ impl Telling {
 }
 
 /// The followers that acknowledged, for programs.
-pub(crate) fn data(notified: &Notified) -> Value {
+pub(crate) fn data(notified: &NotifyReport) -> Value {
     json!({ "told": notified.told, "silent": notified.silent, "waited_ms": notified.waited_ms })
 }
 
 /// The followers that acknowledged, for people.
-pub(crate) fn text(notified: &Notified) -> String {
+pub(crate) fn text(notified: &NotifyReport) -> String {
     let followers = |count: u64| if count == 1 { "1 follower".into() } else { format!("{count} followers") };
     if notified.silent.is_empty() {
         return match notified.told {

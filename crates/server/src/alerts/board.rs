@@ -44,7 +44,7 @@ struct Active {
 
 /// Something began to be wrong, or no longer is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Turned {
+pub(crate) struct AlertChange {
     /// It is wrong from here on; otherwise it was, until here.
     pub(crate) firing: bool,
     pub(crate) alert: Alert,
@@ -58,7 +58,7 @@ impl Board {
         now: Moment,
         wall: WallTime,
         runbooks: &str,
-    ) -> Vec<Turned> {
+    ) -> Vec<AlertChange> {
         let mut turned = Vec::new();
         let mut before = std::mem::take(&mut self.active);
         self.more = 0;
@@ -80,7 +80,7 @@ impl Board {
             let (since, first) = known.as_ref().map_or((now, wall), |known| (known.since, known.wall));
             let active = Active { since, found: now, wall: first, finding };
             if known.is_none() {
-                turned.push(Turned { firing: true, alert: show(&key, &active, now, runbooks) });
+                turned.push(AlertChange { firing: true, alert: show(&key, &active, now, runbooks) });
             }
             self.active.insert(key, active);
         }
@@ -89,7 +89,7 @@ impl Board {
             if calms(&key, &active) {
                 self.active.insert(key, active);
             } else {
-                turned.push(Turned { firing: false, alert: show(&key, &active, now, runbooks) });
+                turned.push(AlertChange { firing: false, alert: show(&key, &active, now, runbooks) });
             }
         }
         turned

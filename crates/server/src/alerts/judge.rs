@@ -59,7 +59,7 @@ impl Default for Thresholds {
 
 /// What is known of one election at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Observed {
+pub(super) struct Observation {
     /// For how long nobody has led it. None if somebody leads, if nobody ever did, or if an operator stopped it.
     pub(super) leaderless: Option<Span>,
     /// How many agents wait in line.
@@ -80,14 +80,14 @@ pub(super) struct Observed {
     /// Of those who should know of the last change of leader, how many do, once they had the time to.
     pub(super) told: Option<(u64, u64)>,
     /// Who says that it leads.
-    pub(super) avowals: Vec<Avowed>,
+    pub(super) avowals: Vec<ClaimedLeader>,
     /// Its leader, if that is silent while its lease runs.
-    pub(super) suspected: Option<Suspected>,
+    pub(super) suspected: Option<SuspectAgent>,
 }
 
 /// A leader that is silent while its lease runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Suspected {
+pub(crate) struct SuspectAgent {
     pub(crate) agent: AgentName,
     /// Under which token it leads.
     pub(crate) epoch: Epoch,
@@ -99,7 +99,7 @@ pub(crate) struct Suspected {
     pub(crate) left: Span,
 }
 
-impl Observed {
+impl Observation {
     /// Whether anybody would miss a leader.
     pub(super) fn is_wanted(&self) -> bool {
         self.waiting + self.candidates + self.followers + self.barred > 0
@@ -108,7 +108,7 @@ impl Observed {
 
 /// That a session says that it leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Avowed {
+pub(crate) struct ClaimedLeader {
     pub(crate) agent: AgentName,
     pub(crate) term: u64,
     /// When it said so first, without saying otherwise since.
@@ -117,9 +117,9 @@ pub(crate) struct Avowed {
     pub(crate) last: Moment,
 }
 
-impl Avowed {
+impl ClaimedLeader {
     /// Whether both led at one moment, if what they say is true.
-    fn overlaps(&self, other: &Avowed) -> bool {
+    fn overlaps(&self, other: &ClaimedLeader) -> bool {
         self.first.max(other.first) <= self.last.min(other.last)
     }
 }
@@ -133,7 +133,7 @@ pub(super) struct Finding {
 }
 
 /// What is wrong with an election.
-pub(super) fn judge(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Vec<Finding> {
+pub(super) fn judge(election: &ElectionName, observed: &Observation, limits: &Thresholds) -> Vec<Finding> {
     let found = [
         no_leader(election, observed, limits),
         flapping(election, observed, limits),
@@ -187,9 +187,9 @@ fn finding(kind: AlertKind, what: String, hint: String) -> Option<Finding> {
     Some(Finding { kind, what, hint })
 }
 
-fn no_leader(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+fn no_leader(election: &ElectionName, observed: &Observation, limits: &Thresholds) -> Option<Finding> {
     let (since, most) = (observed.leaderless?, limits.no_leader?);
-    let Observed { waiting, candidates, followers, barred, .. } = observed;
+    let Observation { waiting, candidates, followers, barred, .. } = observed;
     if since < most || !observed.is_wanted() {
         return None;
     }
@@ -201,7 +201,7 @@ fn no_leader(election: &ElectionName, observed: &Observed, limits: &Thresholds) 
     finding(AlertKind::NoLeader, what, format!("see why nobody may lead: baton status {election}"))
 }
 
-fn flapping(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+fn flapping(election: &ElectionName, observed: &Observation, limits: &Thresholds) -> Option<Finding> {
     let Rate { count, window } = limits.flapping?;
     let changes = observed.changes;
     if changes <= u64::from(count) {
@@ -211,7 +211,7 @@ fn flapping(election: &ElectionName, observed: &Observed, limits: &Thresholds) -
     finding(AlertKind::Flapping, what, format!("see why each of them ended: baton history {election}"))
 }
 
-fn two_leaders(election: &ElectionName, observed: &Observed) -> Option<Finding> {
+fn two_leaders(election: &ElectionName, observed: &Observation) -> Option<Finding> {
     let avowals = &observed.avowals;
     let pair = avowals.iter().enumerate().find_map(|(number, one)| {
         avowals[number + 1..].iter().find(|other| one.overlaps(other)).map(|other| (one, other))
@@ -225,9 +225,9 @@ fn two_leaders(election: &ElectionName, observed: &Observed) -> Option<Finding> 
     finding(AlertKind::TwoLeaders, what, hint.to_string())
 }
 
-fn contention(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+fn contention(election: &ElectionName, observed: &Observation, limits: &Thresholds) -> Option<Finding> {
     let Rate { count, window } = limits.contention?;
-    let Observed { refused, waiting, .. } = observed;
+    let Observation { refused, waiting, .. } = observed;
     if *refused <= u64::from(count) && *waiting <= u64::from(count) {
         return None;
     }
@@ -237,7 +237,7 @@ fn contention(election: &ElectionName, observed: &Observed, limits: &Thresholds)
     finding(AlertKind::HighContention, what, hint.to_string())
 }
 
-fn elections(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+fn elections(election: &ElectionName, observed: &Observation, limits: &Thresholds) -> Option<Finding> {
     let Rate { count, window } = limits.elections?;
     let elections = observed.elections;
     if elections <= u64::from(count) {
@@ -247,7 +247,7 @@ fn elections(election: &ElectionName, observed: &Observed, limits: &Thresholds) 
     finding(AlertKind::FrequentElections, what, format!("see their causes: baton history {election}"))
 }
 
-fn slow(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+fn slow(election: &ElectionName, observed: &Observation, limits: &Thresholds) -> Option<Finding> {
     let (took, most) = (observed.took?, limits.transition?);
     if took <= most {
         return None;
@@ -258,7 +258,7 @@ fn slow(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Op
     finding(AlertKind::SlowTransition, what, hint)
 }
 
-fn participation(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+fn participation(election: &ElectionName, observed: &Observation, limits: &Thresholds) -> Option<Finding> {
     let ((told, of), least) = (observed.told?, limits.participation?);
     if told.saturating_mul(100) >= of.saturating_mul(u64::from(least)) {
         return None;
@@ -267,8 +267,8 @@ fn participation(election: &ElectionName, observed: &Observed, limits: &Threshol
     finding(AlertKind::LowParticipation, what, "see who is silent: baton sessions".to_string())
 }
 
-fn suspected(election: &ElectionName, observed: &Observed, limits: &Thresholds) -> Option<Finding> {
-    let (Suspected { agent, suspicion, silent, left, .. }, least) =
+fn suspected(election: &ElectionName, observed: &Observation, limits: &Thresholds) -> Option<Finding> {
+    let (SuspectAgent { agent, suspicion, silent, left, .. }, least) =
         (observed.suspected.as_ref()?, limits.suspicion?);
     if *suspicion < least {
         return None;

@@ -4,38 +4,41 @@ fn name() -> ElectionName {
     ElectionName::new("e").unwrap()
 }
 
-fn kinds(observed: &Observed) -> Vec<AlertKind> {
+fn kinds(observed: &Observation) -> Vec<AlertKind> {
     kinds_by(observed, &Thresholds::default())
 }
 
-fn kinds_by(observed: &Observed, limits: &Thresholds) -> Vec<AlertKind> {
+fn kinds_by(observed: &Observation, limits: &Thresholds) -> Vec<AlertKind> {
     judge(&name(), observed, limits).into_iter().map(|finding| finding.kind).collect()
 }
 
-fn avowal(agent: &str, first: u64, last: u64) -> Avowed {
+fn avowal(agent: &str, first: u64, last: u64) -> ClaimedLeader {
     let at = |seconds: u64| Moment::from_nanos(seconds * 1_000_000_000);
-    Avowed { agent: AgentName::new(agent).unwrap(), term: 1, first: at(first), last: at(last) }
+    ClaimedLeader { agent: AgentName::new(agent).unwrap(), term: 1, first: at(first), last: at(last) }
 }
 
 #[test]
 fn nothing_is_wrong_where_nothing_happens() {
-    assert_eq!(kinds(&Observed::default()), []);
-    assert_eq!(kinds(&Observed { followers: 9, waiting: 3, candidates: 2, ..Observed::default() }), []);
+    assert_eq!(kinds(&Observation::default()), []);
+    assert_eq!(kinds(&Observation { followers: 9, waiting: 3, candidates: 2, ..Observation::default() }), []);
 }
 
 #[test]
 fn nobody_leads_for_a_minute_and_somebody_wants_it() {
-    let leaderless =
-        |seconds| Observed { leaderless: Some(Span::secs(seconds)), followers: 1, ..Observed::default() };
+    let leaderless = |seconds| Observation {
+        leaderless: Some(Span::secs(seconds)),
+        followers: 1,
+        ..Observation::default()
+    };
     assert_eq!(kinds(&leaderless(59)), []);
     assert_eq!(kinds(&leaderless(60)), [AlertKind::NoLeader]);
-    let unwanted = Observed { followers: 0, ..leaderless(600) };
+    let unwanted = Observation { followers: 0, ..leaderless(600) };
     assert_eq!(kinds(&unwanted), [], "nobody misses it");
     for wanted in [
-        Observed { waiting: 1, ..unwanted.clone() },
-        Observed { candidates: 1, ..unwanted.clone() },
-        Observed { followers: 1, ..unwanted.clone() },
-        Observed { barred: 1, ..unwanted.clone() },
+        Observation { waiting: 1, ..unwanted.clone() },
+        Observation { candidates: 1, ..unwanted.clone() },
+        Observation { followers: 1, ..unwanted.clone() },
+        Observation { barred: 1, ..unwanted.clone() },
     ] {
         assert_eq!(kinds(&wanted), [AlertKind::NoLeader], "{wanted:?}");
     }
@@ -45,14 +48,15 @@ fn nobody_leads_for_a_minute_and_somebody_wants_it() {
 
 #[test]
 fn more_changes_than_so_many_are_flapping() {
-    let changed = |changes| Observed { changes, ..Observed::default() };
+    let changed = |changes| Observation { changes, ..Observation::default() };
     assert_eq!(kinds(&changed(5)), []);
     assert_eq!(kinds(&changed(6)), [AlertKind::Flapping]);
 }
 
 #[test]
 fn two_leaders_are_seen_if_each_spoke_before_and_after_the_other() {
-    let avowals = |avowals: &[Avowed]| Observed { avowals: avowals.to_vec(), ..Observed::default() };
+    let avowals =
+        |avowals: &[ClaimedLeader]| Observation { avowals: avowals.to_vec(), ..Observation::default() };
     assert_eq!(kinds(&avowals(&[avowal("a", 10, 20)])), []);
     assert_eq!(kinds(&avowals(&[avowal("a", 10, 20), avowal("b", 15, 25)])), [AlertKind::TwoLeaders]);
     assert_eq!(kinds(&avowals(&[avowal("a", 10, 20), avowal("b", 12, 18)])), [AlertKind::TwoLeaders]);
@@ -69,7 +73,7 @@ fn two_leaders_are_seen_if_each_spoke_before_and_after_the_other() {
 
 #[test]
 fn too_many_candidates_are_refused_or_wait() {
-    let refused = |refused, waiting| Observed { refused, waiting, ..Observed::default() };
+    let refused = |refused, waiting| Observation { refused, waiting, ..Observation::default() };
     assert_eq!(kinds(&refused(100, 100)), []);
     assert_eq!(kinds(&refused(101, 0)), [AlertKind::HighContention]);
     assert_eq!(kinds(&refused(0, 101)), [AlertKind::HighContention]);
@@ -77,20 +81,24 @@ fn too_many_candidates_are_refused_or_wait() {
 
 #[test]
 fn warnings_are_of_frequent_slow_and_lonely_changes() {
-    let some =
-        Observed { elections: 3, took: Some(Span::secs(30)), told: Some((3, 3)), ..Observed::default() };
+    let some = Observation {
+        elections: 3,
+        took: Some(Span::secs(30)),
+        told: Some((3, 3)),
+        ..Observation::default()
+    };
     assert_eq!(kinds(&some), []);
-    assert_eq!(kinds(&Observed { elections: 4, ..some.clone() }), [AlertKind::FrequentElections]);
+    assert_eq!(kinds(&Observation { elections: 4, ..some.clone() }), [AlertKind::FrequentElections]);
     assert_eq!(
-        kinds(&Observed { took: Some(Span::millis(30_001)), ..some.clone() }),
+        kinds(&Observation { took: Some(Span::millis(30_001)), ..some.clone() }),
         [AlertKind::SlowTransition]
     );
-    assert_eq!(kinds(&Observed { told: Some((2, 3)), ..some.clone() }), [AlertKind::LowParticipation]);
-    assert_eq!(kinds(&Observed { told: Some((0, 0)), ..some }), [], "nobody follows");
+    assert_eq!(kinds(&Observation { told: Some((2, 3)), ..some.clone() }), [AlertKind::LowParticipation]);
+    assert_eq!(kinds(&Observation { told: Some((0, 0)), ..some }), [], "nobody follows");
 }
 
-fn silent(hundredths: u32) -> Suspected {
-    Suspected {
+fn silent(hundredths: u32) -> SuspectAgent {
+    SuspectAgent {
         agent: AgentName::new("a").unwrap(),
         epoch: Epoch(3),
         suspicion: Suspicion::of_hundredths(hundredths),
@@ -101,7 +109,7 @@ fn silent(hundredths: u32) -> Suspected {
 
 #[test]
 fn a_leader_that_is_silent_is_warned_of_from_the_threshold_on() {
-    let leads = |hundredths| Observed { suspected: Some(silent(hundredths)), ..Observed::default() };
+    let leads = |hundredths| Observation { suspected: Some(silent(hundredths)), ..Observation::default() };
     assert_eq!(kinds(&leads(799)), []);
     assert_eq!(kinds(&leads(800)), [AlertKind::SuspectedLeader]);
     let late = Thresholds { suspicion: Some(Suspicion::of(2.0)), ..Thresholds::default() };
@@ -112,7 +120,7 @@ fn a_leader_that_is_silent_is_warned_of_from_the_threshold_on() {
 
 #[test]
 fn what_has_no_threshold_is_never_wrong() {
-    let all = Observed {
+    let all = Observation {
         leaderless: Some(Span::secs(900)),
         waiting: 500,
         changes: 500,
@@ -121,7 +129,7 @@ fn what_has_no_threshold_is_never_wrong() {
         took: Some(Span::secs(900)),
         told: Some((0, 9)),
         suspected: Some(silent(9_000)),
-        ..Observed::default()
+        ..Observation::default()
     };
     assert_eq!(kinds(&all).len(), 7);
     let off = Thresholds {
@@ -136,9 +144,9 @@ fn what_has_no_threshold_is_never_wrong() {
     };
     assert_eq!(kinds_by(&all, &off), []);
     let half = Thresholds { participation: Some(50), ..off };
-    assert_eq!(kinds_by(&Observed { told: Some((1, 2)), ..Observed::default() }, &half), []);
+    assert_eq!(kinds_by(&Observation { told: Some((1, 2)), ..Observation::default() }, &half), []);
     assert_eq!(
-        kinds_by(&Observed { told: Some((1, 3)), ..Observed::default() }, &half),
+        kinds_by(&Observation { told: Some((1, 3)), ..Observation::default() }, &half),
         [AlertKind::LowParticipation]
     );
 }

@@ -21,10 +21,10 @@ use crate::http::Uses;
 use crate::metrics::QUIET;
 use crate::sessions::Sessions;
 use crate::store::Behind;
-pub(crate) use board::Turned;
+pub(crate) use board::AlertChange;
 use board::{Board, Subject};
-pub(crate) use judge::{Avowed, Suspected};
-use judge::{Observed, judge, judge_quotas, judge_refusals};
+pub(crate) use judge::{ClaimedLeader, SuspectAgent};
+use judge::{Observation, judge, judge_quotas, judge_refusals};
 pub use judge::{Rate, Thresholds};
 
 /// How often the server looks.
@@ -35,7 +35,7 @@ const PATIENCE: Span = Span::secs(15);
 const JUDGED: usize = 20_000;
 
 /// Is told of each alert that begins or ends, at once and in order. It must not wait for anything.
-pub(crate) type Crier = Box<dyn Fn(&Arc<Turned>) + Send + Sync>;
+pub(crate) type Crier = Box<dyn Fn(&Arc<AlertChange>) + Send + Sync>;
 
 /// What is warned of, and where it stands what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ struct State {
     /// What nobody leads while somebody waits, and for how long.
     leaderless: Vec<(ElectionName, Span)>,
     /// Whose leaders were suspected at the last look.
-    suspected: HashMap<ElectionName, Suspected>,
+    suspected: HashMap<ElectionName, SuspectAgent>,
     looked: Moment,
 }
 
@@ -143,7 +143,7 @@ impl Alerts {
 
     /// The elections whose leaders are silent. Such a leader is remembered until it is heard of or its lease
     /// ends, also if its session is forgotten first.
-    fn suspect(&self, all: &mut HashMap<ElectionName, Observed>, sessions: &Sessions) {
+    fn suspect(&self, all: &mut HashMap<ElectionName, Observation>, sessions: &Sessions) {
         let Some(least) = self.warnings.limits.suspicion else { return };
         let before = std::mem::take(&mut self.state().suspected);
         let suspected = sessions.suspected_leaders(least, before);
@@ -194,8 +194,8 @@ impl Alerts {
 
 /// Gathers, by election: how many agents wait in line, stand as candidates, follow, and know of the last
 /// change of leader, and which of them say that they lead.
-fn gather(sessions: &Sessions, behind: &Behind) -> HashMap<ElectionName, Observed> {
-    let mut all: HashMap<ElectionName, Observed> = HashMap::new();
+fn gather(sessions: &Sessions, behind: &Behind) -> HashMap<ElectionName, Observation> {
+    let mut all: HashMap<ElectionName, Observation> = HashMap::new();
     let attendance = sessions.attendance();
     for (election, waiting) in sessions.engine().in_line() {
         if let Some(observed) = of(&mut all, election) {
@@ -225,7 +225,7 @@ fn gather(sessions: &Sessions, behind: &Behind) -> HashMap<ElectionName, Observe
     all
 }
 
-fn of(all: &mut HashMap<ElectionName, Observed>, election: ElectionName) -> Option<&mut Observed> {
+fn of(all: &mut HashMap<ElectionName, Observation>, election: ElectionName) -> Option<&mut Observation> {
     if all.len() >= JUDGED && !all.contains_key(&election) {
         return None;
     }
@@ -233,7 +233,7 @@ fn of(all: &mut HashMap<ElectionName, Observed>, election: ElectionName) -> Opti
 }
 
 /// What is remembered of each.
-fn recall(all: &mut HashMap<ElectionName, Observed>, notes: &mut crate::metrics::Notes, now: Moment) {
+fn recall(all: &mut HashMap<ElectionName, Observation>, notes: &mut crate::metrics::Notes, now: Moment) {
     for (election, note) in notes.all() {
         let (changes, elections, refused) =
             (note.changes.sum(now), note.elections.sum(now), note.refused.sum(now));

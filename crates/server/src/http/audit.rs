@@ -17,7 +17,7 @@ const MAX_ACTS: usize = 1_000;
 const LOOK: Span = Span::secs(10);
 
 /// What a look at the whole book of the access tokens showed.
-pub(super) struct Looked {
+pub(super) struct TokensLook {
     at: Moment,
     last: Option<ContentHash>,
     verdict: Verdict,
@@ -51,7 +51,7 @@ impl Service {
         }
         let at = boot::now();
         let verdict = self.coordinator.verify_audit(&Book::Tokens).await?;
-        *looked = Some(Looked { at, last: verdict.head, verdict: verdict.clone() });
+        *looked = Some(TokensLook { at, last: verdict.head, verdict: verdict.clone() });
         Ok(verdict)
     }
 

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::Service;
 use super::calls::Call;
-use super::identity::Who;
+use super::identity::Caller;
 use super::pace::Pace;
 use super::parsing::{AtMost, parsed};
 use super::reply::{Problem, Reply, reply};
@@ -213,7 +213,7 @@ impl Service {
     }
 
     /// Carries out what could not be answered at once.
-    async fn wait_for(&self, who: &Who, waiting: Waiting, answers: &mut Answers, pace: &Pace) {
+    async fn wait_for(&self, who: &Caller, waiting: Waiting, answers: &mut Answers, pace: &Pace) {
         let share = Share { room: AtomicUsize::new(DOCUMENTS), pace };
         let mut elections = waiting.elections.into_iter();
         let mut under_way = FuturesUnordered::new();
@@ -233,7 +233,7 @@ impl Service {
 
     async fn one_after_the_other(
         &self,
-        who: &Who,
+        who: &Caller,
         election: ElectionName,
         asked: Vec<(usize, BatchRequest)>,
         share: &Share<'_>,
@@ -253,7 +253,7 @@ impl Service {
 
     async fn one_of_many(
         &self,
-        who: &Who,
+        who: &Caller,
         election: &ElectionName,
         what: BatchRequest,
         room: &AtomicUsize,

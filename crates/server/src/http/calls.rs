@@ -22,8 +22,8 @@ use http::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::identity::Who;
-use super::limits::Says;
+use super::identity::Caller;
+use super::limits::ThrottleKey;
 use super::pace::Pace;
 use super::parsing::{self, Parsers};
 use super::reply::{Problem, Reply, json as answer, ok, reply};
@@ -40,7 +40,7 @@ const MAX_WAIT: Span = Span::secs(60);
 
 /// A request, taken apart.
 pub(super) struct Call<'a> {
-    pub(super) who: &'a Who,
+    pub(super) who: &'a Caller,
     pub(super) names: Vec<String>,
     pub(super) query: Option<&'a str>,
     /// What the client was told last of a stream.
@@ -101,7 +101,7 @@ impl Call<'_> {
 }
 
 /// Refuses a region of which who asks may not speak: a refusal would tell how it stands.
-fn allow_region(who: &Who, region: Option<&Proof>) -> Result<(), Problem> {
+fn allow_region(who: &Caller, region: Option<&Proof>) -> Result<(), Problem> {
     region.map_or(Ok(()), |proof| who.identity.check_election(&proof.election))
 }
 
@@ -199,7 +199,7 @@ impl Service {
     }
 
     async fn order_tokens(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        self.throttle.take(call.who, Says::Nothing)?;
+        self.throttle.take(call.who, ThrottleKey::Nothing)?;
         answer(&self.coordinator.order_tokens(&call.json().await?).await?)
     }
 
@@ -214,7 +214,7 @@ impl Service {
     }
 
     /// Refuses a command that its sender may not give, or not so many of.
-    pub(super) fn allow(&self, who: &Who, command: &Command) -> Result<(), Problem> {
+    pub(super) fn allow(&self, who: &Caller, command: &Command) -> Result<(), Problem> {
         let right = Right::of_command(command);
         who.identity.check(right)?;
         if who.sign_in.is_some() && right == Right::Act {
@@ -224,17 +224,17 @@ impl Service {
             Command::Acquire(acquire) => return self.allow_acquire(who, acquire),
             Command::Report(report) => {
                 who.acts_as(&report.by)?;
-                Says::Agent(&report.by)
+                ThrottleKey::Agent(&report.by)
             }
             // It is not written, and who is kept from it loses its lease.
             Command::Renew(renew) => return allow_region(who, renew.region.as_ref()),
-            Command::Release(release) => Says::Lease(&release.credential),
-            Command::Pass(pass) => Says::Lease(&pass.credential),
-            Command::Checkpoint(write) => Says::Lease(&write.credential),
-            Command::Acknowledge(acknowledge) => Says::Lease(&acknowledge.credential),
+            Command::Release(release) => ThrottleKey::Lease(&release.credential),
+            Command::Pass(pass) => ThrottleKey::Lease(&pass.credential),
+            Command::Checkpoint(write) => ThrottleKey::Lease(&write.credential),
+            Command::Acknowledge(acknowledge) => ThrottleKey::Lease(&acknowledge.credential),
             Command::Operate(signed) => {
                 self.check_sign_in(signed)?;
-                Says::Nothing
+                ThrottleKey::Nothing
             }
         };
         self.throttle.take(who, says)
@@ -267,10 +267,10 @@ impl Service {
         if known.is_some_and(|document| !document.is_retired()) { Ok(()) } else { Err(refusal.into()) }
     }
 
-    fn allow_acquire(&self, who: &Who, acquire: &Acquire) -> Result<(), Problem> {
+    fn allow_acquire(&self, who: &Caller, acquire: &Acquire) -> Result<(), Problem> {
         who.acts_as(&acquire.agent)?;
         allow_region(who, acquire.region.as_ref())?;
-        self.throttle.take(who, Says::Agent(&acquire.agent))
+        self.throttle.take(who, ThrottleKey::Agent(&acquire.agent))
     }
 
     async fn acquire(&self, call: &Call<'_>) -> Result<Reply, Problem> {
@@ -301,7 +301,7 @@ impl Service {
 
     /// Carries out an order on the store as a whole. Nobody becomes the first operator on its own word.
     async fn order_store(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        self.throttle.take(call.who, Says::Nothing)?;
+        self.throttle.take(call.who, ThrottleKey::Nothing)?;
         let StoreRequest { order, code } = call.json().await?;
         self.check_sign_in(&order)?;
         let found = self.behind.read(&Key::Store).await?.found;
@@ -331,9 +331,13 @@ impl Service {
     /// For load balancers: the status says it all.
     async fn leader(&self, election: &ElectionName) -> Result<Reply, Problem> {
         match self.engine.leader(election).await? {
-            Some(Leads { agent, epoch, contact, region, remaining }) => {
-                answer(&LeaderResponse { agent, token: epoch, contact, region, remaining_ms: remaining.as_millis() })
-            }
+            Some(Leads { agent, epoch, contact, region, remaining }) => answer(&LeaderResponse {
+                agent,
+                token: epoch,
+                contact,
+                region,
+                remaining_ms: remaining.as_millis(),
+            }),
             None => Err(Problem::new(
                 StatusCode::NOT_FOUND,
                 "no-leader",
@@ -401,7 +405,7 @@ impl Service {
     async fn withdraw(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let WithdrawRequest { agent, credential } = call.json().await?;
         call.who.acts_as(&agent)?;
-        self.throttle.take(call.who, Says::Agent(&agent))?;
+        self.throttle.take(call.who, ThrottleKey::Agent(&agent))?;
         let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
         answer(&WithdrawResponse { withdrawn: stood })
     }
@@ -409,7 +413,7 @@ impl Service {
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let mut candidate: Candidate = call.json().await?;
         call.who.acts_as(&candidate.agent)?;
-        self.throttle.take(call.who, Says::Agent(&candidate.agent))?;
+        self.throttle.take(call.who, ThrottleKey::Agent(&candidate.agent))?;
         if candidate.election != call.election()? {
             return Err(Refusal::invalid(
                 format!("the candidate stands for `{}`", candidate.election),

@@ -8,13 +8,17 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::identity::{Identity, Who};
+use super::identity::{Caller, Identity};
 use super::peer::Peer;
 use super::reply::{Problem, Reply};
-use super::{ServingRole, Service, limits};
+use super::{Service, ServingRole, limits};
 
 /// Answers what comes over a connection until it ends, or the server stops.
-pub(super) async fn converse(serving: Arc<ServingRole>, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
+pub(super) async fn converse(
+    serving: Arc<ServingRole>,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Peer,
+) {
     let seat = match peer.is_near() {
         true => None,
         false => match serving.peers.enter(peer.origin()) {
@@ -37,8 +41,8 @@ pub(super) async fn converse(serving: Arc<ServingRole>, stream: impl AsyncRead +
 }
 
 /// A stream that ends when who reads it is let in no longer. One token has so many of them and no more.
-pub(super) fn while_let_in(service: &Arc<Service>, who: Who, reply: Reply) -> Result<Reply, Problem> {
-    let Who { identity, sign_in, .. } = who;
+pub(super) fn while_let_in(service: &Arc<Service>, who: Caller, reply: Reply) -> Result<Reply, Problem> {
+    let Caller { identity, sign_in, .. } = who;
     let reply = match sign_in {
         Some(key) => {
             let sign_ins = Arc::clone(&service.sign_ins);
@@ -88,7 +92,7 @@ mod tests {
             register,
             Options::default(),
         ));
-        let who = Who {
+        let who = Caller {
             identity: Identity::Anybody,
             peer: Peer::Address(address.ip()),
             sign_in: None,

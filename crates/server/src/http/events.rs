@@ -38,7 +38,7 @@ pub(super) async fn stream(
         None => Some(state(service, election, &id).await?),
     };
     let present = Gauge::enter(&service.engine.meters().streams);
-    let told = Told {
+    let told = WatchStream {
         service: Arc::clone(service),
         election: election.clone(),
         news,
@@ -66,7 +66,7 @@ async fn state(service: &Service, election: &ElectionName, id: &str) -> Result<S
 }
 
 /// What one who watches is told.
-struct Told {
+struct WatchStream {
     service: Arc<Service>,
     election: ElectionName,
     news: Subscription,
@@ -75,7 +75,7 @@ struct Told {
     _present: Present,
 }
 
-impl Told {
+impl WatchStream {
     /// The next event; none if the server stops.
     async fn next(&mut self) -> Option<String> {
         if let Some(more) = self.more.take() {

@@ -84,7 +84,7 @@ pub(super) fn stream(service: &Arc<Service>, call: &Call<'_>) -> Result<Reply, P
 }
 
 /// An election that the caller looks at, and what it was last told of it beside its changes.
-struct Watched {
+struct WatchedElection {
     election: ElectionName,
     /// By which token the lease was held, and when it ended.
     lease: Option<(Epoch, Moment)>,
@@ -94,7 +94,7 @@ struct Watched {
 }
 
 /// What the caller looks at.
-fn watched(call: &Call<'_>) -> Result<Vec<Watched>, Problem> {
+fn watched(call: &Call<'_>) -> Result<Vec<WatchedElection>, Problem> {
     let text = call.parameter("leases").unwrap_or_default();
     let names = text.split(',').filter(|name| !name.is_empty());
     let mut found = Vec::new();
@@ -107,7 +107,7 @@ fn watched(call: &Call<'_>) -> Result<Vec<Watched>, Problem> {
         }
         let election = ElectionName::new(name).map_err(baton::Error::from)?;
         if call.who.identity.sees(election.as_str()) {
-            found.push(Watched { election, lease: None, board: None, attended: None });
+            found.push(WatchedElection { election, lease: None, board: None, attended: None });
         }
     }
     Ok(found)
@@ -124,7 +124,7 @@ struct Feed {
     waiting: BTreeSet<ElectionName>,
     /// What is told next.
     told: VecDeque<String>,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedElection>,
     /// Its share of what one token may watch.
     _places: Option<Place<TokenId>>,
     ticks: u32,
@@ -259,7 +259,7 @@ impl Feed {
     /// The leases that are another's or end later than was told: the election, the holder's token, how long it lasts.
     async fn renewed(&mut self) -> Vec<(ElectionName, u64, u64)> {
         let mut renewed = Vec::new();
-        for Watched { election, lease, .. } in &mut self.watched {
+        for WatchedElection { election, lease, .. } in &mut self.watched {
             let Ok(view) = self.service.engine.view(election).await else { continue };
             let Some(document) = view.document else { continue };
             let Some(holder) = document.lease_holder() else { continue };
@@ -276,7 +276,7 @@ impl Feed {
     /// Whose boards have changed.
     fn boards(&mut self) -> Vec<ElectionName> {
         let mut changed = Vec::new();
-        for Watched { election, board, .. } in &mut self.watched {
+        for WatchedElection { election, board, .. } in &mut self.watched {
             let now = self.service.boards.changes(election);
             if now.is_some() && now != *board {
                 *board = now;

@@ -10,7 +10,7 @@ use baton_store::{Key, Record, Store};
 
 use super::Service;
 use super::calls::Call;
-use super::limits::Says;
+use super::limits::ThrottleKey;
 use super::reply::{Problem, Reply, json as answer};
 use crate::metrics::At;
 
@@ -58,9 +58,9 @@ impl Service {
         }
         self.visible_fence(call, &resource).await?;
         let says = match (&agent, &hold) {
-            (Some(agent), _) => Says::Agent(agent),
-            (None, Some(hold)) => Says::Hold(&hold.credential),
-            (None, None) => Says::Nothing,
+            (Some(agent), _) => ThrottleKey::Agent(agent),
+            (None, Some(hold)) => ThrottleKey::Hold(&hold.credential),
+            (None, None) => ThrottleKey::Nothing,
         };
         self.throttle.take(call.who, says)?;
         self.has_room_for_fence(&resource, election.as_ref()).await?;
@@ -101,7 +101,7 @@ impl Service {
             let hint = "send it to that one's address";
             return Err(Refusal::invalid("the order is for another resource", hint).into());
         }
-        self.throttle.take(call.who, Says::Nothing)?;
+        self.throttle.take(call.who, ThrottleKey::Nothing)?;
         if let FenceChange::Bind { election } = &order.order.change {
             identity.check_election(election)?;
         }

@@ -26,7 +26,7 @@ use http::header::{AUTHORIZATION, HeaderMap};
 use tokio::sync::watch;
 
 use super::peer::Peer;
-use super::proofs::{self, Shown};
+use super::proofs::{self, OpeningProof};
 use super::reply::Problem;
 use crate::jwt::Jwt;
 
@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// The caller of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Who {
+pub(crate) struct Caller {
     pub(crate) identity: Identity,
     pub(crate) peer: Peer,
     /// The browser by whose sign-in it is let in, if it is.
@@ -44,7 +44,7 @@ pub(crate) struct Who {
     pub(crate) agent: OnceLock<AgentName>,
 }
 
-impl Who {
+impl Caller {
     /// The token that it showed.
     pub(super) fn token(&self) -> Option<TokenId> {
         match &self.identity {
@@ -78,7 +78,7 @@ pub(crate) enum Identity {
 #[derive(Clone, Debug)]
 pub(crate) struct Bearer {
     pub(super) entry: Arc<TokenEntry>,
-    pub(super) shown: Shown,
+    pub(super) shown: OpeningProof,
 }
 
 impl Deref for Bearer {
@@ -90,7 +90,7 @@ impl Deref for Bearer {
 
 /// The tokens that are in force.
 pub(crate) struct Register {
-    known: watch::Sender<Arc<Known>>,
+    known: watch::Sender<Arc<TokenEntries>>,
     needed: bool,
     /// Whose JWTs are taken.
     jwt: Option<Arc<Jwt>>,
@@ -98,7 +98,7 @@ pub(crate) struct Register {
     looks_only: bool,
 }
 
-pub(super) type Known = HashMap<TokenId, Arc<TokenEntry>>;
+pub(super) type TokenEntries = HashMap<TokenId, Arc<TokenEntry>>;
 
 impl Register {
     pub(crate) fn new(tokens: &Tokens, needed: bool, jwt: Option<Arc<Jwt>>) -> Register {
@@ -164,7 +164,7 @@ impl Register {
         let entry = TokenId::shown_in(text).and_then(|id| self.known.borrow().get(&id).cloned());
         match entry.filter(|entry| entry.opens(&hash)) {
             Some(entry) if entry.is_expired(boot::wall()) => Err(unauthorized("the token has expired")),
-            Some(entry) => Ok(Identity::Bearer(Bearer { entry, shown: Shown::Secret })),
+            Some(entry) => Ok(Identity::Bearer(Bearer { entry, shown: OpeningProof::Secret })),
             None => Err(unauthorized(match TokenSecret::parse(text) {
                 Ok(_) => "the token is not known here: it was revoked, or is another store's",
                 Err(why) => why,
@@ -209,7 +209,7 @@ impl Register {
     }
 }
 
-fn table(tokens: &Tokens) -> Known {
+fn table(tokens: &Tokens) -> TokenEntries {
     tokens.tokens.iter().map(|entry| (entry.id, Arc::new(entry.clone()))).collect()
 }
 

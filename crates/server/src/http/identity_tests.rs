@@ -100,7 +100,7 @@ fn an_expired_token_opens_nothing() {
 #[test]
 fn who_is_for_some_agents_must_name_one_of_them() {
     let ci = TokenEntry { agents: vec!["ci-*".parse().unwrap()], ..entry(1, Role::Agent) };
-    let ci = Identity::Bearer(Bearer { entry: Arc::new(ci), shown: Shown::Secret });
+    let ci = Identity::Bearer(Bearer { entry: Arc::new(ci), shown: OpeningProof::Secret });
     let agent = |name: &str| AgentName::new(name).unwrap();
     assert!(ci.check_agent(&agent("ci-1")).is_ok() && ci.check_agent(&agent("alice")).is_err());
     assert!(ci.check_some_agent(None).is_err() && ci.check_some_agent(Some(&agent("ci-1"))).is_ok());

@@ -19,7 +19,7 @@ use baton_door::Counter;
 use baton_election::{AgentName, Credential, ResourceName, TokenId};
 use baton_store::boot;
 
-use super::identity::{Identity, Who};
+use super::identity::{Caller, Identity};
 use super::peer::Peer;
 use super::reply::Problem;
 use crate::candidates::NoRoom;
@@ -33,7 +33,7 @@ const LATER: Duration = Duration::from_secs(1);
 
 /// What a command says of its sender.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Says<'a> {
+pub(super) enum ThrottleKey<'a> {
     Agent(&'a AgentName),
     /// With its key: everybody who may look can see the rest.
     Lease(&'a Credential),
@@ -42,14 +42,14 @@ pub(super) enum Says<'a> {
     Nothing,
 }
 
-impl Says<'_> {
+impl ThrottleKey<'_> {
     /// None if it says nothing.
     fn hash_into(self, hasher: &mut impl Hasher) -> Option<()> {
         match self {
-            Says::Agent(agent) => (1, agent).hash(hasher),
-            Says::Lease(Credential { incarnation, key }) => (2, incarnation, key.0).hash(hasher),
-            Says::Hold(Credential { incarnation, key }) => (3, incarnation, key.0).hash(hasher),
-            Says::Nothing => return None,
+            ThrottleKey::Agent(agent) => (1, agent).hash(hasher),
+            ThrottleKey::Lease(Credential { incarnation, key }) => (2, incarnation, key.0).hash(hasher),
+            ThrottleKey::Hold(Credential { incarnation, key }) => (3, incarnation, key.0).hash(hasher),
+            ThrottleKey::Nothing => return None,
         }
         Some(())
     }
@@ -98,7 +98,7 @@ impl Throttle {
     }
 
     /// Lets one command through, or says when to come again.
-    pub(super) fn take(&self, who: &Who, says: Says<'_>) -> Result<(), Problem> {
+    pub(super) fn take(&self, who: &Caller, says: ThrottleKey<'_>) -> Result<(), Problem> {
         self.take_by(self.number(who, says))
     }
 
@@ -120,9 +120,9 @@ impl Throttle {
     }
 
     /// Refuses a look to a token that has looked at too much.
-    pub(super) fn may_look(&self, who: &Who) -> Result<(), Problem> {
+    pub(super) fn may_look(&self, who: &Caller) -> Result<(), Problem> {
         let (Some(_), Identity::Bearer(_)) = (self.cost, &who.identity) else { return Ok(()) };
-        let (now, number) = (boot::now().as_nanos(), self.number(who, Says::Nothing));
+        let (now, number) = (boot::now().as_nanos(), self.number(who, ThrottleKey::Nothing));
         let mark = self.part(number).marks.get(&number).copied().unwrap_or(0);
         match mark.checked_sub(now + BURST) {
             Some(debt) if debt > 0 => Err(Problem::too_many(
@@ -134,9 +134,9 @@ impl Throttle {
     }
 
     /// A token has looked at so many rows. It is told so at its next look, if they were too many.
-    pub(super) fn looked_at(&self, who: &Who, rows: usize) {
+    pub(super) fn looked_at(&self, who: &Caller, rows: usize) {
         let (Some(cost), Identity::Bearer(_)) = (self.cost, &who.identity) else { return };
-        let (now, number) = (boot::now().as_nanos(), self.number(who, Says::Nothing));
+        let (now, number) = (boot::now().as_nanos(), self.number(who, ThrottleKey::Nothing));
         let cost = cost.saturating_mul(rows as u64);
         let mut part = self.part(number);
         part.tidy(now);
@@ -156,7 +156,7 @@ impl Throttle {
     }
 
     /// Two that collide share what they may have.
-    fn number(&self, who: &Who, says: Says<'_>) -> u64 {
+    fn number(&self, who: &Caller, says: ThrottleKey<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         match &who.identity {
             Identity::Bearer(entry) => entry.id.hash(&mut hasher),
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn who_has_not_the_key_of_a_lease_uses_up_nothing_of_its_holder() {
         let throttle = Throttle::new(10);
-        let who = Who {
+        let who = Caller {
             identity: Identity::Anybody,
             peer: Peer::Address([127, 0, 0, 1].into()),
             sign_in: None,
@@ -238,8 +238,8 @@ mod tests {
         };
         let [holder, other] =
             [[1; 16], [2; 16]].map(|key| Credential { incarnation: Incarnation([7; 8]), key: LeaseKey(key) });
-        while throttle.take(&who, Says::Lease(&other)).is_ok() {}
-        throttle.take(&who, Says::Lease(&holder)).unwrap();
+        while throttle.take(&who, ThrottleKey::Lease(&other)).is_ok() {}
+        throttle.take(&who, ThrottleKey::Lease(&holder)).unwrap();
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn who_looked_at_too_much_waits_and_others_do_not() {
         let reads = Throttle::new(1_000);
-        let bearer = |id: u8| Who {
+        let bearer = |id: u8| Caller {
             identity: crate::http::proofs::bearer_of_secret(baton_election::tokens::TokenEntry {
                 id: TokenId([id; 6]),
                 proof: baton_election::tokens::Proof::Secret { hash: None },

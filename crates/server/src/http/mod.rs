@@ -52,16 +52,16 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::calls::Call;
-pub(crate) use self::role::{ServingRole, ActiveTerm};
 pub(crate) use self::gate::is_loopback;
 pub(crate) use self::identity::Register;
-use self::identity::{Identity, Who};
+use self::identity::{Caller, Identity};
 use self::limits::{Streams, Throttle};
 use self::parsing::Parsers;
 use self::peer::Peer;
 use self::reply::{Problem, Reply};
 pub(crate) use self::requests::Requests;
-use self::uses::Asked;
+pub(crate) use self::role::{ActiveTerm, ServingRole};
+use self::uses::RequestRecord;
 pub(crate) use self::uses::Uses;
 use crate::Listening;
 use crate::access::AccessLog;
@@ -71,7 +71,7 @@ use crate::founders::Founders;
 use crate::metrics::Way;
 use crate::options::Options;
 use crate::own_lease::OwnLease;
-use crate::sessions::{Most, Sessions};
+use crate::sessions::{SessionLimits, Sessions};
 use crate::sign_ins::SignIns;
 use crate::socket::Socket;
 use crate::store::Behind;
@@ -109,7 +109,7 @@ pub(crate) struct Service {
     started: WallTime,
     coordinator: Coordinator,
     /// What the last look at the orders on access tokens showed.
-    tokens_looked_at: tokio::sync::Mutex<Option<audit::Looked>>,
+    tokens_looked_at: tokio::sync::Mutex<Option<audit::TokensLook>>,
     /// What the leaders coordinate with.
     boards: Arc<Boards>,
     /// Tells this run of the server from others, in the numbers of events.
@@ -188,7 +188,7 @@ impl Service {
         let boards = Arc::new(boards);
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
-        let most = Most { sessions: limits.sessions, follows: limits.follows };
+        let most = SessionLimits { sessions: limits.sessions, follows: limits.follows };
         let sessions = Sessions::start(engine.clone(), run.clone(), most);
         let uses: Arc<Uses> = Arc::default();
         let tracer = collector.map(|collector| Tracer::start(collector, &run));
@@ -263,7 +263,7 @@ impl Service {
 
     async fn answer(self: &Arc<Self>, request: Request<Incoming>, peer: &Peer) -> Reply {
         let (begun, head) = (Instant::now(), *request.method() == Method::HEAD);
-        let mut asked = Asked::default();
+        let mut asked = RequestRecord::default();
         let mut reply = match self.answer_or_fail(request, peer, &mut asked).await {
             Ok(reply) => reply,
             Err(mut problem) => {
@@ -283,7 +283,7 @@ impl Service {
         self: &Arc<Self>,
         request: Request<Incoming>,
         peer: &Peer,
-        asked: &mut Asked,
+        asked: &mut RequestRecord,
     ) -> Result<Reply, Problem> {
         let begun = Instant::now();
         if let Err(problem) = peer.check() {
@@ -304,7 +304,7 @@ impl Service {
         let known = self.identify(peer, &parts, row);
         self.count_stranger(row, &known, peer)?;
         let (identity, sign_in) = known?;
-        let who = Who { identity, peer: peer.clone(), sign_in, agent: OnceLock::new() };
+        let who = Caller { identity, peer: peer.clone(), sign_in, agent: OnceLock::new() };
         let who = &*asked.who.insert(who);
         if self.access_log.is_some() && row.scope == Scope::Election {
             asked.election = names.first().cloned();
@@ -361,7 +361,7 @@ impl Service {
         self: &Arc<Self>,
         endpoint: Endpoint,
         call: Call<'_>,
-        who: &Who,
+        who: &Caller,
     ) -> Result<Reply, Problem> {
         // A request that waits is refused once its token is revoked.
         let waits = matches!(endpoint, Endpoint::News | Endpoint::Board)
@@ -409,7 +409,7 @@ impl Service {
 }
 
 /// Refuses what it may not ask at all, or not of this election or resource.
-fn may_ask(who: &Who, row: &Row, names: &[String]) -> Result<(), Problem> {
+fn may_ask(who: &Caller, row: &Row, names: &[String]) -> Result<(), Problem> {
     let (right, identity) = (row.right, &who.identity);
     if right == Right::Public {
         return Ok(());

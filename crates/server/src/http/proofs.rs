@@ -10,39 +10,39 @@ use baton_election::ContentHash;
 use baton_election::tokens::{Closeness, Proof, TokenEntry};
 use baton_store::boot;
 
-use super::identity::{Bearer, Known};
+use super::identity::{Bearer, TokenEntries};
 use super::reply::Problem;
 use crate::jwt::{Claims, Fault, Jwt};
 
 /// What opened an entry.
 #[derive(Clone, Debug)]
-pub(crate) enum Shown {
+pub(crate) enum OpeningProof {
     Secret,
     Certificate(Arc<ClientCertificate>),
     Jwt { claims: Arc<Claims>, by: Arc<Jwt> },
 }
 
-impl Shown {
+impl OpeningProof {
     /// Whether it is still a proof.
     pub(super) fn holds(&self) -> bool {
         match self {
-            Shown::Secret => true,
-            Shown::Certificate(client) => client.is_valid(),
-            Shown::Jwt { claims, by } => by.holds(claims),
+            OpeningProof::Secret => true,
+            OpeningProof::Certificate(client) => client.is_valid(),
+            OpeningProof::Jwt { claims, by } => by.holds(claims),
         }
     }
 
     /// Whether it stops being one by itself.
     pub(super) fn ends(&self) -> bool {
         match self {
-            Shown::Secret => false,
-            Shown::Certificate(_) | Shown::Jwt { .. } => true,
+            OpeningProof::Secret => false,
+            OpeningProof::Certificate(_) | OpeningProof::Jwt { .. } => true,
         }
     }
 }
 
 /// Why no entry is opened.
-enum NotOpened {
+enum ProofMismatch {
     /// No entry describes the proof.
     None,
     /// Several entries do, and none more closely than the others.
@@ -50,21 +50,24 @@ enum NotOpened {
 }
 
 /// The entry that describes a proof most closely.
-fn closest(known: &Known, fits: impl Fn(&Proof) -> Option<Closeness>) -> Result<&Arc<TokenEntry>, NotOpened> {
-    let mut best: Option<(Closeness, Result<&Arc<TokenEntry>, NotOpened>)> = None;
+fn closest(
+    known: &TokenEntries,
+    fits: impl Fn(&Proof) -> Option<Closeness>,
+) -> Result<&Arc<TokenEntry>, ProofMismatch> {
+    let mut best: Option<(Closeness, Result<&Arc<TokenEntry>, ProofMismatch>)> = None;
     for entry in known.values() {
         let Some(closeness) = fits(&entry.proof) else { continue };
         match &best {
             Some((found, _)) if *found > closeness => {}
-            Some((found, _)) if *found == closeness => best = Some((closeness, Err(NotOpened::Several))),
+            Some((found, _)) if *found == closeness => best = Some((closeness, Err(ProofMismatch::Several))),
             Some(_) | None => best = Some((closeness, Ok(entry))),
         }
     }
-    best.map_or(Err(NotOpened::None), |(_, entry)| entry)
+    best.map_or(Err(ProofMismatch::None), |(_, entry)| entry)
 }
 
 /// A caller that shows a certificate is bound by the one entry that its names open.
-pub(super) fn certified(known: &Known, client: &Arc<ClientCertificate>) -> Result<Bearer, Problem> {
+pub(super) fn certified(known: &TokenEntries, client: &Arc<ClientCertificate>) -> Result<Bearer, Problem> {
     if !client.is_valid() {
         return Err(refused("the client certificate has expired, or its authority is no longer believed"));
     }
@@ -73,19 +76,19 @@ pub(super) fn certified(known: &Known, client: &Arc<ClientCertificate>) -> Resul
     };
     let entry = named(known, &names)
         .map_err(|why| refused(why).because(format!("the client certificate is for {}", listed(&names))))?;
-    Ok(Bearer { entry, shown: Shown::Certificate(Arc::clone(client)) })
+    Ok(Bearer { entry, shown: OpeningProof::Certificate(Arc::clone(client)) })
 }
 
 /// The one entry that the names of a certificate open.
-fn named(known: &Known, names: &[String]) -> Result<Arc<TokenEntry>, &'static str> {
+fn named(known: &TokenEntries, names: &[String]) -> Result<Arc<TokenEntry>, &'static str> {
     const SEVERAL: &str = "the names in the client certificate open several entries";
     let mut opened: Option<&Arc<TokenEntry>> = None;
     for name in names {
         match (closest(known, |proof| proof.fits_certificate(name)), opened) {
             (Ok(entry), Some(other)) if entry.id != other.id => return Err(SEVERAL),
             (Ok(entry), _) => opened = Some(entry),
-            (Err(NotOpened::Several), _) => return Err(SEVERAL),
-            (Err(NotOpened::None), _) => {}
+            (Err(ProofMismatch::Several), _) => return Err(SEVERAL),
+            (Err(ProofMismatch::None), _) => {}
         }
     }
     match opened {
@@ -119,17 +122,17 @@ pub(super) fn claims(
 }
 
 /// A caller that shows a JWT is bound by the entry that its subject and claims open.
-pub(super) fn claimed(known: &Known, jwt: &Arc<Jwt>, claims: Arc<Claims>) -> Result<Bearer, Problem> {
+pub(super) fn claimed(known: &TokenEntries, jwt: &Arc<Jwt>, claims: Arc<Claims>) -> Result<Bearer, Problem> {
     let found =
         closest(known, |proof| proof.fits_jwt(&claims.subject, |name, value| claims.has(name, value)));
     let why = match found {
         Ok(entry) if entry.is_expired(boot::wall()) => "the entry for the JWT has expired",
         Ok(entry) => {
             let entry = Arc::clone(entry);
-            return Ok(Bearer { entry, shown: Shown::Jwt { claims, by: Arc::clone(jwt) } });
+            return Ok(Bearer { entry, shown: OpeningProof::Jwt { claims, by: Arc::clone(jwt) } });
         }
-        Err(NotOpened::None) => "no entry is for the subject and the claims of the JWT",
-        Err(NotOpened::Several) => "the JWT opens several entries equally well",
+        Err(ProofMismatch::None) => "no entry is for the subject and the claims of the JWT",
+        Err(ProofMismatch::Several) => "the JWT opens several entries equally well",
     };
     let subject = format!("{why}; its subject is `{}`", claims.subject.escape_debug());
     Err(Problem::unauthorized(
@@ -161,7 +164,7 @@ fn refused(why: &str) -> Problem {
 /// A caller that shows the secret of an entry.
 #[cfg(test)]
 pub(super) fn bearer_of_secret(entry: TokenEntry) -> super::identity::Identity {
-    super::identity::Identity::Bearer(Bearer { entry: Arc::new(entry), shown: Shown::Secret })
+    super::identity::Identity::Bearer(Bearer { entry: Arc::new(entry), shown: OpeningProof::Secret })
 }
 
 #[cfg(test)]
@@ -187,16 +190,16 @@ mod tests {
         }
     }
 
-    fn known(entries: Vec<TokenEntry>) -> Known {
+    fn known(entries: Vec<TokenEntry>) -> TokenEntries {
         entries.into_iter().map(|entry| (entry.id, Arc::new(entry))).collect()
     }
 
-    fn certificates(names: &[&str]) -> Known {
+    fn certificates(names: &[&str]) -> TokenEntries {
         let proof = |name: &&str| Proof::Certificate { name: name.parse().unwrap() };
         known((1..).zip(names).map(|(number, name)| entry(number, proof(name))).collect())
     }
 
-    fn opened(known: &Known, names: &[&str]) -> Result<u8, &'static str> {
+    fn opened(known: &TokenEntries, names: &[&str]) -> Result<u8, &'static str> {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         named(known, &names).map(|entry| entry.id.0[0])
     }

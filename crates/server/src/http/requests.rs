@@ -9,8 +9,8 @@ use http::StatusCode;
 use super::Service;
 use super::calls::Call;
 use super::reply::{Problem, Reply, json as answer, reply};
-use crate::metrics::{Counter, FORMAT, Shown, Way};
-use crate::traces::{Begun, Sent};
+use crate::metrics::{Counter, FORMAT, MetricsSnapshot, Way};
+use crate::traces::{OpenSpan, TraceCounts};
 
 /// The classes of answers.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -50,7 +50,7 @@ impl Requests {
 
 impl Service {
     /// Begins the span of a command, if it is traced.
-    pub(super) fn span(&self, row: &Row, call: &Call<'_>, traceparent: Option<&str>) -> Option<Begun> {
+    pub(super) fn span(&self, row: &Row, call: &Call<'_>, traceparent: Option<&str>) -> Option<OpenSpan> {
         let tracer = self.tracer.as_ref()?;
         let name = row.span?;
         let election = (row.scope == Scope::Election).then(|| call.name(0));
@@ -62,7 +62,7 @@ impl Service {
         self: &Arc<Self>,
         endpoint: Endpoint,
         begun: Instant,
-        span: Option<Begun>,
+        span: Option<OpenSpan>,
         reply: &Result<Reply, Problem>,
     ) {
         let way = match endpoint {
@@ -89,7 +89,7 @@ impl Service {
     }
 
     pub(super) async fn metrics(&self) -> Result<Reply, Problem> {
-        let shown = Shown {
+        let shown = MetricsSnapshot {
             meters: self.engine.meters(),
             requests: &self.requests,
             uses: &self.uses,
@@ -101,7 +101,7 @@ impl Service {
             suspected: self.sessions.suspected(),
             leaderless: self.alerts.leaderless(),
             alerts: self.alerts.counts(),
-            traces: self.tracer.as_ref().map_or_else(Sent::default, |tracer| tracer.sent()),
+            traces: self.tracer.as_ref().map_or_else(TraceCounts::default, |tracer| tracer.sent()),
             started: self.started,
         };
         Ok(reply(StatusCode::OK, FORMAT, shown.page().into()))

@@ -1,7 +1,7 @@
 //! What agents with a session ask, and releases that wait until followers know.
 
 use baton_api::command::CommandResponse;
-use baton_api::sessions::{Announce, AskNews, EndSession, Heartbeat};
+use baton_api::sessions::{Announce, EndSession, Heartbeat, NewsRequest};
 use baton_election::time::Span;
 use baton_election::{Command, LeaseKey, TokenId};
 use http::StatusCode;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::Service;
 use super::calls::Call;
 use super::identity::Identity;
-use super::limits::{self, Says};
+use super::limits::{self, ThrottleKey};
 use super::reply::{Problem, Reply, json as answer};
 use crate::sessions::Trouble;
 
@@ -45,7 +45,7 @@ impl Service {
         announce.leases.iter().try_for_each(|ride| identity.check_election(&ride.election))?;
         // To go on is not counted: who is kept from it loses its leases.
         if !self.sessions.knows(announce.credential.incarnation) {
-            self.throttle.take(call.who, Says::Agent(&announce.agent))?;
+            self.throttle.take(call.who, ThrottleKey::Agent(&announce.agent))?;
         }
         answer(&self.sessions.announce(announce, token(identity)).await?)
     }
@@ -64,7 +64,7 @@ impl Service {
     pub(super) async fn end_session(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let end: EndSession = call.json().await?;
         if end.stopped {
-            self.throttle.take(call.who, Says::Lease(&end.credential))?;
+            self.throttle.take(call.who, ThrottleKey::Lease(&end.credential))?;
         }
         answer(&self.sessions.end(&end, token(&call.who.identity)).await?)
     }
@@ -76,7 +76,7 @@ impl Service {
     }
 
     pub(super) async fn news(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        let ask: AskNews = call.json().await?;
+        let ask: NewsRequest = call.json().await?;
         self.reads.may_look(call.who)?;
         tokio::select! {
             news = self.sessions.news(&ask, token(&call.who.identity)) => {

@@ -21,7 +21,7 @@ use serde::Serialize;
 use super::Service;
 use super::calls::Call;
 use super::identity::Identity;
-use super::limits::Says;
+use super::limits::ThrottleKey;
 use super::reply::{Problem, Reply, json as answer};
 use super::{feed, page};
 use crate::sign_ins::{NotSignedIn, SignIn};
@@ -86,7 +86,7 @@ impl Service {
 
     /// An operator lets a browser sign in. Whoever hands this in is whom the browser is let in as.
     pub(super) async fn begin_sign_in(&self, call: &Call<'_>) -> Result<Reply, Problem> {
-        self.throttle.take(call.who, Says::Nothing)?;
+        self.throttle.take(call.who, ThrottleKey::Nothing)?;
         let given: SignedDelegation = call.json().await?;
         given.check(&self.engine.info(), self.run())?;
         if !given.order.host().is_some_and(|host| self.names.include(host)) {

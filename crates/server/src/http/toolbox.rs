@@ -13,7 +13,7 @@ use baton_store::toolbox::{
 
 use super::Service;
 use super::calls::Call;
-use super::limits::Says;
+use super::limits::ThrottleKey;
 use super::reply::{Problem, Reply, json as answer};
 
 /// The longest that one request waits for a change.
@@ -104,14 +104,15 @@ impl Service {
 
     /// Refuses a command that its sender may not give, or not so many of. Whoever shows a key is known by it.
     fn allow_tool(&self, call: &Call<'_>, command: &Command) -> Result<(), Problem> {
-        let by_mandate = |mandate: &Mandate| self.throttle.take(call.who, Says::Lease(&mandate.credential));
+        let by_mandate =
+            |mandate: &Mandate| self.throttle.take(call.who, ThrottleKey::Lease(&mandate.credential));
         let by_key = |key: LeaseKey| {
             let credential = Credential { incarnation: Incarnation([0; 8]), key };
-            self.throttle.take(call.who, Says::Lease(&credential))
+            self.throttle.take(call.who, ThrottleKey::Lease(&credential))
         };
         let by_agent = |agent: &AgentName| {
             call.who.acts_as(agent)?;
-            self.throttle.take(call.who, Says::Agent(agent))
+            self.throttle.take(call.who, ThrottleKey::Agent(agent))
         };
         match command {
             Command::Add(AddTasks { mandate: Some(mandate), .. })
@@ -123,7 +124,7 @@ impl Service {
             | Command::Draw(_, Draw { agent: by, .. }) => by_agent(by),
             Command::Add(AddTasks { mandate: None, by: None, .. }) => {
                 call.who.identity.check_some_agent(None)?;
-                self.throttle.take(call.who, Says::Nothing)
+                self.throttle.take(call.who, ThrottleKey::Nothing)
             }
             Command::Order(_, order) => match order {
                 Order::Assign(assign) => by_mandate(&assign.mandate),

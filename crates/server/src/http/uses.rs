@@ -17,7 +17,7 @@ use http::StatusCode;
 use http_body::Body as _;
 
 use super::Service;
-use super::identity::{Identity, Who};
+use super::identity::{Caller, Identity};
 use super::peer::Peer;
 use super::reply::Reply;
 use crate::access::Line;
@@ -25,9 +25,9 @@ use crate::metrics::{Counter, Recent};
 
 /// What became known of a request on its way.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct RequestRecord {
     pub(super) row: Option<&'static Row>,
-    pub(super) who: Option<Who>,
+    pub(super) who: Option<Caller>,
     /// Of which election, as it stands in the path.
     pub(super) election: Option<String>,
     /// Why nobody was let in, for the log.
@@ -41,11 +41,11 @@ pub(crate) struct Uses {
     /// Refused requests without a token that is known.
     unknown: Counter,
     /// Those of the last while, if somebody wants to know.
-    lately: Mutex<Option<Lately>>,
+    lately: Mutex<Option<RecentRefusals>>,
 }
 
 /// Refused requests of the last while, by token.
-struct Lately {
+struct RecentRefusals {
     window: Span,
     refused: HashMap<Option<TokenId>, Recent>,
 }
@@ -81,13 +81,13 @@ impl Uses {
         }
     }
 
-    fn lately(&self) -> MutexGuard<'_, Option<Lately>> {
+    fn lately(&self) -> MutexGuard<'_, Option<RecentRefusals>> {
         self.lately.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_refusal(&self, identity: Option<&Identity>) {
         let mut lately = self.lately();
-        let Some(Lately { window, refused }) = &mut *lately else { return };
+        let Some(RecentRefusals { window, refused }) = &mut *lately else { return };
         let token = match identity {
             Some(Identity::Bearer(entry)) => Some(entry.id),
             Some(Identity::Anybody | Identity::User(_) | Identity::Onlooker) | None => None,
@@ -100,13 +100,13 @@ impl Uses {
 
     /// Counts refusals over this time from here on.
     pub(crate) fn count_over(&self, window: Span) {
-        *self.lately() = Some(Lately { window, refused: HashMap::new() });
+        *self.lately() = Some(RecentRefusals { window, refused: HashMap::new() });
     }
 
     /// How many requests with each token, and without one that is known, were refused lately.
     pub(crate) fn refused_lately(&self, now: Moment) -> Vec<(Option<TokenId>, u64)> {
         let mut lately = self.lately();
-        let Some(Lately { refused, .. }) = &mut *lately else { return Vec::new() };
+        let Some(RecentRefusals { refused, .. }) = &mut *lately else { return Vec::new() };
         refused.retain(|_, recent| recent.sum(now) > 0);
         refused.iter_mut().map(|(token, recent)| (*token, recent.sum(now))).collect()
     }
@@ -128,7 +128,7 @@ impl Uses {
 
 impl Service {
     /// Notes a request that was answered.
-    pub(super) fn note_use(&self, asked: &Asked, peer: &Peer, begun: Instant, reply: &Reply) {
+    pub(super) fn note_use(&self, asked: &RequestRecord, peer: &Peer, begun: Instant, reply: &Reply) {
         let identity = asked.who.as_ref().map(|who| &who.identity);
         self.uses.note(identity, peer, reply.status());
         let Some(log) = &self.access_log else { return };

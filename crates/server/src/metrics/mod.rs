@@ -24,7 +24,7 @@ pub(crate) use count::{Counter, Gauge, Histogram, Present};
 use elections::Change;
 pub(crate) use elections::{Notes, QUIET};
 pub(crate) use recent::Recent;
-pub(crate) use show::{Shown, standby};
+pub(crate) use show::{MetricsSnapshot, standby};
 pub(crate) use text::FORMAT;
 
 /// All causes of a change of leader.

@@ -13,10 +13,10 @@ use crate::engine::Tally;
 use crate::http::{Requests, Uses};
 use crate::sessions::Attendance;
 use crate::toolbox::Tools;
-use crate::traces::Sent;
+use crate::traces::TraceCounts;
 
 /// What is written, beside what was counted.
-pub(crate) struct Shown<'a> {
+pub(crate) struct MetricsSnapshot<'a> {
     pub(crate) meters: &'a Meters,
     pub(crate) requests: &'a Requests,
     pub(crate) uses: &'a Uses,
@@ -33,7 +33,7 @@ pub(crate) struct Shown<'a> {
     /// How many alerts of each kind are active.
     pub(crate) alerts: Vec<(AlertKind, u64)>,
     /// Whether traces are sent, how many were, and how many were not.
-    pub(crate) traces: Sent,
+    pub(crate) traces: TraceCounts,
     pub(crate) started: WallTime,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn standby() -> String {
     page.done()
 }
 
-impl Shown<'_> {
+impl MetricsSnapshot<'_> {
     pub(crate) fn page(&self) -> String {
         let mut page = Page::default();
         own(&mut page, true);

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::time::Duration;
 
-use baton_api::sessions::{AsItStands, AskNews, NewsOf, Notified};
+use baton_api::sessions::{ElectionNews, NewsRequest, NewsResponse, NotifyReport};
 use baton_election::time::Span;
 use baton_election::{AgentName, ElectionName, Incarnation, LeaseKey, TokenId};
 use baton_store::boot;
@@ -36,18 +36,18 @@ struct Due {
 
 /// Up to where a session knows everything: to the end of an event, or, if not all that it led to could be told at once, to some
 /// election among those whose last event it is.
-struct Known {
+struct KnownUpTo {
     number: u64,
     election: Option<String>,
 }
 
-impl Known {
-    fn parse(text: &str) -> Option<Known> {
+impl KnownUpTo {
+    fn parse(text: &str) -> Option<KnownUpTo> {
         let (number, election) = match text.split_once('.') {
             Some((number, election)) => (number, Some(election.to_string())),
             None => (text, None),
         };
-        Some(Known { number: number.parse().ok()?, election })
+        Some(KnownUpTo { number: number.parse().ok()?, election })
     }
 
     /// Whether it knows of the last event of an election.
@@ -90,7 +90,7 @@ impl Sessions {
     }
 
     /// What is new to a session, which by asking says what it knows. If nothing is, this waits.
-    pub(crate) async fn news(&self, ask: &AskNews, by: Option<TokenId>) -> Result<NewsOf, Trouble> {
+    pub(crate) async fn news(&self, ask: &NewsRequest, by: Option<TokenId>) -> Result<NewsResponse, Trouble> {
         // Not on the boot-time clock: thousands wait here, and such a timer is a descriptor.
         let wait = Duration::from_millis(ask.wait_ms.min(MAX_WAIT.as_millis()));
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
@@ -109,23 +109,23 @@ impl Sessions {
         }
     }
 
-    async fn told(&self, due: Due) -> Result<NewsOf, Trouble> {
+    async fn told(&self, due: Due) -> Result<NewsResponse, Trouble> {
         let Due { elections, since, event, more: _ } = due;
         let (mut news, mut size, mut last) = (Vec::new(), 0, None);
         for (number, election) in elections {
             tokio::task::yield_now().await;
             let view = self.engine.view(&election).await.map_err(Trouble::Store)?;
             let (document, age_ms) = (view.document.map(Box::new), view.age.as_millis());
-            let standing = AsItStands { election, document, age_ms };
+            let standing = ElectionNews { election, document, age_ms };
             size += size_of_json(&standing);
             // One at least, so that whoever asks gets on.
             if let Some(last) = last.filter(|_| size > MAX_TOLD) {
-                return Ok(NewsOf { event: self.id_of(since, last), news });
+                return Ok(NewsResponse { event: self.id_of(since, last), news });
             }
             last = Some(format!("{number}.{}", standing.election));
             news.push(standing);
         }
-        Ok(NewsOf { event: self.id_of(since, event), news })
+        Ok(NewsResponse { event: self.id_of(since, event), news })
     }
 
     /// By what a session acknowledges what it was told.
@@ -133,12 +133,12 @@ impl Sessions {
         format!("{}-{since}-{what}", self.run)
     }
 
-    fn due(&self, ask: &AskNews, by: Option<TokenId>) -> Result<Due, Trouble> {
+    fn due(&self, ask: &NewsRequest, by: Option<TokenId>) -> Result<Due, Trouble> {
         let mut state = self.state();
         let session = self.alive(&mut state, &ask.credential, by)?;
         let (more, since) = (session.news.subscribe(), session.follows_since);
         let known = ask.acknowledged.as_deref().and_then(|id| self.known_by(id, since));
-        let whole = known.as_ref().and_then(Known::whole);
+        let whole = known.as_ref().and_then(KnownUpTo::whole);
         let heard = whole > session.acknowledged;
         session.acknowledged = session.acknowledged.max(whole);
         let follows = session.follows.clone();
@@ -164,8 +164,8 @@ impl Sessions {
     }
 
     /// What a session knows that was told this in this run, since it follows what it follows.
-    fn known_by(&self, id: &str, since: u64) -> Option<Known> {
-        Known::parse(id.strip_prefix(&self.id_of(since, ""))?)
+    fn known_by(&self, id: &str, since: u64) -> Option<KnownUpTo> {
+        KnownUpTo::parse(id.strip_prefix(&self.id_of(since, ""))?)
     }
 
     /// Waits until the followers of an election know of the change to this beat, for at most so long. A
@@ -177,7 +177,7 @@ impl Sessions {
         own: LeaseKey,
         wait: Span,
         stops: impl Future<Output = ()>,
-    ) -> Notified {
+    ) -> NotifyReport {
         let begun = boot::now();
         let number = self.engine.event_of(election, beat);
         let mut heard = self.heard.subscribe();
@@ -200,7 +200,7 @@ impl Sessions {
         }
         let silent: BTreeSet<AgentName> = followers.into_values().collect();
         let waited_ms = boot::now().since(begun).as_millis();
-        Notified { told, silent: silent.into_iter().collect(), waited_ms }
+        NotifyReport { told, silent: silent.into_iter().collect(), waited_ms }
     }
 
     /// Everybody who follows an election and was heard of in time.

@@ -37,12 +37,12 @@ pub(super) struct Load {
 
 /// When the next heartbeat is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct HeartbeatInterval {
     pub(super) after: Span,
     pub(super) jitter: Span,
 }
 
-impl Wanted {
+impl HeartbeatInterval {
     /// How long a session may be silent that was told this.
     pub(super) fn lasts(self) -> Span {
         self.after.plus(self.jitter).scaled(MISSED, 1)
@@ -51,7 +51,7 @@ impl Wanted {
 
 impl Load {
     /// When the next heartbeat of a session is wanted on which leases ride, the shortest of them this long.
-    pub(super) fn wanted(&self, shortest: Option<Span>) -> Wanted {
+    pub(super) fn wanted(&self, shortest: Option<Span>) -> HeartbeatInterval {
         wanted(Duration::from_micros(self.late_us.load(Ordering::Relaxed)), shortest)
     }
 
@@ -63,16 +63,16 @@ impl Load {
     }
 }
 
-fn wanted(late: Duration, shortest: Option<Span>) -> Wanted {
+fn wanted(late: Duration, shortest: Option<Span>) -> HeartbeatInterval {
     let over = late.clamp(LATE, VERY_LATE) - LATE;
     let more = u64::try_from(over.as_micros()).unwrap_or(0) * (STRETCH - 1);
     let whole = u64::try_from((VERY_LATE - LATE).as_micros()).unwrap_or(1);
     let after = USUAL.scaled(whole + more, whole);
     match shortest.map(renewal_interval) {
-        None => Wanted { after, jitter: JITTER },
+        None => HeartbeatInterval { after, jitter: JITTER },
         Some(third) => {
             let jitter = JITTER.min(third.scaled(1, 5));
-            Wanted { after: after.min(third.minus(jitter)), jitter }
+            HeartbeatInterval { after: after.min(third.minus(jitter)), jitter }
         }
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_server_at_leisure_wants_what_is_usual() {
         let wanted = wanted(Duration::from_millis(5), None);
-        assert_eq!(wanted, Wanted { after: USUAL, jitter: JITTER });
+        assert_eq!(wanted, HeartbeatInterval { after: USUAL, jitter: JITTER });
     }
 
     #[test]

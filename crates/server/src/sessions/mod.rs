@@ -5,9 +5,9 @@
 //! that a session is not forgotten for a stall of the server. Does not survive a restart: sessions are announced anew, and until
 //! then their leases run on by themselves.
 
-mod avowals;
-mod beat;
+mod claims;
 mod follow;
+mod heartbeat;
 mod load;
 mod rounds;
 mod shares;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use baton_api::describe::{Description, SUSPECT, Suspicion};
 use baton_api::sessions::{
-    Announce, Beat, EndSession, EndedSession, MAX_FOLLOWS, MAX_UNKNOWN_FOLLOWS, SessionView,
+    Announce, EndSession, EndSessionResponse, HeartbeatReply, MAX_FOLLOWS, MAX_UNKNOWN_FOLLOWS, SessionView,
 };
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, ElectionName, Epoch, Incarnation, KeyHash, Refusal, TokenId};
@@ -68,7 +68,7 @@ impl From<Refusal> for Trouble {
 
 /// What one announcer may have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Most {
+pub(crate) struct SessionLimits {
     pub(crate) sessions: usize,
     /// Elections that its sessions follow, each once for each session.
     pub(crate) follows: usize,
@@ -78,7 +78,7 @@ pub(crate) struct Most {
 pub(crate) struct Sessions {
     engine: Engine,
     /// What one announcer may have.
-    most: Most,
+    most: SessionLimits,
     state: Mutex<State>,
     /// Counts acknowledgements, and sessions that ended.
     heard: watch::Sender<u64>,
@@ -94,7 +94,7 @@ pub(crate) struct Sessions {
 struct State {
     sessions: HashMap<Incarnation, Session>,
     shares: Shares,
-    followed: HashMap<ElectionName, Followed>,
+    followed: HashMap<ElectionName, FollowedElection>,
     /// Counts how often a session began to follow more.
     changes: u64,
     /// Who ended its session lately, and is not waited for.
@@ -117,7 +117,7 @@ struct Session {
     /// How long it may be silent: what it was told, and what it was told before that, in case it did not hear.
     lasts: Span,
     told: Span,
-    rides: HashMap<ElectionName, Riding>,
+    rides: HashMap<ElectionName, LeaseEntry>,
     follows: BTreeSet<ElectionName>,
     /// Tells what it was told before it followed more from what it was told since.
     follows_since: u64,
@@ -131,12 +131,12 @@ struct Session {
     /// When it was heard of, lately.
     arrivals: Arrivals,
     /// What it says that it leads.
-    avowals: Vec<avowals::Avowing>,
+    avowals: Vec<claims::StandingClaim>,
 }
 
 /// A lease that rides on a session.
 #[derive(Clone, Debug)]
-struct Riding {
+struct LeaseEntry {
     token: Epoch,
     incarnation: Incarnation,
     /// How long it lasts after each renewal, once that is known.
@@ -146,7 +146,7 @@ struct Riding {
 }
 
 /// An election that is followed.
-struct Followed {
+struct FollowedElection {
     /// Its last event.
     latest: u64,
     /// Something happened to it, so there is one.
@@ -165,7 +165,7 @@ impl Drop for Sessions {
 
 impl Sessions {
     /// None yet, and of each announcer so many at most. The tasks that this starts end with it.
-    pub(crate) fn start(engine: Engine, run: String, most: Most) -> Arc<Sessions> {
+    pub(crate) fn start(engine: Engine, run: String, most: SessionLimits) -> Arc<Sessions> {
         let changes = engine.changes();
         let sessions = Arc::new(Sessions {
             engine,
@@ -214,10 +214,14 @@ impl Sessions {
 
     /// An agent says that it is there, and what rides on its session. The bounds on the number of sessions
     /// never refuse a session that is known.
-    pub(crate) async fn announce(&self, announce: Announce, by: Option<TokenId>) -> Result<Beat, Trouble> {
+    pub(crate) async fn announce(
+        &self,
+        announce: Announce,
+        by: Option<TokenId>,
+    ) -> Result<HeartbeatReply, Trouble> {
         let Announce { agent, credential, number, follows, leases } = announce;
         let follows = checked_follows(follows)?;
-        beat::check_number(leases.len())?;
+        heartbeat::check_number(leases.len())?;
         let unfollowed = {
             let mut state = self.state();
             let now = self.engine.moment();
@@ -249,7 +253,7 @@ impl Sessions {
             unfollowed
         };
         self.touch();
-        Ok(Beat { unfollowed, ..self.renew_all(credential, by).await? })
+        Ok(HeartbeatReply { unfollowed, ..self.renew_all(credential, by).await? })
     }
 
     /// From here on a session follows these, and is told how all of them stand if some are new. Returns those that it may not follow. Of an election
@@ -294,7 +298,7 @@ impl Sessions {
         left.iter().for_each(|election| state.unfollow(incarnation, election));
         for election in new {
             let followed = state.followed.entry(election);
-            let followed = followed.or_insert_with(|| Followed {
+            let followed = followed.or_insert_with(|| FollowedElection {
                 latest: self.engine.follow(),
                 exists: false,
                 by: HashSet::new(),
@@ -312,7 +316,11 @@ impl Sessions {
     }
 
     /// Ends a session. Its leases are released if the work under them has stopped.
-    pub(crate) async fn end(&self, end: &EndSession, by: Option<TokenId>) -> Result<EndedSession, Trouble> {
+    pub(crate) async fn end(
+        &self,
+        end: &EndSession,
+        by: Option<TokenId>,
+    ) -> Result<EndSessionResponse, Trouble> {
         let ended = {
             let mut state = self.state();
             self.alive(&mut state, &end.credential, by)?;
@@ -329,7 +337,7 @@ impl Sessions {
         self.heard.send_modify(|count| *count += 1);
         match end.stopped {
             true => Ok(self.release_all(ended.rides, end.credential.key).await),
-            false => Ok(EndedSession::default()),
+            false => Ok(EndSessionResponse::default()),
         }
     }
 
@@ -363,7 +371,7 @@ impl Sessions {
             progress: session.progress.clone(),
             description: session.description.clone(),
             suspicion: self.suspicion(session),
-            leads: session.avowals.iter().map(avowals::Avowing::shown).collect(),
+            leads: session.avowals.iter().map(claims::StandingClaim::shown).collect(),
         }
     }
 

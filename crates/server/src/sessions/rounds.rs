@@ -40,7 +40,7 @@ pub(super) struct Round {
 
 /// How many know of the last change of leader of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RoundShown {
+pub(crate) struct RoundView {
     pub(crate) election: ElectionName,
     pub(crate) told: u64,
     pub(crate) expected: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Attendance {
     pub(crate) alive: u64,
     /// What is followed, and by how many.
     pub(crate) followed: Vec<(ElectionName, u64)>,
-    pub(crate) rounds: Vec<RoundShown>,
+    pub(crate) rounds: Vec<RoundView>,
 }
 
 /// The changes of leader of all elections.
@@ -167,7 +167,7 @@ impl Sessions {
         let followed = followed.map(|(election, followed)| (election.clone(), followed.by.len() as u64));
         let rounds = state.followed.iter().filter_map(|(election, followed)| {
             let round = followed.round.as_ref()?;
-            Some(RoundShown {
+            Some(RoundView {
                 election: election.clone(),
                 told: round.told,
                 expected: round.expected,
@@ -218,7 +218,7 @@ impl Round {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Followed;
+    use super::super::FollowedElection;
     use super::*;
 
     fn state(waiting: &[Incarnation]) -> (State, ElectionName) {
@@ -233,7 +233,9 @@ mod tests {
             counted: false,
         };
         let by = HashSet::from([Incarnation([1; 8])]);
-        state.followed.insert(election.clone(), Followed { latest: 1, exists: true, by, round: Some(round) });
+        state
+            .followed
+            .insert(election.clone(), FollowedElection { latest: 1, exists: true, by, round: Some(round) });
         (state, election)
     }
 

@@ -11,13 +11,13 @@ use baton_election::{AgentName, ElectionName};
 
 use super::suspicion::Arrivals;
 use super::{Session, Sessions, load};
-use crate::alerts::Suspected;
+use crate::alerts::SuspectAgent;
 
 /// The most leases that are looked at.
 const LEASES: usize = 10_000;
 
 /// A session that is silent, and what its agent may lead.
-struct Silent {
+struct SilentAgent {
     agent: AgentName,
     arrivals: Arrivals,
     since: Span,
@@ -31,11 +31,11 @@ impl Sessions {
     pub(crate) fn suspected_leaders(
         &self,
         least: Suspicion,
-        before: HashMap<ElectionName, Suspected>,
-    ) -> HashMap<ElectionName, Suspected> {
+        before: HashMap<ElectionName, SuspectAgent>,
+    ) -> HashMap<ElectionName, SuspectAgent> {
         let (silent, well) = self.silent(least, &before);
-        let mut found: HashMap<ElectionName, Suspected> = HashMap::new();
-        for Silent { agent, arrivals, since, asked, elections } in silent {
+        let mut found: HashMap<ElectionName, SuspectAgent> = HashMap::new();
+        for SilentAgent { agent, arrivals, since, asked, elections } in silent {
             if well.contains(&agent) {
                 continue;
             }
@@ -46,7 +46,8 @@ impl Sessions {
                 let suspicion = arrivals.suspicion(since.min(lease.age), asked);
                 if suspicion >= least {
                     let (agent, epoch) = (agent.clone(), lease.epoch);
-                    let leader = Suspected { agent, epoch, suspicion, silent: lease.age, left: lease.left };
+                    let leader =
+                        SuspectAgent { agent, epoch, suspicion, silent: lease.age, left: lease.left };
                     found.insert(election, leader);
                 }
             }
@@ -57,7 +58,7 @@ impl Sessions {
             }
             let lease = self.engine.lease(&election);
             if let Some(lease) = lease.filter(|now| now.epoch == known.epoch && now.age >= known.silent) {
-                found.insert(election, Suspected { silent: lease.age, left: lease.left, ..known });
+                found.insert(election, SuspectAgent { silent: lease.age, left: lease.left, ..known });
             }
         }
         found
@@ -67,14 +68,14 @@ impl Sessions {
     fn silent(
         &self,
         least: Suspicion,
-        before: &HashMap<ElectionName, Suspected>,
-    ) -> (Vec<Silent>, HashSet<AgentName>) {
+        before: &HashMap<ElectionName, SuspectAgent>,
+    ) -> (Vec<SilentAgent>, HashSet<AgentName>) {
         let state = self.state();
         let mut room = LEASES;
         let is_late = |session: &Session| {
             self.engine.age(session.beat) > asked(session) && self.suspicion(session) >= least
         };
-        let late: Vec<Silent> = state
+        let late: Vec<SilentAgent> = state
             .sessions
             .values()
             .filter(|session| is_late(session))
@@ -83,7 +84,7 @@ impl Sessions {
                 let elections = rides.map(|(election, _)| election).chain(&session.follows);
                 let elections: Vec<ElectionName> = elections.take(room).cloned().collect();
                 room -= elections.len();
-                Silent {
+                SilentAgent {
                     agent: session.agent.clone(),
                     arrivals: session.arrivals.clone(),
                     since: self.engine.age(session.beat),

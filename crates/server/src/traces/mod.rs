@@ -35,7 +35,7 @@ const AFTER_A_FAILURE: Duration = Duration::from_secs(5);
 
 /// What came of the spans.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
+pub(crate) struct TraceCounts {
     pub(crate) sent: u64,
     pub(crate) dropped: u64,
 }
@@ -63,7 +63,7 @@ impl Drop for Tracer {
 }
 
 /// A command that is being carried out.
-pub(crate) struct Begun {
+pub(crate) struct OpenSpan {
     name: &'static str,
     context: Option<Context>,
     election: Option<String>,
@@ -85,8 +85,8 @@ impl Tracer {
         Arc::new(Tracer { shared, task })
     }
 
-    pub(crate) fn sent(&self) -> Sent {
-        Sent { sent: self.shared.sent.value(), dropped: self.shared.dropped.value() }
+    pub(crate) fn sent(&self) -> TraceCounts {
+        TraceCounts { sent: self.shared.sent.value(), dropped: self.shared.dropped.value() }
     }
 
     /// A command begins. None if who sent it does not want it to be recorded.
@@ -95,15 +95,15 @@ impl Tracer {
         name: &'static str,
         traceparent: Option<&str>,
         election: Option<&str>,
-    ) -> Option<Begun> {
+    ) -> Option<OpenSpan> {
         let context = traceparent.and_then(Context::parse);
         let wanted = context.is_none_or(|context| context.sampled);
-        wanted.then(|| Begun { name, context, election: election.map(ToString::to_string), start: now() })
+        wanted.then(|| OpenSpan { name, context, election: election.map(ToString::to_string), start: now() })
     }
 
     /// It has ended so.
-    pub(crate) fn end(&self, begun: Begun, status: StatusCode) {
-        let Begun { name, context, election, start } = begun;
+    pub(crate) fn end(&self, begun: OpenSpan, status: StatusCode) {
+        let OpenSpan { name, context, election, start } = begun;
         let trace = context.map_or_else(random, |context| context.trace);
         let mut attributes = vec![("http.response.status_code", status.as_u16().to_string())];
         attributes.extend(election.map(|election| ("baton.election", election)));

@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::alerts::{Alerts, Turned};
+use crate::alerts::{AlertChange, Alerts};
 use crate::engine::{Engine, Event};
 use crate::metrics::Counter;
 pub use pauses::Pauses;
@@ -40,7 +40,7 @@ enum Message {
     /// A change of leader.
     Transition(Arc<Event>),
     /// An alert that begins or ends, with a number that rises with each.
-    Alert(u64, Arc<Turned>),
+    Alert(u64, Arc<AlertChange>),
 }
 
 /// What waits for one receiver. Alerts may come by the thousand when something is wrong, and must not push out who leads.
@@ -168,8 +168,8 @@ impl Courier {
         }
     }
 
-    fn alert(&self, number: u64, turned: &Turned, missed: u64) -> Option<Bytes> {
-        let Turned { firing, alert } = turned;
+    fn alert(&self, number: u64, turned: &AlertChange, missed: u64) -> Option<Bytes> {
+        let AlertChange { firing, alert } = turned;
         let body = json!({
             "type": "alert",
             "server": self.run,
@@ -215,9 +215,9 @@ mod tests {
 
     use super::*;
 
-    fn turned() -> Turned {
+    fn turned() -> AlertChange {
         let alert = AlertKind::NoLeader;
-        Turned {
+        AlertChange {
             firing: true,
             alert: Alert {
                 alert,

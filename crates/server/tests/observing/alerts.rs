@@ -2,7 +2,7 @@
 
 use baton::{Bid, Campaign, Region};
 use baton_api::describe::Suspicion;
-use baton_api::sessions::{Announce, Avowal, MAX_AVOWALS};
+use baton_api::sessions::{Announce, LeadershipClaim, MAX_CLAIMS};
 use baton_election::time::Span;
 use baton_server::{Rate, Thresholds};
 use baton_store::Decider;
@@ -134,7 +134,7 @@ async fn regions_that_wait_for_their_fleet_are_no_contention() {
 async fn two_who_say_that_they_lead_are_told_of_and_one_after_the_other_is_not() {
     let hook = Taker::start().await;
     let place = Place::telling(warning_of(QUIET), Some(&hook)).await;
-    let avowal = |term| vec![Avowal { election: election("group"), term }];
+    let avowal = |term| vec![LeadershipClaim { election: election("group"), term }];
     let (a, b) = (
         place.client.announce(&agent("peer-1")).await.unwrap(),
         place.client.announce(&agent("peer-2")).await.unwrap(),
@@ -156,8 +156,8 @@ async fn two_who_say_that_they_lead_are_told_of_and_one_after_the_other_is_not()
     b.avow(Vec::new()).unwrap();
     place.alerts_become(&[]).await;
     is_told(&hook, "two-leaders", "resolved", "group").await;
-    let too_many =
-        (0..=MAX_AVOWALS).map(|number| Avowal { election: election(&format!("g-{number}")), term: 1 });
+    let too_many = (0..=MAX_CLAIMS)
+        .map(|number| LeadershipClaim { election: election(&format!("g-{number}")), term: 1 });
     assert!(a.avow(too_many.collect()).is_err());
 }
 

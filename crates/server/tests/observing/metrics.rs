@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use baton::{Bid, Campaign, CheckpointContent, Renewal};
-use baton_api::sessions::{Announce, AskNews, Heartbeat};
+use baton_api::sessions::{Announce, Heartbeat, NewsRequest};
 use baton_election::fence::Entry;
 use baton_election::{Epoch, Incarnation};
 use baton_server::{Options, Thresholds};
@@ -152,7 +152,7 @@ async fn who_waits_in_line_is_counted_while_it_waits() {
 }
 
 /// Tells who follows that it follows, and nothing else.
-async fn follow_in_silence(place: &Place) -> AskNews {
+async fn follow_in_silence(place: &Place) -> NewsRequest {
     let there = place.client.store().decider().and_then(Decider::sessions).unwrap();
     let mut credential = baton::mint_credential().unwrap();
     credential.incarnation = Incarnation([9; 8]);
@@ -164,7 +164,7 @@ async fn follow_in_silence(place: &Place) -> AskNews {
         leases: Vec::new(),
     };
     there.announce(&announce).await.unwrap();
-    AskNews { credential, acknowledged: None, wait_ms: 0 }
+    NewsRequest { credential, acknowledged: None, wait_ms: 0 }
 }
 
 #[tokio::test]

@@ -236,7 +236,9 @@ async fn every_route_lets_in_whom_it_says_and_nobody_else() {
                 };
                 let listed = &operation["responses"][answer.status.to_string()];
                 let is_listed = answer.status == 200
-                    || listed["x-codes"].as_array().is_some_and(|codes| codes.contains(&json!(answer.code())));
+                    || listed["x-codes"]
+                        .as_array()
+                        .is_some_and(|codes| codes.contains(&json!(answer.code())));
                 assert!(is_listed, "{id} does not list {} {}: {answer:?}", answer.status, answer.code());
                 let (wanted, got) = (expected(asker, right, path), refusal(&answer));
                 assert_eq!(got, wanted.map_err(ToString::to_string), "{id} by {asker:?}: {answer:?}");

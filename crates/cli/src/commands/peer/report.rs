@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use baton::api::sessions::Avowal;
+use baton::api::sessions::LeadershipClaim;
 use baton::election::{AgentName, ElectionName};
 use baton::{Coordinator, Session};
 use baton_node::Desk;
@@ -103,7 +103,7 @@ async fn tell(session: &Session, group: &ElectionName, desk: &mut watch::Receive
     loop {
         let term = desk.borrow_and_update().office.map(|office| office.term);
         if told != Some(term) {
-            let leads = term.map(|term| Avowal { election: group.clone(), term: term.0 });
+            let leads = term.map(|term| LeadershipClaim { election: group.clone(), term: term.0 });
             // One is never too many.
             let _ = session.avow(leads.into_iter().collect());
             told = Some(term);

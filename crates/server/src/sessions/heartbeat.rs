@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use baton_api::command::Decided;
 use baton_api::describe::Description;
 use baton_api::sessions::{
-    Beat, Changed, EndedSession, Heartbeat, MAX_AT_ONCE, MAX_RIDES, MAX_WORD_BYTES, NotRenewed, Ride, Which,
+    EndSessionResponse, Heartbeat, HeartbeatReply, LeaseChange, LeaseFailure, LeaseRef, MAX_AT_ONCE,
+    MAX_SESSION_LEASES, MAX_WORD_BYTES, SessionLease,
 };
 use baton_election::command::{Ending, Finding, Release, Renew, Report};
 use baton_election::time::Span;
@@ -14,7 +15,7 @@ use baton_store::Undecided;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
-use super::{Riding, Session, Sessions, Trouble, load};
+use super::{LeaseEntry, Session, Sessions, Trouble, load};
 
 /// How many leases of one session are renewed at once: only those that must be written wait for each other's disk.
 const AT_ONCE: usize = 64;
@@ -25,22 +26,26 @@ const IN_A_ROW: usize = 256;
 const MAX_LOST: usize = 64;
 
 /// What came of the renewal of one lease.
-enum Renewed {
-    Yes { ttl: Option<Span>, changed: Option<Changed> },
+enum RenewalOutcome {
+    Yes { ttl: Option<Span>, changed: Option<LeaseChange> },
     Lost(String),
     Failed(String),
 }
 
 impl Sessions {
     /// A session lives, and so do its leases.
-    pub(crate) async fn heartbeat(&self, heartbeat: Heartbeat, by: Option<TokenId>) -> Result<Beat, Trouble> {
+    pub(crate) async fn heartbeat(
+        &self,
+        heartbeat: Heartbeat,
+        by: Option<TokenId>,
+    ) -> Result<HeartbeatReply, Trouble> {
         let Heartbeat { credential, number, add, drop, follows, health, progress, description, leads } =
             heartbeat;
         check_number(add.len().max(drop.len()))?;
         check_word("health", health.as_ref())?;
         check_word("progress", progress.as_ref())?;
         description.as_ref().map_or(Ok(()), Description::check)?;
-        super::avowals::check(leads.as_deref())?;
+        super::claims::check(leads.as_deref())?;
         let follows = follows.map(super::checked_follows).transpose()?;
         let unfollowed = {
             let mut state = self.state();
@@ -58,7 +63,7 @@ impl Sessions {
         };
         self.touch();
         self.end_what_depends(&credential, by).await?;
-        Ok(Beat { unfollowed, ..self.renew_all(credential, by).await? })
+        Ok(HeartbeatReply { unfollowed, ..self.renew_all(credential, by).await? })
     }
 
     /// Ends each leadership of a session, by the agent's own word, whose policy says that a leader needs what fails.
@@ -71,7 +76,7 @@ impl Sessions {
                 return Ok(());
             }
             let running = session.rides.iter().filter(|(_, ride)| ride.lost.is_none());
-            let rides: Vec<(ElectionName, Riding)> =
+            let rides: Vec<(ElectionName, LeaseEntry)> =
                 running.map(|(election, ride)| (election.clone(), ride.clone())).collect();
             (session.agent.clone(), failing, rides)
         };
@@ -108,8 +113,8 @@ impl Sessions {
         &self,
         credential: Credential,
         by: Option<TokenId>,
-    ) -> Result<Beat, Trouble> {
-        let rides: Vec<(ElectionName, Riding)> = {
+    ) -> Result<HeartbeatReply, Trouble> {
+        let rides: Vec<(ElectionName, LeaseEntry)> = {
             let mut state = self.state();
             let session = self.alive(&mut state, &credential, by)?;
             session.rides.iter().map(|(election, ride)| (election.clone(), ride.clone())).collect()
@@ -119,27 +124,27 @@ impl Sessions {
                 tokio::task::yield_now().await;
             }
             let renewed = match &ride.lost {
-                Some(why) => Renewed::Lost(why.clone()),
+                Some(why) => RenewalOutcome::Lost(why.clone()),
                 None => self.renew(&election, &ride, credential.key).await,
             };
             (election, ride, renewed)
         });
         let mut renewals = stream::iter(renewals).buffer_unordered(AT_ONCE);
-        let (mut beat, mut noted, mut shortest) = (Beat::default(), Vec::new(), None);
+        let (mut beat, mut noted, mut shortest) = (HeartbeatReply::default(), Vec::new(), None);
         while let Some((election, ride, renewed)) = renewals.next().await {
-            let not = |why| NotRenewed { election: election.clone(), token: ride.token, why };
+            let not = |why| LeaseFailure { election: election.clone(), token: ride.token, why };
             match renewed {
-                Renewed::Yes { ttl, changed } => {
+                RenewalOutcome::Yes { ttl, changed } => {
                     beat.riding += 1;
                     beat.changed.extend(changed);
                     shortest = shortest.into_iter().chain(ttl).min();
-                    noted.push((election, Riding { ttl, ..ride }));
+                    noted.push((election, LeaseEntry { ttl, ..ride }));
                 }
-                Renewed::Lost(why) => {
+                RenewalOutcome::Lost(why) => {
                     beat.lost.push(not(why.clone()));
-                    noted.push((election, Riding { lost: Some(why), ..ride }));
+                    noted.push((election, LeaseEntry { lost: Some(why), ..ride }));
                 }
-                Renewed::Failed(why) => {
+                RenewalOutcome::Failed(why) => {
                     beat.failed.push(not(why));
                     shortest = shortest.into_iter().chain(ride.ttl).min();
                 }
@@ -154,10 +159,10 @@ impl Sessions {
         &self,
         credential: Credential,
         by: Option<TokenId>,
-        beat: Beat,
-        noted: Vec<(ElectionName, Riding)>,
+        beat: HeartbeatReply,
+        noted: Vec<(ElectionName, LeaseEntry)>,
         shortest: Option<Span>,
-    ) -> Result<Beat, Trouble> {
+    ) -> Result<HeartbeatReply, Trouble> {
         let mut state = self.state();
         let session = self.alive(&mut state, &credential, by)?;
         for (election, ride) in noted {
@@ -175,7 +180,7 @@ impl Sessions {
         // It may not hear this answer, and go by the last.
         session.lasts = session.told.max(wanted.lasts());
         session.told = wanted.lasts();
-        Ok(Beat {
+        Ok(HeartbeatReply {
             heartbeat_ms: wanted.after.as_millis(),
             jitter_ms: wanted.jitter.as_millis(),
             missed: load::MISSED,
@@ -183,7 +188,7 @@ impl Sessions {
         })
     }
 
-    async fn renew(&self, election: &ElectionName, ride: &Riding, key: LeaseKey) -> Renewed {
+    async fn renew(&self, election: &ElectionName, ride: &LeaseEntry, key: LeaseKey) -> RenewalOutcome {
         let credential = Credential { incarnation: ride.incarnation, key };
         let renewal = Renew::new(ride.token, credential);
         let at_once = self.engine.renew_at_once(election.as_str(), &renewal, self.engine.now());
@@ -195,25 +200,25 @@ impl Sessions {
             Ok(Decided { answer: Answer::Renewed { epoch, awaiting_approval, .. }, ttl, .. }) => {
                 let (election, token) = (election.clone(), ride.token);
                 let changed = epoch != token || awaiting_approval;
-                let changed = changed.then_some(Changed { election, token, epoch, awaiting_approval });
-                Renewed::Yes { ttl, changed }
+                let changed = changed.then_some(LeaseChange { election, token, epoch, awaiting_approval });
+                RenewalOutcome::Yes { ttl, changed }
             }
             Ok(Decided { answer: Answer::Ended { cause, reason }, .. }) => {
-                Renewed::Lost(format!("it was ended ({cause}): {reason}"))
+                RenewalOutcome::Lost(format!("it was ended ({cause}): {reason}"))
             }
             Ok(Decided { answer, .. }) => unreachable!("a renewal is answered as one, not with {answer:?}"),
-            Err(Undecided::Refused(Refusal::Stale { why, .. })) => Renewed::Lost(why),
-            Err(Undecided::Refused(refusal)) => Renewed::Lost(refusal.to_string()),
-            Err(Undecided::Store(error)) => Renewed::Failed(error.to_string()),
+            Err(Undecided::Refused(Refusal::Stale { why, .. })) => RenewalOutcome::Lost(why),
+            Err(Undecided::Refused(refusal)) => RenewalOutcome::Lost(refusal.to_string()),
+            Err(Undecided::Store(error)) => RenewalOutcome::Failed(error.to_string()),
         }
     }
 
     /// Releases what rode on a session that has ended.
     pub(super) async fn release_all(
         &self,
-        rides: HashMap<ElectionName, Riding>,
+        rides: HashMap<ElectionName, LeaseEntry>,
         key: LeaseKey,
-    ) -> EndedSession {
+    ) -> EndSessionResponse {
         let running = rides.into_iter().filter(|(_, ride)| ride.lost.is_none());
         let releases = running.map(|(election, ride)| async move {
             let credential = Credential { incarnation: ride.incarnation, key };
@@ -223,11 +228,11 @@ impl Sessions {
             (election, ride.token, released)
         });
         let mut releases = stream::iter(releases).buffer_unordered(AT_ONCE);
-        let mut ended = EndedSession::default();
+        let mut ended = EndSessionResponse::default();
         while let Some((election, token, released)) = releases.next().await {
             match released {
                 Ok(_) => ended.released += 1,
-                Err(error) => ended.failed.push(NotRenewed { election, token, why: error.to_string() }),
+                Err(error) => ended.failed.push(LeaseFailure { election, token, why: error.to_string() }),
             }
         }
         ended
@@ -236,16 +241,16 @@ impl Sessions {
 
 impl Session {
     /// More leases ride on it. One of an older token than is known came late.
-    pub(super) fn take_on(&mut self, rides: Vec<Ride>) -> Result<(), Refusal> {
-        for Ride { election, token, incarnation } in rides {
-            let riding = Riding { token, incarnation, ttl: None, lost: None };
-            let full = self.rides.len() >= MAX_RIDES;
+    pub(super) fn take_on(&mut self, rides: Vec<SessionLease>) -> Result<(), Refusal> {
+        for SessionLease { election, token, incarnation } in rides {
+            let riding = LeaseEntry { token, incarnation, ttl: None, lost: None };
+            let full = self.rides.len() >= MAX_SESSION_LEASES;
             match self.rides.get_mut(&election) {
                 Some(known) if known.token < token => *known = riding,
                 Some(_) => {}
                 None if full => {
                     return Err(Refusal::invalid(
-                        format!("at most {MAX_RIDES} leases ride on one session"),
+                        format!("at most {MAX_SESSION_LEASES} leases ride on one session"),
                         "announce another session for the others",
                     ));
                 }
@@ -257,8 +262,8 @@ impl Session {
         Ok(())
     }
 
-    fn leave(&mut self, dropped: &[Which]) {
-        for Which { election, token } in dropped {
+    fn leave(&mut self, dropped: &[LeaseRef]) {
+        for LeaseRef { election, token } in dropped {
             if self.rides.get(election).is_some_and(|known| known.token == *token) {
                 self.rides.remove(election);
             }

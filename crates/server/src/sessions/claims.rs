@@ -2,37 +2,37 @@
 
 use std::collections::HashMap;
 
-use baton_api::sessions::{Avowal, MAX_AVOWALS};
+use baton_api::sessions::{LeadershipClaim, MAX_CLAIMS};
 use baton_election::time::Moment;
 use baton_election::{ElectionName, Refusal};
 use baton_store::boot;
 
 use super::{Session, Sessions};
-use crate::alerts::Avowed;
+use crate::alerts::ClaimedLeader;
 
 /// The most elections that are looked at, and the most who say of one that they lead it: two are too many.
 const ELECTIONS: usize = 10_000;
 const OF_ONE: usize = 32;
 
 /// That a session says that it leads.
-pub(super) struct Avowing {
-    avowal: Avowal,
+pub(super) struct StandingClaim {
+    avowal: LeadershipClaim,
     /// When it said so first, without saying otherwise since, and when last.
     first: Moment,
     last: Moment,
 }
 
-impl Avowing {
-    pub(super) fn shown(&self) -> Avowal {
+impl StandingClaim {
+    pub(super) fn shown(&self) -> LeadershipClaim {
         self.avowal.clone()
     }
 }
 
 /// Refuses more than one can say.
-pub(super) fn check(leads: Option<&[Avowal]>) -> Result<(), Refusal> {
+pub(super) fn check(leads: Option<&[LeadershipClaim]>) -> Result<(), Refusal> {
     match leads {
-        Some(leads) if leads.len() > MAX_AVOWALS => Err(Refusal::invalid(
-            format!("a session says of at most {MAX_AVOWALS} elections that it leads them"),
+        Some(leads) if leads.len() > MAX_CLAIMS => Err(Refusal::invalid(
+            format!("a session says of at most {MAX_CLAIMS} elections that it leads them"),
             "announce another session for the others",
         )),
         Some(_) | None => Ok(()),
@@ -41,29 +41,33 @@ pub(super) fn check(leads: Option<&[Avowal]>) -> Result<(), Refusal> {
 
 impl Session {
     /// Takes in what it leads by its own word. A new term is a new avowal.
-    pub(super) fn avow(&mut self, leads: Option<Vec<Avowal>>) {
+    pub(super) fn avow(&mut self, leads: Option<Vec<LeadershipClaim>>) {
         let Some(leads) = leads else { return };
         let now = boot::now();
         let before = std::mem::take(&mut self.avowals);
         for avowal in leads {
             let first = before.iter().find(|known| known.avowal == avowal).map_or(now, |known| known.first);
-            self.avowals.push(Avowing { avowal, first, last: now });
+            self.avowals.push(StandingClaim { avowal, first, last: now });
         }
     }
 }
 
 impl Sessions {
     /// What live sessions say that they lead, by election.
-    pub(crate) fn avowals(&self) -> HashMap<ElectionName, Vec<Avowed>> {
+    pub(crate) fn avowals(&self) -> HashMap<ElectionName, Vec<ClaimedLeader>> {
         let state = self.state();
-        let mut avowals: HashMap<ElectionName, Vec<Avowed>> = HashMap::new();
+        let mut avowals: HashMap<ElectionName, Vec<ClaimedLeader>> = HashMap::new();
         for session in state.sessions.values().filter(|session| !session.avowals.is_empty()) {
             if !self.is_alive(session) {
                 continue;
             }
-            for Avowing { avowal, first, last } in &session.avowals {
-                let avowed =
-                    Avowed { agent: session.agent.clone(), term: avowal.term, first: *first, last: *last };
+            for StandingClaim { avowal, first, last } in &session.avowals {
+                let avowed = ClaimedLeader {
+                    agent: session.agent.clone(),
+                    term: avowal.term,
+                    first: *first,
+                    last: *last,
+                };
                 if avowals.len() >= ELECTIONS && !avowals.contains_key(&avowal.election) {
                     continue;
                 }
