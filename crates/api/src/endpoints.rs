@@ -1,6 +1,6 @@
 //! The table of endpoints: every request that a server takes, once.
 //!
-//! The server dispatches and guards requests by this table, clients build paths from it, and the OpenAPI description
+//! The server dispatches and guards requests by this table, `Endpoint::path` builds paths for clients, and the OpenAPI description
 //! is generated from it. `CONTRIBUTING.md` says how to add a route.
 
 use baton_election::Command;

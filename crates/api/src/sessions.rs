@@ -170,6 +170,7 @@ pub struct LeaseChange {
     /// Its token, as the session has it.
     pub token: Epoch,
     /// Its token as it is: higher after an approval.
+    #[serde(rename = "new_token")]
     pub epoch: Epoch,
     /// Its token is refused until an operator approves.
     pub awaiting_approval: bool,

@@ -121,13 +121,13 @@ fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
     }
 }
 
-/// Lines of at most 100 characters; those of a list are indented after the first.
+/// Lines of at most 100 characters, those after the first indented.
 fn wrapped(page: &mut String, text: &str) {
     let mut line = String::new();
     for word in text.split(' ') {
         if line.len() + word.len() >= 100 {
             let _ = writeln!(page, "{line}");
-            line = if text.starts_with('-') { " ".to_string() } else { String::new() };
+            line = " ".to_string();
         }
         if !line.is_empty() {
             line.push(' ');
