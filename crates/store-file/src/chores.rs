@@ -35,6 +35,12 @@ impl Chores {
         Chore(Arc::clone(inner))
     }
 
+    /// How many are not over.
+    #[cfg(test)]
+    pub(crate) fn under_way(&self) -> usize {
+        *self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits until nothing is left to do: a few files to write and remove, none to sync. Not for long, if the disk is sick.
     pub(crate) fn finish(&self) {
         let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_election::Epoch;
 use baton_election::time::{Moment, Span};
@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     /// The newest version seen of each record: where to look first.
     seen: Mutex<HashMap<Key, Arc<VersionFile>>>,
     pub(crate) chores: Chores,
+    /// The elections whose view is being looked after, each with a version that was read meanwhile.
+    views: Mutex<HashMap<Key, Option<Arc<VersionFile>>>>,
     spares: Spares,
     /// The marks that are known to be kept.
     marks: Mutex<HashMap<Key, Mark>>,
@@ -75,6 +77,7 @@ impl FileStore {
             machine,
             seen: Mutex::default(),
             chores: Chores::default(),
+            views: Mutex::default(),
             spares: Spares::default(),
             marks: Mutex::default(),
             claimed: Mutex::default(),
@@ -103,8 +106,10 @@ impl FileStore {
         }
         let (reading, latest) = self.inner.read(key).ok()?;
         let latest = latest?;
-        let (key, chore) = (key.clone(), Chores::begin(&self.inner));
-        tokio::task::spawn_blocking(move || chore.0.look_after_view(&key, &latest));
+        if self.inner.begin_view(key, &latest) {
+            let (key, chore) = (key.clone(), Chores::begin(&self.inner));
+            tokio::task::spawn_blocking(move || chore.0.look_after_view(&key, latest));
+        }
         Some(reading)
     }
 
@@ -191,15 +196,35 @@ impl Inner {
         Ok((reading, latest))
     }
 
-    /// A writer's look also brings the view up to date, unless whoever wrote the version is probably at it.
-    fn look_after_view(&self, key: &Key, version: &Arc<VersionFile>) {
-        let file = self.layout.versions(key).join(version.header.version.to_string());
-        if self.access == Access::Write
-            && matches!(key, Key::Election(_))
-            && !shape::is_under_way(&file, &self.layout.view(key))
-        {
-            self.repair_view(key, version);
+    /// Whether the caller must look after the view, as only writers do. If another task is at it, that one takes this version
+    /// too: however often an election is read, one task at a time looks after its view.
+    fn begin_view(&self, key: &Key, version: &Arc<VersionFile>) -> bool {
+        if self.access != Access::Write || !matches!(key, Key::Election(_)) {
+            return false;
         }
+        let mut views = self.views();
+        let free = !views.contains_key(key);
+        views.insert(key.clone(), (!free).then(|| Arc::clone(version)));
+        free
+    }
+
+    /// A writer's look also brings the view up to date, unless whoever wrote the version is probably at it.
+    fn look_after_view(&self, key: &Key, mut version: Arc<VersionFile>) {
+        loop {
+            let file = self.layout.versions(key).join(version.header.version.to_string());
+            if !shape::is_under_way(&file, &self.layout.view(key)) {
+                self.repair_view(key, &version);
+            }
+            let mut views = self.views();
+            match views.get_mut(key).and_then(Option::take) {
+                Some(next) => version = next,
+                None => return drop(views.remove(key)),
+            }
+        }
+    }
+
+    fn views(&self) -> MutexGuard<'_, HashMap<Key, Option<Arc<VersionFile>>>> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn swap(
@@ -505,8 +530,8 @@ impl Store for FileStore {
         Box::pin(self.answered(move |chore, answer| match chore.0.read(&key) {
             Ok((reading, latest)) => {
                 let _ = answer.send(Ok(reading));
-                if let Some(latest) = latest {
-                    chore.0.look_after_view(&key, &latest);
+                if let Some(latest) = latest.filter(|latest| chore.0.begin_view(&key, latest)) {
+                    chore.0.look_after_view(&key, latest);
                 }
             }
             Err(error) => drop(answer.send(Err(error))),
@@ -577,5 +602,43 @@ impl Store for FileStore {
             partition: "cannot happen: one machine",
             cost: Cost { per_renewal: 1, looks_per_hour: 0 },
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use baton_election::{Document, ElectionName, StoreId};
+    use tokio::runtime;
+
+    use super::*;
+
+    /// However often a record is read, one task at a time looks after its view: reads leave room for swaps.
+    #[test]
+    fn many_reads_queue_one_look_at_the_view() {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let store = FileStore::open(folder.path(), Access::Write).unwrap();
+            let election = ElectionName::new("e").unwrap();
+            let key = Key::Election(election.clone());
+            let record = Record::Election(Box::new(Document::new(election, StoreId([7; 8]), Epoch(1), &[])));
+            let swapped = store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable);
+            swapped.await.unwrap();
+            store.read(&key).await.unwrap();
+            // The only thread is busy, so that whatever the reads ask for stays queued.
+            let (free, busy) = std::sync::mpsc::channel::<()>();
+            let held = tokio::task::spawn_blocking(move || busy.recv().is_err());
+            for _ in 0..1_000 {
+                store.read(&key).await.unwrap();
+            }
+            assert!(
+                store.inner.chores.under_way() <= 1,
+                "{} looks are queued",
+                store.inner.chores.under_way()
+            );
+            drop(free);
+            assert!(held.await.unwrap());
+        });
     }
 }
