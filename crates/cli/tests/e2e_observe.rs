@@ -57,7 +57,10 @@ impl Listening {
             let read = stream.read(&mut piece).unwrap();
             answer.extend_from_slice(&piece[..read]);
             let text = String::from_utf8_lossy(&answer).to_string();
-            let streams = text.contains("text/event-stream") && text.contains("data:");
+            // By its head: a description of streams names both words too.
+            let streams = text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+                head.to_lowercase().contains("content-type: text/event-stream") && body.contains("data:")
+            });
             if read == 0 || streams {
                 let (head, body) = text.split_once("\r\n\r\n").unwrap();
                 return (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_string());
