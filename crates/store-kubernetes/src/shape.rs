@@ -181,9 +181,8 @@ pub(crate) fn write(
 ) -> Result<(Value, LeaseBase), StoreError> {
     let left_alone = over.is_some_and(|over| over.foreign) && next.leader.as_ref().is_some_and(is_foreign);
     let (base, transitions) = count(next.epoch, over.map(|over| over.base), place)?;
-    let Ok(record) = serde_json::to_string(next) else {
-        unreachable!("a document is always expressible as JSON")
-    };
+    let record = Record::Election(Box::new(next.clone())).to_compact_json();
+    let record = String::from_utf8_lossy(&record);
     let mut annotations = json!({
         RECORD: record,
         BASE: base.to_string(),

@@ -110,11 +110,12 @@ fn make_whole(value: &mut Value) -> bool {
     }
 }
 
-/// The integer that a float is. Each float below these bounds that has no fraction is exactly one.
+/// The integer that a float is. Each float between these bounds that has no fraction is exactly one. The lower bound itself is
+/// none: an integer that is too small for 64 bits is read as that float too.
 fn whole(float: f64) -> Option<Number> {
     const ABOVE_U64: f64 = 18_446_744_073_709_551_616.0;
     const BELOW_I64: f64 = -9_223_372_036_854_775_808.0;
-    if float.fract() != 0.0 || !(BELOW_I64..ABOVE_U64).contains(&float) {
+    if float.fract() != 0.0 || float <= BELOW_I64 || float >= ABOVE_U64 {
         return None;
     }
     #[expect(
@@ -165,7 +166,8 @@ mod tests {
         for (text, number) in [("7.0", 7), ("1e3", 1_000), ("9007199254740992.0", 1 << 53)] {
             assert_eq!(parsed::<u64>(text.as_bytes()).unwrap(), number, "{text}");
         }
-        assert_eq!(parsed::<i64>(b"-9223372036854775808.0").unwrap(), i64::MIN);
+        assert_eq!(parsed::<i64>(b"-9223372036854775808").unwrap(), i64::MIN);
+        assert!(parsed::<i64>(b"-9223372036854775809").is_err(), "it is not taken for the least integer");
         assert_eq!(whole(18_446_744_073_709_549_568.0), Some(Number::from(u64::MAX - 2_047)));
         assert_eq!(
             (whole(18_446_744_073_709_551_616.0), whole(f64::NAN), whole(f64::INFINITY)),

@@ -131,7 +131,7 @@ fn a_hook_s_variables_do_not_lead_elsewhere() {
     let place = TestRepository::new();
     let (clone, other) = (place.clone("one"), place.clone("other"));
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "surroundings::inside_a_hook"])
+        .args(["--exact", "git::surroundings::inside_a_hook"])
         .env("BATON_TEST_CLONE", &clone)
         .env("GIT_DIR", other.join(".git"))
         .env("GIT_INDEX_FILE", other.join(".git/index.lock"))
@@ -141,7 +141,8 @@ fn a_hook_s_variables_do_not_lead_elsewhere() {
         .env("GIT_CONFIG_PARAMETERS", "'core.bare=true'")
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
     assert!(git(&clone, &["for-each-ref", "refs/baton/"]).contains("refs/baton/e"));
     assert_eq!(git(&other, &["for-each-ref", "refs/baton/", "refs/baton-seen/"]), "");
     assert!(git(&place.remote(), &["for-each-ref"]).contains("refs/baton/e"));
