@@ -4,7 +4,8 @@ use std::path::Path;
 
 use xtask::tree::Tree;
 use xtask::{
-    Finding, arrows, assertions, book, crate_docs, decisions, links, packages, prose, purity, sizes, words,
+    Finding, arrows, assertions, book, crate_docs, decisions, executors, links, packages, prose, purity,
+    sizes, words,
 };
 
 #[test]
@@ -13,6 +14,11 @@ fn arrows_between_crates_point_inward() {
     let arrows: usize = packages.iter().map(|package| package.arrows.len()).sum();
     assert!(arrows > 0, "cargo told of no dependency between our crates");
     check(arrows::check(&packages, arrows::TABLE));
+}
+
+#[test]
+fn one_executor_decides() {
+    check(executors::check(&tree()));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use baton_api::Elections;
 use baton_store::{Access, FileStore, MemoryStore, Store, StoreUrl, UrlError};
 use baton_store_git::GitStore;
 
@@ -43,12 +44,41 @@ pub fn embedded_file(url: &str) -> Result<Option<PathBuf>, Error> {
     Ok(Some(expand(&url)?))
 }
 
-/// Opens the store that a URL names, for a caller that is no client of it.
-pub async fn open_store(url: &str, access: Access) -> Result<Arc<dyn Store>, Error> {
-    open(&url.parse()?, access).await
+/// What a URL names.
+pub(crate) enum Opened {
+    /// A store, on whose records this process decides.
+    Store(Arc<dyn Store>),
+    /// Elections that others decide.
+    #[cfg_attr(not(any(feature = "etcd", feature = "http")), expect(dead_code))]
+    Elections(Arc<dyn Elections>),
 }
 
-pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store>, Error> {
+/// Opens the store that a URL names, for a caller that is no client of it.
+///
+/// # Errors
+/// [`Error::NoStore`] if it names a server, or elections of a store's own: there are no records then.
+pub async fn open_store(url: &str, access: Access) -> Result<Arc<dyn Store>, Error> {
+    match open(&url.parse()?, access).await? {
+        Opened::Store(store) => Ok(store),
+        Opened::Elections(elections) => Err(Error::NoStore(elections.location())),
+    }
+}
+
+pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Opened, Error> {
+    match url.scheme.as_str() {
+        #[cfg(feature = "http")]
+        "http" | "https" | "unix" => {
+            Ok(Opened::Elections(Arc::new(baton_store_http::HttpElections::open(url)?)))
+        }
+        #[cfg(feature = "etcd")]
+        "etcd" if baton_store_etcd::EtcdElections::is_named_by(url) => {
+            Ok(Opened::Elections(Arc::new(baton_store_etcd::EtcdElections::open(url).await?)))
+        }
+        _ => Ok(Opened::Store(open_records(url, access).await?)),
+    }
+}
+
+async fn open_records(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store>, Error> {
     match url.scheme.as_str() {
         "file" => {
             url.only(&[])?;
@@ -63,8 +93,6 @@ pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store
                 tokio::task::spawn_blocking(move || baton_store_embedded::EmbeddedStore::open(&path, access));
             Ok(Arc::new(opened.await.map_err(std::io::Error::other)??))
         }
-        #[cfg(feature = "http")]
-        "http" | "https" | "unix" => Ok(baton_store_http::open(url).await?),
         "git" => Ok(Arc::new(GitStore::open(url)?)),
         "mem" => {
             url.only(&[])?;

@@ -86,6 +86,7 @@ impl From<Error> for Problem {
         match error {
             Error::Refused(refusal) => refusal.into(),
             error @ (Error::Store(_)
+            | Error::NoStore(_)
             | Error::Url(_)
             | Error::Name(_)
             | Error::WaitedLongEnough { .. }

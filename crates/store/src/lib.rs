@@ -6,7 +6,6 @@
 
 pub mod boot;
 pub mod conformance;
-mod decider;
 pub mod disk;
 mod error;
 mod file;
@@ -15,7 +14,6 @@ pub mod fuzzing;
 
 mod key;
 mod memory;
-mod native;
 mod network;
 mod polled;
 mod record;
@@ -25,13 +23,11 @@ pub mod waiting;
 
 pub use baton_toolbox as toolbox;
 pub use baton_toolbox::Kind as ItemKind;
-pub use decider::{Decider, Decision, Page, Sessions, Tools, Undecided, Uses, Warns};
 pub use error::{Claim, StoreError};
 pub use file::{Access, FileStore, Machine, refuse_network};
 
 pub use key::{Key, Prefix};
 pub use memory::MemoryStore;
-pub use native::{Kept, NativeElections, NativeLeader, Standing};
 pub use network::network_failure;
 pub use polled::{jittered, polled};
 pub use record::{NotARecord, Record};

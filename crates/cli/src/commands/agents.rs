@@ -54,7 +54,7 @@ impl Agents {
                 context.output.line(&data(agent).to_string())?;
             }
         } else if agents.is_empty() {
-            context.output.talk(&format!("nobody is known at {}", context.coordinator.store().location()));
+            context.output.talk(&format!("nobody is known at {}", context.coordinator.backend().location()));
         } else {
             let rows: Vec<Vec<String>> = agents.iter().map(row).collect();
             let head = ["AGENT", "STATE", "PHI", "LEADS", "AT", "CPU", "MEMORY", "QUEUE", "TROUBLE"];

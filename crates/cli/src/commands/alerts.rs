@@ -53,7 +53,7 @@ impl Alerts {
             return Ok(Exit::Done);
         }
         if told.alerts.is_empty() {
-            output.talk(&format!("nothing is wrong at {}", context.coordinator.store().location()));
+            output.talk(&format!("nothing is wrong at {}", context.coordinator.backend().location()));
             return Ok(Exit::Done);
         }
         let rows: Vec<Vec<String>> = told.alerts.iter().map(row).collect();

@@ -259,7 +259,7 @@ impl Fence {
             }
         }
         if rows.is_empty() {
-            let location = context.coordinator.store().location();
+            let location = context.coordinator.backend().location();
             context.output.talk(&match &self.resource {
                 Some(resource) => format!("nothing was accepted for {resource} at {location}"),
                 None => format!("no resources at {location}"),

@@ -48,13 +48,14 @@ impl Pass {
         context.remember();
         let (document, notified) = passed.map_err(|error| Failure::from_error(&error, Speaker::Holder))?;
         context.forget(&self.election, &held);
-        let kept_ms = document.reserved_for.as_ref().and_then(|kept| kept.lasts);
+        let reserved = document.as_ref().and_then(|document| document.reserved_for.as_ref());
+        let kept_ms = reserved.and_then(|kept| kept.lasts);
         let mut data = json!({
             "outcome": "passed",
             "election": self.election,
             "agent": held.agent,
             "to": self.to,
-            "epoch": document.epoch,
+            "epoch": document.as_ref().map_or(held.epoch, |document| document.epoch),
             "kept_for_ms": kept_ms.map(baton::election::Span::as_millis),
         });
         let kept = kept_ms.map_or(String::new(), |kept| format!(", for whom it is kept for {kept}"));

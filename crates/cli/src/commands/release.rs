@@ -53,7 +53,7 @@ impl Release {
             "outcome": "released",
             "election": self.election,
             "agent": held.agent,
-            "epoch": document.epoch,
+            "epoch": document.as_ref().map_or(held.epoch, |document| document.epoch),
         });
         let mut text = format!("{} released {}", held.agent, self.election);
         if let Some(notified) = &notified {
@@ -70,7 +70,7 @@ impl Release {
         context: &Context,
         held: &Held,
         wait: Option<Duration>,
-    ) -> Option<Result<(Document, Option<Notified>), Error>> {
+    ) -> Option<Result<(Option<Document>, Option<Notified>), Error>> {
         let (coordinator, election) = (&context.coordinator, &self.election);
         let (epoch, credential, reason) = (held.epoch, held.credential, self.reason.clone());
         let ending = if self.done { Ending::Finished } else { Ending::Stopped };
@@ -100,7 +100,7 @@ fn not_released(error: &Error, held: &Held) -> Failure {
 }
 
 fn ended_unanswered(context: &Context, held: &Held) -> Failure {
-    let location = context.coordinator.store().location();
+    let location = context.coordinator.backend().location();
     Failure::new(
         Exit::Store,
         "unknown",

@@ -32,7 +32,7 @@ impl Sessions {
                 context.output.line(&json!(session).to_string())?;
             }
         } else if sessions.is_empty() {
-            context.output.talk(&format!("no sessions at {}", context.coordinator.store().location()));
+            context.output.talk(&format!("no sessions at {}", context.coordinator.backend().location()));
         } else {
             let rows: Vec<Vec<String>> = sessions.iter().map(row).collect();
             context.output.line(&table(&["AGENT", "SINCE", "HEARD", "LEASES", "FOLLOWS"], &rows))?;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use baton::api::elections::QueuedCandidate;
 use baton::api::waiting::Waiting;
 use baton::election::document::{Pause, State};
 use baton::election::time::WallTime;
 use baton::election::{ElectionName, Refusal, StoreInfo};
-use baton::store::{Access, NativeLeader};
+use baton::store::Access;
 use baton::toolbox::{Counts, SlotRun};
 use baton::{Error, View};
 use clap::Args;
@@ -193,7 +194,7 @@ struct Seen {
     /// Those who wait in line, where nobody is compared.
     waiting: Vec<Waiting>,
     /// Those in the store's own line, where it has one.
-    native: Vec<NativeLeader>,
+    native: Vec<QueuedCandidate>,
 }
 
 impl Seen {

@@ -193,7 +193,7 @@ impl Watch {
     async fn view(&self, context: &Context) -> Result<View, Error> {
         let view = tokio::time::timeout(PATIENCE, context.coordinator.view(&self.election)).await;
         view.unwrap_or_else(|_| {
-            let location = context.coordinator.store().location();
+            let location = context.coordinator.backend().location();
             let (why, hint) = ("it does not answer".to_string(), "try again later".to_string());
             Err(StoreError::Unavailable { location, why, hint }.into())
         })
@@ -202,7 +202,7 @@ impl Watch {
     /// Being told of changes. A store that refuses is looked at all the same, which is said once.
     async fn changes(&self, context: &Context, untold: &mut bool) -> Option<BoxStream<Change>> {
         let key = Key::Election(self.election.clone());
-        let watch = tokio::time::timeout(PATIENCE, context.coordinator.store().watch(&key)).await.ok()?;
+        let watch = tokio::time::timeout(PATIENCE, context.coordinator.backend().watch(&key)).await.ok()?;
         let error = match watch {
             Ok(changes) => return Some(changes),
             Err(error) => error,

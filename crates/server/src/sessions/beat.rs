@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_api::describe::Description;
 use baton_api::sessions::{
@@ -10,7 +11,7 @@ use baton_api::sessions::{
 use baton_election::command::{Ending, Finding, Release, Renew, Report};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, Credential, ElectionName, LeaseKey, Refusal, TokenId};
-use baton_store::Undecided;
+use baton_store::StoreError;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
@@ -96,8 +97,12 @@ impl Sessions {
             };
             // What is refused is over already; the renewal that follows says so.
             match self.engine.execute(&election, &Command::Report(report)).await {
-                Ok(_) | Err(Undecided::Refused(_)) => {}
-                Err(Undecided::Store(error)) => return Err(Trouble::Store(error)),
+                Ok(_) | Err(CommandError::Refused(_)) => {}
+                Err(CommandError::Store(error)) => return Err(Trouble::Store(error)),
+                Err(CommandError::System(why)) => {
+                    let location = self.engine.store().location();
+                    return Err(Trouble::Store(StoreError::Unknown { location, why }));
+                }
             }
         }
         Ok(())
@@ -202,9 +207,11 @@ impl Sessions {
                 Renewed::Lost(format!("it was ended ({cause}): {reason}"))
             }
             Ok(Decided { answer, .. }) => unreachable!("a renewal is answered as one, not with {answer:?}"),
-            Err(Undecided::Refused(Refusal::Stale { why, .. })) => Renewed::Lost(why),
-            Err(Undecided::Refused(refusal)) => Renewed::Lost(refusal.to_string()),
-            Err(Undecided::Store(error)) => Renewed::Failed(error.to_string()),
+            Err(CommandError::Refused(Refusal::Stale { why, .. })) => Renewed::Lost(why),
+            Err(CommandError::Refused(refusal)) => Renewed::Lost(refusal.to_string()),
+            Err(error @ (CommandError::Store(_) | CommandError::System(_))) => {
+                Renewed::Failed(error.to_string())
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use baton_api::waiting::{MOST_SHOWN, Waiting};
+use crate::waiting::{MOST_SHOWN, Waiting};
 use baton_election::time::Moment;
 use baton_election::{AgentName, ElectionName, Incarnation};
 use serde::{Deserialize, Serialize};

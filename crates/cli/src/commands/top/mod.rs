@@ -86,7 +86,7 @@ impl Top {
     }
 
     async fn stay(&self, context: &Context) -> Outcome {
-        let location = context.coordinator.store().location();
+        let location = context.coordinator.backend().location();
         let mut terminal = Terminal::enter()?;
         let (mut seen, mut at, mut shows) = (Seen::default(), 0_usize, Shows::Elections);
         let (mut look, mut names) = (Instant::now(), Instant::now());
@@ -140,7 +140,7 @@ async fn once(context: &Context) -> Outcome {
         return Ok(Exit::Done);
     }
     let width = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(WIDTH);
-    let location = context.coordinator.store().location();
+    let location = context.coordinator.backend().location();
     let frame = seen.frame(&location, 0, width, Shows::Elections);
     context.output.line(&frame.lines(None).join("\n"))?;
     Ok(Exit::Done)
