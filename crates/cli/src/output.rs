@@ -54,6 +54,7 @@ impl Failure {
             }
             Error::Store(_)
             | Error::Url(_)
+            | Error::NoStore(_)
             | Error::Name(_)
             | Error::WaitedLongEnough { .. }
             | Error::Lost(_)
