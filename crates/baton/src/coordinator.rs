@@ -14,7 +14,6 @@ use baton_election::document::{Checkpoint, Leader, Reference, Transition};
 use baton_election::manifest::Coverage;
 use baton_election::operator::{Act, OperatorKey, SignedAct};
 use baton_election::policy::Limits;
-use baton_election::removal_rules::OpenBreaker;
 use baton_election::time::{Moment, Span};
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,

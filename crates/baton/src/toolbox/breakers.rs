@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_election::policy::Policy;
 use baton_election::removal_rules::OpenBreaker;
+use baton_election::time::Span;
 use baton_election::{AgentName, ItemName};
 use baton_executor::breakers::{capabilities, open_breakers};
 use baton_store::Key;
