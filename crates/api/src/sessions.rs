@@ -270,13 +270,13 @@ pub struct SessionView {
     pub leads: Vec<LeadershipClaim>,
 }
 
-/// Who was told of a release.
+/// The followers that were told of a release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NotifyReport {
     /// How many followers have acknowledged it.
     pub told: u64,
-    /// Who has not.
+    /// The agents that have not.
     pub silent: Vec<AgentName>,
     /// How long that took.
     pub waited_ms: u64,

@@ -85,7 +85,7 @@ pub enum Cause {
     Finished,
     /// The leader passed it to a successor that it named.
     Pass,
-    /// The leader is gone: its lease ran out, or was given back by who ended its work.
+    /// The leader is gone: its lease ran out, or the warden gave it back.
     Failover,
     /// An operator deposed the leader.
     Depose,
@@ -131,7 +131,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Who holds the lease, on what terms, and what of them is used up.
+/// The holder of the lease, its terms, and what of them is used up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Leader {
@@ -195,7 +195,7 @@ impl Leader {
     }
 }
 
-/// Who may take a vacant election first.
+/// The agent that may take a vacant election first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reservation {
@@ -353,7 +353,7 @@ pub struct Transition {
     pub cause: Cause,
     /// Whose it was.
     pub from: Option<AgentName>,
-    /// Who leads.
+    /// The leader.
     pub to: AgentName,
     /// Why this one was chosen, and what was said about the end of the former.
     pub reason: String,

@@ -126,7 +126,7 @@ pub struct Fence {
     /// The last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_order: Option<Box<SignedFenceOrder>>,
-    /// Who is at it.
+    /// The current hold, if there is one.
     pub hold: Option<Hold>,
     /// Counts the beats of its holds.
     pub beat: u64,

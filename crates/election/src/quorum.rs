@@ -196,7 +196,7 @@ pub struct Gathering {
     pub order: ActOrder,
     /// Who signed it.
     pub signed: Vec<Cosignature>,
-    /// Who led when the first one signed it.
+    /// The leader when the first operator signed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<AgentName>,
 }

@@ -72,7 +72,7 @@ pub(crate) struct Contact;
 texts! {
     ElectionName, "ElectionName", "The name of an election", path();
     ResourceName, "ResourceName", "The name of something that only a leader may change", path();
-    AgentName, "AgentName", "Who may lead", name(&format!("^{SEGMENT}$"));
+    AgentName, "AgentName", "An agent, which may lead", name(&format!("^{SEGMENT}$"));
     ItemName, "ItemName", "A task, a proposal, a quota or a value", name(&format!("^{SEGMENT}$"));
     Incarnation, "Incarnation", "One life of an agent: random, minted at its start", hexadecimal(8);
     LeaseKey, "LeaseKey", "The secret that proves to be the holder of a lease", hexadecimal(16);

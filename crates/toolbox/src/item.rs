@@ -251,7 +251,7 @@ pub struct Counts {
     pub cancelled: u64,
     /// Nobody leads: what is assigned goes on, what is new waits.
     pub degraded: bool,
-    /// Who leads, if anybody does.
+    /// The leader, if there is one.
     pub leader: Option<AgentName>,
     /// The epoch of the election.
     pub epoch: Epoch,

@@ -36,7 +36,7 @@ pub struct Quota {
     #[serde(rename = "window_ms", with = "as_millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub window: Span,
-    /// Who may draw how much of it.
+    /// How much of it each agent may draw.
     pub shares: BTreeMap<AgentName, u64>,
     /// The highest epoch in which a leader wrote it.
     pub fence: Epoch,
@@ -74,7 +74,7 @@ pub struct SetQuota {
     #[serde(rename = "window_ms", with = "as_millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub window: Span,
-    /// Who may draw how much of it; together not more than the whole.
+    /// How much of it each agent may draw; together not more than the whole.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(extend("maxProperties" = MAX_SHARES)))]
     pub shares: BTreeMap<AgentName, u64>,

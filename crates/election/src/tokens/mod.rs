@@ -105,7 +105,7 @@ pub struct TokenEntry {
     pub note: String,
     /// When it was made, for people.
     pub created: WallTime,
-    /// When it expires, by the wall clock of who judges it.
+    /// When it expires, by the wall clock of the server that checks it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<WallTime>,
     /// The operator who made it.

@@ -45,7 +45,7 @@ pub struct NewTask {
     /// By what it shall be known. Without it, the key decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<ItemName>,
-    /// What tells it from other tasks, in the words of who adds it: the same key is the same task.
+    /// What tells it from other tasks, in the words of the agent that adds it: the same key is the same task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = MAX_NOTE_BYTES)))]
     pub key: Option<String>,

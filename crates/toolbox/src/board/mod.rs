@@ -38,7 +38,7 @@ pub enum State {
     Working,
     /// It is done.
     Done,
-    /// Who was at it could not do it.
+    /// Its worker could not do it.
     Failed,
     /// It shall not be done.
     Cancelled,
@@ -113,7 +113,7 @@ impl fmt::Display for Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attempt {
-    /// Who was told.
+    /// The agent that was told.
     pub agent: AgentName,
     /// The epoch of the instruction.
     pub epoch: Epoch,
@@ -200,7 +200,7 @@ pub struct Task {
     /// Why it failed or was cancelled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Who was told to do it, the last one last.
+    /// The assignments, the last one last.
     #[serde(default)]
     pub attempts: Vec<Attempt>,
 }
