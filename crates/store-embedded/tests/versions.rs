@@ -7,10 +7,10 @@ use baton_store::Access;
 use baton_store::conformance::fixtures::{FORMATS, read_every_kind};
 use baton_store_embedded::EmbeddedStore;
 
-use crate::support::Place;
+use crate::support::TestStore;
 
 /// A file of this format: its length, then what is not zero in it, each piece behind its offset.
-fn fixture(place: &Place, format: u32) -> PathBuf {
+fn fixture(place: &TestStore, format: u32) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/format-{format}.hex"));
     let text = std::fs::read_to_string(from).unwrap();
     let mut lines = text.lines();
@@ -31,7 +31,7 @@ fn fixture(place: &Place, format: u32) -> PathBuf {
 #[tokio::test]
 async fn files_of_every_format_are_opened_by_readers_and_writers() {
     for format in FORMATS {
-        let place = Place::new();
+        let place = TestStore::new();
         let path = fixture(&place, format);
         for access in [Access::Read, Access::Write] {
             let store = EmbeddedStore::open(&path, access).unwrap();
