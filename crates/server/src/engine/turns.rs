@@ -344,21 +344,31 @@ impl Shared {
                 work.done();
             }
             Err(error) => {
-                let mut shard = self.shard(&election);
-                self.doubt(&mut shard, &election);
-                let again = self.put_back(&mut shard, &election, asked, &error);
-                let busy = shard.busy.entry(election.clone()).or_default();
-                for mut caller in again.into_iter().rev() {
-                    caller.tries += 1;
-                    match caller.tries < TRIES {
-                        true => busy.queue.push_front(caller),
-                        false => caller.tell(Err(error.clone().into())),
-                    }
-                }
-                self.go_on(shard, &election);
+                self.try_again(&election, asked, &error);
                 work.done();
             }
         }
+    }
+
+    /// Queues the commands of a write whose outcome is not known, in front of all others, and goes on.
+    fn try_again(
+        self: &Arc<Self>,
+        election: &ElectionName,
+        asked: Vec<(Asker, Decided)>,
+        error: &StoreError,
+    ) {
+        let mut shard = self.shard(election);
+        self.doubt(&mut shard, election);
+        let again = self.put_back(&mut shard, election, asked, error);
+        let busy = shard.busy.entry(election.clone()).or_default();
+        for mut caller in again.into_iter().rev() {
+            caller.tries += 1;
+            match caller.tries < TRIES {
+                true => busy.queue.push_front(caller),
+                false => caller.tell(Err(error.clone().into())),
+            }
+        }
+        self.go_on(shard, election);
     }
 
     /// Counts a write that began at this moment. A conflict is no fault of the store.
