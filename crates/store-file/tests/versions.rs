@@ -20,7 +20,6 @@ async fn folders_of_every_format_are_read_and_left_as_they_are() {
             machine: "fixture".to_string(),
             time_namespace: "time".to_string(),
             boot: "boot".to_string(),
-            ..Boot::current()
         };
         let store =
             FileStore::open_on(Machine { here, ..Machine::current() }, &folder, Access::Read).unwrap();
