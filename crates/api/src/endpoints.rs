@@ -7,7 +7,7 @@ use baton_election::Command;
 use baton_election::tokens::Role;
 
 #[cfg(feature = "schema")]
-#[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "the table names each of them"))]
+#[allow(clippy::wildcard_imports, reason = "the table names each of them")]
 use self::types::*;
 
 /// The largest body of a request that carries a state: a checkpoint of 64 KiB, written as JSON, and room.

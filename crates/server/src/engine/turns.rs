@@ -334,38 +334,38 @@ impl Shared {
                 work.done();
                 self.look_after(&election);
             }
-            // Nothing was written.
-            Err(error @ (StoreError::Unavailable { .. } | StoreError::Refused { .. })) => {
-                let mut shard = self.shard(&election);
-                for caller in self.put_back(&mut shard, &election, asked, &error) {
-                    caller.tell(Err(error.clone().into()));
-                }
-                self.go_on(shard, &election);
-                work.done();
-            }
             Err(error) => {
-                self.try_again(&election, asked, &error);
+                self.after_failed_write(&election, asked, &error);
                 work.done();
             }
         }
     }
 
-    /// Queues the commands of a write whose outcome is not known, in front of all others, and goes on.
-    fn try_again(
+    /// Answers or repeats the commands of a write that failed.
+    fn after_failed_write(
         self: &Arc<Self>,
         election: &ElectionName,
         asked: Vec<(Asker, Decided)>,
         error: &StoreError,
     ) {
         let mut shard = self.shard(election);
-        self.doubt(&mut shard, election);
+        let written_surely_not = matches!(error, StoreError::Unavailable { .. } | StoreError::Refused { .. });
+        if !written_surely_not {
+            self.doubt(&mut shard, election);
+        }
         let again = self.put_back(&mut shard, election, asked, error);
-        let busy = shard.busy.entry(election.clone()).or_default();
-        for mut caller in again.into_iter().rev() {
-            caller.tries += 1;
-            match caller.tries < TRIES {
-                true => busy.queue.push_front(caller),
-                false => caller.tell(Err(error.clone().into())),
+        if written_surely_not {
+            for caller in again {
+                caller.tell(Err(error.clone().into()));
+            }
+        } else {
+            let busy = shard.busy.entry(election.clone()).or_default();
+            for mut caller in again.into_iter().rev() {
+                caller.tries += 1;
+                match caller.tries < TRIES {
+                    true => busy.queue.push_front(caller),
+                    false => caller.tell(Err(error.clone().into())),
+                }
             }
         }
         self.go_on(shard, election);

@@ -69,7 +69,7 @@ pub(super) fn admit(parts: &Parts, names: &Names, right: Right) -> Result<(), Pr
     if !opens_the_page && site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
         return Err(foreign());
     }
-    Ok(())
+    refuse_older(&parts.headers, baton_store::format())
 }
 
 /// The host that a request names.
@@ -92,9 +92,9 @@ pub(super) fn admit_body(parts: &Parts) -> Result<(), Problem> {
     ))
 }
 
-/// Refuses a client that says that it does not know the format that this server speaks. Whoever says nothing is let in: the
-/// paths and fields of `/v1` do not change.
-pub(super) fn refuse_older(headers: &HeaderMap, speaks: u32) -> Result<(), Problem> {
+/// Refuses a client that says that it does not know the format that this server speaks. A client that names no format is
+/// served: the paths and fields of `/v1` do not change.
+fn refuse_older(headers: &HeaderMap, speaks: u32) -> Result<(), Problem> {
     let knows = headers.get(FORMAT_HEADER).and_then(|knows| knows.to_str().ok()?.parse::<u32>().ok());
     match knows {
         Some(knows) if knows < speaks => Err(Problem::new(

@@ -296,7 +296,6 @@ impl Service {
         let matched = Endpoint::find(method.as_str(), parts.uri.path());
         let right = if let Matched::Endpoint(row, _) = &matched { row.right } else { Right::Read };
         gate::admit(&parts, &self.names, right)?;
-        gate::refuse_older(&parts.headers, baton_store::format())?;
         let (row, names) = match matched {
             Matched::Endpoint(row, names) => (row, names),
             Matched::OtherMethod(allowed) => return Ok(other_method(parts.uri.path(), allowed)),
