@@ -21,7 +21,7 @@ use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::{Moment, WallTime};
 use baton_election::tokens::SignedTokenOrder;
 use baton_election::{
-    AgentName, Candidate, Command, Credential, ElectionName, Epoch, Refusal, ResourceName, StoreInfo,
+    AgentName, Answer, Candidate, Command, Credential, ElectionName, Epoch, Refusal, ResourceName, StoreInfo,
 };
 use baton_store::waiting::Waiters;
 use baton_store::{
@@ -37,6 +37,8 @@ use crate::watch;
 
 /// What is said of a command that was left out.
 const NO_ANSWER: &str = "it gave no answer to this one";
+/// What is said of a request for the lease that was answered otherwise than Baton servers do.
+const NO_GRANT: &str = "its answer was not understood: it shows no lease";
 
 impl HttpElections {
     pub(crate) async fn send<T: DeserializeOwned>(
@@ -90,6 +92,15 @@ impl HttpElections {
             self.memory.heard_of(&|| self.client.base.clone(), document, asked_at)?;
         }
         Ok(Executed { answer, document: document.map(|document| *document), asked_at, ttl })
+    }
+
+    /// A lease that was granted. An answer that shows no grant, or no document with it, is not believed: the caller reads again.
+    fn granted(&self, decided: Decided, asked_at: Moment) -> Result<Executed, CommandError> {
+        if matches!(&decided, Decided { answer: Answer::Granted { .. }, document: Some(_), .. }) {
+            return self.heard(decided, asked_at);
+        }
+        let (location, why) = (self.client.base.clone(), NO_GRANT.to_string());
+        Err(StoreError::Unknown { location, why }.into())
     }
 
     /// Sends those again that had no answer, until there is one or the server has failed too often.
@@ -270,7 +281,7 @@ impl Elections for HttpElections {
                         .into()
                 }
             };
-            self.heard(decided, asked_at)
+            self.granted(decided, asked_at)
         })
     }
 
@@ -429,5 +440,25 @@ impl Orders for HttpElections {
             let told = self.client.get(&path).await;
             told.map(Some).map_err(|fault| fault.of_reading(&self.client.base).into())
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_election::Span;
+    use baton_election::document::Cause;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_grant_without_a_document_is_an_unknown_outcome() {
+        let elections = HttpElections::open(&"http://127.0.0.1:1".parse().unwrap()).unwrap();
+        let (epoch, ttl, cause) = (Epoch(7), Span::secs(30), Cause::First);
+        let granted = Answer::Granted { epoch, ttl, cause, offer: false, repeated: false };
+        for answer in [granted, Answer::Released { reserved_for: None }] {
+            let decided = Decided { answer, document: None, ttl: Some(ttl) };
+            let heard = elections.granted(decided, boot::now());
+            assert!(matches!(heard, Err(CommandError::Store(StoreError::Unknown { .. }))), "{heard:?}");
+        }
     }
 }

@@ -330,11 +330,12 @@ impl Service {
         };
         // A batch is much work, and has a place only once it is whole: who is slow to send one keeps nobody from it.
         let _place = if is_batch { self.batches.acquire().await.ok() } else { None };
+        let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
         let call = Call {
             who,
             names,
             query: parts.uri.query(),
-            last_event: parts.headers.get("last-event-id").and_then(|id| id.to_str().ok()),
+            last_event,
             host: gate::host(&parts).unwrap_or_default(),
             body,
             parsers: &self.parsers,
