@@ -1,9 +1,9 @@
 //! A CMD that does all it can to stay, and looks whether its predecessor did.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 
-use super::{World, processes, until};
+use super::{HANG, World, happens, processes, until};
 
 /// What the scenes lead.
 pub(crate) const ELECTION: &str = "e";
@@ -79,9 +79,19 @@ impl Evil {
         found.unwrap()
     }
 
-    /// Waits until its CMD runs in full. Returns the token and whom it saw of others.
+    /// Waits until its CMD runs in full. Returns the token and whom it saw of others. Fails at once, with what `baton run`
+    /// printed, if that has ended.
     pub(crate) fn started(&self, world: &World) -> (u64, String) {
-        let text = world.read_soon(&format!("start-{}", self.agent));
+        let path = world.file(&format!("start-{}", self.agent));
+        let log = || fs::read_to_string(world.file(&format!("{}.err", self.agent))).unwrap_or_default();
+        let mut text = String::new();
+        let there = happens(HANG, || {
+            let ended = processes::has_ended(self.pid());
+            text = fs::read_to_string(&path).unwrap_or_default();
+            assert!(!ended || !text.is_empty(), "{} ended without CMD: {}", self.agent, log());
+            !text.is_empty()
+        });
+        assert!(there, "{} never started CMD: {}", self.agent, log());
         let words: Vec<&str> = text.trim_end().split('|').collect();
         (words[0].parse().unwrap(), words[2].to_string())
     }

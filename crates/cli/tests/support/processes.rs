@@ -108,6 +108,11 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|fields| fields[0] == "T")
 }
 
+/// Whether a process has ended: gone, or a zombie.
+pub(crate) fn has_ended(pid: u32) -> bool {
+    stat(pid).is_none_or(|fields| fields[0] == "Z")
+}
+
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     let _ = kill_process(pid, signal);

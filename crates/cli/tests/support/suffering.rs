@@ -8,8 +8,8 @@ use super::evil::{ELECTION, Evil, VALIDATOR, tree_of};
 use super::watcher::Watcher;
 use super::{World, exit_code, processes, until};
 
-/// Longer than a busy machine stands still, and short enough to wait for its end.
-const LEASE: [&str; 3] = ["--ttl", "12s", "--once"];
+/// Longer than a busy machine stands still: 12 s were not. All the faults wait for its end side by side.
+const LEASE: [&str; 3] = ["--ttl", "30s", "--once"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
