@@ -111,7 +111,7 @@ fn lines(text: &str) -> (usize, usize) {
 }
 
 /// Where items under `#[cfg(test)]` begin and end, as bytes of the code.
-fn test_items(code: &str) -> Vec<(usize, usize)> {
+pub(crate) fn test_items(code: &str) -> Vec<(usize, usize)> {
     let mut items = Vec::new();
     let mut from = 0;
     while let Some(found) =

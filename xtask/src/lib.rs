@@ -13,6 +13,7 @@ pub mod book;
 pub mod code_lines;
 pub mod crate_docs;
 pub mod decisions;
+pub mod executors;
 pub mod glossary;
 pub mod links;
 pub mod markdown;

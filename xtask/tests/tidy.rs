@@ -4,8 +4,8 @@ use std::path::Path;
 
 use xtask::tree::Tree;
 use xtask::{
-    Finding, arrows, assertions, book, crate_docs, decisions, glossary, links, packages, prose, purity,
-    sizes, type_names, words,
+    Finding, arrows, assertions, book, crate_docs, decisions, executors, glossary, links, packages, prose,
+    purity, sizes, type_names, words,
 };
 
 #[test]
@@ -14,6 +14,11 @@ fn arrows_between_crates_point_inward() {
     let arrows: usize = packages.iter().map(|package| package.arrows.len()).sum();
     assert!(arrows > 0, "cargo told of no dependency between our crates");
     check(arrows::check(&packages, arrows::TABLE));
+}
+
+#[test]
+fn one_executor_decides() {
+    check(executors::check(&tree()));
 }
 
 #[test]

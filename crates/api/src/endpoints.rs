@@ -560,7 +560,6 @@ mod types {
     pub(super) use crate::alerts::Alerts;
     pub(super) use crate::batch::described::{BatchEntryOrMalformed, BatchResult};
     pub(super) use crate::command::{CommandResponse, WithdrawRequest, WithdrawResponse};
-    pub(super) use crate::elections::{ElectionSummary, LeaderResponse};
     pub(super) use crate::fences::{AdmitRequest, KeepHoldRequest, LeaveHoldRequest};
     pub(super) use crate::records::{RecordResponse, TokensResponse};
     pub(super) use crate::server::{EmptyResponse, ReadinessResponse};
@@ -572,6 +571,7 @@ mod types {
         CloseSignInRequest, CloseSignInResponse, DraftActRequest, DraftResponse, DraftStoreOrderRequest,
         OpenSignInRequest, PageStatus, SignInView,
     };
+    pub(super) use crate::summary::{ElectionSummary, LeaderResponse};
     pub(super) use crate::toolbox::ItemPage;
     pub(super) use crate::waiting::Waiting;
 }

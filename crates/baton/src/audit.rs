@@ -5,49 +5,19 @@
 
 use std::collections::BTreeSet;
 
-use baton_election::audit::{self, Book, Entry, Fault, Head, Verdict};
-use baton_election::log::Log;
+use baton_election::audit::{self, Book, Entry, Fault, Head, TokensAudit, Verdict};
 use baton_election::operator::PublicKey;
 use baton_election::{ElectionName, Refusal};
-use baton_store::{AgeStamp, Key, Persistence, Prefix, Record, StoreError};
+use baton_store::{Key, Prefix, Record, StoreError};
 
-use crate::backoff::Patience;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::local::{Local, Step};
-use crate::there::insist;
 
 /// After so many parts that are not there it is not looked for more: a count that somebody made up keeps nobody busy. What is missing is
 /// told all the same, as the act before the one that is there.
 const MAX_MISSING: usize = 64;
 /// How often a book is read that grows meanwhile.
 const MAX_LOOKS: usize = 4;
-
-impl Local {
-    /// Puts an act into its log, once.
-    pub(crate) async fn record_act(&self, book: Book, entry: &Entry) -> Result<(), Error> {
-        for times in 0..=audit::MAX_SPILLED {
-            let key = Key::Audit(book.clone(), Entry::spilled(Entry::part(entry.number), times));
-            let stands = Box::pin(self.change(&key, Patience::default(), |look| {
-                let log = match look.record {
-                    Some(Record::Audit(log)) => log.clone(),
-                    Some(_) | None => Log::default(),
-                };
-                Ok(match audit::appended(&log, entry) {
-                    None => Step::Done(true),
-                    Some(_) if audit::is_full(&log) && times < audit::MAX_SPILLED => Step::Done(false),
-                    Some(longer) => {
-                        Step::Write(Record::Audit(longer), AgeStamp::Preserve, Persistence::Durable, true)
-                    }
-                })
-            }));
-            if stands.await? {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Everybody who was an operator of the store: one who was removed may have ordered something before. None if some orders were carried out by a Baton that kept no
 /// log: whom those made an operator nobody knows.
@@ -57,36 +27,11 @@ fn store_operators(head: &Head, logged: &[Entry]) -> Option<BTreeSet<PublicKey>>
     is_whole.then(|| audit::operators(head, logged))
 }
 
-/// The act that is no longer shown by a record once `next` stands in its place, and where it belongs.
-pub(crate) fn pushed_out<'a>(key: &Key, old: Option<&'a Record>, next: &Record) -> Option<(Book, &'a Entry)> {
-    let replaced = |old: Option<&'a std::sync::Arc<Entry>>, new: Option<&std::sync::Arc<Entry>>| {
-        let hash = new.map(|new| new.hash);
-        old.map(|old| &**old).filter(|old| Some(old.hash) != hash)
-    };
-    match (key, old?, next) {
-        (Key::Election(election), Record::Election(old), Record::Election(next)) => {
-            Some((Book::Election(election.clone()), old.pushes_out_act(next)?))
-        }
-        (Key::Store, Record::Store(old), Record::Store(next)) => {
-            Some((Book::Store, replaced(old.last_order.as_ref(), next.last_order.as_ref())?))
-        }
-        (Key::Tokens, Record::Tokens(old), Record::Tokens(next)) => {
-            Some((Book::Tokens, replaced(old.last_order.as_ref(), next.last_order.as_ref())?))
-        }
-        (_, _, _) => None,
-    }
-}
-
 impl Coordinator {
-    /// Puts an act into the log of an election, once. Whoever swaps documents by itself does this before the swap that pushes it out.
-    pub async fn keep_act(&self, election: &ElectionName, act: &Entry) -> Result<(), Error> {
-        self.local.record_act(Book::Election(election.clone()), act).await
-    }
-
     /// What operators did, the oldest first; at most `limit` of the newest.
     pub async fn audit(&self, book: &Book, limit: usize) -> Result<Vec<Entry>, Error> {
-        if let (Book::Tokens, Some(decider)) = (book, self.store().decider()) {
-            return Ok(insist(self.patience, || decider.audit_tokens(limit)).await?.entries);
+        if let Some(told) = self.told_of_tokens(book, limit).await? {
+            return Ok(told.entries);
         }
         // The record first: what it does not show stands in the log by then.
         let head = self.head(book).await?;
@@ -109,7 +54,7 @@ impl Coordinator {
     /// # Errors
     /// Those of the store.
     pub async fn logged_elections(&self) -> Result<Vec<ElectionName>, Error> {
-        let keys = self.local.store.list(&Prefix::Audits).await?;
+        let keys = self.backend.list(&Prefix::Audits).await?;
         let election = |key| match key {
             Key::Audit(Book::Election(election), _) => Some(election),
             _ => None,
@@ -120,10 +65,10 @@ impl Coordinator {
     /// Looks at all of it: whether each entry is as it was written and signed, and none is missing. Of its access tokens a server
     /// tells what it found itself, since it shows nobody the hashes that those orders are signed over.
     pub async fn verify_audit(&self, book: &Book) -> Result<Verdict, Error> {
-        if let (Book::Tokens, Some(decider)) = (book, self.store().decider()) {
-            return Ok(insist(self.patience, || decider.audit_tokens(0)).await?.verdict);
+        if let Some(told) = self.told_of_tokens(book, 0).await? {
+            return Ok(told.verdict);
         }
-        let info = self.local.fresh_info(self.patience, false).await?;
+        let info = self.fresh_info(false).await?;
         let (head, logged, broken) = match self.book_at_rest(book).await {
             Err(Error::Refused(refusal @ Refusal::UnknownElection { .. })) => {
                 return self.orphaned(book).await?.ok_or(Error::Refused(refusal));
@@ -151,6 +96,14 @@ impl Coordinator {
         let mut verdict = audit::verify(book, info.id, &head, &logged, operators.as_ref());
         verdict.faults.splice(0..0, broken);
         Ok(verdict)
+    }
+
+    /// What a server found out about the orders on access tokens by itself.
+    async fn told_of_tokens(&self, book: &Book, limit: usize) -> Result<Option<TokensAudit>, Error> {
+        match book {
+            Book::Tokens => Ok(self.backend.orders()?.audit_tokens(self.patience, limit).await?),
+            Book::Election(_) | Book::Store => Ok(None),
+        }
     }
 
     /// What is to be said of the log of an election whose record is gone; none if there is no such log. Its first part tells.
@@ -219,7 +172,7 @@ impl Coordinator {
         let mut entries = Vec::new();
         for times in 0..=audit::MAX_SPILLED {
             let key = Key::Audit(book.clone(), Entry::spilled(part, times));
-            let Some((Record::Audit(log), _)) = self.local.store.read(&key).await?.found else { break };
+            let Some((Record::Audit(log), _)) = self.backend.read(&key).await?.found else { break };
             let full = audit::is_full(&log);
             entries.extend(log.entries);
             if !full {
@@ -240,7 +193,7 @@ impl Coordinator {
                 Ok(Head { count: document.acts, last, operators: document.operator_keys.to_vec() })
             }
             Book::Store => {
-                let info = self.local.fresh_info(self.patience, false).await?;
+                let info = self.fresh_info(false).await?;
                 let last = info.last_order.as_deref().cloned();
                 let count = last.as_ref().map_or(info.orders, |last: &Entry| last.number);
                 Ok(Head { count, last, operators: info.operator_keys.clone() })

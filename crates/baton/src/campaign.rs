@@ -1,19 +1,19 @@
 //! Waiting in line until this agent leads.
 
+use baton_api::elections::{AskLease, Decides, Sighting, StartFrom};
+use baton_api::{Backoff, Patience, jitter, served};
 use baton_election::command::Acquire;
 use baton_election::document::State;
 use baton_election::lease::renewal_interval;
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, Document, ElectionName, Epoch, Refusal};
-use baton_store::{BoxStream, Change, Decider, Key, StoreError, boot};
+use baton_store::{BoxStream, Change, Key, StoreError, boot};
 use futures_util::StreamExt;
 
-use crate::backoff::{Backoff, Patience, jitter};
-use crate::coordinator::{Bid, Coordinator, mint_credential};
+use crate::coordinator::{Bid, Coordinator, mint_credential, start_from};
 use crate::error::Error;
 use crate::grant::{Answered, Grant};
 use crate::leadership::Leadership;
-use crate::local::{First, Seen};
 use crate::waiting::Note;
 
 /// How long the second in line waits for the first to act, and so on down the line.
@@ -261,7 +261,7 @@ impl Line<'_> {
             let paused = matches!(refusal.as_deref(), Some(Refusal::Paused { .. }));
             if !paused {
                 stops = None;
-            } else if stops.is_none() && self.coordinator.decides_here() {
+            } else if stops.is_none() && self.coordinator.decides() == Decides::Here {
                 // That everything goes on changes no election which is not paused itself. What changed before this watch began shows at once.
                 stops = Some(self.watch(&Key::Store).await);
                 continue;
@@ -296,7 +296,7 @@ impl Line<'_> {
     }
 
     async fn watch(&self, key: &Key) -> BoxStream<Change> {
-        match self.coordinator.local.store.watch(key).await {
+        match self.coordinator.backend.watch(key).await {
             Ok(changes) => changes,
             Err(_) => Box::pin(futures_util::stream::pending()),
         }
@@ -304,13 +304,16 @@ impl Line<'_> {
 
     /// Looks once, and asks if it is time. Otherwise says until when to wait, and why.
     async fn advance(&mut self) -> Result<Result<Grant, Wait>, Error> {
-        let told =
-            if std::mem::take(&mut self.changed) { self.coordinator.local.told(self.election) } else { None };
+        let told = if std::mem::take(&mut self.changed) {
+            self.coordinator.backend.last_pushed(self.election)
+        } else {
+            None
+        };
         let seen = match told {
             Some(told) => told,
-            None => self.coordinator.local.see(self.election).await?,
+            None => self.coordinator.backend.view(self.election).await?,
         };
-        self.coordinator.local.only_unserved(seen.document.as_ref())?;
+        served::only_unserved(seen.document.as_ref(), &|| self.coordinator.backend.location())?;
         let judged = self.judge(&seen).await?;
         let reason = match judged {
             Next::Ask(reason) => {
@@ -372,7 +375,7 @@ impl Line<'_> {
     }
 
     /// Tells whose lease it waits for, if it waits for one. Says whether it does.
-    fn tell_behind(&self, seen: &Seen) -> bool {
+    fn tell_behind(&self, seen: &Sighting) -> bool {
         let Some(document) = &seen.document else { return false };
         let remaining = document.lease_remaining(seen.age.plus(boot::now().since(seen.asked_at)));
         let other =
@@ -390,46 +393,58 @@ impl Line<'_> {
     /// Finds out before the wait, and now and then during it, what would fail when the turn comes.
     async fn try_to_write(&mut self) -> Result<(), Error> {
         if self.tried_at.is_none_or(|at| boot::now().since(at) >= LOOK_AGAIN) {
-            self.coordinator.store().writable(&Key::Election(self.election.clone())).await?;
+            self.coordinator.backend.writable(&Key::Election(self.election.clone())).await?;
             self.tried_at = Some(boot::now());
         }
         Ok(())
     }
 
     /// Asks once. Where the store decides and nobody is compared, that is to wait in its line; says whether it was.
-    async fn ask(&self, seen: Seen, reason: Option<String>, noticed: Moment) -> (Result<Grant, Error>, bool) {
+    async fn ask(
+        &self,
+        seen: Sighting,
+        reason: Option<String>,
+        noticed: Moment,
+    ) -> (Result<Grant, Error>, bool) {
         let bid = &self.campaign.bid;
         let compares = seen.document.as_ref().is_some_and(|document| document.policy.select.compares());
-        if let Some(decider) = self.coordinator.store().decider().filter(|_| !compares) {
+        if self.coordinator.decides() == Decides::Server && !compares {
             let wait = self.give_up_at.map_or(LOOK_AGAIN, |at| at.since(boot::now()).min(LOOK_AGAIN));
-            return (self.ask_in_line(decider, wait).await, true);
+            return (self.ask_in_line(wait).await, true);
         }
-        let first = match seen.reading {
-            Some(reading) => First::Seen(Box::new(reading)),
-            None => First::Line(self.credential),
-        };
-        let asked =
-            self.coordinator.acquire_from(first, self.election, bid, self.credential, reason, Some(noticed));
+        // The place in the store's own line is kept from one request to the next.
+        let wait = self.stands_in_line().then_some(Span::ZERO);
+        let asked = self.coordinator.acquire_from(
+            start_from(seen),
+            self.election,
+            bid,
+            self.credential,
+            reason,
+            Some(noticed),
+            wait,
+        );
         (asked.await, false)
     }
 
-    async fn ask_in_line(&self, decider: &dyn Decider, wait: Span) -> Result<Grant, Error> {
+    async fn ask_in_line(&self, wait: Span) -> Result<Grant, Error> {
         let (bid, coordinator) = (&self.campaign.bid, self.coordinator);
         let seen = coordinator.known_before_asking(self.election);
         let waited = Some(boot::now().since(self.since).whole_millis());
         let acquire = Acquire { seen, waited, ..bid.acquire(self.credential) };
-        let executed = coordinator.local.acquire_in_line(decider, self.election, &acquire, wait).await?;
+        let (start, wait) = (StartFrom::Read, Some(wait));
+        let ask = AskLease { acquire: &acquire, credential: self.credential, start, wait };
+        let executed = coordinator.backend.acquire(coordinator.patience, self.election, ask).await?;
         let answered = Answered::new(executed, self.credential, bid.region.clone());
         coordinator.confirmed(self.election, answered).await
     }
 
     /// Whether the store has a line of its own, in which to ask is to stand.
     fn stands_in_line(&self) -> bool {
-        self.coordinator.store().native().is_some()
+        self.coordinator.decides() == Decides::Store
     }
 
     /// What the document and the policy advise.
-    async fn judge(&mut self, seen: &Seen) -> Result<Next, Error> {
+    async fn judge(&mut self, seen: &Sighting) -> Result<Next, Error> {
         let Some(document) = &seen.document else { return Ok(Next::Ask(None)) };
         if self.stands_in_line() {
             return Ok(Next::Ask(None));
@@ -449,7 +464,7 @@ impl Line<'_> {
             // Asking tells whose word is waited for.
             return Ok(Next::Ask(None));
         }
-        if !compares && self.coordinator.store().decider().is_some() && self.campaign.bid.region.is_none() {
+        if !compares && self.coordinator.decides() == Decides::Server && self.campaign.bid.region.is_none() {
             // To ask there is to wait in line; who shows a region does not wait there, and would only be refused.
             return Ok(Next::Ask(None));
         }
@@ -460,7 +475,7 @@ impl Line<'_> {
             // of the entry. A candidate that has seen the entry need not look for it in the moment of
             // succession.
             let recorded = match &document.last_transition {
-                Some(last) => self.coordinator.local.learn_recorded(self.election, last).await,
+                Some(last) => self.coordinator.backend.is_in_history(self.election, last).await,
                 None => true,
             };
             let entered = !recorded && self.entry_awaited != Some(document.epoch);

@@ -1,16 +1,26 @@
-//! From a URL to a store: [`STORES`] is the one list of the kinds of stores.
+//! From a URL to a store, or to elections that others decide: [`STORES`] is the one list of the kinds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use baton_api::Elections;
 use baton_store::{Access, BoxFuture, MemoryStore, Store, StoreUrl, UrlError};
 use baton_store_file::FileStore;
 use baton_store_git::GitStore;
 
 use crate::error::Error;
 
-/// Opens the store that a URL names.
-type Open = for<'a> fn(&'a StoreUrl, Access) -> BoxFuture<'a, Result<Arc<dyn Store>, Error>>;
+/// What a URL names.
+pub(crate) enum Opened {
+    /// A store, on whose records this process decides.
+    Store(Arc<dyn Store>),
+    /// Elections that others decide.
+    #[cfg_attr(not(any(feature = "etcd", feature = "http")), expect(dead_code))]
+    Elections(Arc<dyn Elections>),
+}
+
+/// Opens what a URL names.
+type Open = for<'a> fn(&'a StoreUrl, Access) -> BoxFuture<'a, Result<Opened, Error>>;
 
 /// A kind of store. Whatever must know all kinds of stores goes through [`STORES`].
 pub struct StoreKind {
@@ -45,7 +55,7 @@ pub const STORES: &[StoreKind] = &[
         open: Some(|url, _| {
             Box::pin(async move {
                 url.only(&[])?;
-                Ok(Arc::new(MemoryStore::default()) as Arc<dyn Store>)
+                Ok(Opened::Store(Arc::new(MemoryStore::default())))
             })
         }),
     },
@@ -56,7 +66,7 @@ pub const STORES: &[StoreKind] = &[
         open: Some(|url, access| {
             Box::pin(async move {
                 url.only(&[])?;
-                Ok(Arc::new(FileStore::open(&expand(url)?, access)?) as Arc<dyn Store>)
+                Ok(Opened::Store(Arc::new(FileStore::open(&expand(url)?, access)?)))
             })
         }),
     },
@@ -72,7 +82,7 @@ pub const STORES: &[StoreKind] = &[
                 let opened = tokio::task::spawn_blocking(move || {
                     baton_store_embedded::EmbeddedStore::open(&path, access)
                 });
-                Ok(Arc::new(opened.await.map_err(std::io::Error::other)??) as Arc<dyn Store>)
+                Ok(Opened::Store(Arc::new(opened.await.map_err(std::io::Error::other)??)))
             })
         }),
     },
@@ -80,13 +90,17 @@ pub const STORES: &[StoreKind] = &[
         schemes: &["http", "https", "unix"],
         feature: Some("http"),
         rows: &[("`http://HOST`", "http://127.0.0.1:1")],
-        open: with_feature!("http", |url, _| Box::pin(async move { Ok(baton_store_http::open(url).await?) })),
+        open: with_feature!("http", |url, _| {
+            Box::pin(
+                async move { Ok(Opened::Elections(Arc::new(baton_store_http::HttpElections::open(url)?))) },
+            )
+        }),
     },
     StoreKind {
         schemes: &["git"],
         feature: None,
         rows: &[("`git:DIR`", "git:{at}/r"), ("`git:DIR?remote=R`", "git:{at}/r?remote={at}/r")],
-        open: Some(|url, _| Box::pin(async move { Ok(Arc::new(GitStore::open(url)?) as Arc<dyn Store>) })),
+        open: Some(|url, _| Box::pin(async move { Ok(Opened::Store(Arc::new(GitStore::open(url)?))) })),
     },
     StoreKind {
         schemes: &["etcd"],
@@ -95,14 +109,21 @@ pub const STORES: &[StoreKind] = &[
             ("`etcd://…`", "etcd://127.0.0.1:1/p"),
             ("`etcd://…?election=etcd`", "etcd://127.0.0.1:1/p?election=etcd"),
         ],
-        open: with_feature!("etcd", |url, _| Box::pin(async move { Ok(baton_store_etcd::open(url).await?) })),
+        open: with_feature!("etcd", |url, _| {
+            Box::pin(async move {
+                Ok(match baton_store_etcd::EtcdElections::is_named_by(url) {
+                    true => Opened::Elections(Arc::new(baton_store_etcd::EtcdElections::open(url).await?)),
+                    false => Opened::Store(baton_store_etcd::open(url).await?),
+                })
+            })
+        }),
     },
     StoreKind {
         schemes: &["k8s"],
         feature: Some("kubernetes"),
         rows: &[("`k8s://…`", "k8s://n?kubeconfig={at}/kubeconfig")],
         open: with_feature!("kubernetes", |url, _| {
-            Box::pin(async move { Ok(baton_store_kubernetes::open(url).await?) })
+            Box::pin(async move { Ok(Opened::Store(baton_store_kubernetes::open(url).await?)) })
         }),
     },
     StoreKind {
@@ -129,7 +150,7 @@ pub const STORES: &[StoreKind] = &[
             ("`postgres://…?clock=observed`", "postgres://u@127.0.0.1:1/d?clock=observed"),
         ],
         open: with_feature!("postgres", |url, _| {
-            Box::pin(async move { Ok(baton_store_postgres::open(url).await?) })
+            Box::pin(async move { Ok(Opened::Store(baton_store_postgres::open(url).await?)) })
         }),
     },
 ];
@@ -158,11 +179,17 @@ pub fn embedded_file(url: &str) -> Result<Option<PathBuf>, Error> {
 }
 
 /// Opens the store that a URL names, for a caller that is no client of it.
+///
+/// # Errors
+/// [`Error::NoStore`] if it names a server, or elections of a store's own: there are no records then.
 pub async fn open_store(url: &str, access: Access) -> Result<Arc<dyn Store>, Error> {
-    open(&url.parse()?, access).await
+    match open(&url.parse()?, access).await? {
+        Opened::Store(store) => Ok(store),
+        Opened::Elections(elections) => Err(Error::NoStore(elections.location())),
+    }
 }
 
-pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Arc<dyn Store>, Error> {
+pub(crate) async fn open(url: &StoreUrl, access: Access) -> Result<Opened, Error> {
     match kind_of(url).and_then(|kind| kind.open) {
         Some(open) => open(url, access).await,
         None => Err(unknown(url).into()),
@@ -178,8 +205,8 @@ fn kind_of(url: &StoreUrl) -> Option<&'static StoreKind> {
 async fn notified(
     url: &StoreUrl,
     open: impl AsyncFnOnce(&StoreUrl) -> Result<Arc<dyn Store>, Error>,
-) -> Result<Arc<dyn Store>, Error> {
-    let Some(notify) = url.parameters.get("notify") else { return open(url).await };
+) -> Result<Opened, Error> {
+    let Some(notify) = url.parameters.get("notify") else { return Ok(Opened::Store(open(url).await?)) };
     let Some(topic) = notify.strip_prefix("pubsub:").filter(|topic| !topic.is_empty()) else {
         return Err(UrlError::new(
             format!("`notify={notify}` names no way to tell of changes"),
@@ -189,7 +216,7 @@ async fn notified(
     };
     let project = url.rest.trim_start_matches('/').split('/').next().unwrap_or_default().to_string();
     let store = open(url).await?;
-    Ok(baton_pubsub::notified(store, &project, topic).await?)
+    Ok(Opened::Store(baton_pubsub::notified(store, &project, topic).await?))
 }
 
 fn unknown(url: &StoreUrl) -> UrlError {

@@ -1,8 +1,12 @@
-//! The one door to elections, whatever the store.
+//! The one door to elections, however they are reached.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use baton_api::elections::{
+    AskInfo, AskLease, Decides, Elections, Executed, QueuedCandidate, Settlement, Sighting, StartFrom,
+};
+use baton_api::{Memory, Patience, retried};
 use baton_election::command::{
     Acknowledge, Acquire, Ending, Finding, Pass, Release, Renew, Report, WriteCheckpoint,
 };
@@ -10,26 +14,23 @@ use baton_election::document::{Checkpoint, Leader, Reference, Transition};
 use baton_election::manifest::Coverage;
 use baton_election::operator::{Act, OperatorKey, SignedAct};
 use baton_election::policy::Limits;
-use baton_election::removal_rules::OpenBreaker;
 use baton_election::time::{Moment, Span};
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Incarnation, LeaseKey, Refusal,
-    StoreId, StoreInfo, fence,
+    StoreInfo, fence,
 };
-use baton_store::{Access, Key, NativeLeader, Prefix, Store, StoreError, boot};
+use baton_executor::Executor;
+use baton_store::{Access, Key, Prefix, Store, StoreError, boot};
 
-use crate::backoff::Patience;
-use crate::connect;
+use crate::connect::{self, Opened};
 use crate::error::Error;
 use crate::grant::{Answered, Grant};
-use crate::local::{Executed, First, Local};
-use crate::memory::Memory;
 use crate::region::Region;
 
-/// A client of one store. Clones share what they have seen.
+/// A client of elections, however they are reached. Clones share what they have seen.
 #[derive(Clone)]
 pub struct Coordinator {
-    pub(crate) local: Arc<Local>,
+    pub(crate) backend: Arc<dyn Elections>,
     pub(crate) patience: Patience,
 }
 
@@ -44,7 +45,7 @@ pub struct View {
     /// that can be left: at the first look, all of it.
     pub exact: bool,
     /// It is one of the store's own elections. The store shows the leader, its token and its lease. All else
-    /// in the document is made up, since the store knows nothing of it.
+    /// in the document is as in a new one, since the store knows nothing of it.
     pub native: bool,
 }
 
@@ -142,25 +143,33 @@ pub fn mint_credential() -> Result<Credential, Error> {
 }
 
 impl Coordinator {
-    /// Opens the store that a URL names, to take part.
+    /// Opens the elections that a URL names, to take part.
     pub async fn connect(url: &str) -> Result<Coordinator, Error> {
         Coordinator::connect_for(url, Access::Write, Memory::new()).await
     }
 
-    /// Opens the store that a URL names, with what was seen of it before.
+    /// Opens the elections that a URL names, with what was seen of them before.
     pub async fn connect_for(url: &str, access: Access, memory: Memory) -> Result<Coordinator, Error> {
-        Ok(Coordinator::with_store(connect::open(&url.parse()?, access).await?, memory))
+        Ok(match connect::open(&url.parse()?, access).await? {
+            Opened::Store(store) => Coordinator::with_store(store, memory),
+            Opened::Elections(elections) => Coordinator::over(elections).remembering(memory),
+        })
     }
 
-    /// Uses a store that is open already.
+    /// Decides on the elections of a store that is open already.
     pub fn with_store(store: Arc<dyn Store>, memory: Memory) -> Coordinator {
-        Coordinator { local: Arc::new(Local::new(store, memory)), patience: Patience::default() }
+        Coordinator::over(Arc::new(Executor::new(store, memory)))
     }
 
-    /// The same, knowing what an earlier client has seen of this store.
+    /// Uses elections that are open already.
+    pub fn over(backend: Arc<dyn Elections>) -> Coordinator {
+        Coordinator { backend, patience: Patience::default() }
+    }
+
+    /// The same, knowing what an earlier client has seen.
     #[must_use]
     pub fn remembering(self, memory: Memory) -> Coordinator {
-        *self.local.memory() = memory.taken_up();
+        *self.backend.memory().lock() = memory.taken_up();
         self
     }
 
@@ -173,22 +182,27 @@ impl Coordinator {
 
     /// Has this called when this client makes the store: when it is the first to write into it.
     pub fn when_made(&self, tell: impl Fn() + Send + Sync + 'static) {
-        let _ = self.local.when_made.set(Box::new(tell));
+        self.backend.when_made(Box::new(tell));
     }
 
-    /// The store.
-    pub fn store(&self) -> &dyn Store {
-        &*self.local.store
+    /// The elections behind it.
+    pub fn backend(&self) -> &dyn Elections {
+        &*self.backend
     }
 
     /// What this client has seen so far, to be taken up by a later one.
     pub fn memory(&self) -> Memory {
-        self.local.memory().clone()
+        self.backend.memory().lock().clone()
     }
 
     /// What the store knows of itself; an error if it is not one yet.
     pub async fn info(&self) -> Result<Arc<StoreInfo>, Error> {
-        self.local.info(self.patience, false).await
+        Ok(self.backend.info(self.patience, AskInfo { fresh: false, make: false }).await?)
+    }
+
+    /// The same, as it is at this moment; with `make` the store is made if it is not one yet.
+    pub(crate) async fn fresh_info(&self, make: bool) -> Result<Arc<StoreInfo>, Error> {
+        Ok(self.backend.info(self.patience, AskInfo { fresh: true, make }).await?)
     }
 
     /// An election as it stands. One that an operator retired is shown as if there were none.
@@ -199,37 +213,39 @@ impl Coordinator {
 
     /// The same as its record has it, also of one that an operator retired.
     pub(crate) async fn view_of_record(&self, election: &ElectionName) -> Result<View, Error> {
-        let seen = self.local.see(election).await?;
+        let seen = self.backend.view(election).await?;
         let served = seen.document.as_ref().is_some_and(|document| document.server.is_some());
-        let (exact, native) = (self.tells_ages() && !served, self.store().native().is_some());
+        let (exact, native) = (self.tells_ages() && !served, self.decides() == Decides::Store);
         Ok(View { document: seen.document, age: seen.age, exact, native })
+    }
+
+    /// The part of Baton that decides on these elections.
+    pub fn decides(&self) -> Decides {
+        self.backend.decides()
     }
 
     /// Whether the store itself tells how old a lease is; see [`View::exact`].
     pub fn tells_ages(&self) -> bool {
-        self.store().native().is_some() || self.store().properties().stamped
+        self.decides() == Decides::Store || self.backend.properties().stamped
     }
 
     /// The candidates in the store's own line for an election, the leader first, each with what is left of
     /// its lease: a candidate whose process has died stands until its lease expires. At most `limit`; nobody
     /// where the store has no elections of its own.
-    pub async fn line(&self, election: &ElectionName, limit: usize) -> Result<Vec<NativeLeader>, Error> {
-        match self.store().native() {
-            Some(elections) => Ok(elections.line(election, limit).await?),
-            None => Ok(Vec::new()),
-        }
+    pub async fn line(&self, election: &ElectionName, limit: usize) -> Result<Vec<QueuedCandidate>, Error> {
+        Ok(self.backend.line(election, limit).await?)
     }
 
     /// All elections that have a record, also those that an operator retired: [`Self::view`] shows nothing of those.
     pub async fn elections(&self) -> Result<Vec<ElectionName>, Error> {
-        let keys = self.local.store.list(&Prefix::Elections).await?;
+        let keys = self.backend.list(&Prefix::Elections).await?;
         let name = |key| if let Key::Election(name) = key { Some(name) } else { None };
         Ok(keys.into_iter().filter_map(name).collect())
     }
 
     /// The last changes of leader, the oldest first.
     pub async fn history(&self, election: &ElectionName, limit: usize) -> Result<Vec<Transition>, Error> {
-        self.local.history(election, limit).await
+        Ok(self.backend.history(election, limit).await?)
     }
 
     /// Asks for the lease once.
@@ -241,17 +257,7 @@ impl Coordinator {
         reason: Option<String>,
         noticed_at: Option<Moment>,
     ) -> Result<Grant, Error> {
-        if self.store().native().is_none() {
-            return self.acquire_from(First::Look, election, bid, credential, reason, noticed_at).await;
-        }
-        let line = First::Line(credential);
-        let asked = self.acquire_from(line, election, bid, credential, reason, noticed_at).await;
-        if matches!(asked, Err(Error::Refused(Refusal::Held { .. }))) {
-            // A candidate that asks once does not wait in line. If this fails, its place expires, and the
-            // answer still names the leader.
-            let _ = self.hasty().release(election, Epoch(0), credential, None).await;
-        }
-        asked
+        self.acquire_from(StartFrom::Read, election, bid, credential, reason, noticed_at, None).await
     }
 
     /// Gives back what was granted to this credential, if anything, and its place in line: the answer may have been lost.
@@ -262,7 +268,7 @@ impl Coordinator {
         credential: Credential,
         reason: &str,
     ) -> Result<(), Error> {
-        let epoch = if self.store().native().is_some() {
+        let epoch = if self.decides() == Decides::Store {
             Some(Epoch(0))
         } else {
             let leader = self.view(election).await?.document.and_then(|document| document.leader);
@@ -274,38 +280,28 @@ impl Coordinator {
         Ok(())
     }
 
-    /// The same, right after a look.
+    /// The same, right after a look; with a wait, in line where there is one.
+    #[expect(clippy::too_many_arguments, reason = "two callers, one of which has all of it at hand")]
     pub(crate) async fn acquire_from(
         &self,
-        first: First,
+        start: StartFrom,
         election: &ElectionName,
         bid: &Bid,
         credential: Credential,
         reason: Option<String>,
         noticed_at: Option<Moment>,
+        wait: Option<Span>,
     ) -> Result<Grant, Error> {
         let region = match &bid.region {
             Some(region) => Some(region.shown_to(self).await?),
             None => None,
         };
         let seen = self.known_before_asking(election);
-        let ask = |open: Option<Vec<OpenBreaker>>| {
-            let (reason, region) = (reason.clone(), region.clone());
-            let noticed = noticed_at.map(|noticed| boot::now().since(noticed));
-            Command::Acquire(Acquire { reason, noticed, region, open, seen, ..bid.acquire(credential) })
-        };
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| ask(None);
-        let executed = match self.local.execute(election, self.patience, first, &make).await {
-            Err(Error::Refused(refusal)) if refusal.asks_for_breakers() => {
-                // Apart: most policies do not look at them.
-                let open = Box::pin(self.look_at_breakers(election, Some(&bid.agent))).await?;
-                let make = |_: Option<&Document>, _: StoreId, _: Epoch| ask(Some(open.clone()));
-                self.local.execute(election, self.patience, First::Look, &make).await
-            }
-            executed => executed,
-        };
-        let answered = Answered::new(executed?, credential, bid.region.clone());
-        self.confirmed(election, answered).await
+        let noticed = noticed_at.map(|noticed| boot::now().since(noticed));
+        let acquire = Acquire { reason, noticed, region, seen, ..bid.acquire(credential) };
+        let ask = AskLease { acquire: &acquire, credential, start, wait };
+        let executed = self.backend.acquire(self.patience, election, ask).await?;
+        self.confirmed(election, Answered::new(executed, credential, bid.region.clone())).await
     }
 
     /// The lease that an acquire was answered with, counted from a request that is known to have begun or renewed it.
@@ -316,7 +312,6 @@ impl Coordinator {
     ) -> Result<Grant, Error> {
         let unconfirmed = match answered.judged_at(boot::now()) {
             Answered::Begun(grant) => return Ok(grant),
-            answered if self.store().native().is_some() => return Ok(answered.renewed_by_the_store()),
             Answered::Unconfirmed(unconfirmed) => unconfirmed,
         };
         let shown = match unconfirmed.region() {
@@ -324,26 +319,28 @@ impl Coordinator {
             None => None,
         };
         let renewal = Command::Renew(unconfirmed.renewal(shown));
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| renewal.clone();
-        unconfirmed.confirmed(self.local.execute(election, self.patience, First::Look, &make).await?)
+        unconfirmed.confirmed(self.backend.execute(self.patience, election, &renewal, StartFrom::Read).await?)
     }
 
     /// The highest epoch that this client knows of, where requests travel and may be late. A decision made here is made on a look.
     pub(crate) fn known_before_asking(&self, election: &ElectionName) -> Option<Epoch> {
-        self.store().decider().map(|_| self.local.memory().vanished(election, boot::now()).0)
+        (self.decides() == Decides::Server).then(|| self.backend.memory().highest(election))
     }
 
-    /// Whether decisions are made in this process, not by the store.
-    pub(crate) fn decides_here(&self) -> bool {
-        self.store().decider().is_none() && self.store().native().is_none()
+    /// Takes in a document that a server showed.
+    pub(crate) fn accept(
+        &self,
+        document: Option<&Document>,
+        age: Span,
+        asked_at: Moment,
+    ) -> Result<(), StoreError> {
+        self.backend.memory().accept(&|| self.backend.location(), document, age, asked_at, None)
     }
 
     /// Renews a lease.
     pub async fn renew(&self, election: &ElectionName, renewal: &Renew) -> Result<Renewed, Error> {
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Renew(renewal.clone());
-        let Executed { answer, document, asked_at, ttl } =
-            self.local.execute(election, self.patience, First::Own, &make).await?;
-        Ok(Renewed { answer, asked_at, ttl, limit_in: document.limit_in() })
+        let command = Command::Renew(renewal.clone());
+        Ok(self.backend.execute(self.patience, election, &command, StartFrom::LastWrite).await?.into())
     }
 
     /// Gives the lease back. The work under it has stopped.
@@ -353,7 +350,7 @@ impl Coordinator {
         epoch: Epoch,
         credential: Credential,
         reason: Option<String>,
-    ) -> Result<Document, Error> {
+    ) -> Result<Option<Document>, Error> {
         self.leave(election, Release { epoch, credential, reason, ending: Ending::Stopped }).await
     }
 
@@ -364,15 +361,15 @@ impl Coordinator {
         epoch: Epoch,
         credential: Credential,
         reason: &str,
-    ) -> Result<Document, Error> {
+    ) -> Result<Option<Document>, Error> {
         let reason = Some(reason.to_string());
         self.leave(election, Release { epoch, credential, reason, ending: Ending::Orphaned }).await
     }
 
     /// Gives the lease back, and says how the work under it ended.
-    pub async fn leave(&self, election: &ElectionName, release: Release) -> Result<Document, Error> {
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Release(release.clone());
-        Ok(self.local.execute(election, self.patience, First::Own, &make).await?.document)
+    pub async fn leave(&self, election: &ElectionName, release: Release) -> Result<Option<Document>, Error> {
+        let command = Command::Release(release);
+        Ok(self.backend.execute(self.patience, election, &command, StartFrom::LastWrite).await?.document)
     }
 
     /// Gives the lease back and keeps the election for a successor for one lease. The work under it has stopped.
@@ -383,11 +380,9 @@ impl Coordinator {
         credential: Credential,
         to: &AgentName,
         reason: Option<String>,
-    ) -> Result<Document, Error> {
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
-            Command::Pass(Pass { epoch, credential, to: to.clone(), reason: reason.clone() })
-        };
-        Ok(self.local.execute(election, self.patience, First::Own, &make).await?.document)
+    ) -> Result<Option<Document>, Error> {
+        let command = Command::Pass(Pass { epoch, credential, to: to.clone(), reason });
+        Ok(self.backend.execute(self.patience, election, &command, StartFrom::LastWrite).await?.document)
     }
 
     /// Leaves something for the successor.
@@ -398,22 +393,19 @@ impl Coordinator {
         credential: Credential,
         content: &CheckpointContent,
     ) -> Result<Answer, Error> {
-        // The number is fixed by the first look, so that a retry after a lost reply is known as the same checkpoint.
-        let seq: OnceLock<u64> = OnceLock::new();
-        let make = |document: Option<&Document>, _: StoreId, _: Epoch| {
-            let last = document.and_then(|document| document.checkpoint.as_ref()).map_or(0, |last| last.seq);
-            Command::Checkpoint(WriteCheckpoint {
-                epoch,
-                credential,
-                seq: *seq.get_or_init(|| last + 1),
-                summary: content.summary.clone(),
-                state: content.state.clone(),
-                reference: content.reference.clone(),
-                covers: content.covers.clone(),
-            })
-        };
-        self.prime(election, &make).await?;
-        Ok(self.local.execute(election, self.patience, First::Own, &make).await?.answer)
+        // The number is fixed by one look, so that a retry after a lost reply is known as the same checkpoint.
+        let seen = retried(self.patience, || self.backend.view(election)).await?;
+        let last = seen.document.as_ref().and_then(|document| document.checkpoint.as_ref());
+        let command = Command::Checkpoint(WriteCheckpoint {
+            epoch,
+            credential,
+            seq: last.map_or(0, |last| last.seq) + 1,
+            summary: content.summary.clone(),
+            state: content.state.clone(),
+            reference: content.reference.clone(),
+            covers: content.covers.clone(),
+        });
+        Ok(self.backend.execute(self.patience, election, &command, start_from(seen)).await?.answer)
     }
 
     /// What the predecessor left, if anything.
@@ -430,10 +422,8 @@ impl Coordinator {
         credential: Credential,
         checkpoint: &Checkpoint,
     ) -> Result<Answer, Error> {
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| {
-            Command::Acknowledge(Acknowledge { epoch, credential, hash: checkpoint.hash })
-        };
-        Ok(self.local.execute(election, self.patience, First::Look, &make).await?.answer)
+        let command = Command::Acknowledge(Acknowledge { epoch, credential, hash: checkpoint.hash });
+        Ok(self.backend.execute(self.patience, election, &command, StartFrom::Read).await?.answer)
     }
 
     /// Says that the leader is not useful, or that somebody should look at its circuit breakers, or gives a verdict on its output: where the policy counts verdicts it is this judge's next one, and if
@@ -458,10 +448,8 @@ impl Coordinator {
             }
             None => None,
         };
-        let looks = finding == Finding::Breaker && self.decides_here();
-        let open = if looks { Some(Box::pin(self.look_at_breakers(election, None)).await?) } else { None };
         let detail = detail.to_string();
-        let (by, checkpoint) = (by.clone(), None);
+        let (by, checkpoint, open) = (by.clone(), None, None);
         let report = Report { epoch, finding, detail, by, credential, number, checkpoint, open };
         self.report_numbered(election, report).await
     }
@@ -484,8 +472,8 @@ impl Coordinator {
 
     /// The same as [`Self::report`], word for word.
     pub async fn report_numbered(&self, election: &ElectionName, report: Report) -> Result<Answer, Error> {
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Report(report.clone());
-        Ok(self.local.execute(election, self.patience, First::Look, &make).await?.answer)
+        let command = Command::Report(report);
+        Ok(self.backend.execute(self.patience, election, &command, StartFrom::Read).await?.answer)
     }
 
     /// Whether a token may act, as the election stands.
@@ -500,28 +488,14 @@ impl Coordinator {
         }
     }
 
-    /// Where the store decides, a command that depends on the document is made by a look before it is sent.
-    async fn prime(
-        &self,
-        election: &ElectionName,
-        make: &(dyn Fn(Option<&Document>, StoreId, Epoch) -> Command + Send + Sync),
-    ) -> Result<(), Error> {
-        if self.store().decider().is_some() {
-            let info = self.local.info(self.patience, true).await?;
-            let document = self.view_of_record(election).await?.document;
-            make(document.as_ref(), info.id, Epoch(0));
-        }
-        Ok(())
-    }
-
     /// Carries out an act that an operator has signed, where it still fits; with the election after it.
     pub async fn carry_out(
         &self,
         election: &ElectionName,
         signed: &SignedAct,
-    ) -> Result<(Answer, Document), Error> {
-        let make = |_: Option<&Document>, _: StoreId, _: Epoch| Command::Operate(signed.clone());
-        let executed = self.local.execute(election, self.patience, First::Look, &make).await?;
+    ) -> Result<(Answer, Option<Document>), Error> {
+        let command = Command::Operate(signed.clone());
+        let executed = self.backend.execute(self.patience, election, &command, StartFrom::Read).await?;
         Ok((executed.answer, executed.document))
     }
 
@@ -543,27 +517,53 @@ impl Coordinator {
         act: &Act,
         break_glass: Option<&str>,
     ) -> Result<Answer, Error> {
-        // Signed for what the first look shows, so that a retry after a lost reply is known as the same act, and so that an
-        // act meant for one leadership does not hit the next.
-        let signed: OnceLock<SignedAct> = OnceLock::new();
-        let make = |document: Option<&Document>, store: StoreId, floor: Epoch| {
-            let why = break_glass.map(str::to_string);
-            let sign = || match document {
-                Some(document) => key.sign_urgently(document, act.clone(), why.clone()),
-                None => {
-                    let blank = Document::new(election.clone(), store, floor, &[]);
-                    key.sign_urgently(&blank, act.clone(), why.clone())
-                }
-            };
-            Command::Operate(signed.get_or_init(sign).clone())
-        };
-        self.prime(election, &make).await?;
-        match self.local.execute(election, self.patience, First::Look, &make).await {
-            Err(Error::Store(error @ StoreError::Diverged { .. })) => {
-                self.settle(election, key, (act, break_glass), error).await
+        match self.operate_as_seen(election, key, act, break_glass).await {
+            Err(Error::Store(diverged @ StoreError::Diverged { .. })) => {
+                let settlement = Settlement { election, key, act, break_glass, diverged };
+                Ok(self.backend.settle(self.patience, settlement).await?)
             }
-            outcome => Ok(outcome?.answer),
+            outcome => outcome,
         }
+    }
+
+    /// Signed for what one look shows, so that a retry after a lost reply is known as the same act, and so that an
+    /// act meant for one leadership does not hit the next.
+    async fn operate_as_seen(
+        &self,
+        election: &ElectionName,
+        key: &OperatorKey,
+        act: &Act,
+        break_glass: Option<&str>,
+    ) -> Result<Answer, Error> {
+        let seen = retried(self.patience, || self.backend.view(election)).await?;
+        let why = break_glass.map(str::to_string);
+        let signed = match &seen.document {
+            Some(document) => key.sign_urgently(document, act.clone(), why),
+            None => {
+                let store = self.fresh_info(true).await?.id;
+                let floor = match self.decides() {
+                    Decides::Here => self.backend.memory().highest(election),
+                    Decides::Server | Decides::Store => Epoch(0),
+                };
+                let blank = Document::new(election.clone(), store, floor, &[]);
+                key.sign_urgently(&blank, act.clone(), why)
+            }
+        };
+        let command = Command::Operate(signed);
+        Ok(self.backend.execute(self.patience, election, &command, start_from(seen)).await?.answer)
+    }
+}
+
+/// A change right after a look begins with what was seen.
+pub(crate) fn start_from(seen: Sighting) -> StartFrom {
+    seen.reading.map_or(StartFrom::Read, StartFrom::Reading)
+}
+
+impl From<Executed> for Renewed {
+    fn from(executed: Executed) -> Renewed {
+        let limit_in = executed.limit_in();
+        let Executed { answer, asked_at, ttl, .. } = executed;
+        Renewed { answer, asked_at, ttl, limit_in }
     }
 }
 

@@ -1,5 +1,6 @@
 //! How an operation fails.
 
+use baton_api::CommandError;
 use baton_election::{InvalidName, Refusal};
 use baton_store::{StoreError, UrlError};
 
@@ -15,6 +16,9 @@ pub enum Error {
     /// The text does not name a store that this Baton has.
     #[error("{0}")]
     Url(#[from] UrlError),
+    /// The text names no store of records: a server, or elections of a store's own. Nothing was asked.
+    #[error("{0} keeps no records of Baton's")]
+    NoStore(String),
     /// A name is not one.
     #[error("{0}")]
     Name(#[from] InvalidName),
@@ -36,13 +40,23 @@ pub enum Error {
     System(#[from] std::io::Error),
 }
 
+impl From<CommandError> for Error {
+    fn from(error: CommandError) -> Error {
+        match error {
+            CommandError::Refused(refusal) => Error::Refused(refusal),
+            CommandError::Store(error) => Error::Store(error),
+            CommandError::System(why) => Error::System(std::io::Error::other(why)),
+        }
+    }
+}
+
 impl Error {
     /// The stable word for the kind of failure.
     pub fn code(&self) -> &'static str {
         match self {
             Error::Refused(refusal) => refusal.code(),
             Error::Store(error) => error.code(),
-            Error::Url(_) => "unknown-store",
+            Error::Url(_) | Error::NoStore(_) => "unknown-store",
             Error::Name(_) => "invalid",
             Error::WaitedLongEnough { .. } => "waited",
             Error::Lost(_) => "lost",
@@ -56,6 +70,7 @@ impl Error {
             Error::Refused(refusal) => Some(refusal.hint()),
             Error::Store(error) => Some(error.hint()),
             Error::Url(error) => Some(error.hint.clone()),
+            Error::NoStore(_) => Some("name the store itself, not a server".to_string()),
             Error::Name(error) => Some(error.hint()),
             Error::WaitedLongEnough { .. } => Some("wait longer, or see who leads: baton status".to_string()),
             Error::Lost(_) => Some("campaign again".to_string()),

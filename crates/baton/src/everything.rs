@@ -5,6 +5,7 @@
 //! store afterwards begins one. Does not stop one that was being made at that very moment by a client that had looked before: the same call
 //! again finds it, as `baton status` does.
 
+use baton_api::elections::Decides;
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::quorum::Gathering;
 use baton_election::store_order::{StoreChange, StoreOrder};
@@ -49,7 +50,7 @@ impl Coordinator {
         by: &OperatorKey,
         break_glass: Option<&str>,
     ) -> Result<Spread, Error> {
-        let info = self.local.fresh_info(self.patience, false).await?;
+        let info = self.fresh_info(false).await?;
         let Some(pause) = &info.paused else { return Ok(Spread::default()) };
         let act = Act::Halt { reason: pause.reason.clone(), since: Some(pause.at) };
         self.spread(by, &act, break_glass).await
@@ -100,9 +101,9 @@ impl Coordinator {
         let document = self.view(election).await?.document;
         let unknown = || Refusal::UnknownElection { election: election.to_string() };
         gathering.check(election, document.as_ref().ok_or_else(unknown)?)?;
-        if matches!(gathering.order.act, Act::Halt { .. }) && self.store().native().is_none() {
+        if matches!(gathering.order.act, Act::Halt { .. }) && self.decides() != Decides::Store {
             // It counts only in the pause of everything that it is of, which may have changed since this client looked.
-            self.local.fresh_info(self.patience, false).await?;
+            self.fresh_info(false).await?;
         }
         Ok(self.carry_out(election, &by.cosign(gathering)).await?.0)
     }

@@ -123,7 +123,7 @@ async fn keep_looking(
     let mut changes = None;
     loop {
         if changes.is_none() {
-            changes = answered(coordinator.store().watch(&key)).await;
+            changes = answered(coordinator.backend.watch(&key)).await;
         }
         let known = sender.borrow().clone();
         let view = answered(coordinator.view(&election)).await;
@@ -203,8 +203,8 @@ pub(crate) fn refreshed(known: &LeaderView, view: Option<View>) -> LeaderView {
 mod tests {
     use super::{Follower, LeaderView};
     use crate::coordinator::{Bid, Coordinator};
-    use crate::memory::Memory;
     use crate::{Campaign, Leadership};
+    use baton_api::Memory;
     use baton_election::{AgentName, ElectionName, Span};
     use baton_store::conformance::Wrapped;
     use baton_store::{BoxFuture, BoxStream, Change, Key, MemoryStore, Reading, Store, StoreError};

@@ -5,13 +5,13 @@
 //! its holder. Each is [`Answered::Unconfirmed`], and only a renewal sent since turns it into a [`Grant`]. No other code can set
 //! the moment: the field is private.
 
+use baton_api::elections::Executed;
 use baton_election::command::Renew;
 use baton_election::region::Proof;
 use baton_election::time::{Moment, Span};
 use baton_election::{Answer, Credential, Document, Epoch, Margins, Refusal};
 
 use crate::error::Error;
-use crate::local::Executed;
 use crate::region::Region;
 
 /// A lease that was granted.
@@ -72,6 +72,7 @@ impl Answered {
     /// Sorts what an acquire was answered. `executed.asked_at` is before the first attempt of that request.
     pub(crate) fn new(executed: Executed, credential: Credential, region: Option<Region>) -> Answered {
         let Executed { answer, document, asked_at, .. } = executed;
+        let Some(document) = document else { unreachable!("a grant shows the document") };
         let unconfirmed =
             answer.is_unconfirmed() || document.leader.as_ref().is_some_and(|leader| leader.offered);
         let Answer::Granted { epoch, ttl, repeated, .. } = answer else {
@@ -87,13 +88,6 @@ impl Answered {
         match self {
             Answered::Begun(grant) if now >= grant.deadline() => Answered::Unconfirmed(Unconfirmed(grant)),
             in_time => in_time,
-        }
-    }
-
-    /// The same where the store's own recipe renews the lease of every request, also of a repeated one.
-    pub(crate) fn renewed_by_the_store(self) -> Grant {
-        match self {
-            Answered::Begun(grant) | Answered::Unconfirmed(Unconfirmed(grant)) => grant,
         }
     }
 }
@@ -123,7 +117,8 @@ impl Unconfirmed {
         };
         let (asked_at, ttl) = (renewed.asked_at, renewed.ttl.unwrap_or(grant.ttl));
         // A server shows no document with a renewal.
-        let document = if renewed.document.leader.is_some() { renewed.document } else { grant.document };
+        let document =
+            renewed.document.filter(|document| document.leader.is_some()).unwrap_or(grant.document);
         Ok(Grant { epoch, ttl, asked_at, document, ..grant })
     }
 }

@@ -199,16 +199,16 @@ impl Leadership {
     }
 
     /// Gives the leadership back. The work under it has stopped.
-    pub async fn release(self, reason: &str) -> Result<Document, Error> {
+    pub async fn release(self, reason: &str) -> Result<Option<Document>, Error> {
         self.leave(Ending::Stopped, reason).await
     }
 
     /// Gives the leadership back, since the work is done: nobody is missed from here on.
-    pub async fn finish(self, reason: &str) -> Result<Document, Error> {
+    pub async fn finish(self, reason: &str) -> Result<Option<Document>, Error> {
         self.leave(Ending::Finished, reason).await
     }
 
-    async fn leave(self, ending: Ending, reason: &str) -> Result<Document, Error> {
+    async fn leave(self, ending: Ending, reason: &str) -> Result<Option<Document>, Error> {
         self.stop_renewing();
         self.coordinator.leave(&self.election, self.given_back(ending, reason)).await
     }
@@ -219,7 +219,7 @@ impl Leadership {
         ending: Ending,
         reason: &str,
         notify: Duration,
-    ) -> Result<(Document, NotifyReport), Error> {
+    ) -> Result<(Option<Document>, NotifyReport), Error> {
         self.stop_renewing();
         let release = self.given_back(ending, reason);
         self.coordinator.leave_telling(&self.election, release, notify).await
@@ -231,7 +231,7 @@ impl Leadership {
     }
 
     /// Gives the leadership back and keeps it for a successor for one lease. The work under it has stopped.
-    pub async fn pass(self, to: &AgentName, reason: &str) -> Result<Document, Error> {
+    pub async fn pass(self, to: &AgentName, reason: &str) -> Result<Option<Document>, Error> {
         self.stop_renewing();
         let reason = (!reason.is_empty()).then(|| reason.to_string());
         self.coordinator.pass(&self.election, self.token(), self.credential, to, reason).await

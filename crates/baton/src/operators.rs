@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_api::elections::{AskInfo, Decides};
+use baton_api::served::SERVERS;
 use baton_election::operator::{Act, MAX_OPERATORS, OperatorKey, PublicKey};
 use baton_election::store_order::StoreChange;
 use baton_election::store_quorum::OrderOutcome;
@@ -13,7 +15,6 @@ use baton_store::{Key, Prefix};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::served::SERVERS;
 
 /// How often an act is signed anew for an election whose leadership changes under it.
 pub(crate) const MAX_ATTEMPTS: usize = 8;
@@ -92,7 +93,7 @@ impl Coordinator {
         name: Option<&str>,
     ) -> Result<Spread, Error> {
         let public = key.public();
-        self.local.info(self.patience, true).await?;
+        self.backend.info(self.patience, AskInfo { fresh: false, make: true }).await?;
         let founded = self.change_keys(key, (None, code), name.map(|name| (public, name)), |keys| {
             if keys.is_empty() {
                 keys.push(public);
@@ -110,8 +111,8 @@ impl Coordinator {
     /// Whether this user could write the store's own record and every election that exists, as far as that can be tried without a
     /// change. For what must be done everywhere or nowhere.
     pub async fn writable(&self) -> Result<(), Error> {
-        let store = self.store();
-        if store.decider().is_some() || store.native().is_some() {
+        let store = &self.backend;
+        if self.decides() != Decides::Here {
             return Ok(());
         }
         store.writable(&Key::Store).await?;
@@ -175,7 +176,7 @@ impl Coordinator {
         key: PublicKey,
         break_glass: Option<&str>,
     ) -> Result<Spread, Error> {
-        let known = self.local.fresh_info(self.patience, false).await?.operator_keys.contains(&key);
+        let known = self.fresh_info(false).await?.operator_keys.contains(&key);
         let ordered = self.change_keys(by, (break_glass, None), None, |keys| {
             if !keys.contains(&key) {
                 // Perhaps by a call that was broken off: elections may still have it.
@@ -230,7 +231,7 @@ impl Coordinator {
             changed.then_some(Ok(StoreChange::Operators { after, names }))
         });
         let outcome = ordered.await?;
-        self.local.fresh_info(self.patience, true).await?;
+        self.fresh_info(true).await?;
         Ok(outcome)
     }
 

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use baton_api::elections::Decides;
+use baton_api::served;
 use baton_election::region::{Proof, RegionReading};
 use baton_election::time::{Moment, Span};
 use baton_election::{Credential, ElectionName, Refusal};
@@ -99,18 +101,20 @@ impl Region {
     /// # Errors
     /// [`Error::Store`] if the region cannot be looked at; [`Error::Refused`] where there are no regions.
     pub async fn shown_to(&self, fleet: &Coordinator) -> Result<Proof, Error> {
-        if fleet.store().native().is_some() {
-            return Err(Error::Refused(Refusal::invalid(
-                "the elections of this store know no regions",
-                "keep the election above in a store that Baton decides on",
-            )));
+        match fleet.decides() {
+            Decides::Here => {}
+            Decides::Server => return Ok(self.proof()),
+            Decides::Store => {
+                return Err(Error::Refused(Refusal::invalid(
+                    "the elections of this store know no regions",
+                    "keep the election above in a store that Baton decides on",
+                )));
+            }
         }
-        if fleet.store().decider().is_some() {
-            return Ok(self.proof());
-        }
-        let seen = self.coordinator.local.see(&self.election).await?;
+        let region = &self.coordinator.backend;
+        let seen = region.view(&self.election).await?;
         // How old a lease is that servers decide on, only they know.
-        self.coordinator.local.only_unserved(seen.document.as_ref())?;
+        served::only_unserved(seen.document.as_ref(), &|| region.location())?;
         let seen = RegionReading { document: seen.document, age: seen.age };
         Ok(Proof { seen: Some(Arc::new(seen)), ..self.proof() })
     }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use baton_api::{Backoff, Patience};
 use baton_election::command::Renew;
 use baton_election::document::{Leader, Phase};
 use baton_election::lease::renewal_interval;
 use baton_election::time::{Moment, Span};
 use baton_election::{Answer, Credential, ElectionName, Margins, Refusal, Tenure, TenureState};
-use baton_store::{BoxStream, Change, HistoryKept, Key, StoreError, boot};
+use baton_store::{BoxStream, Change, Key, StoreError, boot};
 use futures_util::StreamExt;
 use tokio::sync::watch;
 
-use crate::backoff::{Backoff, Patience};
 use crate::coordinator::{Coordinator, Renewed};
 use crate::error::Error;
 use crate::grant::Grant;
@@ -160,7 +160,7 @@ impl Renewer {
 
     async fn renew_until_lost(&mut self) -> String {
         let key = Key::Election(self.election.clone());
-        let watch = within(self.due(), self.coordinator.store().watch(&key)).await;
+        let watch = within(self.due(), self.coordinator.backend.watch(&key)).await;
         let mut changes: BoxStream<Change> = match watch {
             Some(Ok(changes)) => changes,
             Some(Err(_)) | None => Box::pin(futures_util::stream::pending()),
@@ -211,21 +211,13 @@ impl Renewer {
     }
 
     fn is_ours(&self, leader: &Leader) -> bool {
-        leader.incarnation == self.coordinator.local.incarnation(&self.election, &self.credential)
+        leader.incarnation == self.coordinator.backend.incarnation_of(&self.election, &self.credential)
             && leader.epoch == self.shared.seat.token()
     }
 
     /// Puts this leadership's transition, as it stands, into the history, so that the successor need not.
     async fn record(&self) -> Result<(), Error> {
-        let store = self.coordinator.store();
-        if store.native().is_some() || store.properties().history == HistoryKept::Native {
-            return Ok(());
-        }
-        let view = self.coordinator.view(&self.election).await?;
-        match view.document.as_ref().and_then(|document| document.last_transition.as_deref()) {
-            None => Ok(()),
-            Some(last) => self.coordinator.local.record_transition(&self.election, last).await,
-        }
+        Ok(self.coordinator.backend.enter_history(&self.election).await?)
     }
 
     /// Renews, again and again if the store fails, until it is answered or too late.
@@ -261,7 +253,7 @@ impl Renewer {
     }
 
     fn unanswered(&self) -> Error {
-        let (location, why) = (self.coordinator.store().location(), "it does not answer".to_string());
+        let (location, why) = (self.coordinator.backend.location(), "it does not answer".to_string());
         StoreError::Unknown { location, why }.into()
     }
 

@@ -4,15 +4,15 @@
 //! nobody. The link works once; whoever gets hold of it before the browser does can act as the operator until the sign-in ends, and the
 //! browser is then told that the link cannot be used.
 
+use baton_api::elections::Page;
+use baton_api::retried;
 use baton_election::delegation::Delegation;
 use baton_election::operator::OperatorKey;
 use baton_election::time::Span;
 use baton_election::{ContentHash, Refusal, hex};
-use baton_store::Page;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::there::insist;
 
 /// What lets one browser sign in, once.
 pub struct SignInLink {
@@ -32,10 +32,10 @@ impl SignInLink {
 
 impl Coordinator {
     fn page(&self) -> Result<&dyn Page, Error> {
-        let page = self.store().decider().and_then(|decider| decider.page());
+        let page = self.backend.page();
         let page = page.ok_or_else(|| {
             Error::Refused(Refusal::invalid(
-                format!("{} has no page: a server has one", self.store().location()),
+                format!("{} has no page: a server has one", self.backend.location()),
                 "start one with `baton serve`, and name it: --store http://HOST:PORT",
             ))
         })?;
@@ -74,7 +74,7 @@ impl Coordinator {
         lasts: Span,
     ) -> Result<String, Error> {
         let page = self.page()?;
-        let server = insist(self.patience, || page.run()).await?;
+        let server = retried(self.patience, || page.run()).await?;
         let store = self.info().await?.id;
         let code = ContentHash::of(code.as_bytes());
         // Of several servers the one that answered: another has another run, and refuses it.
@@ -87,7 +87,7 @@ impl Coordinator {
             code,
             lasts,
         });
-        insist(self.patience, || page.begin_sign_in(&given)).await?;
+        retried(self.patience, || page.begin_sign_in(&given)).await?;
         Ok(origin)
     }
 }

@@ -9,13 +9,11 @@ use baton_election::store_order::{SignedStoreOrder, StoreChange, StoreOrder, Sto
 use baton_election::store_quorum::{OrderOutcome, PendingOrder, StoreQuorum};
 use baton_election::tokens::TokenOrder;
 use baton_election::{Refusal, StoreInfo};
-use baton_store::{AgeStamp, Key, Persistence, Record, boot};
+use baton_store::boot;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::local::Step;
 use crate::operators::{MAX_ATTEMPTS, Spread};
-use crate::there::insist;
 
 /// The orders that wait for more signatures.
 #[derive(Debug, Default)]
@@ -34,21 +32,8 @@ impl Coordinator {
         order: &SignedStoreOrder,
         code: Option<&str>,
     ) -> Result<OrderOutcome, Error> {
-        if let Some(decider) = self.store().decider() {
-            let request = StoreRequest { order: order.clone(), code: code.map(ToString::to_string) };
-            return insist(self.patience, || decider.order_store(&request)).await;
-        }
-        self.local
-            .change(&Key::Store, self.patience, |look| {
-                let info = known(look.record)?;
-                let (next, outcome) = order.carry_out(info, boot::wall())?;
-                Ok(if next == *info {
-                    Step::Done(outcome)
-                } else {
-                    Step::Write(Record::Store(next), AgeStamp::Preserve, Persistence::Durable, outcome)
-                })
-            })
-            .await
+        let request = StoreRequest { order: order.clone(), code: code.map(ToString::to_string) };
+        Ok(self.backend.orders()?.order_store(self.patience, &request).await?)
     }
 
     /// Says how many operators an order on the store takes.
@@ -73,7 +58,7 @@ impl Coordinator {
     ) -> Result<OrderOutcome, Error> {
         let mut attempt = 1;
         loop {
-            let info = self.local.fresh_info(self.patience, false).await?;
+            let info = self.fresh_info(false).await?;
             let Some(change) = change(&info) else { return Ok(OrderOutcome::Done) };
             let alone = break_glass.map(ToString::to_string);
             let order = by.sign_store_urgently(&info, change?, alone, boot::wall());
@@ -90,12 +75,12 @@ impl Coordinator {
 
     /// Whether another order on the store came first.
     async fn is_changed(&self, info: &StoreInfo) -> Result<bool, Error> {
-        Ok(self.local.fresh_info(self.patience, false).await?.orders != info.orders)
+        Ok(self.fresh_info(false).await?.orders != info.orders)
     }
 
     /// The orders that wait for more signatures and to which one more would count.
     pub async fn waiting_orders(&self) -> Result<WaitingOrders, Error> {
-        let (info, at) = (self.local.fresh_info(self.patience, false).await?, boot::wall());
+        let (info, at) = (self.fresh_info(false).await?, boot::wall());
         let store = info.waiting.iter().filter(|one| one.is_live(&info, at)).cloned().collect();
         let tokens = match self.known_tokens().await {
             Ok(tokens) => tokens.waiting.into_iter().filter(|one| one.is_live(&info, at)).collect(),
@@ -113,7 +98,7 @@ impl Coordinator {
         by: &OperatorKey,
         waiting: &PendingOrder<StoreOrder>,
     ) -> Result<Spread, Error> {
-        let info = self.local.fresh_info(self.patience, false).await?;
+        let info = self.fresh_info(false).await?;
         waiting.check(&info, info.number_after(info.orders), boot::wall())?;
         let outcome = self.order_store(&by.cosign_order(waiting), None).await?;
         if let Some(signed) = Spread::waiting_for(outcome) {
@@ -135,7 +120,7 @@ impl Coordinator {
         by: &OperatorKey,
         waiting: &PendingOrder<TokenOrder>,
     ) -> Result<OrderOutcome, Error> {
-        let info = self.local.fresh_info(self.patience, false).await?;
+        let info = self.fresh_info(false).await?;
         let next = info.number_after(self.known_tokens().await?.orders);
         waiting.check(&info, next, boot::wall())?;
         self.order_tokens(&by.cosign_order(waiting)).await
@@ -156,13 +141,5 @@ impl Coordinator {
             spread = spread.and(self.spread(by, &Act::Dismiss { key: *key }, None).await?);
         }
         Ok(spread)
-    }
-}
-
-/// What a store knows of itself.
-fn known(record: Option<&Record>) -> Result<&StoreInfo, Refusal> {
-    match record {
-        Some(Record::Store(info)) => Ok(info),
-        Some(_) | None => Err(Refusal::invalid("the store's own record is gone", "run baton init again")),
     }
 }

@@ -8,12 +8,10 @@ use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
 use baton_election::tokens::{Pattern, Proof, Role, SignedTokenOrder, TokenChange, TokenEntry, TokenSecret};
 use baton_election::{Answer, ElectionName, Refusal, TokenId, Tokens};
-use baton_store::{AgeStamp, Key, Persistence, Record, boot};
+use baton_store::{Key, Record, boot};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::local::Step;
-use crate::there::insist;
 
 /// How often an order is signed anew when others change the tokens under it.
 const MAX_ATTEMPTS: usize = 8;
@@ -53,7 +51,7 @@ impl Coordinator {
     }
 
     pub(crate) async fn known_tokens(&self) -> Result<Tokens, Error> {
-        match self.local.store.read(&Key::Tokens).await?.found {
+        match self.backend.read(&Key::Tokens).await?.found {
             Some((Record::Tokens(tokens), _)) => Ok(tokens),
             Some(_) | None => Ok(Tokens::default()),
         }
@@ -183,7 +181,7 @@ impl Coordinator {
         change: &TokenChange,
         break_glass: Option<&str>,
     ) -> Result<OrderOutcome, Error> {
-        let info = self.local.fresh_info(self.patience, false).await?;
+        let info = self.fresh_info(false).await?;
         let (mut attempt, mut was_there) = (1, false);
         loop {
             let tokens = self.known_tokens().await?;
@@ -212,25 +210,7 @@ impl Coordinator {
 
     /// Carries out a signed change of the access tokens, or has it wait for more signatures.
     pub async fn order_tokens(&self, order: &SignedTokenOrder) -> Result<OrderOutcome, Error> {
-        if let Some(decider) = self.store().decider() {
-            return insist(self.patience, || decider.order_tokens(order)).await;
-        }
-        // Who the operators are is asked anew: one who was removed orders nothing.
-        let info = self.local.fresh_info(self.patience, false).await?;
-        self.local
-            .change(&Key::Tokens, self.patience, |look| {
-                let tokens = match look.record {
-                    Some(Record::Tokens(tokens)) => tokens.clone(),
-                    Some(_) | None => Tokens::default(),
-                };
-                let (next, outcome) = order.carry_out(&tokens, &info, boot::wall())?;
-                Ok(if next == tokens {
-                    Step::Done(outcome)
-                } else {
-                    Step::Write(Record::Tokens(next), AgeStamp::Preserve, Persistence::Durable, outcome)
-                })
-            })
-            .await
+        Ok(self.backend.orders()?.order_tokens(self.patience, order).await?)
     }
 }
 

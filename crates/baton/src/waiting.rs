@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_api::Elections;
 use baton_api::waiting::{MOST_SHOWN, Waiting};
 use baton_election::time::{Moment, WallTime};
 use baton_election::{AgentName, Credential, ElectionName, Incarnation};
@@ -12,12 +13,11 @@ use tokio::task::JoinHandle;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::local::Local;
 
 impl Coordinator {
     /// Those who wait to lead, where the store shows them; at most [`MOST_SHOWN`]. One that was killed may be among them for a minute.
     pub async fn waiting(&self, election: &ElectionName) -> Result<Vec<Waiting>, Error> {
-        match self.store().waiters() {
+        match self.backend.waiters() {
             Some(waiters) => Ok(waiters.waiting(election, MOST_SHOWN).await?),
             None => Ok(Vec::new()),
         }
@@ -26,7 +26,7 @@ impl Coordinator {
 
 /// That one candidate waits, as long as this is kept. It is written aside: nobody waits for that, and leading does not take it.
 pub(crate) struct Note {
-    local: Arc<Local>,
+    backend: Arc<dyn Elections>,
     election: ElectionName,
     agent: AgentName,
     life: Incarnation,
@@ -44,7 +44,7 @@ impl Note {
         credential: Credential,
     ) -> Note {
         Note {
-            local: Arc::clone(&coordinator.local),
+            backend: Arc::clone(&coordinator.backend),
             election: election.clone(),
             agent: agent.clone(),
             life: credential.incarnation,
@@ -58,14 +58,14 @@ impl Note {
     pub(crate) fn write(&mut self) {
         let under_way = self.writing.as_ref().is_some_and(|writing| !writing.is_finished());
         let early = self.due.is_some_and(|due| boot::now() < due);
-        if early || under_way || self.local.store.waiters().is_none() {
+        if early || under_way || self.backend.waiters().is_none() {
             return;
         }
         self.due = Some(boot::now() + NOTE_EVERY);
-        let (local, election, life) = (Arc::clone(&self.local), self.election.clone(), self.life);
+        let (backend, election, life) = (Arc::clone(&self.backend), self.election.clone(), self.life);
         let waiting = Waiting { agent: self.agent.clone(), since: self.since };
         self.writing = Some(tokio::spawn(async move {
-            if let Some(waiters) = local.store.waiters() {
+            if let Some(waiters) = backend.waiters() {
                 // Whether it can be written matters to nobody: it decides nothing.
                 let _ = waiters.note(&election, &waiting, life).await;
             }
@@ -77,12 +77,12 @@ impl Drop for Note {
     /// Takes it back, also where the wait was broken off. What is left behind lapses.
     fn drop(&mut self) {
         let (Some(writing), Ok(runtime)) = (self.writing.take(), Handle::try_current()) else { return };
-        let (local, election) = (Arc::clone(&self.local), self.election.clone());
+        let (backend, election) = (Arc::clone(&self.backend), self.election.clone());
         let (agent, life) = (self.agent.clone(), self.life);
         runtime.spawn(async move {
             // Not before it is written: it would be written after.
             let _ = writing.await;
-            if let Some(waiters) = local.store.waiters() {
+            if let Some(waiters) = backend.waiters() {
                 let _ = waiters.leave(&election, &agent, life).await;
             }
         });

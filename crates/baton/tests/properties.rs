@@ -15,7 +15,7 @@ const RENEWALS_PER_HOUR: u32 = 360;
 
 /// Opening asks nothing of a server.
 async fn strengths_of(url: &str) -> StoreProperties {
-    Coordinator::connect(url).await.unwrap().store().properties()
+    Coordinator::connect(url).await.unwrap().backend().properties()
 }
 
 fn row(name: &str, properties: &StoreProperties) -> String {

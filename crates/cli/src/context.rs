@@ -4,7 +4,7 @@ use baton::caller::KeptLease;
 use baton::election::time::Span;
 use baton::election::{AgentName, Credential, ElectionName, Epoch, Margins, Moment};
 use baton::store::{Access, boot};
-use baton::{Coordinator, DefaultStore, Error, Memory, Origin, default_store};
+use baton::{Coordinator, Decides, DefaultStore, Error, Memory, Origin, default_store};
 use clap::Args;
 
 use crate::exit::{Exit, Speaker};
@@ -95,9 +95,9 @@ impl Context {
         }
         let fail = |error: Error| Failure::from_error(&error, Speaker::Candidate);
         let coordinator = Coordinator::connect_for(&url, access, Memory::new()).await.map_err(fail)?;
-        let location = coordinator.store().location();
+        let location = coordinator.backend().location();
         coordinator.when_made(move || output.made_store(&location));
-        let state = StateFolder::of(&coordinator.store().location())?;
+        let state = StateFolder::of(&coordinator.backend().location())?;
         let loaded = state.memory();
         let coordinator = coordinator.remembering(loaded.clone());
         Ok(Context { coordinator, output, url, origin, state, loaded })
@@ -106,10 +106,10 @@ impl Context {
     /// That there is nothing to be shown. A place that was mistyped does not look like an empty store.
     pub(crate) async fn no_elections(&self) -> String {
         match self.coordinator.info().await {
-            Err(Error::Refused(refusal)) if self.coordinator.store().native().is_none() => {
+            Err(Error::Refused(refusal)) if self.coordinator.decides() != Decides::Store => {
                 format!("no elections: {refusal} ({})", refusal.hint())
             }
-            Ok(_) | Err(_) => format!("no elections in {}", self.coordinator.store().location()),
+            Ok(_) | Err(_) => format!("no elections in {}", self.coordinator.backend().location()),
         }
     }
 

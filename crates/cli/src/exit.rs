@@ -61,7 +61,9 @@ pub(crate) enum Speaker {
 pub(crate) fn of(error: &Error, speaker: Speaker) -> Exit {
     match error {
         Error::Refused(refusal) => of_refusal(refusal, speaker),
-        Error::Url(_) | Error::Name(_) | Error::Store(StoreError::Misnamed { .. }) => Exit::Usage,
+        Error::Url(_) | Error::NoStore(_) | Error::Name(_) | Error::Store(StoreError::Misnamed { .. }) => {
+            Exit::Usage
+        }
         Error::Store(_) => Exit::Store,
         Error::WaitedLongEnough { refusal: Some(refusal), .. } => of_refusal(refusal, speaker),
         Error::WaitedLongEnough { refusal: None, .. } => Exit::Held,

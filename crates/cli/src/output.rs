@@ -54,6 +54,7 @@ impl Failure {
             }
             Error::Store(_)
             | Error::Url(_)
+            | Error::NoStore(_)
             | Error::Name(_)
             | Error::WaitedLongEnough { .. }
             | Error::Lost(_)
@@ -86,7 +87,12 @@ impl From<Error> for Failure {
         let refusal = match error {
             Error::Refused(refusal) => Some(Box::new(refusal)),
             Error::WaitedLongEnough { refusal, .. } => refusal,
-            Error::Store(_) | Error::Url(_) | Error::Name(_) | Error::Lost(_) | Error::System(_) => None,
+            Error::Store(_)
+            | Error::NoStore(_)
+            | Error::Url(_)
+            | Error::Name(_)
+            | Error::Lost(_)
+            | Error::System(_) => None,
         };
         Failure { refusal, ..failure }
     }

@@ -65,7 +65,7 @@ impl Duty {
         match &self.gives_back {
             GivesBack::Lease { election, epoch, credential, left } => {
                 let coordinator = connect.await?;
-                if let Ok(state) = StateFolder::of(&coordinator.store().location()) {
+                if let Ok(state) = StateFolder::of(&coordinator.backend().location()) {
                     let (coordinator, election) = (coordinator.clone(), election.clone());
                     let publisher = Publisher { coordinator, election, credential: *credential, state };
                     if let Some(said) = left.publish_orphaned(&publisher, *epoch).await {
@@ -287,7 +287,7 @@ pub(crate) fn boot_time(moment: Moment) -> BootTime {
 pub(crate) fn absolute_store(coordinator: &Coordinator, url: &str) -> String {
     match url.parse::<StoreUrl>() {
         Ok(parsed) if ["file", "embedded"].contains(&parsed.scheme.as_str()) => {
-            coordinator.store().location()
+            coordinator.backend().location()
         }
         Ok(mut parsed) if parsed.scheme == "git" => {
             if let Ok(path) = std::path::absolute(&parsed.rest) {

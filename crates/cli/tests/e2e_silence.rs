@@ -94,7 +94,7 @@ fn no_command_sums_up_many_waits() {
 /// What a store calls itself; opening one sends nothing.
 fn location(url: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { baton::Coordinator::connect(url).await.unwrap().store().location() })
+    runtime.block_on(async { baton::Coordinator::connect(url).await.unwrap().backend().location() })
 }
 
 #[test]

@@ -361,7 +361,7 @@ impl Gate {
 
     fn silent(&self) -> Problem {
         let detail =
-            format!("{} did not answer within {:?}", self.coordinator.store().location(), self.drain);
+            format!("{} did not answer within {:?}", self.coordinator.backend().location(), self.drain);
         let hint = "without the store nobody can say whether the token is current; reads pass";
         problem::not_now("unavailable", detail, hint)
     }

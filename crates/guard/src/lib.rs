@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton::election::{ElectionName, ResourceName};
-use baton::{Coordinator, Error};
+use baton::{Coordinator, Decides, Error};
 use baton_http_listener::Peers;
 pub use baton_http_listener::{Tls, TlsError};
 use tokio::net::TcpListener;
@@ -111,8 +111,8 @@ impl Guard {
         let unbound = SocketAddr::from(([0, 0, 0, 0], 0));
         let address =
             listener.local_addr().map_err(|error| StartError::Listen { address: unbound, error })?;
-        if coordinator.store().native().is_some() {
-            return Err(StartError::NoFences(coordinator.store().location()));
+        if coordinator.decides() == Decides::Store {
+            return Err(StartError::NoFences(coordinator.backend().location()));
         }
         let holder = baton::mint_credential()?;
         // Not the incarnation of its hold: every client of the upstream can read this name.

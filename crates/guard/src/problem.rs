@@ -58,6 +58,7 @@ pub(crate) fn failed(error: Error) -> Problem {
     match error {
         Error::Refused(refusal) => refused(&refusal),
         error @ (Error::Store(_)
+        | Error::NoStore(_)
         | Error::Url(_)
         | Error::Name(_)
         | Error::WaitedLongEnough { .. }

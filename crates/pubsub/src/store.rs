@@ -6,8 +6,8 @@ use baton_election::document::Transition;
 use baton_election::{ContentHash, ElectionName, WallTime};
 use baton_store::waiting::Waiters;
 use baton_store::{
-    AgeStamp, BoxFuture, BoxStream, Change, Cost, Expect, Key, NativeElections, Persistence, Prefix, Reading,
-    Record, Store, StoreError, StoreProperties, Swapped, Watching,
+    AgeStamp, BoxFuture, BoxStream, Change, Cost, Expect, Key, Persistence, Prefix, Reading, Record, Store,
+    StoreError, StoreProperties, Swapped, Watching,
 };
 use futures_util::stream;
 
@@ -145,10 +145,6 @@ impl Store for Notified {
             self.inner.prepare().await?;
             self.topic.make().await.map_err(|failure| failure.told(&self.topic.name))
         })
-    }
-
-    fn native(&self) -> Option<&dyn NativeElections> {
-        self.inner.native()
     }
 
     fn native_history<'a>(

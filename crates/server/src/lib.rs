@@ -171,7 +171,7 @@ impl Server {
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Server, StartError> {
-        if store.decider().is_some() || store.properties().deletion != Deletion::Impossible {
+        if store.properties().deletion != Deletion::Impossible {
             return Err(StartError::Shared(store.location()));
         }
         let listening = listening.into();
@@ -196,9 +196,6 @@ impl Server {
         membership: Membership,
         tell: impl Fn(RoleChange) + Send + Sync + 'static,
     ) -> Result<Server, StartError> {
-        if store.decider().is_some() || store.native().is_some() {
-            return Err(StartError::NoRecords(store.location()));
-        }
         let listening = listening.into();
         let register = register(&*store, &listening, &options).await?;
         let serving = Arc::new(http::ServingRole::one_of_several(options.clone()));
@@ -215,9 +212,6 @@ impl Server {
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Server, StartError> {
-        if store.decider().is_some() || store.native().is_some() {
-            return Err(StartError::NoRecords(store.location()));
-        }
         let listening = Listening::from(listener);
         if let Some(address) = listening.bound()?.filter(|address| !address.ip().is_loopback()) {
             return Err(StartError::NoTls(address));

@@ -14,10 +14,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton::{Coordinator, Error, Toolbox};
+use baton::{Error, Patience};
+use baton_api::CommandError;
 use baton_election::ElectionName;
+use baton_executor::{Executor, Toolbox};
 use baton_store::toolbox::{Answer, Command, Counts, Item, Kind, MAX_WEIGHT, Query};
-use baton_store::{StoreError, Undecided, boot};
+use baton_store::{StoreError, boot};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use index::{Index, Part};
 pub(crate) use tally::Tools;
@@ -42,7 +44,7 @@ const AT_ONCE: usize = 64;
 
 /// All boards.
 pub(crate) struct Boards {
-    coordinator: Coordinator,
+    executor: Arc<Executor>,
     /// The engine that decides on the elections; none where nobody does.
     engine: Option<Engine>,
     boards: Mutex<HashMap<ElectionName, Arc<Board>>>,
@@ -54,7 +56,8 @@ pub(crate) struct Boards {
 
 /// The toolbox of one election.
 pub(crate) struct Board {
-    toolbox: Toolbox,
+    executor: Arc<Executor>,
+    election: ElectionName,
     /// What there is of it; none if that is not known.
     index: tokio::sync::Mutex<Option<Index>>,
     /// Counts what has changed.
@@ -79,6 +82,10 @@ impl Drop for Waiting {
 }
 
 impl Board {
+    fn toolbox(&self) -> Toolbox<'_> {
+        self.executor.toolbox(Patience::default(), &self.election)
+    }
+
     /// Waits for its turn.
     pub(crate) async fn turn(&self) -> impl Drop {
         self.index.lock().await
@@ -90,7 +97,7 @@ impl Board {
         if index.is_none() {
             let mut read = Index::default();
             for kind in KEPT {
-                let items = self.toolbox.all(kind, &Query::default()).await?;
+                let items = self.toolbox().all(kind, &Query::default()).await?;
                 items.into_iter().for_each(|item| read.put(item));
             }
             self.size.store(&read);
@@ -105,15 +112,17 @@ impl Board {
         let Some(known) = &mut *index else { unreachable!("it was just read") };
         known.check_room(command)?;
         let outcome = match command {
-            Command::Add(add) => self.toolbox.add_decided(add, known.counts().unled).await.map(Answer::Added),
+            Command::Add(add) => {
+                self.toolbox().add_decided(add, known.counts().unled).await.map(Answer::Added)
+            }
             Command::Propose(_)
             | Command::SetQuota(..)
             | Command::Put(..)
             | Command::Order(..)
             | Command::Rule(..)
-            | Command::Draw(..) => self.toolbox.carry_out_here(command).await,
+            | Command::Draw(..) => self.toolbox().carry_out(command).await,
         };
-        if !matches!(&outcome, Err(Error::Refused(_))) || matches!(command, Command::Add(_)) {
+        if !matches!(&outcome, Err(CommandError::Refused(_))) || matches!(command, Command::Add(_)) {
             let refreshed = self.refresh(known, command, outcome.as_ref().ok()).await;
             self.size.store(known);
             if refreshed.is_err() {
@@ -121,7 +130,7 @@ impl Board {
             }
             self.changes.send_modify(|changes| *changes += 1);
         }
-        outcome
+        Ok(outcome?)
     }
 
     /// Ends the leadership of a worker that failed, where the policy ends it for an open breaker. Who repeats the command after an error makes up
@@ -133,12 +142,12 @@ impl Board {
         answer: &Answer,
     ) -> Result<(), Error> {
         let Some(engine) = engine else { return Ok(()) };
-        let Some(report) = self.toolbox.against_leader(command, answer).await? else { return Ok(()) };
+        let Some(report) = self.toolbox().against_leader(command, answer).await? else { return Ok(()) };
         let report = baton_election::Command::Report(report);
-        match engine.execute(self.toolbox.election(), &report).await {
+        match engine.execute(&self.election, &report).await {
             // What is refused is over already.
-            Ok(_) | Err(Undecided::Refused(_)) => Ok(()),
-            Err(Undecided::Store(error)) => Err(error.into()),
+            Ok(_) | Err(CommandError::Refused(_)) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -161,7 +170,8 @@ impl Board {
             Command::SetQuota(name, _) | Command::Draw(name, _) => (Kind::Quota, vec![name.clone()]),
             Command::Put(name, _) => (Kind::Value, vec![name.clone()]),
         };
-        let reads: Vec<_> = names.iter().map(|name| self.toolbox.item(kind, name)).collect();
+        let toolbox = self.toolbox();
+        let reads: Vec<_> = names.iter().map(|name| toolbox.item(kind, name)).collect();
         let items: Vec<Option<Item>> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
         items.into_iter().flatten().for_each(|item| known.put(item));
         Ok(())
@@ -170,9 +180,9 @@ impl Board {
 
 impl Boards {
     /// The toolboxes of a store's elections.
-    pub(crate) fn new(coordinator: Coordinator, engine: Option<Engine>, meters: Arc<Meters>) -> Boards {
+    pub(crate) fn new(executor: Arc<Executor>, engine: Option<Engine>, meters: Arc<Meters>) -> Boards {
         let (waiting, tally) = (Arc::default(), Tally::default());
-        Boards { coordinator, engine, boards: Mutex::default(), waiting, meters, tally }
+        Boards { executor, engine, boards: Mutex::default(), waiting, meters, tally }
     }
 
     /// The one of an election.
@@ -190,7 +200,8 @@ impl Boards {
             boards.retain(|_, board| Arc::strong_count(board) > 1);
         }
         let board = Arc::new(Board {
-            toolbox: self.coordinator.toolbox(election),
+            executor: Arc::clone(&self.executor),
+            election: election.clone(),
             index: tokio::sync::Mutex::default(),
             // Not from zero: a client that has a count of another run of the server sees that it is another.
             changes: watch::Sender::new(boot::wall().as_unix_millis()),
@@ -232,7 +243,7 @@ impl Boards {
             false => format!("{before} commands wait for this toolbox already"),
         };
         let hint = "try again in a moment, with fewer at once".to_string();
-        Err(StoreError::Unavailable { location: self.coordinator.store().location(), why, hint }.into())
+        Err(StoreError::Unavailable { location: self.executor.store().location(), why, hint }.into())
     }
 
     /// What is counted of all toolboxes.
@@ -255,7 +266,7 @@ impl Boards {
         let board = self.board(election);
         if kind == Kind::Breaker {
             let _turn = board.turn().await;
-            let page = board.toolbox.page(kind, query).await?;
+            let page = board.toolbox().page(kind, query).await?;
             return Ok((page.items.into_iter().map(Arc::new).collect(), page.more));
         }
         let index = board.known().await?;
@@ -269,8 +280,9 @@ impl Boards {
         let board = self.board(election);
         let index = board.known().await?;
         let Some(known) = &*index else { unreachable!("it was just read") };
-        let view = self.coordinator.view(election).await?;
-        let mut counts = known.counts().clone().seen(view.document.as_ref(), view.age);
+        let seen = self.executor.see(election).await?;
+        let document = seen.document.filter(|document| !document.is_retired());
+        let mut counts = known.counts().clone().seen(document.as_ref(), seen.age);
         counts.changes = *board.changes.borrow();
         Ok(counts)
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton::{Coordinator, Memory};
+use baton_api::CommandError;
 use baton_election::command::{Acquire, Ending, Finding, Release, Report};
 use baton_election::document::Cause;
 use baton_election::operator::{Act, OperatorKey};
@@ -18,7 +19,7 @@ use baton_election::{
 use baton_server::Engine;
 use baton_store::toolbox::breaker::{Breaker, Circuit, name_of};
 use baton_store::toolbox::{Item, Kind};
-use baton_store::{AgeStamp, Expect, Key, MemoryStore, Persistence, Record, Store, Undecided};
+use baton_store::{AgeStamp, Expect, Key, MemoryStore, Persistence, Record, Store};
 
 const WAIT: Span = Span::secs(60);
 /// Enough for one step, not for a wait.
@@ -90,16 +91,16 @@ async fn open_breaker(store: &MemoryStore, of: &str) {
     store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
 }
 
-fn token(outcome: Result<baton_api::command::Decided, Undecided>) -> (Epoch, bool) {
+fn token(outcome: Result<baton_api::command::Decided, CommandError>) -> (Epoch, bool) {
     match outcome.unwrap().answer {
         Answer::Granted { epoch, offer, .. } => (epoch, offer),
         other => panic!("{other:?}"),
     }
 }
 
-fn is_barred(outcome: Result<baton_api::command::Decided, Undecided>) {
+fn is_barred(outcome: Result<baton_api::command::Decided, CommandError>) {
     match outcome {
-        Err(Undecided::Refused(Refusal::NotEligible { why, retry_in: Some(left) })) => {
+        Err(CommandError::Refused(Refusal::NotEligible { why, retry_in: Some(left) })) => {
             assert!(why.contains("no compiler"), "{why}");
             assert!(left > Span::ZERO && left <= Span::secs(3_600), "{left}");
         }
@@ -123,7 +124,7 @@ async fn who_is_first_in_line_is_looked_at_when_its_turn_comes() {
     is_barred(barred);
     assert!(token(next).1, "who has waited has an offer");
     let held = engine.acquire(&e, bid("w", 4), Span::ZERO).await;
-    assert!(matches!(held, Err(Undecided::Refused(Refusal::Held { .. }))), "{held:?}");
+    assert!(matches!(held, Err(CommandError::Refused(Refusal::Held { .. }))), "{held:?}");
 }
 
 #[tokio::test]

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_election::command::Renew;
 use baton_election::time::Span;
 use baton_election::{Answer, Command, ElectionName, Epoch};
 use baton_server::Engine;
 use baton_store::conformance::{Swap, Wrapped};
-use baton_store::{BoxFuture, Key, MemoryStore, Reading, Store, StoreError, Swapped, Undecided};
+use baton_store::{BoxFuture, Key, MemoryStore, Reading, Store, StoreError, Swapped};
 
 use crate::support;
 use crate::support::credential;
@@ -66,19 +67,19 @@ impl Wrapped for OnDisk {
     }
 }
 
-async fn acquire(engine: &Engine, election: &str, number: u8) -> Result<Decided, Undecided> {
+async fn acquire(engine: &Engine, election: &str, number: u8) -> Result<Decided, CommandError> {
     let acquire = support::acquire(number, Span::secs(600));
     engine.acquire(&ElectionName::new(election).unwrap(), acquire, Span::ZERO).await
 }
 
-fn granted(outcome: Result<Decided, Undecided>) -> (Epoch, bool) {
+fn granted(outcome: Result<Decided, CommandError>) -> (Epoch, bool) {
     match outcome.unwrap().answer {
         Answer::Granted { epoch, repeated, .. } => (epoch, repeated),
         other => panic!("{other:?}"),
     }
 }
 
-async fn renew(engine: &Engine, election: &str, number: u8, epoch: Epoch) -> Result<Decided, Undecided> {
+async fn renew(engine: &Engine, election: &str, number: u8, epoch: Epoch) -> Result<Decided, CommandError> {
     let renew = Command::Renew(Renew::new(epoch, credential(number)));
     engine.execute(&ElectionName::new(election).unwrap(), &renew).await
 }
@@ -92,12 +93,12 @@ async fn a_sync_that_fails_stops_grants_and_says_so_until_the_disk_is_well() {
     store.state.store(SYNC_FAILS, Ordering::SeqCst);
     let failed = acquire(&engine, "doubtful", 2).await.unwrap_err();
     assert!(
-        matches!(failed, Undecided::Store(StoreError::Unknown { .. })),
+        matches!(failed, CommandError::Store(StoreError::Unknown { .. })),
         "it may have been granted: {failed:?}"
     );
     for _ in 0..3 {
         let failed = acquire(&engine, "new", 3).await.unwrap_err();
-        assert!(matches!(failed, Undecided::Store(StoreError::Unavailable { .. })), "{failed:?}");
+        assert!(matches!(failed, CommandError::Store(StoreError::Unavailable { .. })), "{failed:?}");
         assert!(matches!(engine.ready().await, Err(StoreError::Unavailable { .. })));
         // What needs no disk goes on.
         renew(&engine, "held", 1, held).await.unwrap();

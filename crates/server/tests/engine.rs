@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton::{Coordinator, Memory};
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_election::command::{Release, Renew};
 use baton_election::operator::{Act, OperatorKey};
@@ -14,7 +15,7 @@ use baton_election::time::Span;
 use baton_election::{Answer, Command, Epoch, Refusal};
 use baton_server::{Engine, Options, Server, StartError};
 use baton_store::conformance::{Swap, Wrapped};
-use baton_store::{BoxFuture, Key, MemoryStore, Store, StoreError, Swapped, Undecided, boot};
+use baton_store::{BoxFuture, Key, MemoryStore, Store, StoreError, Swapped, boot};
 
 use crate::support::{acquire, credential, election};
 
@@ -60,18 +61,18 @@ async fn grant(engine: &Engine, number: u8, ttl: Span) -> Epoch {
     granted(engine.acquire(&election(), acquire(number, ttl), Span::ZERO).await)
 }
 
-fn granted(outcome: Result<Decided, Undecided>) -> Epoch {
+fn granted(outcome: Result<Decided, CommandError>) -> Epoch {
     match outcome.unwrap().answer {
         Answer::Granted { epoch, .. } => epoch,
         other => panic!("{other:?}"),
     }
 }
 
-async fn renew(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Undecided> {
+async fn renew(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, CommandError> {
     engine.execute(&election(), &Command::Renew(Renew::new(epoch, credential(number)))).await
 }
 
-async fn release(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Undecided> {
+async fn release(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, CommandError> {
     let release = Release { reason: None, ..released(number, epoch) };
     engine.execute(&election(), &Command::Release(release)).await
 }
@@ -80,9 +81,9 @@ fn released(number: u8, epoch: Epoch) -> Release {
     serde_json::from_value(serde_json::json!({ "token": epoch, "credential": credential(number) })).unwrap()
 }
 
-fn held(outcome: Result<Decided, Undecided>) -> Span {
+fn held(outcome: Result<Decided, CommandError>) -> Span {
     match outcome {
-        Err(Undecided::Refused(Refusal::Held { remaining, .. })) => remaining,
+        Err(CommandError::Refused(Refusal::Held { remaining, .. })) => remaining,
         other => panic!("{other:?}"),
     }
 }
@@ -97,7 +98,7 @@ fn wait_in_line(
     engine: &Engine,
     number: u8,
     wait: Span,
-) -> tokio::task::JoinHandle<Result<Decided, Undecided>> {
+) -> tokio::task::JoinHandle<Result<Decided, CommandError>> {
     let engine = engine.clone();
     tokio::spawn(async move { engine.acquire(&election(), acquire(number, Span::secs(30)), wait).await })
 }
@@ -256,7 +257,7 @@ async fn what_was_not_written_is_not_granted() {
     let (engine, store) = engine().await;
     store.fail.store(true, Ordering::SeqCst);
     let failed = engine.acquire(&election(), acquire(1, Span::secs(30)), Span::ZERO).await.unwrap_err();
-    assert!(matches!(failed, Undecided::Store(StoreError::Unavailable { .. })), "{failed:?}");
+    assert!(matches!(failed, CommandError::Store(StoreError::Unavailable { .. })), "{failed:?}");
     assert!(engine.view(&election()).await.unwrap().document.is_none());
     let epoch = grant(&engine, 2, Span::secs(30)).await;
     // And who waits in line goes on waiting.
@@ -323,7 +324,7 @@ async fn nobody_makes_itself_the_first_operator_of_an_election() {
     let document = engine.view(&election()).await.unwrap().document.unwrap();
     let act = agent.sign(&document, Act::Enrol { key: agent.public() });
     let refused = engine.execute(&election(), &Command::Operate(act)).await.unwrap_err();
-    assert!(matches!(refused, Undecided::Refused(Refusal::WrongKey { .. })), "{refused}");
+    assert!(matches!(refused, CommandError::Refused(Refusal::WrongKey { .. })), "{refused}");
     let document = engine.view(&election()).await.unwrap().document.unwrap();
     assert!(document.operator_keys.is_empty());
 }
@@ -381,7 +382,7 @@ async fn a_wait_in_line_ends_in_time_even_if_the_write_that_would_have_ended_it_
     store.slow.store(true, Ordering::SeqCst);
     store.fail.store(true, Ordering::SeqCst);
     let released = release(&engine, 1, epoch).await;
-    assert!(matches!(released, Err(Undecided::Store(StoreError::Unavailable { .. }))), "{released:?}");
+    assert!(matches!(released, Err(CommandError::Store(StoreError::Unavailable { .. }))), "{released:?}");
     let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it waits on").unwrap();
-    assert!(matches!(waited, Err(Undecided::Store(_) | Undecided::Refused(_))), "{waited:?}");
+    assert!(matches!(waited, Err(CommandError::Store(_) | CommandError::Refused(_))), "{waited:?}");
 }

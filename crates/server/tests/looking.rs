@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use baton::{Bid, Coordinator, Grant, Memory, mint_credential};
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_election::command::Renew;
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Epoch, Refusal};
 use baton_server::{Engine, GiveBackError, News, give_back};
-use baton_store::{Key, MemoryStore, Record, Store, Undecided};
+use baton_store::{Key, MemoryStore, Record, Store};
 
 use crate::support;
 use crate::support::{Held, acquire, credential, election};
@@ -36,7 +37,7 @@ async fn server_in(store: &Held) -> Option<Epoch> {
     }
 }
 
-fn granted(outcome: Result<Decided, Undecided>) -> Epoch {
+fn granted(outcome: Result<Decided, CommandError>) -> Epoch {
     match outcome.unwrap().answer {
         Answer::Granted { epoch, .. } => epoch,
         other => panic!("{other:?}"),
@@ -97,9 +98,9 @@ async fn a_command_that_is_refused_takes_nothing_over_and_one_that_changes_it_do
     let engine = Engine::take_over(Arc::new(store.clone()), Epoch(1)).await.unwrap();
     let before = store.swapped.load(Ordering::SeqCst);
     let refused = engine.acquire(&election(), acquire(2, Span::secs(5)), Span::ZERO).await.unwrap_err();
-    assert!(matches!(refused, Undecided::Refused(Refusal::Held { .. })), "{refused}");
+    assert!(matches!(refused, CommandError::Refused(Refusal::Held { .. })), "{refused}");
     let waited = engine.acquire(&election(), acquire(2, Span::secs(5)), Span::millis(700)).await.unwrap_err();
-    assert!(matches!(waited, Undecided::Refused(Refusal::Held { .. })), "{waited}");
+    assert!(matches!(waited, CommandError::Refused(Refusal::Held { .. })), "{waited}");
     assert_eq!(store.swapped.load(Ordering::SeqCst), before);
     // An agent that waits in line at the server gets the lease when the leader in the store releases it.
     let waits = tokio::spawn({

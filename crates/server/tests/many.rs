@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use baton::{Coordinator, Renewal};
+use baton_api::CommandError;
 use baton_election::command::{Acquire, Ending, Release, Renew};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, ElectionName, Epoch, Refusal};
 use baton_server::{Engine, Options, Server};
 use baton_store::conformance::{Swap, Wrapped};
-use baton_store::{BoxFuture, MemoryStore, Store, StoreError, Swapped, Undecided};
+use baton_store::{BoxFuture, MemoryStore, Store, StoreError, Swapped};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -273,7 +274,7 @@ async fn a_fault_in_a_write_leaves_no_election_locked() {
     store.panics.store(true, Ordering::SeqCst);
     let acquire = Command::Acquire(acquire(1));
     let failed = engine.execute(&election, &acquire).await.unwrap_err();
-    assert!(matches!(failed, Undecided::Store(StoreError::Unknown { .. })), "{failed:?}");
+    assert!(matches!(failed, CommandError::Store(StoreError::Unknown { .. })), "{failed:?}");
     let again = tokio::time::timeout(Duration::from_secs(20), engine.execute(&election, &acquire)).await;
     assert!(matches!(again.unwrap().unwrap().answer, Answer::Granted { epoch: Epoch(1), .. }));
     // The same while others are queued behind it.
@@ -299,7 +300,7 @@ async fn what_is_not_there_leaves_nothing_behind() {
         assert!(engine.check(&election, Epoch(1)).await.is_err());
         let renew = Command::Renew(Renew::new(Epoch(1), credential(1)));
         let refused = engine.execute(&election, &renew).await.unwrap_err();
-        assert!(matches!(refused, Undecided::Refused(Refusal::UnknownElection { .. })), "{refused:?}");
+        assert!(matches!(refused, CommandError::Refused(Refusal::UnknownElection { .. })), "{refused:?}");
         drop(engine.subscribe(&election, None));
     }
     assert_eq!(engine.remembered(), 0);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use baton::embedded::{EmbeddedStore, Restore, restore};
 use baton::{Bid, Coordinator, Memory, mint_credential};
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_election::command::{Acquire, Ending, Release, Renew};
 use baton_election::lease;
@@ -17,7 +18,7 @@ use baton_election::policy::Limits;
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Document, Epoch, Refusal, WallTime};
 use baton_server::{Engine, News};
-use baton_store::{Access, AgeStamp, Key, MemoryStore, Persistence, Record, Store, Undecided};
+use baton_store::{Access, AgeStamp, Key, MemoryStore, Persistence, Record, Store};
 use tokio::task::JoinHandle;
 
 use crate::support::{Held, acquire, credential, election};
@@ -30,7 +31,7 @@ async fn engine(store: &Held) -> Engine {
     Engine::start(Arc::new(store.clone())).await.unwrap()
 }
 
-fn granted(outcome: Result<Decided, Undecided>) -> (Epoch, bool) {
+fn granted(outcome: Result<Decided, CommandError>) -> (Epoch, bool) {
     match outcome.unwrap().answer {
         Answer::Granted { epoch, offer, .. } => (epoch, offer),
         other => panic!("{other:?}"),
@@ -41,7 +42,7 @@ async fn grant(engine: &Engine, number: u8) -> Epoch {
     granted(engine.acquire(&election(), acquire(number, TTL), Span::ZERO).await).0
 }
 
-async fn renew(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Undecided> {
+async fn renew(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, CommandError> {
     engine.execute(&election(), &Command::Renew(Renew::new(epoch, credential(number)))).await
 }
 
@@ -53,7 +54,7 @@ async fn release(engine: &Engine, number: u8, epoch: Epoch) {
 /// How long nobody else is granted it.
 async fn held(engine: &Engine) -> Span {
     match engine.acquire(&election(), acquire(99, TTL), Span::ZERO).await {
-        Err(Undecided::Refused(Refusal::Held { remaining, .. })) => remaining,
+        Err(CommandError::Refused(Refusal::Held { remaining, .. })) => remaining,
         other => panic!("{other:?}"),
     }
 }
@@ -63,12 +64,12 @@ async fn document(engine: &Engine) -> Document {
 }
 
 /// One who stands in line when this returns.
-async fn in_line(engine: &Engine, number: u8) -> JoinHandle<Result<Decided, Undecided>> {
+async fn in_line(engine: &Engine, number: u8) -> JoinHandle<Result<Decided, CommandError>> {
     in_line_for(engine, number, Span::secs(30)).await
 }
 
 /// The same, for so long.
-async fn in_line_for(engine: &Engine, number: u8, wait: Span) -> JoinHandle<Result<Decided, Undecided>> {
+async fn in_line_for(engine: &Engine, number: u8, wait: Span) -> JoinHandle<Result<Decided, CommandError>> {
     in_line_with(engine, acquire(number, TTL), wait).await
 }
 
@@ -76,7 +77,7 @@ async fn in_line_with(
     engine: &Engine,
     acquire: Acquire,
     wait: Span,
-) -> JoinHandle<Result<Decided, Undecided>> {
+) -> JoinHandle<Result<Decided, CommandError>> {
     let waiting = engine.clone();
     let place = async move { waiting.acquire(&election(), acquire, wait).await };
     let place = tokio::spawn(place);
@@ -250,7 +251,7 @@ async fn who_waited_claims_also_what_was_granted_by_a_write_whose_answer_was_los
     // The agent that releases is told that another leads already: its first answer was lost.
     let released = Release { epoch, credential: credential(1), reason: None, ending: Ending::Stopped };
     let told = engine.execute(&election(), &Command::Release(released)).await;
-    assert!(matches!(told, Err(Undecided::Refused(Refusal::Stale { .. }))), "{told:?}");
+    assert!(matches!(told, Err(CommandError::Refused(Refusal::Stale { .. }))), "{told:?}");
     let (next, offer) = granted(waiting.await.unwrap());
     assert!(offer, "it asked long ago");
     assert!(held(&engine).await > LEAST, "it was found in the store, as a lease");
@@ -310,7 +311,7 @@ struct Truth {
     /// The agent that was granted the lease last, and whether it was told that it leads.
     holder: Option<(u8, Epoch, bool)>,
     highest: Epoch,
-    line: Vec<(u8, JoinHandle<Result<Decided, Undecided>>)>,
+    line: Vec<(u8, JoinHandle<Result<Decided, CommandError>>)>,
     next: u8,
 }
 

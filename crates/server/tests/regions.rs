@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_api::CommandError;
 use baton_election::command::{Acquire, Ending, Renew};
 use baton_election::document::Cause;
 use baton_election::region::{Proof, RegionReading};
@@ -14,7 +15,7 @@ use baton_election::{
     StoreId,
 };
 use baton_server::Engine;
-use baton_store::{MemoryStore, Undecided};
+use baton_store::MemoryStore;
 
 const TTL: Span = Span::secs(600);
 
@@ -45,9 +46,9 @@ async fn granted(engine: &Engine, of: &str, acquire: Acquire) -> Epoch {
     if let Answer::Granted { epoch, .. } = answer { epoch } else { panic!("{answer:?}") }
 }
 
-fn refusal(outcome: Result<baton_api::command::Decided, Undecided>) -> Refusal {
+fn refusal(outcome: Result<baton_api::command::Decided, CommandError>) -> Refusal {
     match outcome {
-        Err(Undecided::Refused(refusal)) => refusal,
+        Err(CommandError::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     }
 }

@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use baton::{Bid, Coordinator, Memory, mint_credential};
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_election::command::{Ending, Release, Renew};
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Epoch, Refusal};
 use baton_server::Engine;
-use baton_store::{Key, MemoryStore, Record, Store, Undecided, boot};
+use baton_store::{Key, MemoryStore, Record, Store, boot};
 
 use crate::support;
 use crate::support::{Held, acquire, credential, election};
@@ -21,7 +22,7 @@ async fn engine(store: &Held, term: u64) -> Engine {
     Engine::take_over(Arc::new(store.clone()), Epoch(term)).await.unwrap()
 }
 
-fn granted(outcome: Result<Decided, Undecided>) -> Epoch {
+fn granted(outcome: Result<Decided, CommandError>) -> Epoch {
     match outcome.unwrap().answer {
         Answer::Granted { epoch, .. } => epoch,
         other => panic!("{other:?}"),
@@ -37,7 +38,7 @@ async fn grant_at_last(engine: &Engine, number: u8, ttl: Span) -> Epoch {
     let asked = async {
         loop {
             match engine.acquire(&election(), acquire(number, ttl), Span::ZERO).await {
-                Err(Undecided::Refused(Refusal::Held { .. })) => {
+                Err(CommandError::Refused(Refusal::Held { .. })) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 outcome => return granted(outcome),
@@ -47,11 +48,11 @@ async fn grant_at_last(engine: &Engine, number: u8, ttl: Span) -> Epoch {
     tokio::time::timeout(Duration::from_secs(60), asked).await.expect("it is held for ever")
 }
 
-async fn renew(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Undecided> {
+async fn renew(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, CommandError> {
     engine.execute(&election(), &Command::Renew(Renew::new(epoch, credential(number)))).await
 }
 
-async fn release(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, Undecided> {
+async fn release(engine: &Engine, number: u8, epoch: Epoch) -> Result<Decided, CommandError> {
     let release = Release { epoch, credential: credential(number), reason: None, ending: Ending::Stopped };
     engine.execute(&election(), &Command::Release(release)).await
 }
@@ -81,7 +82,7 @@ async fn what_a_former_server_decided_does_not_land_after_the_take_over() {
     let next = grant(&second, 3, Span::secs(30)).await;
     assert!(next > epoch);
     old.hold.send_replace(false);
-    assert!(matches!(asked.await.unwrap(), Err(Undecided::Store(_))), "it was told of its grant");
+    assert!(matches!(asked.await.unwrap(), Err(CommandError::Store(_))), "it was told of its grant");
     assert!(first.is_deposed());
     let document = second.view(&election()).await.unwrap().document.unwrap();
     assert_eq!((document.epoch, document.leader.unwrap().agent.as_str()), (next, "agent-3"));
@@ -129,7 +130,7 @@ async fn a_lease_has_its_full_length_from_the_take_over() {
     let second = engine(&Held::on(&inner), 2).await;
     boot::sleep_until(granted + Span::millis(8_200)).await.unwrap();
     let refused = second.acquire(&election(), acquire(2, Span::secs(2)), Span::ZERO).await.unwrap_err();
-    assert!(matches!(refused, Undecided::Refused(Refusal::Held { .. })), "{refused}");
+    assert!(matches!(refused, CommandError::Refused(Refusal::Held { .. })), "{refused}");
     renew(&second, 1, epoch).await.unwrap();
 }
 
@@ -145,7 +146,7 @@ async fn whoever_led_without_servers_keeps_its_lease_and_goes_around_them_no_mor
     tokio::time::sleep(Duration::from_millis(6_200)).await;
     let lease = direct.acquire(&election(), &bid, mint_credential().unwrap(), None, None).await.unwrap();
     let refused = engine.acquire(&election(), acquire(2, Span::secs(1)), Span::ZERO).await.unwrap_err();
-    assert!(matches!(refused, Undecided::Refused(Refusal::Held { .. })), "{refused}");
+    assert!(matches!(refused, CommandError::Refused(Refusal::Held { .. })), "{refused}");
     let renewal = baton::Renewal::new(lease.epoch, lease.credential);
     direct.renew(&election(), &renewal).await.expect("a command that is refused takes nothing over");
     engine.execute(&election(), &Command::Renew(renewal.clone())).await.unwrap();
@@ -189,7 +190,7 @@ async fn a_record_that_others_deleted_is_waited_out_and_epochs_go_on() {
     renew(&engine, 1, epoch).await.unwrap();
     assert!(release(&engine, 1, epoch).await.is_err());
     let refused = engine.acquire(&election(), acquire(2, Span::secs(2)), Span::ZERO).await.unwrap_err();
-    assert!(matches!(refused, Undecided::Refused(Refusal::Held { by: None, .. })), "{refused}");
+    assert!(matches!(refused, CommandError::Refused(Refusal::Held { by: None, .. })), "{refused}");
     assert!(grant_at_last(&engine, 2, Span::secs(2)).await > epoch);
 }
 
@@ -199,7 +200,7 @@ async fn the_servers_own_election_is_read_and_not_commanded() {
     let engine = engine(&Held::on(&inner), 1).await;
     let servers = baton_election::ElectionName::new(baton::SERVERS).unwrap();
     let refused = engine.acquire(&servers, acquire(1, Span::secs(2)), Span::ZERO).await.unwrap_err();
-    assert!(matches!(refused, Undecided::Refused(Refusal::Invalid { .. })), "{refused}");
+    assert!(matches!(refused, CommandError::Refused(Refusal::Invalid { .. })), "{refused}");
     let direct = Coordinator::with_store(Arc::new(inner), Memory::new());
     let bid = Bid { contact: Some("http://h:1".to_string()), ..Bid::new(AgentName::new("s").unwrap()) };
     direct.acquire(&servers, &bid, mint_credential().unwrap(), None, None).await.unwrap();

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton::{Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Riding, Session, Status};
+use baton_api::CommandError;
 use baton_api::describe::{Description, Fares, SUSPECT};
+use baton_api::elections::Sessions;
 use baton_api::sessions::{
     Announce, EndSession, Heartbeat, HeartbeatReply, LeaseRef, NewsRequest, SessionLease,
 };
@@ -19,8 +21,7 @@ use baton_election::{
     policy::Limits,
 };
 use baton_server::{Founders, Options, Server};
-use baton_store::Sessions;
-use baton_store::{Decider, MemoryStore, Undecided, boot};
+use baton_store::{MemoryStore, boot};
 use serde_json::json;
 
 /// A bound on a hang, far above what anything takes.
@@ -80,7 +81,7 @@ impl Place {
 }
 
 fn sessions(coordinator: &Coordinator) -> &dyn Sessions {
-    coordinator.store().decider().and_then(Decider::sessions).unwrap()
+    coordinator.backend().sessions().unwrap()
 }
 
 fn agent(name: &str) -> AgentName {
@@ -218,10 +219,10 @@ async fn a_request_that_was_overtaken_changes_nothing() {
     sessions(&client).announce(&announce(1, vec![held.clone()])).await.unwrap();
     assert_eq!(beat(&client, &heartbeat(5)).await.unwrap().riding, 1);
     let late = sessions(&client).announce(&announce(2, Vec::new())).await;
-    assert!(matches!(late, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{late:?}");
+    assert!(matches!(late, Err(CommandError::Refused(Refusal::Invalid { .. }))), "{late:?}");
     let dropped = vec![LeaseRef { election: held.election, token: held.token }];
     let late = sessions(&client).heartbeat(&Heartbeat { drop: dropped, ..heartbeat(4) }).await;
-    assert!(matches!(late, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{late:?}");
+    assert!(matches!(late, Err(CommandError::Refused(Refusal::Invalid { .. }))), "{late:?}");
     assert_eq!(beat(&client, &heartbeat(6)).await.unwrap().riding, 1);
 }
 
@@ -232,8 +233,8 @@ async fn nobody_speaks_for_another() {
     let held = taken(&client, "e", 3, Span::secs(60)).await;
     sessions(&client).announce(&announce(1, vec![held.clone()])).await.unwrap();
     let other = Credential { key: LeaseKey([9; 16]), ..CREDENTIAL };
-    let wrong = |refused: Result<(), Undecided>| {
-        assert!(matches!(refused, Err(Undecided::Refused(Refusal::WrongKey { .. }))), "{refused:?}");
+    let wrong = |refused: Result<(), CommandError>| {
+        assert!(matches!(refused, Err(CommandError::Refused(Refusal::WrongKey { .. }))), "{refused:?}");
     };
     let there = sessions(&client);
     wrong(there.announce(&Announce { credential: other, ..announce(2, Vec::new()) }).await.map(|_| ()));
@@ -282,21 +283,21 @@ async fn too_much_is_refused_with_a_hint() {
         (0..count).map(ride).collect::<Vec<_>>()
     };
     let refused = there.announce(&announce(1, many(501))).await;
-    assert!(matches!(refused, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(CommandError::Refused(Refusal::Invalid { .. }))), "{refused:?}");
     let follows = (0..1_001).map(|n| election(&format!("e-{n}"))).collect();
     let refused = there.announce(&Announce { follows, ..announce(1, Vec::new()) }).await;
-    assert!(matches!(refused, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(CommandError::Refused(Refusal::Invalid { .. }))), "{refused:?}");
     let answer = there.announce(&announce(1, many(500))).await.unwrap();
     assert_eq!((answer.riding, answer.lost.len()), (0, 500), "there are no such leases");
     let health = Some(json!("x".repeat(2_000)));
     let refused = there.heartbeat(&Heartbeat { health, ..heartbeat(2) }).await;
-    assert!(matches!(refused, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(CommandError::Refused(Refusal::Invalid { .. }))), "{refused:?}");
     let health = Some(json!({ "context": 0.4 }));
     there.heartbeat(&Heartbeat { health: health.clone(), ..heartbeat(2) }).await.unwrap();
     assert_eq!(client.sessions().await.unwrap()[0].health, health);
     let odd = Description { cpu_percent: Some(u32::MAX), ..Description::default() };
     let refused = there.heartbeat(&Heartbeat { description: Some(odd), ..heartbeat(3) }).await;
-    assert!(matches!(refused, Err(Undecided::Refused(Refusal::Invalid { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(CommandError::Refused(Refusal::Invalid { .. }))), "{refused:?}");
     let description = Description { queue_depth: Some(4), ..Description::default() };
     there.heartbeat(&Heartbeat { description: Some(description.clone()), ..heartbeat(4) }).await.unwrap();
     there.heartbeat(&heartbeat(5)).await.unwrap();
@@ -558,7 +559,7 @@ async fn who_releases_does_not_wait_for_itself_nor_for_who_has_ended() {
     let (document, notified) =
         in_time(riding.leave_telling(Ending::Stopped, "", Duration::from_secs(60))).await.unwrap();
     assert_eq!((notified.told, notified.silent.len()), (0, 0), "{notified:?}");
-    assert!(document.leader.is_none());
+    assert!(document.unwrap().leader.is_none());
     ending.await.unwrap();
 }
 

@@ -40,14 +40,18 @@ use std::sync::Arc;
 
 use baton_store::{Store, StoreError, StoreUrl};
 
-pub use native::EtcdElections;
+pub use native::{EtcdElections, Kept, Standing};
 pub use store::EtcdStore;
 
-/// Opens the store that a URL names. Asks nothing of etcd.
+/// Opens the store that a URL names, unless it names [`EtcdElections`]. Asks nothing of etcd.
 pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
     let settings = open::Settings::of(url, std::env::var(open::PASSWORD).ok())?;
     if settings.native {
-        return Ok(EtcdElections::of(&settings)?.store());
+        return Err(StoreError::Refused {
+            place: settings.location(),
+            why: "it names etcd's own elections, which keep no records".to_string(),
+            hint: "run, acquire, renew, release, status and watch work there; for records leave out ?election=etcd".to_string(),
+        });
     }
     Ok(Arc::new(EtcdStore::of(&settings)?))
 }

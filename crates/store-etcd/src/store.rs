@@ -252,7 +252,7 @@ impl Store for EtcdStore {
         Box::pin(watch::watch(Arc::clone(&self.client), area, told))
     }
 
-    fn told(&self, key: &Key) -> Option<Reading> {
+    fn last_pushed(&self, key: &Key) -> Option<Reading> {
         let text = self.keys.text(key);
         let news = self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(text.as_bytes())?;
         let found = Some(self.keys.record(key, &news.found).ok()?);

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "this is all tests")]
 
 use baton_election::Epoch;
-use baton_store::{Expect, NativeElections, Prefix, StoreError, Version};
+use baton_store::{Expect, Prefix, StoreError, Version};
 
 use crate::support;
 use crate::support::{agent, document, elections, etcdctl, fresh, inspect, key, led, need, open, put};

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use baton_api::waiting::{MOST_SHOWN, Waiting};
 use baton_election::time::Moment;
 use baton_election::{AgentName, ElectionName, Incarnation};
 use baton_store::disk::Disk;
-use baton_store::waiting::{NOTE_LASTS, Waiters};
+use baton_store::waiting::{MOST_SHOWN, NOTE_LASTS, Waiters, Waiting};
 use baton_store::{BoxFuture, StoreError, boot};
 use serde::{Deserialize, Serialize};
 

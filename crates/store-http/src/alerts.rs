@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 
 use baton_api::alerts::Alerts;
+use baton_api::elections::{BoxResult, Uses, Warns};
 use baton_api::records::TokensResponse;
 use baton_api::uses::TokenUse;
 use baton_election::TokenId;
-use baton_store::Decision;
-use baton_store::Uses;
-use baton_store::Warns;
 
-use crate::store::HttpStore;
+use crate::records::HttpElections;
 
-impl Warns for HttpStore {
-    fn alerts(&self) -> Decision<'_, Alerts> {
+impl Warns for HttpElections {
+    fn alerts(&self) -> BoxResult<'_, Alerts> {
         Box::pin(async move {
             let shown = self.client.get("/v1/alerts").await;
             shown.map_err(|fault| fault.of_reading(&self.client.base).into())
@@ -21,8 +19,8 @@ impl Warns for HttpStore {
     }
 }
 
-impl Uses for HttpStore {
-    fn uses(&self) -> Decision<'_, BTreeMap<TokenId, TokenUse>> {
+impl Uses for HttpElections {
+    fn uses(&self) -> BoxResult<'_, BTreeMap<TokenId, TokenUse>> {
         Box::pin(async move {
             let shown: Result<TokensResponse, _> = self.client.get("/v1/tokens").await;
             shown.map(|used| used.uses).map_err(|fault| fault.of_reading(&self.client.base).into())

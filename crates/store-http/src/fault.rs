@@ -2,8 +2,9 @@
 
 use std::error::Error;
 
+use baton_api::CommandError;
 use baton_election::Refusal;
-use baton_store::{StoreError, Undecided};
+use baton_store::StoreError;
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -153,18 +154,13 @@ impl Fault {
     /// As the failure of a look.
     pub(crate) fn of_reading(self, location: &str) -> StoreError {
         match self.of_command(location) {
-            Undecided::Store(StoreError::Unknown { location, why }) => unavailable(&location, why),
-            Undecided::Store(error) => error,
-            Undecided::Refused(refusal) => StoreError::Refused {
-                place: location.to_string(),
-                why: refusal.to_string(),
-                hint: refusal.hint(),
-            },
+            CommandError::Store(StoreError::Unknown { location, why }) => unavailable(&location, why),
+            error => as_store_error(error, location),
         }
     }
 
     /// As the failure of a command.
-    pub(crate) fn of_command(self, location: &str) -> Undecided {
+    pub(crate) fn of_command(self, location: &str) -> CommandError {
         let error = match self {
             Fault::NotSent(why) | Fault::NotActive(why) => unavailable(location, why),
             Fault::Elsewhere(to) => unavailable(location, format!("it sends us to {to}")),
@@ -202,6 +198,19 @@ impl Fault {
             },
         };
         error.into()
+    }
+}
+
+/// The failure of a look, whatever it is a failure of.
+pub(crate) fn as_store_error(error: CommandError, location: &str) -> StoreError {
+    match error {
+        CommandError::Store(error) => error,
+        CommandError::Refused(refusal) => StoreError::Refused {
+            place: location.to_string(),
+            why: refusal.to_string(),
+            hint: refusal.hint(),
+        },
+        CommandError::System(why) => unavailable(location, why),
     }
 }
 
@@ -255,37 +264,37 @@ mod tests {
         body["detail"] = "there is no such election".into();
         body["status"] = 404.into();
         let fault = Fault::said(StatusCode::NOT_FOUND, body.to_string().as_bytes());
-        assert!(matches!(fault.of_command("l"), Undecided::Refused(said) if said == refusal));
+        assert!(matches!(fault.of_command("l"), CommandError::Refused(said) if said == refusal));
     }
 
     #[test]
     fn what_is_no_answer_of_a_server_is_refused() {
         let fault = Fault::said(StatusCode::NOT_FOUND, b"<html>");
-        assert!(matches!(fault.of_command("l"), Undecided::Store(StoreError::Refused { .. })));
+        assert!(matches!(fault.of_command("l"), CommandError::Store(StoreError::Refused { .. })));
         let between = || Fault::said(StatusCode::BAD_GATEWAY, b"<html>");
         assert!(matches!(between().of_reading("l"), StoreError::Unavailable { .. }));
-        assert!(matches!(between().of_command("l"), Undecided::Store(StoreError::Unknown { .. })));
+        assert!(matches!(between().of_command("l"), CommandError::Store(StoreError::Unknown { .. })));
     }
 
     #[test]
     fn what_a_server_did_that_was_overtaken_is_unknown_and_what_it_refused_before_is_not() {
         let told = |body: &str, to: Option<&str>| Fault::of_inactive(body.as_bytes(), to.map(str::to_string));
         let before = told(r#"{"code":"not-active"}"#, None).unwrap();
-        assert!(matches!(before.of_command("l"), Undecided::Store(StoreError::Unavailable { .. })));
+        assert!(matches!(before.of_command("l"), CommandError::Store(StoreError::Unavailable { .. })));
         let elsewhere = told(r#"{"code":"not-active"}"#, Some("http://b:1"));
         assert!(matches!(elsewhere, Some(Fault::Elsewhere(to)) if to == "http://b:1"));
         let after = told(r#"{"code":"unknown","active":false}"#, None).unwrap();
-        assert!(matches!(after.of_command("l"), Undecided::Store(StoreError::Unknown { .. })));
+        assert!(matches!(after.of_command("l"), CommandError::Store(StoreError::Unknown { .. })));
         assert!(told(r#"{"code":"unknown"}"#, None).is_none(), "the active one does not know");
     }
 
     #[test]
     fn what_was_sent_is_unknown_and_what_was_not_is_not() {
         let lost = || Fault::NoAnswer("it hung up".to_string());
-        assert!(matches!(lost().of_command("l"), Undecided::Store(StoreError::Unknown { .. })));
+        assert!(matches!(lost().of_command("l"), CommandError::Store(StoreError::Unknown { .. })));
         assert!(matches!(lost().of_reading("l"), StoreError::Unavailable { .. }));
         let fault = Fault::NotSent("nobody listens".to_string());
-        assert!(matches!(fault.of_command("l"), Undecided::Store(StoreError::Unavailable { .. })));
+        assert!(matches!(fault.of_command("l"), CommandError::Store(StoreError::Unavailable { .. })));
     }
 
     #[test]

@@ -8,16 +8,16 @@
 mod alerts;
 mod client;
 mod connections;
-mod decide;
 mod dial;
+mod elections;
 mod fault;
 mod files;
 mod many;
 mod open;
 mod page;
+mod records;
 mod servers;
 mod sessions;
-mod store;
 mod tls;
 mod token;
 mod tools;
@@ -26,13 +26,4 @@ mod untrusted;
 mod waiting;
 mod watch;
 
-use std::sync::Arc;
-
-use baton_store::{Store, StoreError, StoreUrl};
-
-pub use store::HttpStore;
-
-/// The server that `http://HOST:PORT` names. Asks nothing of it.
-pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(HttpStore::open(url)?))
-}
+pub use records::HttpElections;

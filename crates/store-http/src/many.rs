@@ -1,14 +1,15 @@
 //! Many commands in one message, each answered on its own.
 
+use baton_api::CommandError;
 use baton_api::batch::BatchEntryRef;
-use baton_store::{StoreError, Undecided};
+use baton_store::StoreError;
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
-use crate::store::{AT_ONCE, HttpStore};
+use crate::records::{AT_ONCE, HttpElections};
 
 /// The most entries of one message.
 const MOST: usize = 10_000;
@@ -21,12 +22,12 @@ struct Status {
     status: Option<u16>,
 }
 
-impl HttpStore {
+impl HttpElections {
     /// Sends all of them, in as few messages as hold them. There is one outcome for each.
     pub(crate) async fn many<T: DeserializeOwned>(
         &self,
         entries: &[BatchEntryRef<'_>],
-    ) -> Vec<Result<T, Undecided>> {
+    ) -> Vec<Result<T, CommandError>> {
         let mut outcomes = Vec::with_capacity(entries.len());
         let mut texts: Vec<Box<RawValue>> = Vec::new();
         let mut bytes = 0;
@@ -47,7 +48,7 @@ impl HttpStore {
         outcomes
     }
 
-    async fn message<T: DeserializeOwned>(&self, entries: &[Box<RawValue>]) -> Vec<Result<T, Undecided>> {
+    async fn message<T: DeserializeOwned>(&self, entries: &[Box<RawValue>]) -> Vec<Result<T, CommandError>> {
         if entries.is_empty() {
             return Vec::new();
         }
@@ -67,7 +68,7 @@ impl HttpStore {
     }
 }
 
-fn outcome<T: DeserializeOwned>(told: &RawValue, base: &str) -> Result<T, Undecided> {
+fn outcome<T: DeserializeOwned>(told: &RawValue, base: &str) -> Result<T, CommandError> {
     let status = serde_json::from_str::<Status>(told.get()).ok().and_then(|told| told.status);
     if let Some(status) = status {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

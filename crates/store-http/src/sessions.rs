@@ -3,31 +3,30 @@
 use std::time::Duration;
 
 use baton_api::command::{CommandResponse, Decided};
+use baton_api::elections::{BoxResult, CommandError, Sessions};
 use baton_api::sessions::{
     Announce, EndSession, EndSessionResponse, Heartbeat, HeartbeatReply, NewsRequest, NewsResponse,
     NotifyReport, SessionView,
 };
 use baton_election::time::Span;
 use baton_election::{Command, ElectionName};
-use baton_store::Sessions;
-use baton_store::{Decision, Undecided};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::client::segment;
-use crate::store::{AT_ONCE, HttpStore};
+use crate::records::{AT_ONCE, HttpElections};
 
 /// What a server says if it does not know a session.
 const NO_SUCH_SESSION: &str = "no-such-session";
 
-impl HttpStore {
+impl HttpElections {
     /// What the session is answered, or nothing if there is no such session.
     async fn of_session<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &(impl Serialize + Sync),
         longer: Duration,
-    ) -> Result<Option<T>, Undecided> {
+    ) -> Result<Option<T>, CommandError> {
         match self.client.post(path, body, longer).await {
             Ok(answer) => Ok(Some(answer)),
             Err(fault) if fault.code() == Some(NO_SUCH_SESSION) => Ok(None),
@@ -36,26 +35,26 @@ impl HttpStore {
     }
 }
 
-impl Sessions for HttpStore {
-    fn announce<'a>(&'a self, announce: &'a Announce) -> Decision<'a, HeartbeatReply> {
+impl Sessions for HttpElections {
+    fn announce<'a>(&'a self, announce: &'a Announce) -> BoxResult<'a, HeartbeatReply> {
         Box::pin(async move { self.send("/v1/sessions", announce, AT_ONCE).await })
     }
 
-    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Decision<'a, Option<HeartbeatReply>> {
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> BoxResult<'a, Option<HeartbeatReply>> {
         Box::pin(async move { self.of_session("/v1/sessions/heartbeat", heartbeat, AT_ONCE).await })
     }
 
-    fn news<'a>(&'a self, ask: &'a NewsRequest) -> Decision<'a, Option<NewsResponse>> {
+    fn news<'a>(&'a self, ask: &'a NewsRequest) -> BoxResult<'a, Option<NewsResponse>> {
         Box::pin(async move {
             self.of_session("/v1/sessions/news", ask, Duration::from_millis(ask.wait_ms)).await
         })
     }
 
-    fn end<'a>(&'a self, end: &'a EndSession) -> Decision<'a, Option<EndSessionResponse>> {
+    fn end<'a>(&'a self, end: &'a EndSession) -> BoxResult<'a, Option<EndSessionResponse>> {
         Box::pin(async move { self.of_session("/v1/sessions/end", end, AT_ONCE).await })
     }
 
-    fn sessions(&self) -> Decision<'_, Vec<SessionView>> {
+    fn sessions(&self) -> BoxResult<'_, Vec<SessionView>> {
         Box::pin(async move {
             let shown = self.client.get("/v1/sessions").await;
             shown.map_err(|fault| fault.of_reading(&self.client.base).into())
@@ -67,7 +66,7 @@ impl Sessions for HttpStore {
         election: &'a ElectionName,
         command: &'a Command,
         notify: Span,
-    ) -> Decision<'a, (Decided, NotifyReport)> {
+    ) -> BoxResult<'a, (Decided, NotifyReport)> {
         Box::pin(async move {
             let path = |name| {
                 let timeout = notify.as_millis();

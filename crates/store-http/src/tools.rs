@@ -1,50 +1,38 @@
 //! The toolbox, as it is asked for.
 
+use baton_api::elections::{BoxResult, CommandError, Tools};
 use baton_api::toolbox::{ItemPage, MAX_PAGE};
-use baton_election::{ElectionName, ItemName};
-use baton_store::Tools;
+use baton_api::{Patience, retried};
+use baton_election::{ElectionName, ItemName, Span};
 use baton_store::toolbox::{
     Added, Answer, Breaker, Command, Counts, Drawn, Item, Kind, Page, Proposal, Query, Quota, Task, Value,
 };
-use baton_store::{Decision, Key, StoreError, Undecided};
+use baton_store::{Key, StoreError};
 use serde::de::DeserializeOwned;
 
 use crate::client::segment;
-use crate::store::{AT_ONCE, HttpStore};
+use crate::fault::as_store_error;
+use crate::records::{AT_ONCE, HttpElections};
 
-impl HttpStore {
-    /// The keys of items, in order: the first, or those after this one.
-    pub(crate) async fn names(
+/// A look is made once: its caller knows whether to look again.
+const NO_RETRY: Patience =
+    Patience { first: Span::ZERO, longest: Span::ZERO, retries: Some(0), within: None };
+
+impl HttpElections {
+    /// The keys of items, in order.
+    pub(crate) async fn names(&self, election: &ElectionName, kind: Kind) -> Result<Vec<Key>, StoreError> {
+        let all = self.all(NO_RETRY, election, kind, &Query::default()).await;
+        let all = all.map_err(|error| as_store_error(error, &self.client.base))?;
+        let key = |item: &Item| Key::Item(election.clone(), kind, item.place().1.clone());
+        Ok(all.iter().map(key).collect())
+    }
+
+    async fn page_now(
         &self,
         election: &ElectionName,
         kind: Kind,
-        after: Option<&Key>,
-        limit: usize,
-    ) -> Result<Vec<Key>, StoreError> {
-        let mut keys: Vec<Key> = Vec::new();
-        let mut last = after.and_then(|after| ItemName::new(after.name()).ok());
-        while keys.len() < limit {
-            let asked = (limit - keys.len()).min(MAX_PAGE);
-            let query = Query { after: last.clone(), limit: asked, ..Query::default() };
-            let page = self.page_now(election, kind, &query).await.map_err(|undecided| match undecided {
-                Undecided::Store(error) => error,
-                Undecided::Refused(refusal) => StoreError::Refused {
-                    place: self.client.base.clone(),
-                    why: refusal.to_string(),
-                    hint: refusal.hint(),
-                },
-            })?;
-            let names = page.items.iter().map(|item| item.place().1.clone());
-            keys.extend(names.map(|name| Key::Item(election.clone(), kind, name)));
-            last = page.items.last().map(|item| item.place().1.clone());
-            if !page.more || last.is_none() {
-                break;
-            }
-        }
-        Ok(keys)
-    }
-
-    async fn page_now(&self, election: &ElectionName, kind: Kind, query: &Query) -> Result<Page, Undecided> {
+        query: &Query,
+    ) -> Result<Page, CommandError> {
         let mut path = format!(
             "/v1/elections/{}/{}?limit={}",
             segment(election),
@@ -69,16 +57,21 @@ impl HttpStore {
         }
     }
 
-    async fn items<T: DeserializeOwned>(&self, path: &str, of: fn(T) -> Item) -> Result<Page, Undecided> {
+    async fn items<T: DeserializeOwned>(&self, path: &str, of: fn(T) -> Item) -> Result<Page, CommandError> {
         let shown: ItemPage<T> =
             self.client.get(path).await.map_err(|fault| fault.of_command(&self.client.base))?;
         Ok(Page { items: shown.items.into_iter().map(of).collect(), more: shown.more })
     }
 }
 
-impl Tools for HttpStore {
-    fn carry_out<'a>(&'a self, election: &'a ElectionName, command: &'a Command) -> Decision<'a, Answer> {
-        Box::pin(async move {
+impl Tools for HttpElections {
+    fn carry_out<'a>(
+        &'a self,
+        patience: Patience,
+        election: &'a ElectionName,
+        command: &'a Command,
+    ) -> BoxResult<'a, Answer> {
+        Box::pin(retried(patience, move || async move {
             let base = format!("/v1/elections/{}", segment(election));
             let item = |kind: Kind, name: &ItemName| format!("{base}/{}/{}", kind.plural(), segment(name));
             Ok(match command {
@@ -106,17 +99,29 @@ impl Tools for HttpStore {
                     Answer::Item(Item::Value(self.send(&item(Kind::Value, name), put, AT_ONCE).await?))
                 }
             })
-        })
+        }))
     }
 
-    fn page<'a>(&'a self, election: &'a ElectionName, kind: Kind, query: &'a Query) -> Decision<'a, Page> {
-        Box::pin(self.page_now(election, kind, query))
+    fn page<'a>(
+        &'a self,
+        patience: Patience,
+        election: &'a ElectionName,
+        kind: Kind,
+        query: &'a Query,
+    ) -> BoxResult<'a, Page> {
+        Box::pin(retried(patience, move || self.page_now(election, kind, query)))
     }
 
-    fn counts<'a>(&'a self, election: &'a ElectionName) -> Decision<'a, Counts> {
-        Box::pin(async move {
+    /// The server knows them, however many there are.
+    fn counts<'a>(
+        &'a self,
+        patience: Patience,
+        election: &'a ElectionName,
+        _most: usize,
+    ) -> BoxResult<'a, Option<Counts>> {
+        Box::pin(retried(patience, move || async move {
             let path = format!("/v1/elections/{}/board", segment(election));
-            self.client.get(&path).await.map_err(|fault| fault.of_command(&self.client.base))
-        })
+            self.client.get(&path).await.map(Some).map_err(|fault| fault.of_command(&self.client.base))
+        }))
     }
 }

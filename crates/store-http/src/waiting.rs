@@ -6,9 +6,9 @@ use baton_store::waiting::Waiters;
 use baton_store::{BoxFuture, StoreError};
 
 use crate::client::segment;
-use crate::store::HttpStore;
+use crate::records::HttpElections;
 
-impl Waiters for HttpStore {
+impl Waiters for HttpElections {
     fn note<'a>(
         &'a self,
         _election: &'a ElectionName,

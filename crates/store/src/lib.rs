@@ -6,7 +6,6 @@
 
 pub mod boot;
 pub mod conformance;
-mod decider;
 pub mod disk;
 mod error;
 #[cfg(feature = "fuzzing")]
@@ -15,7 +14,6 @@ pub mod fuzzing;
 mod key;
 mod local;
 mod memory;
-mod native;
 mod network;
 mod polled;
 mod record;
@@ -30,12 +28,10 @@ pub mod waiting;
 pub use baton_election::Persistence;
 pub use baton_toolbox as toolbox;
 pub use baton_toolbox::Kind as ItemKind;
-pub use decider::{Decider, Decision, Page, Sessions, Tools, Undecided, Uses, Warns};
 pub use error::{Claim, StoreError};
 pub use key::{Key, Prefix};
 pub use local::{Access, nearest_existing, refuse_network};
 pub use memory::MemoryStore;
-pub use native::{Kept, NativeElections, NativeLeader, Standing};
 pub use network::network_failure;
 pub use polled::{jittered, polled};
 pub use record::{NotARecord, Record};

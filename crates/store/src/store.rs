@@ -10,10 +10,8 @@ use baton_election::{Epoch, Persistence};
 use futures_core::Stream;
 use serde::Serialize;
 
-use crate::decider::Decider;
 use crate::error::StoreError;
 use crate::key::{Key, Prefix};
-use crate::native::NativeElections;
 use crate::record::Record;
 use crate::waiting::Waiters;
 
@@ -242,7 +240,7 @@ pub trait Store: Send + Sync {
     ///
     /// It may be outdated by now, so that it is good for a swap, which finds out, and for nothing else. Its `asked_at` is a moment at
     /// which it had not happened yet.
-    fn told(&self, _key: &Key) -> Option<Reading> {
+    fn last_pushed(&self, _key: &Key) -> Option<Reading> {
         None
     }
 
@@ -264,19 +262,8 @@ pub trait Store: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// The store's own elections, if that is what was asked for: there are no records then.
-    fn native(&self) -> Option<&dyn NativeElections> {
-        None
-    }
-
     /// The notes of those who wait to lead, where it shows them.
     fn waiters(&self) -> Option<&dyn Waiters> {
-        None
-    }
-
-    /// The decider, if the store decides by itself: the client then sends commands and does not swap
-    /// documents.
-    fn decider(&self) -> Option<&dyn Decider> {
         None
     }
 

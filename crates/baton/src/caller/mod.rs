@@ -160,7 +160,7 @@ impl Call<'_> {
     /// Whether the election shows this key's lease.
     fn holds(&self, kept: &KeptLease, view: &View) -> bool {
         let holder = view.document.as_ref().and_then(Document::lease_holder);
-        let incarnation = self.coordinator.local.incarnation(self.election, &kept.credential);
+        let incarnation = self.coordinator.backend.incarnation_of(self.election, &kept.credential);
         holder.is_some_and(|holder| holder.incarnation == incarnation)
     }
 
@@ -265,6 +265,7 @@ fn may_be_granted(error: &Error) -> bool {
         Error::System(_) => true,
         Error::Refused(_)
         | Error::Url(_)
+        | Error::NoStore(_)
         | Error::Name(_)
         | Error::WaitedLongEnough { .. }
         | Error::Lost(_) => false,

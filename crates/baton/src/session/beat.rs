@@ -9,13 +9,13 @@ use baton_api::sessions::{
 };
 use baton_election::time::{Moment, Span};
 use baton_election::{ElectionName, Epoch, Refusal};
-use baton_store::{Undecided, boot};
+use baton_store::boot;
 use serde_json::Value;
 
 use super::{Inner, State};
-use crate::backoff::{Backoff, Patience, jitter};
 use crate::coordinator::mint_credential;
 use crate::renewer::within;
+use baton_api::{Backoff, CommandError, Patience, jitter};
 
 /// The longest that an answer is waited for.
 const PATIENCE: Span = Span::secs(5);
@@ -129,7 +129,7 @@ impl Inner {
                 self.state().announced = false;
                 Next::Again
             }
-            Some(Err(Undecided::Refused(Refusal::WrongKey { .. }))) => {
+            Some(Err(CommandError::Refused(Refusal::WrongKey { .. }))) => {
                 // Another has taken this number while the server did not know it. The key is what counts.
                 if let Ok(fresh) = mint_credential() {
                     self.state().id = fresh.incarnation;

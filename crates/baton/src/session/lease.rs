@@ -124,16 +124,16 @@ impl Riding {
     }
 
     /// Gives the leadership back. The work under it has stopped.
-    pub async fn release(self, reason: &str) -> Result<Document, Error> {
+    pub async fn release(self, reason: &str) -> Result<Option<Document>, Error> {
         self.give_back(Ending::Stopped, reason).await
     }
 
     /// Gives the leadership back, since the work is done: nobody is missed from here on.
-    pub async fn finish(self, reason: &str) -> Result<Document, Error> {
+    pub async fn finish(self, reason: &str) -> Result<Option<Document>, Error> {
         self.give_back(Ending::Finished, reason).await
     }
 
-    async fn give_back(self, ending: Ending, reason: &str) -> Result<Document, Error> {
+    async fn give_back(self, ending: Ending, reason: &str) -> Result<Option<Document>, Error> {
         self.leave();
         self.inner.coordinator.leave(&self.election, self.given_back(ending, reason)).await
     }
@@ -144,7 +144,7 @@ impl Riding {
         ending: Ending,
         reason: &str,
         notify: Duration,
-    ) -> Result<(Document, NotifyReport), Error> {
+    ) -> Result<(Option<Document>, NotifyReport), Error> {
         self.leave();
         let release = self.given_back(ending, reason);
         self.inner.coordinator.leave_telling(&self.election, release, notify).await

@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_api::describe::Description;
+use baton_api::elections::Sessions;
+use baton_api::retried;
 use baton_api::sessions::{
     Announce, EndSession, EndSessionResponse, LeadershipClaim, LeaseFailure, LeaseRef, MAX_FOLLOWS,
     MAX_SESSION_LEASES, MAX_WORD_BYTES, SessionLease, SessionView,
@@ -23,7 +25,6 @@ use baton_api::sessions::{
 use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, Credential, ElectionName, Incarnation, LeaseKey, Refusal};
-use baton_store::Sessions;
 use baton_store::boot;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
@@ -34,7 +35,6 @@ use crate::coordinator::{Bid, Coordinator, mint_credential};
 use crate::error::Error;
 use crate::follow::{Follower, LeaderView, SeenAt};
 use crate::grant::Grant;
-use crate::there::insist;
 use lease::Lease;
 pub use lease::Riding;
 
@@ -112,10 +112,10 @@ struct Topic {
 impl Coordinator {
     /// The sessions of the server; refused where there is none.
     pub(crate) fn server_sessions(&self) -> Result<&dyn Sessions, Error> {
-        let sessions = self.store().decider().and_then(|decider| decider.sessions());
+        let sessions = self.backend.sessions();
         sessions.ok_or_else(|| {
             Error::Refused(Refusal::invalid(
-                format!("{} has no sessions: nobody there knows who follows", self.store().location()),
+                format!("{} has no sessions: nobody there knows who follows", self.backend.location()),
                 "use a server: `baton serve`, and --store http://HOST:PORT",
             ))
         })
@@ -133,7 +133,7 @@ impl Coordinator {
         let announce =
             Announce { agent: agent.clone(), credential, number: 0, follows: Vec::new(), leases: Vec::new() };
         let sessions = self.server_sessions()?;
-        let first = insist(self.patience, || sessions.announce(&announce)).await?;
+        let first = retried(self.patience, || sessions.announce(&announce)).await?;
         let inner = Arc::new(Inner {
             coordinator: self.clone(),
             agent: agent.clone(),
@@ -172,7 +172,7 @@ impl Coordinator {
     /// All sessions of the server.
     pub async fn sessions(&self) -> Result<Vec<SessionView>, Error> {
         let sessions = self.server_sessions()?;
-        insist(self.patience, || sessions.sessions()).await
+        Ok(retried(self.patience, || sessions.sessions()).await?)
     }
 }
 
@@ -311,7 +311,7 @@ impl Session {
         };
         let coordinator = &self.inner.coordinator;
         let (sessions, end) = (coordinator.server_sessions()?, EndSession { credential, stopped });
-        let there = insist(coordinator.patience, || sessions.end(&end)).await?;
+        let there = retried(coordinator.patience, || sessions.end(&end)).await?;
         let known = there.is_some();
         let mut ended = there.unwrap_or_default();
         // What the server did not know of is released one by one.

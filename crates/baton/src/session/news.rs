@@ -11,10 +11,10 @@ use baton_store::boot;
 use tokio::sync::watch;
 
 use super::{Inner, State, Topic};
-use crate::backoff::{Backoff, Patience};
 use crate::coordinator::View;
 use crate::error::Error;
 use crate::follow::{Follower, LeaderView, SeenAt, answered, lease_end, refreshed};
+use baton_api::{Backoff, Patience};
 
 /// How long one request waits for news.
 const WAIT: Span = Span::secs(20);
@@ -151,7 +151,7 @@ impl Inner {
     fn told(&self, standing: ElectionNews, asked_at: Moment) {
         let ElectionNews { election, document, age_ms } = standing;
         let (document, age) = (document.map(|document| *document), Span::millis(age_ms));
-        let accepted = self.coordinator.local.accept(document.as_ref(), age, asked_at, None);
+        let accepted = self.coordinator.accept(document.as_ref(), age, asked_at);
         // A client that has seen a higher epoch does not believe a lower one.
         let view = accepted.ok().map(|()| View { document, age, exact: true, native: false });
         self.know(&election, view);

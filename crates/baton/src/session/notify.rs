@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_api::retried;
 use baton_api::sessions::NotifyReport;
 use baton_election::command::{Pass, Release};
 use baton_election::document::Document;
@@ -11,7 +12,6 @@ use baton_store::boot;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::there::insist;
 
 impl Coordinator {
     /// Whether there is a server that knows who follows; otherwise why not.
@@ -26,7 +26,7 @@ impl Coordinator {
         election: &ElectionName,
         release: Release,
         notify: Duration,
-    ) -> Result<(Document, NotifyReport), Error> {
+    ) -> Result<(Option<Document>, NotifyReport), Error> {
         self.execute_telling(election, Command::Release(release), notify).await
     }
 
@@ -39,7 +39,7 @@ impl Coordinator {
         to: &AgentName,
         reason: Option<String>,
         notify: Duration,
-    ) -> Result<(Document, NotifyReport), Error> {
+    ) -> Result<(Option<Document>, NotifyReport), Error> {
         let pass = Pass { epoch, credential, to: to.clone(), reason };
         self.execute_telling(election, Command::Pass(pass), notify).await
     }
@@ -49,14 +49,15 @@ impl Coordinator {
         election: &ElectionName,
         command: Command,
         notify: Duration,
-    ) -> Result<(Document, NotifyReport), Error> {
+    ) -> Result<(Option<Document>, NotifyReport), Error> {
         let sessions = self.server_sessions()?;
         let asked_at = boot::now();
-        let info = self.local.info(self.patience, true).await?;
         let notify = Span::nanos(u64::try_from(notify.as_nanos()).unwrap_or(u64::MAX));
         let (decided, notified) =
-            insist(self.patience, || sessions.leave(election, &command, notify)).await?;
-        let document = self.local.known_by(election, info.id, &decided.answer, decided.document, asked_at)?;
-        Ok((document, notified))
+            retried(self.patience, || sessions.leave(election, &command, notify)).await?;
+        if let Some(document) = &decided.document {
+            self.backend.memory().heard_of(&|| self.backend.location(), document, asked_at)?;
+        }
+        Ok((decided.document.map(|document| *document), notified))
     }
 }

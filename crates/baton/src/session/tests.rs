@@ -15,7 +15,7 @@ use super::{Inner, Riding, State, Topic};
 use crate::coordinator::Coordinator;
 use crate::follow::{LeaderView, SeenAt};
 use crate::grant::Grant;
-use crate::memory::Memory;
+use baton_api::Memory;
 
 fn inner() -> Arc<Inner> {
     Arc::new(Inner {

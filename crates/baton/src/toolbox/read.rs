@@ -1,23 +1,17 @@
 //! What is on the board, and what else there is.
 
-use baton_api::toolbox::MAX_PAGE;
 use baton_election::ItemName;
 use baton_store::toolbox::{Counts, Item, Kind, Page, Proposal, Query, Quota, State, Task, Value};
-use baton_store::{Decider, Key, Prefix, Record};
-use futures_util::{StreamExt, TryStreamExt, stream};
+use baton_store::{Key, Record};
 
 use super::Toolbox;
 use crate::error::Error;
-use crate::there::insist;
-
-/// How many items are read at once.
-const AT_ONCE: usize = 64;
 
 impl Toolbox {
     /// An item; none if there is none.
     pub async fn item(&self, kind: Kind, name: &ItemName) -> Result<Option<Item>, Error> {
         let key = Key::Item(self.election.clone(), kind, name.clone());
-        let reading = self.coordinator.local.store.read(&key).await?;
+        let reading = self.coordinator.backend.read(&key).await?;
         Ok(match reading.found {
             Some((Record::Item(item), _)) => Some(*item),
             Some(_) | None => None,
@@ -58,52 +52,14 @@ impl Toolbox {
 
     /// A part of the items of a kind, in the order of their names.
     pub async fn page(&self, kind: Kind, query: &Query) -> Result<Page, Error> {
-        let coordinator = &self.coordinator;
-        if let Some(tools) = coordinator.store().decider().and_then(Decider::tools) {
-            return insist(coordinator.patience, || tools.page(&self.election, kind, query)).await;
-        }
-        let limit = query.limit.clamp(1, MAX_PAGE);
-        // One more than is wanted tells whether there are more.
-        let mut items = self.read_here(kind, query, limit + 1).await?;
-        let more = items.len() > limit;
-        items.truncate(limit);
-        Ok(Page { items, more })
-    }
-
-    /// At most so many of the items that are wanted.
-    async fn read_here(&self, kind: Kind, query: &Query, limit: usize) -> Result<Vec<Item>, Error> {
-        let prefix = Prefix::Items(self.election.clone(), kind);
-        let keys = self.coordinator.local.store.list(&prefix).await?;
-        let from = query.after.as_ref();
-        let keys = keys.into_iter().filter(|key| from.is_none_or(|after| key.name() > after.as_str()));
-        let reads = stream::iter(keys.map(|key| async move { self.read_item(&key).await })).buffered(AT_ONCE);
-        let wanted = reads.try_filter_map(|item| async move { Ok(item.filter(|item| query.wants(item))) });
-        wanted.take(limit).try_collect().await
-    }
-
-    async fn read_item(&self, key: &Key) -> Result<Option<Item>, Error> {
-        let reading = self.coordinator.local.store.read(key).await?;
-        Ok(match reading.found {
-            Some((Record::Item(item), _)) => Some(*item),
-            Some(_) | None => None,
-        })
+        let tools = self.coordinator.backend.tools()?;
+        Ok(tools.page(self.coordinator.patience, &self.election, kind, query).await?)
     }
 
     /// All items of a kind that are wanted, however many parts it takes.
     pub async fn all(&self, kind: Kind, query: &Query) -> Result<Vec<Item>, Error> {
-        if self.coordinator.store().decider().and_then(Decider::tools).is_none() {
-            return self.read_here(kind, query, usize::MAX).await;
-        }
-        let mut items = Vec::new();
-        let mut next = Query { limit: MAX_PAGE, ..query.clone() };
-        loop {
-            let page = self.page(kind, &next).await?;
-            next.after = page.items.last().map(|item| item.place().1.clone());
-            items.extend(page.items);
-            if !page.more || next.after.is_none() {
-                return Ok(items);
-            }
-        }
+        let tools = self.coordinator.backend.tools()?;
+        Ok(tools.all(self.coordinator.patience, &self.election, kind, query).await?)
     }
 
     /// All tasks that are wanted.
@@ -130,25 +86,12 @@ impl Toolbox {
 
     /// How the board stands.
     pub async fn counts(&self) -> Result<Counts, Error> {
-        let coordinator = &self.coordinator;
-        if let Some(tools) = coordinator.store().decider().and_then(Decider::tools) {
-            return insist(coordinator.patience, || tools.counts(&self.election)).await;
-        }
-        let view = coordinator.view(&self.election).await?;
-        let mut counts = Counts::default();
-        self.tasks(&Query::default()).await?.iter().for_each(|task| counts.count(task));
-        Ok(counts.seen(view.document.as_ref(), view.age))
+        Ok(self.counts_within(usize::MAX).await?.unwrap_or_default())
     }
 
     /// The same, unless more than so many tasks had to be read for it: a server knows them.
     pub async fn counts_within(&self, most: usize) -> Result<Option<Counts>, Error> {
-        let coordinator = &self.coordinator;
-        if coordinator.store().decider().and_then(Decider::tools).is_none() {
-            let tasks = Prefix::Items(self.election.clone(), Kind::Task);
-            if coordinator.local.store.list(&tasks).await?.len() > most {
-                return Ok(None);
-            }
-        }
-        self.counts().await.map(Some)
+        let tools = self.coordinator.backend.tools()?;
+        Ok(tools.counts(self.coordinator.patience, &self.election, most).await?)
     }
 }

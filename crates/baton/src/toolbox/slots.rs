@@ -107,7 +107,7 @@ impl Toolbox {
 
     /// The clock that names slots.
     async fn slot_clock(&self) -> Result<WallTime, Error> {
-        Ok(self.coordinator.store().wall().await?.unwrap_or_else(boot::wall))
+        Ok(self.coordinator.backend.wall().await?.unwrap_or_else(boot::wall))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use baton_election::time::Span;
 use baton_election::{AgentName, Epoch, Incarnation, ItemName, LeaseKey};
-use baton_store::boot;
 use baton_store::toolbox::board::{Accept, Complete, Fail, Report};
 use baton_store::toolbox::{Answer, Command, Draw, Drawn, Order, Task};
 use serde::{Deserialize, Serialize};
@@ -27,7 +26,7 @@ impl WorkerKey {
 impl Toolbox {
     /// The highest epoch of the election that this client has heard of.
     pub fn heard(&self) -> Epoch {
-        self.coordinator.local.memory().vanished(&self.election, boot::now()).0
+        self.coordinator.backend.memory().highest(&self.election)
     }
 
     /// Begins to do a task that is assigned to this agent. The election is looked at first, and an instruction of an older epoch than this

@@ -53,7 +53,7 @@ async fn the_token_rises_under_a_leader_whose_checkpoints_are_approved() {
     let history = changes_of_leader(&person).await;
     let expected = ["first to a", "approval to a", "approval to a", "approval to a"];
     assert!(history.iter().map(|(_, what)| what.as_str()).eq(expected), "{history:?}");
-    let released = leader.release("").await.unwrap();
+    let released = leader.release("").await.unwrap().unwrap();
     assert_eq!(released.epoch.0, 4);
 }
 

@@ -111,7 +111,7 @@ async fn pass_reaches_its_successor_though_others_wait() {
         let client = client(&store);
         waiting.spawn(async move { lead(&client, bid(name, 30_000)).await });
     }
-    let passed = leader.pass(&agent("d"), "knows the code").await.unwrap();
+    let passed = leader.pass(&agent("d"), "knows the code").await.unwrap().unwrap();
     assert_eq!(passed.reserved_for.unwrap().agent, agent("d"));
     let next = in_time(waiting.join_next()).await.unwrap().unwrap();
     assert_eq!(next.agent(), &agent("d"));

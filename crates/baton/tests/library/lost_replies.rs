@@ -173,7 +173,7 @@ async fn a_pass_whose_reply_is_lost_is_one_pass() {
     let (store, faulty) = stores();
     let leader = lead(&client(&faulty), bid("a", 600_000)).await;
     faulty.plan(is_election, &[Fault::After, Fault::Before]);
-    let passed = leader.pass(&agent("b"), "").await.unwrap();
+    let passed = leader.pass(&agent("b"), "").await.unwrap().unwrap();
     assert_eq!(passed.reserved_for.unwrap().agent, agent("b"));
     let next = lead(&client(&store), bid("b", 600_000)).await;
     assert_eq!(next.token().0, 2);

@@ -40,7 +40,7 @@ async fn a_wiped_store_has_a_new_id_also_for_a_client_that_knew_the_old_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let coordinator = client(&FileStore::open(&path, Access::Write).unwrap());
-    let before = lead(&coordinator, bid("a", 1_000)).await.release("").await.unwrap();
+    let before = lead(&coordinator, bid("a", 1_000)).await.release("").await.unwrap().unwrap();
     crate::support::wipe(&path, &folder);
     let leader = lead(&coordinator, bid("a", 1_000)).await;
     let newcomer = client(&FileStore::open(&path, Access::Read).unwrap());

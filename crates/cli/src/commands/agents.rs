@@ -53,7 +53,7 @@ impl StoreCommand for Agents {
             };
             return Ok(Screen::new(data(agent), described(agent)));
         }
-        let none = format!("nobody is known at {}", context.coordinator.store().location());
+        let none = format!("nobody is known at {}", context.coordinator.backend().location());
         let (head, rows) = rows(&agents);
         Ok(Screen::table(agents.iter().map(data).collect(), head, &rows, none))
     }
@@ -64,7 +64,7 @@ impl Agents {
         let mut sessions = context.coordinator.sessions().await?;
         sessions.retain(|session| self.agent.as_ref().is_none_or(|only| session.agent == *only));
         let rows: Vec<Vec<String>> = sessions.iter().map(session_row).collect();
-        let none = format!("no sessions at {}", context.coordinator.store().location());
+        let none = format!("no sessions at {}", context.coordinator.backend().location());
         let data = sessions.iter().map(|session| json!(session)).collect();
         Ok(Screen::table(data, &["AGENT", "SINCE", "HEARD", "LEASES", "FOLLOWS"], &rows, none))
     }

@@ -30,7 +30,7 @@ impl StoreCommand for Alerts {
         let found = context.coordinator.alerts().await?;
         let mut data: Vec<Value> = found.alerts.iter().map(|alert| json!(alert)).collect();
         let rows: Vec<Vec<String>> = found.alerts.iter().map(row).collect();
-        let none = format!("nothing is wrong at {}", context.coordinator.store().location());
+        let none = format!("nothing is wrong at {}", context.coordinator.backend().location());
         let mut notes = Vec::new();
         if found.no_operator {
             data.push(json!({

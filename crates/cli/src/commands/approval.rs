@@ -65,7 +65,7 @@ impl ApprovalWait<'_> {
         context.output.talk(&format!(
             "waits for up to {limit} for an operator: baton approve {election} --checkpoint {hash}"
         ));
-        let mut changes = context.coordinator.store().watch(&Key::Election((*election).clone())).await.ok();
+        let mut changes = context.coordinator.backend().watch(&Key::Election((*election).clone())).await.ok();
         loop {
             let held = context.lease(election, self.who)?;
             let standing = self.look(context, &held).await?;

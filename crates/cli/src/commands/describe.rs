@@ -145,7 +145,7 @@ impl Attending {
     ) -> Result<Attending, Failure> {
         if session && !coordinator.has_sessions() {
             return Err(Failure::usage(
-                format!("{} has no sessions: nobody there is told", coordinator.store().location()),
+                format!("{} has no sessions: nobody there is told", coordinator.backend().location()),
                 "use a server: `baton serve`, and --store http://HOST:PORT",
             ));
         }

@@ -265,7 +265,7 @@ impl Fence {
                 ]);
             }
         }
-        let location = context.coordinator.store().location();
+        let location = context.coordinator.backend().location();
         let none = match &self.resource {
             Some(resource) => format!("nothing was accepted for {resource} at {location}"),
             None => format!("no resources at {location}"),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use baton::election::Refusal;
 use baton::election::operator::OperatorKey;
 use baton::store::Access;
-use baton::{Error, Spread};
+use baton::{Decides, Error, Spread};
 use clap::Args;
 use serde_json::json;
 
@@ -56,11 +56,11 @@ impl StoreCommand for Init {
         if self.print {
             return Ok(layout(context));
         }
-        context.coordinator.store().prepare().await.map_err(Error::from)?;
+        context.coordinator.backend().prepare().await.map_err(Error::from)?;
         // Everywhere or nowhere: who may not write one election becomes no operator of the others.
         context.coordinator.writable().await?;
         let (key, made) = keys::load_or_make()?;
-        let location = context.coordinator.store().location();
+        let location = context.coordinator.backend().location();
         let path = keys::path()?.display().to_string();
         let enrolled = self.enrol(context, &key).await;
         let spread = match enrolled {
@@ -104,7 +104,7 @@ impl Init {
             Err(error @ Error::Refused(Refusal::WrongKey { .. })) => error,
             outcome => return outcome.map_err(Stop::Refused),
         };
-        let asks_for_code = coordinator.store().decider().is_some()
+        let asks_for_code = coordinator.decides() == Decides::Server
             && coordinator.info().await.is_ok_and(|info| info.operator_keys.is_empty());
         if !asks_for_code {
             return Err(Stop::Refused(refused));
@@ -175,7 +175,7 @@ fn not_everywhere(location: &str, error: &Error, begun: bool) -> Failure {
 }
 
 fn layout(context: &Context) -> Screen {
-    let store = context.coordinator.store();
+    let store = context.coordinator.backend();
     let layout = store.layout();
     let data = json!({ "outcome": "layout", "store": store.location(), "layout": layout });
     let text = layout.unwrap_or_else(|| format!("{} needs nothing laid out", store.location()));

@@ -1,10 +1,10 @@
 //! The candidates of an election, in the order in which its policy prefers them.
 
 use baton::Coordinator;
+use baton::api::elections::QueuedCandidate;
 use baton::api::waiting::Waiting;
 use baton::election::time::Span;
 use baton::election::{Candidate, Document, select};
-use baton::store::NativeLeader;
 use serde_json::{Value, json};
 
 /// The most candidates that a person is shown.
@@ -40,8 +40,8 @@ pub(super) async fn of(
 }
 
 /// The store's own line, for programs: one whose process has died stands in it until its lease ends.
-pub(super) fn native_data(line: &[NativeLeader]) -> Value {
-    let one = |(place, stands): (usize, &NativeLeader)| {
+pub(super) fn native_data(line: &[QueuedCandidate]) -> Value {
+    let one = |(place, stands): (usize, &QueuedCandidate)| {
         json!({
             "agent": stands.agent,
             "place": place + 1,
@@ -53,8 +53,8 @@ pub(super) fn native_data(line: &[NativeLeader]) -> Value {
 }
 
 /// The same for people: those who wait.
-pub(super) fn native_lines(line: &[NativeLeader]) -> Vec<String> {
-    let one = |(place, stands): (usize, &NativeLeader)| {
+pub(super) fn native_lines(line: &[QueuedCandidate]) -> Vec<String> {
+    let one = |(place, stands): (usize, &QueuedCandidate)| {
         let left = stands.left.unwrap_or_default();
         format!("  in line     {}. {} (lease {left} more)", place + 1, stands.agent)
     };

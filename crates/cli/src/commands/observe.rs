@@ -49,7 +49,10 @@ impl Observe {
         }
         let options = Options::default();
         let listener = Server::listen(self.listen, &options).await.map_err(|error| self.failed(&error))?;
-        let store = baton::open_store(&url, Access::Read).await.map_err(fail)?;
+        let store = match baton::open_store(&url, Access::Read).await {
+            Err(baton::Error::NoStore(location)) => return Err(self.failed(&StartError::NoRecords(location))),
+            opened => opened.map_err(fail)?,
+        };
         let location = store.location();
         let server = Server::observe(listener, store, options).await.map_err(|error| self.failed(&error))?;
         let address = server.listening().address().unwrap_or(self.listen);

@@ -59,11 +59,12 @@ impl StoreCommand for Release {
             "outcome": if self.to.is_some() { "passed" } else { "released" },
             "election": self.election,
             "agent": held.agent,
-            "token": document.epoch,
+            "token": document.as_ref().map_or(held.epoch, |document| document.epoch),
         });
         let mut text = format!("{} released {}", held.agent, self.election);
         if let Some(to) = &self.to {
-            let kept = document.reserved_for.as_ref().and_then(|kept| kept.lasts);
+            let reserved = document.as_ref().and_then(|document| document.reserved_for.as_ref());
+            let kept = reserved.and_then(|kept| kept.lasts);
             data["to"] = json!(to);
             data["kept_for_ms"] = json!(kept.map(Span::as_millis));
             let lasts = kept.map_or(String::new(), |kept| format!(" for {kept}"));
@@ -84,7 +85,7 @@ impl Release {
         context: &Context,
         held: &Held,
         wait: Option<Duration>,
-    ) -> Option<Result<(Document, Option<NotifyReport>), Error>> {
+    ) -> Option<Result<(Option<Document>, Option<NotifyReport>), Error>> {
         let (coordinator, election) = (&context.coordinator, &self.election);
         let (epoch, credential, reason) = (held.epoch, held.credential, self.reason.clone());
         let told = |(document, notified)| (document, Some(notified));
@@ -125,7 +126,7 @@ fn not_released(error: &Error, held: &Held) -> Failure {
 }
 
 fn ended_unanswered(context: &Context, held: &Held) -> Failure {
-    let location = context.coordinator.store().location();
+    let location = context.coordinator.backend().location();
     Failure::new(
         Exit::Store,
         "unknown",

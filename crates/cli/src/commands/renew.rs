@@ -131,7 +131,7 @@ pub(crate) async fn renew(
 }
 
 fn lost_unanswered(context: &Context, held: &Held) -> Failure {
-    let location = context.coordinator.store().location();
+    let location = context.coordinator.backend().location();
     Failure::new(
         Exit::Lost,
         "lost",

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use baton::api::elections::QueuedCandidate;
 use baton::api::waiting::Waiting;
 use baton::election::document::{Pause, State};
 use baton::election::time::WallTime;
 use baton::election::{ElectionName, Refusal, StoreInfo};
-use baton::store::NativeLeader;
 use baton::toolbox::{Counts, SlotRun};
 use baton::{Error, View};
 use clap::Args;
@@ -184,7 +184,7 @@ struct ElectionStatus {
     /// Those who wait in line, where nobody is compared.
     waiting: Vec<Waiting>,
     /// Those in the store's own line, where it has one.
-    native: Vec<NativeLeader>,
+    native: Vec<QueuedCandidate>,
 }
 
 impl ElectionStatus {

@@ -257,7 +257,7 @@ impl Watcher<'_> {
     async fn view(&self) -> Result<View, Error> {
         let view = tokio::time::timeout(PATIENCE, self.context.coordinator.view(&self.election)).await;
         view.unwrap_or_else(|_| {
-            let location = self.context.coordinator.store().location();
+            let location = self.context.coordinator.backend().location();
             let (why, hint) = ("it does not answer".to_string(), "try again later".to_string());
             Err(StoreError::Unavailable { location, why, hint }.into())
         })
@@ -267,7 +267,7 @@ impl Watcher<'_> {
     async fn changes(&self, untold: &mut bool) -> Option<BoxStream<Change>> {
         let key = Key::Election(self.election.clone());
         let watch =
-            tokio::time::timeout(PATIENCE, self.context.coordinator.store().watch(&key)).await.ok()?;
+            tokio::time::timeout(PATIENCE, self.context.coordinator.backend().watch(&key)).await.ok()?;
         let error = match watch {
             Ok(changes) => return Some(changes),
             Err(error) => error,

@@ -68,13 +68,13 @@ impl Several {
     async fn give_back(&self, url: &str, output: Output) -> Outcome {
         let fail = |error: &baton::Error| Failure::from_error(error, Speaker::Guard);
         let ttl = self.ttl().map_err(|error| fail(&error))?;
-        let store = baton::open_store(url, Access::Write).await.map_err(|error| fail(&error))?;
-        if store.decider().is_some() || store.native().is_some() {
-            return Err(Failure::usage(
-                format!("{} has no elections that servers could give back", store.location()),
+        let store = baton::open_store(url, Access::Write).await.map_err(|error| match error {
+            baton::Error::NoStore(location) => Failure::usage(
+                format!("{location} has no elections that servers could give back"),
                 "name the store that the servers share, not a server",
-            ));
-        }
+            ),
+            error => fail(&error),
+        })?;
         let location = store.location();
         let given_back = baton_server::give_back(store, ttl).await.map_err(|error| match error {
             GiveBackError::Failed(error) => fail(&error),
@@ -119,7 +119,10 @@ impl Several {
         let fail = |error: baton::Error| Stop::Failed(Failure::from_error(&error, Speaker::Guard));
         let ttl = self.ttl().map_err(fail)?;
         let contact = self.contact(listening.address(), options.tls.is_some()).map_err(Stop::Failed)?;
-        let store = baton::open_store(url, Access::Write).await.map_err(fail)?;
+        let store = match baton::open_store(url, Access::Write).await {
+            Err(baton::Error::NoStore(location)) => return Err(StartError::NoRecords(location).into()),
+            opened => opened.map_err(fail)?,
+        };
         if store.properties().durability == Durability::Process {
             return Err(StartError::NoRecords(store.location()).into());
         }

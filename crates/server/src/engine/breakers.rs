@@ -4,10 +4,11 @@
 //! locked, as with regions: a breaker that opens between the look and the decision is not seen. Where the store tells no ages, a breaker is as old
 //! as this engine has watched it, so that it may bar for longer, never for less.
 
+use baton_api::CommandError;
 use baton_election::command::{Acquire, Finding, Report};
 use baton_election::removal_rules::OpenBreaker;
 use baton_election::{AgentName, Command, ElectionName};
-use baton_store::{StoreError, Undecided};
+use baton_executor::breakers::open_breakers;
 
 use super::{Engine, Outcome, View};
 
@@ -18,7 +19,9 @@ impl Engine {
             return Box::pin(self.look_and_report(election, report)).await;
         }
         match (self.shared.execute(election, command).await, command) {
-            (Err(Undecided::Refused(refusal)), Command::Acquire(acquire)) if refusal.asks_for_breakers() => {
+            (Err(CommandError::Refused(refusal)), Command::Acquire(acquire))
+                if refusal.asks_for_breakers() =>
+            {
                 Box::pin(self.look_and_acquire(election, acquire.clone())).await
             }
             (outcome, _) => outcome,
@@ -41,22 +44,11 @@ impl Engine {
         &self,
         election: &ElectionName,
         agent: Option<&AgentName>,
-    ) -> Result<Vec<OpenBreaker>, Undecided> {
+    ) -> Result<Vec<OpenBreaker>, CommandError> {
         let View { document, .. } = self.view(election).await?;
         let Some(document) = document else { return Ok(Vec::new()) };
         let leader = document.leader.as_ref().map(|leader| &leader.agent);
         let Some(agent) = agent.or(leader) else { return Ok(Vec::new()) };
-        let tools = self.shared.historian.toolbox(election);
-        let looked = tools.open_breakers(agent, &document.policy).await;
-        looked.map_err(|error| match error {
-            baton::Error::Refused(refusal) => refusal.into(),
-            baton::Error::Store(error) => error.into(),
-            other => StoreError::Unavailable {
-                location: self.store().location(),
-                why: other.to_string(),
-                hint: "try again".to_string(),
-            }
-            .into(),
-        })
+        open_breakers(&self.shared.executor, election, agent, &document.policy).await
     }
 }

@@ -36,7 +36,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use baton::{Coordinator, Memory};
+use baton::Memory;
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_election::command::{Acquire, Renew};
 use baton_election::region::Region;
@@ -45,9 +46,8 @@ use baton_election::{
     AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
     decide, fence,
 };
-use baton_store::{
-    AgeStamp, Expect, HistoryKept, Key, Persistence, Record, Store, StoreError, Trace, Undecided, boot,
-};
+use baton_executor::Executor;
+use baton_store::{AgeStamp, Expect, HistoryKept, Key, Persistence, Record, Store, StoreError, Trace, boot};
 
 use changes::Changes;
 pub(crate) use changes::Herald;
@@ -77,7 +77,7 @@ const AFTER_A_FAILURE: Span = Span::millis(200);
 /// How often a command is tried whose outcome the store did not tell.
 const TRIES: usize = 3;
 
-type Outcome = Result<Decided, Undecided>;
+type Outcome = Result<Decided, CommandError>;
 
 /// An election as it stands.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ struct Shared {
     /// What is known of elections whose records are gone.
     vanished: Vanished,
     /// Puts into the logs what falls out of documents.
-    historian: Coordinator,
+    executor: Executor,
     /// Whether the history is one of them, since the store does not keep it by itself.
     keeps_history: bool,
     /// The longest lease that is granted here, if there is a bound.
@@ -182,13 +182,13 @@ impl Engine {
 
     fn begin(store: Arc<dyn Store>, info: StoreInfo, authority: Authority) -> Engine {
         let keeps_history = store.properties().history == HistoryKept::Beside;
-        let historian = Coordinator::with_store(Arc::clone(&store), Memory::new());
+        let executor = Executor::new(Arc::clone(&store), Memory::new());
         let shared = Arc::new(Shared {
             store,
             authority,
             lookout: Lookout::default(),
             vanished: Vanished::default(),
-            historian,
+            executor,
             keeps_history,
             info: RwLock::new(Arc::new(info)),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -306,7 +306,7 @@ impl Engine {
     }
 
     /// Whether a token may act, as the election stands.
-    pub async fn check(&self, election: &ElectionName, token: Epoch) -> Result<(), Undecided> {
+    pub async fn check(&self, election: &ElectionName, token: Epoch) -> Result<(), CommandError> {
         let seen = self.shared.seen(election, |known, age| {
             known.packed.running.is_some_and(|running| running.epoch == token && age < running.ttl)
         });
@@ -393,7 +393,7 @@ impl Engine {
         }
         let command = Command::Acquire(acquire);
         let outcome = match self.execute_looking(election, &command).await {
-            Err(Undecided::Refused(refusal @ Refusal::Held { .. }))
+            Err(CommandError::Refused(refusal @ Refusal::Held { .. }))
                 if wait > Span::ZERO && !self.shared.compares(election) =>
             {
                 // Apart: most do not wait.
@@ -428,7 +428,7 @@ impl Engine {
         };
         match settled {
             // Its turn has come. It asked long ago: what it is granted is an offer.
-            Err(Undecided::Refused(refusal)) if refusal.asks_for_breakers() => {
+            Err(CommandError::Refused(refusal)) if refusal.asks_for_breakers() => {
                 self.look_and_acquire(election, Acquire { offer: true, ..acquire.clone() }).await
             }
             settled => settled,
@@ -436,7 +436,7 @@ impl Engine {
     }
 
     /// Why who waited in vain does not lead: by now perhaps because of another.
-    async fn still_refused(&self, election: &ElectionName, first: Refusal) -> Undecided {
+    async fn still_refused(&self, election: &ElectionName, first: Refusal) -> CommandError {
         let Ok(View { document: Some(document), age }) = self.view(election).await else {
             return first.into();
         };
@@ -554,10 +554,12 @@ impl Shared {
     /// Counts what came of a command. Plain renewals are counted where they are made.
     fn count(&self, election: &ElectionName, command: &Command, outcome: &Outcome) {
         match (outcome, command) {
-            (Err(Undecided::Refused(refusal)), _) => self.meters.refused(election, command, refusal),
+            (Err(CommandError::Refused(refusal)), _) => self.meters.refused(election, command, refusal),
             (Ok(_), Command::Renew(_)) => self.meters.renewed(true),
-            (Err(Undecided::Store(_)), Command::Renew(_)) => self.meters.renewed(false),
-            (Ok(_) | Err(Undecided::Store(_)), _) => {}
+            (Err(CommandError::Store(_) | CommandError::System(_)), Command::Renew(_)) => {
+                self.meters.renewed(false)
+            }
+            (Ok(_) | Err(CommandError::Store(_) | CommandError::System(_)), _) => {}
         }
     }
 

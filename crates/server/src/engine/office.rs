@@ -8,6 +8,8 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
+use baton_api::CommandError;
+use baton_election::audit::Book;
 use baton_election::document::Transition;
 use baton_election::operator::LastAct;
 use baton_election::time::{Moment, Span};
@@ -216,18 +218,18 @@ impl Shared {
         };
         let keep = async {
             if let Some(transition) = &out.transition {
-                self.historian.keep_transition(election, transition).await?;
+                self.executor.record_transition(election, transition).await?;
             }
             match out.act.as_ref().and_then(|last| last.entry.as_ref()) {
-                Some(act) => self.historian.keep_act(election, act).await,
+                Some(act) => self.executor.record_act(Book::Election(election.clone()), act).await,
                 None => Ok(()),
             }
         };
         match keep.await {
             Ok(()) => Ok(()),
             // The document was not touched, whatever became of the log.
-            Err(baton::Error::Store(error)) if error.is_passing() => Err(unavailable(error.to_string())),
-            Err(baton::Error::Store(error)) => Err(error),
+            Err(CommandError::Store(error)) if error.is_passing() => Err(unavailable(error.to_string())),
+            Err(CommandError::Store(error)) => Err(error),
             Err(error) => Err(unavailable(error.to_string())),
         }
     }

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use baton_api::CommandError;
 use baton_election::time::Span;
 use baton_election::{Command, Decision, Document, ElectionName};
-use baton_store::{Key, Reading, Record, StoreError, Undecided, boot};
+use baton_store::{Key, Reading, Record, StoreError, boot};
 
 use super::office::{Watched, last_renewal};
 use super::{Shared, View, decided, is_renewal, offers};
@@ -25,7 +26,7 @@ pub(super) enum Verdict {
 
 impl Shared {
     /// Refuses commands where others decide.
-    pub(super) fn may_decide(&self) -> Result<(), Undecided> {
+    pub(super) fn may_decide(&self) -> Result<(), CommandError> {
         if !self.observes() {
             return Ok(());
         }
@@ -94,9 +95,9 @@ impl Shared {
 
     /// An election as this engine has watched it, where the store does not tell ages.
     async fn watched_there(&self, election: &ElectionName) -> Result<(Option<Document>, Span), StoreError> {
-        match self.historian.view(election).await {
-            Ok(view) => Ok((view.document, view.age)),
-            Err(baton::Error::Store(error)) => Err(error),
+        match self.executor.see(election).await {
+            Ok(seen) => Ok((seen.document.filter(|document| !document.is_retired()), seen.age)),
+            Err(CommandError::Store(error)) => Err(error),
             Err(error) => Err(StoreError::Unavailable {
                 location: self.store.location(),
                 why: error.to_string(),

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use baton::{Coordinator, Error, Memory, Patience};
+use baton::{Memory, Patience};
 use baton_api::command::Decided;
+use baton_api::elections::{Elections, StartFrom};
 use baton_election::operator::Act;
 use baton_election::time::Span;
 use baton_election::{Command, ElectionName, Refusal};
+use baton_executor::Executor;
 use baton_store::{Key, Reading, Record, StoreError};
 
 use super::{Outcome, Shared, View};
@@ -56,14 +58,8 @@ impl Shared {
             return Err(Refusal::WrongKey { why }.into());
         }
         let once = Patience { retries: Some(2), ..Patience::default() };
-        let coordinator = Coordinator::with_store(Arc::clone(&self.store), Memory::new()).patient(once);
-        match coordinator.carry_out(election, signed).await {
-            Ok((answer, document)) => Ok(Decided { answer, document: Some(Box::new(document)), ttl: None }),
-            Err(Error::Refused(refusal)) => Err(refusal.into()),
-            Err(Error::Store(error)) => Err(error.into()),
-            Err(error) => {
-                Err(StoreError::Unknown { location: self.store.location(), why: error.to_string() }.into())
-            }
-        }
+        let executor = Executor::new(Arc::clone(&self.store), Memory::new());
+        let executed = executor.execute(once, election, command, StartFrom::Read).await?;
+        Ok(Decided { answer: executed.answer, document: executed.document.map(Box::new), ttl: None })
     }
 }

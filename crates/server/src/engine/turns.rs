@@ -7,10 +7,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_election::time::{Moment, Span};
 use baton_election::{Command, Decision, Document, ElectionName, Persistence};
-use baton_store::{AgeStamp, Expect, Key, Record, StoreError, Trace, Undecided, Version, boot};
+use baton_store::{AgeStamp, Expect, Key, Record, StoreError, Trace, Version, boot};
 use tokio::sync::oneshot;
 
 use super::at_work::AtWork;
@@ -52,7 +53,7 @@ impl Asked {
     pub(super) fn tell(self, outcome: Outcome) {
         let outcome = match outcome {
             // What may have been applied once is not said to have failed later.
-            Err(Undecided::Store(StoreError::Unavailable { location, why, .. })) if self.tries > 0 => {
+            Err(CommandError::Store(StoreError::Unavailable { location, why, .. })) if self.tries > 0 => {
                 Err(StoreError::Unknown { location, why }.into())
             }
             outcome => outcome,
@@ -513,7 +514,7 @@ impl Shared {
     }
 
     /// The server ends, or failed, before it could answer.
-    pub(super) fn broke_off(&self) -> Undecided {
+    pub(super) fn broke_off(&self) -> CommandError {
         let why = "the server broke off, most likely because it is stopping".to_string();
         StoreError::Unknown { location: self.store.location(), why }.into()
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use baton_api::command::{CommandResponse, WithdrawRequest, WithdrawResponse};
-use baton_api::elections::LeaderResponse;
 use baton_api::endpoints::{Endpoint, Right, decoded};
 use baton_api::records::{RecordResponse, TokensResponse};
 use baton_api::server::ReadinessResponse;
+use baton_api::summary::LeaderResponse;
 use baton_api::waiting::MOST_SHOWN;
 use baton_election::audit::Book;
 use baton_election::command::Acquire;

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_api::elections::AttendanceEvent;
+use baton_api::summary::AttendanceEvent;
 use baton_election::time::{Moment, Span};
 use baton_election::{AgentName, ElectionName, Epoch, TokenId};
 use baton_store::boot;

@@ -38,7 +38,7 @@ mod uses;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use baton::{Coordinator, Memory};
+use baton::{Coordinator, Executor, Memory};
 use baton_api::endpoints::{Endpoint, Matched, Right, Row, Scope};
 use baton_election::operator::PublicKey;
 use baton_election::time::WallTime;
@@ -183,8 +183,9 @@ impl Service {
         if let Some(longest) = limits.lease {
             engine.limit_leases(longest);
         }
-        let coordinator = Coordinator::with_store(behind.clone(), Memory::new());
-        let boards = Boards::new(coordinator.clone(), Some(engine.clone()), Arc::clone(engine.meters()));
+        let executor = Arc::new(Executor::new(behind.clone(), Memory::new()));
+        let coordinator = Coordinator::over(executor.clone());
+        let boards = Boards::new(executor, Some(engine.clone()), Arc::clone(engine.meters()));
         let boards = Arc::new(boards);
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));

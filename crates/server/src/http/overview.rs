@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use baton_api::describe::{SUSPECT, Suspicion};
-use baton_api::elections::{
+use baton_api::summary::{
     ActSummary, AttendanceEvent, DepartureSummary, ElectionSummary, HolderSummary, Participation,
 };
 use baton_api::waiting::{MOST_SHOWN, Waiting};

@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use baton_api::CommandError;
 use baton_election::Refusal;
-use baton_store::{StoreError, Undecided};
+use baton_store::StoreError;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
@@ -129,11 +130,12 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<Undecided> for Problem {
-    fn from(undecided: Undecided) -> Problem {
+impl From<CommandError> for Problem {
+    fn from(undecided: CommandError) -> Problem {
         match undecided {
-            Undecided::Refused(refusal) => refusal.into(),
-            Undecided::Store(error) => error.into(),
+            CommandError::Refused(refusal) => refusal.into(),
+            CommandError::Store(error) => error.into(),
+            CommandError::System(why) => baton::Error::System(std::io::Error::other(why)).into(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_api::describe::Description;
 use baton_api::sessions::{
@@ -11,7 +12,7 @@ use baton_api::sessions::{
 use baton_election::command::{Ending, Finding, Release, Renew, Report};
 use baton_election::time::Span;
 use baton_election::{Answer, Command, Credential, ElectionName, LeaseKey, Refusal, TokenId};
-use baton_store::Undecided;
+use baton_store::StoreError;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
@@ -101,8 +102,12 @@ impl Sessions {
             };
             // What is refused is over already; the renewal that follows says so.
             match self.engine.execute(&election, &Command::Report(report)).await {
-                Ok(_) | Err(Undecided::Refused(_)) => {}
-                Err(Undecided::Store(error)) => return Err(Trouble::Store(error)),
+                Ok(_) | Err(CommandError::Refused(_)) => {}
+                Err(CommandError::Store(error)) => return Err(Trouble::Store(error)),
+                Err(CommandError::System(why)) => {
+                    let location = self.engine.store().location();
+                    return Err(Trouble::Store(StoreError::Unknown { location, why }));
+                }
             }
         }
         Ok(())
@@ -207,9 +212,11 @@ impl Sessions {
                 RenewalOutcome::Lost(format!("it was ended ({cause}): {reason}"))
             }
             Ok(Decided { answer, .. }) => unreachable!("a renewal is answered as one, not with {answer:?}"),
-            Err(Undecided::Refused(Refusal::Stale { why, .. })) => RenewalOutcome::Lost(why),
-            Err(Undecided::Refused(refusal)) => RenewalOutcome::Lost(refusal.to_string()),
-            Err(Undecided::Store(error)) => RenewalOutcome::Failed(error.to_string()),
+            Err(CommandError::Refused(Refusal::Stale { why, .. })) => RenewalOutcome::Lost(why),
+            Err(CommandError::Refused(refusal)) => RenewalOutcome::Lost(refusal.to_string()),
+            Err(error @ (CommandError::Store(_) | CommandError::System(_))) => {
+                RenewalOutcome::Failed(error.to_string())
+            }
         }
     }
 

@@ -16,8 +16,8 @@ fn propose() -> Command {
 
 #[tokio::test]
 async fn behind_a_slow_store_only_so_many_wait() {
-    let coordinator = Coordinator::with_store(Arc::new(MemoryStore::default()), Memory::new());
-    let boards = Arc::new(Boards::new(coordinator, None, Arc::default()));
+    let executor = Arc::new(Executor::new(Arc::new(MemoryStore::default()), Memory::new()));
+    let boards = Arc::new(Boards::new(executor, None, Arc::default()));
     let e: ElectionName = "e".parse().unwrap();
     let board = boards.board(&e);
     // Somebody is at it, and takes its time.

@@ -5,7 +5,6 @@ use baton_api::describe::Suspicion;
 use baton_api::sessions::{Announce, LeadershipClaim, MAX_CLAIMS};
 use baton_election::time::Span;
 use baton_server::{Rate, Thresholds};
-use baton_store::Decider;
 use serde_json::Value;
 
 use super::place::{Place, QUIET, Taker, agent, election, warning_of};
@@ -193,7 +192,7 @@ async fn warnings_are_of_frequent_and_slow_changes() {
 #[tokio::test]
 async fn a_follower_that_does_not_answer_is_told_of() {
     let place = Place::open(warning_of(Thresholds { participation: Some(100), ..QUIET })).await;
-    let there = place.client.store().decider().and_then(Decider::sessions).unwrap();
+    let there = place.client.backend().sessions().unwrap();
     let announce = Announce {
         agent: agent("silent"),
         credential: baton::mint_credential().unwrap(),
@@ -213,7 +212,7 @@ async fn a_leader_that_falls_silent_while_its_lease_runs_is_told_of() {
     let suspicion = Some(Suspicion::of(1.0));
     let place = Place::telling(warning_of(Thresholds { suspicion, ..QUIET }), Some(&hook)).await;
     let grant = place.lead_for("e", "a", Span::secs(600)).await;
-    let there = place.client.store().decider().and_then(Decider::sessions).unwrap();
+    let there = place.client.backend().sessions().unwrap();
     let session = baton::mint_credential().unwrap();
     let announce = Announce {
         agent: agent("a"),

@@ -7,7 +7,7 @@ use baton_api::sessions::{Announce, Heartbeat, NewsRequest};
 use baton_election::fence::Entry;
 use baton_election::{Epoch, Incarnation};
 use baton_server::{Options, Thresholds};
-use baton_store::{Decider, boot};
+use baton_store::boot;
 use serde_json::json;
 
 use super::place::{Page, Place, QUIET, agent, election, warning_of};
@@ -153,7 +153,7 @@ async fn who_waits_in_line_is_counted_while_it_waits() {
 
 /// Tells who follows that it follows, and nothing else.
 async fn follow_in_silence(place: &Place) -> NewsRequest {
-    let there = place.client.store().decider().and_then(Decider::sessions).unwrap();
+    let there = place.client.backend().sessions().unwrap();
     let mut credential = baton::mint_credential().unwrap();
     credential.incarnation = Incarnation([9; 8]);
     let announce = Announce {
@@ -190,7 +190,7 @@ async fn participation_is_what_was_acknowledged() {
     place.page_with(half).await;
 
     // It answers after all.
-    let there = place.client.store().decider().and_then(Decider::sessions).unwrap();
+    let there = place.client.backend().sessions().unwrap();
     ask.acknowledged = Some(there.news(&ask).await.unwrap().unwrap().event);
     there.news(&ask).await.unwrap().unwrap();
     let page = place.page().await;
@@ -216,7 +216,7 @@ async fn who_follows_no_more_is_excused_and_the_others_are_counted() {
     let ratio = |page: &Page| page.get("baton_election_participation_ratio{election=\"e\"}");
     let page = place.page_with(|page| ratio(page) == Some(0.5)).await;
     assert_eq!(page.value("baton_participation_expected_total"), 0.0, "it still has time to answer");
-    let there = place.client.store().decider().and_then(Decider::sessions).unwrap();
+    let there = place.client.backend().sessions().unwrap();
     let leaves = Heartbeat {
         credential: ask.credential,
         number: 2,

@@ -358,7 +358,7 @@ async fn without_tokens_a_loopback_address_is_open_and_operators_sign() {
         send(at, &super::client::request("GET", "/v1/store", Some("baton_x"), None)).await.status,
         401
     );
-    assert!(setting.store.store().read(&Key::Tokens).await.unwrap().found.is_some());
+    assert!(setting.store.backend().read(&Key::Tokens).await.unwrap().found.is_some());
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ async fn a_client_leads_and_watches_by_the_socket_until_the_server_ends() {
     let coordinator = Coordinator::connect(&url).await.unwrap();
     let election = ElectionName::new("e").unwrap();
     let mut changes =
-        Box::pin(coordinator.store().watch(&baton_store::Key::Election(election.clone())).await.unwrap());
+        Box::pin(coordinator.backend().watch(&baton_store::Key::Election(election.clone())).await.unwrap());
     let bid = baton::Bid::new(AgentName::new("alice").unwrap());
     coordinator.acquire(&election, &bid, credential(1), None, None).await.unwrap();
     tokio::time::timeout(HANG, changes.next()).await.unwrap().unwrap();

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use baton_api::CommandError;
 use baton_api::command::Decided;
 use baton_election::command::{Ending, Release, Renew};
 use baton_election::time::{Moment, Span};
 use baton_election::{Answer, Command, Epoch, Refusal};
 use baton_server::Engine;
-use baton_store::{MemoryStore, Undecided, boot};
+use baton_store::{MemoryStore, boot};
 use tokio::sync::mpsc;
 
 use crate::support::{Held, acquire, credential, election};
@@ -133,7 +134,7 @@ struct Reply {
     request: u64,
     wish: Wish,
     asked_at: Moment,
-    outcome: Result<Decided, Undecided>,
+    outcome: Result<Decided, CommandError>,
 }
 
 pub(crate) struct World {
@@ -316,7 +317,7 @@ impl World {
             }
         }
         let former = server != self.active.load(Ordering::SeqCst);
-        if former && let Err(Undecided::Store(_)) = &outcome {
+        if former && let Err(CommandError::Store(_)) = &outcome {
             self.sights.deposed += 1;
         }
         if self.agents[agent].asking != Some(request) || self.number(agent) != number {
@@ -335,7 +336,7 @@ impl World {
         agent: usize,
         wish: Wish,
         asked_at: Moment,
-        outcome: Result<Decided, Undecided>,
+        outcome: Result<Decided, CommandError>,
     ) -> Result<(), Broken> {
         let trusting = self.fault == Some(Fault::CountsWhatItFound);
         let me = &mut self.agents[agent];
@@ -352,10 +353,10 @@ impl World {
             Ok(Answer::Renewed { epoch, .. }) => {
                 (me.token, me.sure_until) = (Some(epoch), Some(asked_at + TTL))
             }
-            Err(Undecided::Refused(refusal)) if wish == Wish::Renew && me.sure_until.is_some() => {
+            Err(CommandError::Refused(refusal)) if wish == Wish::Renew && me.sure_until.is_some() => {
                 return Err(Broken(format!("the lease of agent {agent} was taken from it: {refusal}")));
             }
-            Err(Undecided::Refused(Refusal::Stale { .. })) => {
+            Err(CommandError::Refused(Refusal::Stale { .. })) => {
                 *me = Agent { life: me.life + 1, begun: true, ..Agent::default() };
             }
             // Nobody knows what came of it, or it is another's turn, or it has released.
@@ -378,7 +379,7 @@ impl World {
         let (engine, token) = (self.server().engine.clone(), self.agents[agent].token.unwrap());
         let stranger = engine.acquire(&election(), acquire(STRANGER, TTL), Span::ZERO).await;
         let waits = match stranger {
-            Err(Undecided::Refused(Refusal::Held { remaining, .. })) => boot::now() + remaining,
+            Err(CommandError::Refused(Refusal::Held { remaining, .. })) => boot::now() + remaining,
             other => {
                 return Err(Broken(format!(
                     "agent {agent} is sure to lead, and a stranger is told {other:?}"

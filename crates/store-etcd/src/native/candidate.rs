@@ -1,7 +1,7 @@
 //! A candidate of etcd's recipe: a key named after its lease, with the candidate's own words as value.
 
+use baton_api::elections::QueuedCandidate;
 use baton_election::{AgentName, ContentHash, Credential, Epoch, Incarnation};
-use baton_store::NativeLeader;
 
 use crate::wire::mvccpb::KeyValue;
 
@@ -9,9 +9,9 @@ use crate::wire::mvccpb::KeyValue;
 const PURPOSE: &str = "baton: lease in etcd";
 
 /// What a candidate's key says of it.
-pub(super) fn leader(found: &KeyValue) -> NativeLeader {
+pub(super) fn leader(found: &KeyValue) -> QueuedCandidate {
     let said = String::from_utf8_lossy(&found.value).into_owned();
-    NativeLeader {
+    QueuedCandidate {
         agent: agent(&said, &found.value),
         said,
         incarnation: incarnation(found.lease),

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use baton_api::elections::QueuedCandidate;
 use baton_election::ElectionName;
-use baton_store::{Key, NativeLeader, StoreError};
+use baton_store::{Key, StoreError};
 
 use super::stand::is_direct;
 use super::{EtcdElections, candidate};
@@ -39,7 +40,7 @@ impl EtcdElections {
         &self,
         election: &ElectionName,
         limit: usize,
-    ) -> Result<Vec<NativeLeader>, StoreError> {
+    ) -> Result<Vec<QueuedCandidate>, StoreError> {
         let path = self.keys.election(election);
         let request = RangeRequest {
             limit: i64::try_from(limit).unwrap_or(i64::MAX),

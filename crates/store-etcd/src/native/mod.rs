@@ -18,18 +18,19 @@
 //! its watch or at its next keep-alive. Behind fences that is harmless.
 
 pub(crate) mod candidate;
+mod elections;
 mod lease;
 mod line;
 mod stand;
-mod store;
 mod turn;
 
 use std::sync::Arc;
 
-use baton_election::{AgentName, Credential, ElectionName, Incarnation, Span};
-use baton_store::{
-    BoxFuture, BoxStream, Change, Kept, NativeElections, NativeLeader, Standing, Store, StoreError, StoreUrl,
-};
+use baton_api::elections::QueuedCandidate;
+use baton_api::{Memory, SharedMemory};
+use baton_election::time::Moment;
+use baton_election::{AgentName, Credential, ElectionName, Epoch, Span};
+use baton_store::{BoxFuture, BoxStream, Change, StoreError, StoreUrl};
 
 use crate::client::Client;
 use crate::open::{PASSWORD, Settings};
@@ -43,6 +44,7 @@ use crate::watch;
 pub struct EtcdElections {
     client: Arc<Client>,
     keys: Keys,
+    memory: Arc<SharedMemory>,
 }
 
 impl EtcdElections {
@@ -62,7 +64,8 @@ impl EtcdElections {
     pub(crate) fn of(settings: &Settings) -> Result<EtcdElections, StoreError> {
         let client = Client::of(settings)?;
         let keys = Keys::of(&settings.prefix, &client.location);
-        Ok(EtcdElections { client: Arc::new(client), keys })
+        let memory = Arc::new(SharedMemory::new(Memory::new()));
+        Ok(EtcdElections { client: Arc::new(client), keys, memory })
     }
 
     /// Where this is, for people: no secrets.
@@ -93,58 +96,80 @@ impl EtcdElections {
         candidate::lease_of(&self.keys.election(election), credential)
     }
 
-    /// The same prefix as a store, which can be watched and says how strong it is; it holds no records.
-    pub fn store(&self) -> Arc<dyn Store> {
-        Arc::new(store::NativeStore { elections: self.clone() })
+    /// Whether a URL names etcd's own elections, and not a store of Baton's records.
+    pub fn is_named_by(url: &StoreUrl) -> bool {
+        url.parameters.contains_key("election")
+    }
+
+    /// Stands for an election, or goes on standing, and tells who leads. One who waits calls this again, well before its lease
+    /// ends.
+    ///
+    /// A lease of a credential has the id that [`EtcdElections::lease_of`] tells. What this and [`EtcdElections::keep_alive`] give
+    /// counts from before the request that etcd granted or renewed it by, and has the length that etcd returned, which may be more
+    /// than was asked for.
+    pub async fn stand(
+        &self,
+        election: &ElectionName,
+        agent: &AgentName,
+        credential: &Credential,
+        ttl: Span,
+    ) -> Result<Standing, StoreError> {
+        self.stand_now(election, agent, credential, ttl).await
+    }
+
+    /// Keeps a leadership alive. None if it is lost.
+    pub async fn keep_alive(
+        &self,
+        election: &ElectionName,
+        credential: &Credential,
+    ) -> Result<Option<Kept>, StoreError> {
+        self.keep_alive_now(election, credential).await
+    }
+
+    /// Leads, or stands, no longer. Returns whether it did.
+    pub async fn leave(&self, election: &ElectionName, credential: &Credential) -> Result<bool, StoreError> {
+        self.leave_now(election, credential).await
+    }
+
+    /// The leader, if there is one.
+    pub async fn leader(&self, election: &ElectionName) -> Result<Option<QueuedCandidate>, StoreError> {
+        self.leader_now(election).await
+    }
+
+    /// The candidates for an election in the order in which they lead, at most `limit` of them.
+    pub async fn line(
+        &self,
+        election: &ElectionName,
+        limit: usize,
+    ) -> Result<Vec<QueuedCandidate>, StoreError> {
+        self.line_now(election, limit).await
     }
 }
 
-/// A lease of a credential has the id that [`EtcdElections::lease_of`] tells. What [`stand`](NativeElections::stand) and
-/// [`keep_alive`](NativeElections::keep_alive) give counts from before the request that etcd granted or renewed it by, and
-/// has the length that etcd returned, which may be more than was asked for.
-impl NativeElections for EtcdElections {
-    fn stand<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        agent: &'a AgentName,
-        credential: &'a Credential,
-        ttl: Span,
-    ) -> BoxFuture<'a, Result<Standing, StoreError>> {
-        Box::pin(self.stand_now(election, agent, credential, ttl))
-    }
+/// How a candidate stands in an election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether it leads.
+    pub leads: bool,
+    /// Whether it stood before this call, by the same credential.
+    pub stood: bool,
+    /// Its token, if it leads or once it does.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: QueuedCandidate,
+    /// The length of its own lease, as the store granted it.
+    pub ttl: Span,
+    /// When the lease was asked for, or to be kept alive: the deadline counts from here.
+    pub asked_at: Moment,
+}
 
-    fn keep_alive<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        credential: &'a Credential,
-    ) -> BoxFuture<'a, Result<Option<Kept>, StoreError>> {
-        Box::pin(self.keep_alive_now(election, credential))
-    }
-
-    fn leave<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        credential: &'a Credential,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(self.leave_now(election, credential))
-    }
-
-    fn leader<'a>(
-        &'a self,
-        election: &'a ElectionName,
-    ) -> BoxFuture<'a, Result<Option<NativeLeader>, StoreError>> {
-        Box::pin(self.leader_now(election))
-    }
-
-    fn line<'a>(
-        &'a self,
-        election: &'a ElectionName,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<NativeLeader>, StoreError>> {
-        Box::pin(self.line_now(election, limit))
-    }
-
-    fn incarnation_of(&self, election: &ElectionName, credential: &Credential) -> Incarnation {
-        candidate::incarnation(self.lease_of(election, credential))
-    }
+/// A lease that was kept alive under a leadership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The token. Another than before is another leadership.
+    pub epoch: Epoch,
+    /// The length of the lease, as the store granted it.
+    pub ttl: Span,
+    /// When it was asked to be kept alive: the deadline counts from here.
+    pub asked_at: Moment,
 }

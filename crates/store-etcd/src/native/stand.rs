@@ -1,10 +1,11 @@
 //! Standing for an election, keeping the lead, leaving, and who leads.
 
+use baton_api::elections::QueuedCandidate;
 use baton_election::{AgentName, Credential, ElectionName, Span};
-use baton_store::{Kept, Key, NativeLeader, Standing, StoreError};
+use baton_store::{Key, StoreError};
 
 use super::lease::Held;
-use super::{EtcdElections, candidate};
+use super::{EtcdElections, Kept, Standing, candidate};
 use crate::client::Effect;
 use crate::fault::Meaning;
 use crate::shape::{self, Area};
@@ -66,7 +67,7 @@ impl EtcdElections {
     async fn standing(&self, held: Held, found: &Found, stood: bool) -> Standing {
         let leads = found.lowest.key == found.own.key;
         let leader = if leads {
-            NativeLeader { ttl: Some(held.ttl), left: Some(held.ttl), ..candidate::leader(&found.lowest) }
+            QueuedCandidate { ttl: Some(held.ttl), left: Some(held.ttl), ..candidate::leader(&found.lowest) }
         } else {
             // It stands by now, whether etcd tells how long the leader's lease is or not.
             let told = self.with_length(&found.lowest).await;
@@ -200,7 +201,7 @@ impl EtcdElections {
     pub(super) async fn leader_now(
         &self,
         election: &ElectionName,
-    ) -> Result<Option<NativeLeader>, StoreError> {
+    ) -> Result<Option<QueuedCandidate>, StoreError> {
         let path = self.keys.election(election);
         // A candidate that nobody is: only the leader is asked for.
         let answer = self.look(&path, 0).await?;
@@ -219,9 +220,9 @@ impl EtcdElections {
         }
     }
 
-    pub(super) async fn with_length(&self, found: &KeyValue) -> Result<NativeLeader, StoreError> {
+    pub(super) async fn with_length(&self, found: &KeyValue) -> Result<QueuedCandidate, StoreError> {
         let (ttl, left) = self.length(found.lease).await?.unwrap_or((Span::ZERO, Span::ZERO));
-        Ok(NativeLeader { ttl: Some(ttl), left: Some(left), ..candidate::leader(found) })
+        Ok(QueuedCandidate { ttl: Some(ttl), left: Some(left), ..candidate::leader(found) })
     }
 
     /// Baton's own records are there.

@@ -191,7 +191,7 @@ impl Scene<'_> {
     /// When the running lease ends unless it is renewed, by the store's own stamps.
     pub(super) async fn lease_end(&self) -> Result<Moment, Stop> {
         let key = Key::Election(self.election.clone());
-        let reading = self.coordinator.store().read(&key).await.map_err(baton::Error::from)?;
+        let reading = self.coordinator.backend().read(&key).await.map_err(baton::Error::from)?;
         let left = match (reading.record(), reading.age) {
             (Some(Record::Election(document)), Some(age)) => document.lease_remaining(age),
             (_, _) => Span::ZERO,

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use baton::Decides;
+
 use super::store::Opened;
 use super::{Chart, count};
 use crate::keys;
@@ -21,7 +23,7 @@ pub(super) async fn check(chart: &mut Chart, opened: Option<&Opened>) -> Result<
 
 async fn operator(chart: &mut Chart, opened: Option<&Opened>) -> Result<(), Failure> {
     if let Some(opened) = opened
-        && opened.coordinator.store().decider().is_some()
+        && opened.coordinator.decides() == Decides::Server
         && opened.coordinator.info().await.is_ok_and(|info| info.operator_keys.is_empty())
     {
         let hint = "baton init --code CODE, with the code that the server printed at its start";

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use baton::View;
 use baton::caller::KeptLease;
 use baton::election::Epoch;
+use baton::{Decides, View};
 
 use super::store::{Opened, is_silent};
 use super::{Chart, count};
@@ -18,14 +18,12 @@ const UNDER_WAY: Duration = Duration::from_secs(3_600);
 pub(super) async fn check(chart: &mut Chart, opened: &Opened, fix: bool) -> Result<(), Failure> {
     let mut over = Vec::new();
     let mut running = 0;
-    let store = opened.coordinator.store();
+    let has_documents = opened.coordinator.decides() != Decides::Store;
     for file in opened.state.leases().files() {
         let Some(lease) = file.lease() else { continue };
         match opened.coordinator.view(&file.election).await {
             // In the store's own elections there is no document to judge by.
-            Ok(view) if store.native().is_none() && is_over(&lease, &view, &file.path) => {
-                over.push((file, lease))
-            }
+            Ok(view) if has_documents && is_over(&lease, &view, &file.path) => over.push((file, lease)),
             // Of a request whose answer was lost, and which was not granted for all that can be seen.
             Ok(view) if lease.epoch == Epoch(0) && !is_of(&lease, &view) => {}
             Ok(_) => running += 1,

@@ -21,7 +21,7 @@ pub(super) async fn check(
     coordinator: &Coordinator,
     try_write: bool,
 ) -> Result<bool, Failure> {
-    let store = coordinator.store();
+    let store = coordinator.backend();
     let elections = match coordinator.elections().await {
         Ok(elections) => elections,
         Err(error) => {

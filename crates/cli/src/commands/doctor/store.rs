@@ -9,7 +9,7 @@ use baton::election::document::State;
 use baton::election::fence::{LOG_PART, LOG_PARTS};
 use baton::file::FileStore;
 use baton::store::{Access, ItemKind, Key, Prefix, Record, StoreUrl, UrlError};
-use baton::{Coordinator, Error, Memory};
+use baton::{Coordinator, Decides, Error, Memory};
 
 use super::{Chart, count, locks, native, watching, write};
 use crate::context::Global;
@@ -53,10 +53,10 @@ pub(super) async fn check(
             return Ok(None);
         }
     };
-    let location = coordinator.store().location();
+    let location = coordinator.backend().location();
     let state = StateFolder::of(&location)?;
     let coordinator = coordinator.remembering(state.memory());
-    if coordinator.store().native().is_some() {
+    if coordinator.decides() == Decides::Store {
         let reached = native::check(chart, &coordinator, try_write).await?;
         return Ok(reached.then_some(Opened { coordinator, state, files: None }));
     }
@@ -137,11 +137,11 @@ fn filesystem(kind: impl Into<i128>) -> String {
 
 /// Whether there is a store, and which.
 async fn identity(chart: &mut Chart, coordinator: &Coordinator) -> Result<bool, Failure> {
-    let location = coordinator.store().location();
+    let location = coordinator.backend().location();
     match coordinator.info().await {
         Ok(info) => {
             let operators = count(info.operator_keys.len(), "operator", "operators");
-            let age = coordinator.store().properties().age;
+            let age = coordinator.backend().properties().age;
             let detail = format!("{location}, id {}, {operators}, leases timed by {age}", info.id);
             chart.ok("store", detail)?;
             Ok(true)
@@ -240,7 +240,7 @@ impl Tally<'_> {
         if self.silent {
             return Ok(Vec::new());
         }
-        match self.coordinator.store().list(prefix).await {
+        match self.coordinator.backend().list(prefix).await {
             Ok(keys) => Ok(keys),
             Err(error) => self.blame(chart, &error.into()).map(|()| Vec::new()),
         }
@@ -250,7 +250,7 @@ impl Tally<'_> {
         if self.silent {
             return Ok(None);
         }
-        match self.coordinator.store().read(key).await {
+        match self.coordinator.backend().read(key).await {
             Ok(reading) => {
                 let record = reading.found.map(|(record, _)| record);
                 self.read += usize::from(record.is_some());

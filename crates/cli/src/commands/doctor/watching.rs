@@ -12,7 +12,7 @@ use crate::output::Failure;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn check(chart: &mut Chart, coordinator: &Coordinator) -> Result<(), Failure> {
-    let store = coordinator.store();
+    let store = coordinator.backend();
     let promised = store.properties().watch;
     match tokio::time::timeout(PATIENCE, store.watch(&Key::Store)).await {
         Ok(Ok(_)) => {}

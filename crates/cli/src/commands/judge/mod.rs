@@ -126,7 +126,8 @@ impl Judge {
         let mut changes = None;
         loop {
             if changes.is_none() {
-                changes = context.coordinator.store().watch(&Key::Election(self.election.clone())).await.ok();
+                changes =
+                    context.coordinator.backend().watch(&Key::Election(self.election.clone())).await.ok();
             }
             let view = self.look(&context).await?;
             let subject = view.as_ref().filter(|view| !is_judged(view, &by)).and_then(subject);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton::election::ElectionName;
 use baton::election::time::Span;
 use baton::toolbox::{Again, Begun, MarkedSlot, SLOT_VALUE, SlotRun, SlotStanding, Slots, Toolbox};
-use baton::{Error, Mandate};
+use baton::{Decides, Error, Mandate};
 use baton_warden::WardenHandle;
 use clap::Args;
 
@@ -44,7 +44,7 @@ pub(super) struct Rule {
 impl OncePer {
     pub(super) fn rule(&self, context: &Context) -> Result<Option<Rule>, Failure> {
         let Some(every) = self.once_per else { return Ok(None) };
-        if context.coordinator.store().native().is_some() {
+        if context.coordinator.decides() == Decides::Store {
             return Err(Failure::usage(
                 "--once-per needs a place for the slot's mark, and etcd's own elections have none",
                 "use Baton's own elections: the same URL with another prefix, without ?election=",

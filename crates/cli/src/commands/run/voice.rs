@@ -147,7 +147,7 @@ pub(super) async fn trouble(coordinator: &Coordinator, voice: &Voice) -> Infalli
         tokio::time::sleep(pause).await;
         pause = LOOK_AT_STORE;
         let seen = match coordinator.view(&voice.election).await {
-            Ok(_) => coordinator.store().writable(&key).await.err().map(|error| error.to_string()),
+            Ok(_) => coordinator.backend().writable(&key).await.err().map(|error| error.to_string()),
             Err(error) => Some(error.to_string()),
         };
         let seen = seen.unwrap_or_default();

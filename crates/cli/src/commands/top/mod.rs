@@ -96,7 +96,7 @@ impl Top {
     }
 
     async fn stay(&self, context: &Context) -> Outcome {
-        let location = context.coordinator.store().location();
+        let location = context.coordinator.backend().location();
         let mut terminal = Terminal::enter()?;
         let (mut seen, mut shows) = (Snapshot::default(), Shows::Elections);
         // Where the first row that is shown stands in the list, and where the chosen one does.
@@ -160,7 +160,7 @@ async fn once(context: &Context) -> Outcome {
         return Ok(Exit::Done);
     }
     let width = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(WIDTH);
-    let location = context.coordinator.store().location();
+    let location = context.coordinator.backend().location();
     let frame = seen.frame(&location, 0, width, Shows::Elections);
     context.output.line(&frame.lines(None).join("\n"))?;
     Ok(Exit::Done)

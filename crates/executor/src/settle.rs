@@ -2,42 +2,42 @@
 
 use std::sync::Arc;
 
-use baton_election::audit::Entry;
+use baton_api::Patience;
+use baton_api::elections::{CommandError, Settlement};
+use baton_election::audit::{Book, Entry};
 use baton_election::document::{Approval, Leader, Pause};
 use baton_election::handover::HandoverRule;
 use baton_election::operator::{Act, OperatorKey};
 use baton_election::policy::{ApprovalMode, Policy};
 use baton_election::{
-    Answer, Command, Decision, Document, ElectionName, Evidence, Incarnation, KeyHash, Refusal, Span, State,
-    StoreInfo, decide,
+    Answer, Command, Decision, Document, Evidence, Incarnation, KeyHash, Refusal, Span, State, StoreInfo,
+    decide,
 };
 use baton_store::{Claim, Key, Record, StoreError, boot};
 
-use crate::coordinator::Coordinator;
-use crate::error::Error;
+use crate::executor::Executor;
 
-impl Coordinator {
+impl Executor {
     /// An operator's appointment, made on top of the claim with the highest epoch, ends a divergence.
-    pub(crate) async fn settle(
+    pub(crate) async fn settle_histories(
         &self,
-        election: &ElectionName,
-        key: &OperatorKey,
-        (act, break_glass): (&Act, Option<&str>),
-        diverged: StoreError,
-    ) -> Result<Answer, Error> {
+        patience: Patience,
+        settlement: Settlement<'_>,
+    ) -> Result<Answer, CommandError> {
+        let Settlement { election, key, act, break_glass, diverged } = settlement;
         let StoreError::Diverged { claims, settles, .. } = &diverged else { return Err(diverged.into()) };
         if !matches!(act, Act::Appoint { .. }) {
             return Err(diverged.into());
         }
-        let info = self.local.fresh_info(self.patience, true).await?;
+        let info = self.fresh_info(patience, true).await?;
         let Some(base) = common_ground(claims, &info) else { return Err(diverged.into()) };
         let decision = on_top(&base, key, (act, break_glass), &info)?;
         if let Some(next) = decision.next {
             for entry in last_acts(claims) {
-                self.keep_act(election, entry).await?;
+                self.record_act(Book::Election(election.clone()), entry).await?;
             }
             let record = Record::Election(Box::new(next));
-            self.local.settle(&Key::Election(election.clone()), settles, &record).await?;
+            self.swap_in(&Key::Election(election.clone()), settles, &record).await?;
         }
         Ok(decision.answer)
     }

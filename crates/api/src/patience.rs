@@ -1,6 +1,12 @@
 //! Waiting before a retry: exponential, with full jitter, and with a limit.
 
+use std::future::Future;
+
 use baton_election::Span;
+use baton_election::time::Moment;
+use baton_store::{StoreError, boot};
+
+use crate::elections::CommandError;
 
 /// How patient a caller is with a store that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +42,23 @@ impl Patience {
 
 /// The retries of one request.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     patience: Patience,
     retried: u32,
 }
 
 impl Backoff {
-    pub(crate) fn new(patience: Patience) -> Backoff {
+    /// No retry yet.
+    pub fn new(patience: Patience) -> Backoff {
         Backoff { patience, retried: 0 }
     }
 
     /// How long to wait before the next try; none if it was tried often enough.
-    pub(crate) fn next(&mut self) -> Option<Span> {
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a wait is asked for one at a time, with an error in hand"
+    )]
+    pub fn next(&mut self) -> Option<Span> {
         if self.patience.retries.is_some_and(|limit| self.retried >= limit) {
             return None;
         }
@@ -57,8 +68,58 @@ impl Backoff {
     }
 }
 
+/// How long to wait between the attempts of one request.
+#[derive(Debug)]
+pub struct Pace {
+    failures: Backoff,
+    contention: Backoff,
+    /// When the last retry after a failure may begin; contention is no failure.
+    last_retry: Option<Moment>,
+}
+
+impl Pace {
+    /// The waits of a request that begins now.
+    pub fn new(patience: Patience) -> Pace {
+        let contention = Patience { first: Span::millis(1), longest: Span::millis(50), ..patience.endless() };
+        Pace {
+            failures: Backoff::new(patience),
+            contention: Backoff::new(contention),
+            last_retry: patience.within.map(|within| boot::now() + within),
+        }
+    }
+
+    /// Waits before the next attempt; the error itself if there were enough.
+    pub async fn wait_after(&mut self, error: StoreError) -> Result<(), CommandError> {
+        let delay = match error {
+            StoreError::Conflict => self.contention.next(),
+            _ => self
+                .failures
+                .next()
+                .filter(|delay| self.last_retry.is_none_or(|last_retry| boot::now() + *delay <= last_retry)),
+        };
+        match delay {
+            Some(delay) => Ok(boot::sleep(delay).await?),
+            None => Err(error.into()),
+        }
+    }
+}
+
+/// Asks until there is an answer, or the store has failed too often. Only for requests that may be sent again after any error.
+pub async fn retried<T, F>(patience: Patience, ask: impl Fn() -> F) -> Result<T, CommandError>
+where
+    F: Future<Output = Result<T, CommandError>>,
+{
+    let mut pace = Pace::new(patience);
+    loop {
+        match ask().await {
+            Err(CommandError::Store(error)) if error.is_passing() => pace.wait_after(error).await?,
+            outcome => return outcome,
+        }
+    }
+}
+
 /// A random length from zero to `ceiling`.
-pub(crate) fn jitter(ceiling: Span) -> Span {
+pub fn jitter(ceiling: Span) -> Span {
     ceiling.scaled(u64::from(random_u32()), u64::from(u32::MAX))
 }
 

@@ -1,77 +1,43 @@
-//! Decisions made here and committed in a store.
+//! The one loop: read, gather evidence, decide, log, swap.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use baton_api::elections::{CommandError, Executed, Sighting, StartFrom, merged_history};
+use baton_api::{Memory, Pace, Patience, SharedMemory, served};
 use baton_election::document::Transition;
 use baton_election::fence::{Accepted, LOG_PART, LOG_PARTS};
 use baton_election::id::StoreId;
 use baton_election::log::{Log, MAX_HISTORY, Numbered};
 use baton_election::time::{Moment, Span};
 use baton_election::{
-    Answer, Command, Credential, Document, ElectionName, Epoch, Evidence, Refusal, ResourceName, StoreInfo,
-    decide,
+    Answer, Command, Document, ElectionName, Evidence, Refusal, ResourceName, StoreInfo, decide,
 };
 use baton_store::{
     AgeStamp, Expect, HistoryKept, Key, Persistence, Reading, Record, Store, StoreError, Trace, Version, boot,
 };
 
 use crate::audit;
-use crate::backoff::{Backoff, Patience};
-use crate::error::Error;
-use crate::memory::Memory;
-use crate::served;
 
-/// A client of a store.
-pub(crate) struct Local {
+/// Decides on the elections of a store, and on all else that stands in it.
+pub struct Executor {
     pub(crate) store: Arc<dyn Store>,
-    memory: Mutex<Memory>,
+    pub(crate) memory: SharedMemory,
     info: Mutex<Option<Arc<StoreInfo>>>,
     /// What this client itself wrote last of each election: most likely still there when it writes the next time.
-    own: Mutex<BTreeMap<ElectionName, Own>>,
+    own: Mutex<BTreeMap<ElectionName, LastWrite>>,
     /// The last transition of each election that is known to stand in its history, as it stands there.
     recorded: Mutex<BTreeMap<ElectionName, Transition>>,
-    /// What is done when this client makes the store.
+    /// What is done when this executor makes the store.
     pub(crate) when_made: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// An election as it was read.
-#[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) document: Option<Document>,
-    pub(crate) age: Span,
-    pub(crate) asked_at: Moment,
-    /// What it was read from: as good as a look of its own for a change right after it.
-    pub(crate) reading: Option<Reading>,
-}
-
 /// What this client wrote.
-struct Own {
+struct LastWrite {
     record: Record,
     version: Version,
     /// When the store said so.
     heard_at: Moment,
-}
-
-/// What a change begins with.
-pub(crate) enum First {
-    /// A look.
-    Look,
-    /// What was just read.
-    Seen(Box<Reading>),
-    /// What this client wrote last, if it wrote anything.
-    Own,
-    /// A place in the store's own line, where it has elections of its own.
-    Line(Credential),
-}
-
-impl First {
-    fn credential(&self) -> Option<Credential> {
-        match self {
-            First::Line(credential) => Some(*credential),
-            First::Look | First::Seen(_) | First::Own => None,
-        }
-    }
 }
 
 /// A record as it is known when a change of it is decided.
@@ -85,24 +51,6 @@ pub(crate) struct Look<'a> {
     pub(crate) trace: Option<Trace>,
 }
 
-impl Seen {
-    fn trace(&self) -> Option<Trace> {
-        self.reading.as_ref().and_then(|reading| reading.trace)
-    }
-}
-
-/// A command that was carried out.
-#[derive(Clone, Debug)]
-pub(crate) struct Executed {
-    pub(crate) answer: Answer,
-    /// The document after it.
-    pub(crate) document: Document,
-    /// Before the first attempt: what a lease is counted from.
-    pub(crate) asked_at: Moment,
-    /// How long the lease lasts from there, if there is one.
-    pub(crate) ttl: Option<Span>,
-}
-
 /// What to do with a record that was read.
 pub(crate) enum Step<T> {
     /// Swap this in; the outcome is valid once it is committed.
@@ -111,45 +59,12 @@ pub(crate) enum Step<T> {
     Done(T),
 }
 
-/// How long to wait between the attempts of one request.
-pub(crate) struct Pace {
-    failures: Backoff,
-    contention: Backoff,
-    /// When the last retry after a failure may begin; contention is no failure.
-    last_retry: Option<Moment>,
-}
-
-impl Pace {
-    pub(crate) fn new(patience: Patience) -> Pace {
-        let contention = Patience { first: Span::millis(1), longest: Span::millis(50), ..patience.endless() };
-        Pace {
-            failures: Backoff::new(patience),
-            contention: Backoff::new(contention),
-            last_retry: patience.within.map(|within| boot::now() + within),
-        }
-    }
-
-    /// Waits before the next attempt; the error itself if there were enough.
-    pub(crate) async fn wait_after(&mut self, error: StoreError) -> Result<(), Error> {
-        let delay = match error {
-            StoreError::Conflict => self.contention.next(),
-            _ => self
-                .failures
-                .next()
-                .filter(|delay| self.last_retry.is_none_or(|last_retry| boot::now() + *delay <= last_retry)),
-        };
-        match delay {
-            Some(delay) => Ok(boot::sleep(delay).await?),
-            None => Err(error.into()),
-        }
-    }
-}
-
-impl Local {
-    pub(crate) fn new(store: Arc<dyn Store>, memory: Memory) -> Local {
-        Local {
+impl Executor {
+    /// Decides in a store, knowing what was seen of it before.
+    pub fn new(store: Arc<dyn Store>, memory: Memory) -> Executor {
+        Executor {
             store,
-            memory: Mutex::new(memory.taken_up()),
+            memory: SharedMemory::new(memory),
             info: Mutex::default(),
             own: Mutex::default(),
             recorded: Mutex::default(),
@@ -157,77 +72,62 @@ impl Local {
         }
     }
 
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// What was seen of the store.
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     /// Reads an election and takes in what it shows.
-    pub(crate) async fn see(&self, election: &ElectionName) -> Result<Seen, Error> {
-        if let Some(elections) = self.store.native() {
-            return self.see_natively(elections, election).await;
-        }
+    pub async fn see(&self, election: &ElectionName) -> Result<Sighting, CommandError> {
         let key = Key::Election(election.clone());
-        loop {
-            let reading = self.store.read(&key).await?;
-            let seen = self.take_in(&key, reading);
-            match self.accept(seen.document.as_ref(), seen.age, seen.asked_at, seen.trace()) {
-                // Another task saw a later state meanwhile: a reading that is asked for from here on shows it too.
-                Err(StoreError::Conflict) => {}
-                accepted => return Ok(accepted.map(|()| seen)?),
-            }
-        }
+        Ok(self.memory.view(&key, &|| self.store.location(), || self.store.read(&key)).await?)
     }
 
     /// What a change showed that was just told of, for a swap right after it; none if it is not known or was overtaken.
-    pub(crate) fn told(&self, election: &ElectionName) -> Option<Seen> {
+    pub(crate) fn pushed(&self, election: &ElectionName) -> Option<Sighting> {
         let key = Key::Election(election.clone());
-        let seen = self.take_in(&key, self.store.told(&key)?);
+        let seen = self.memory.take_in(&key, self.store.last_pushed(&key)?);
         self.accept(seen.document.as_ref(), seen.age, seen.asked_at, seen.trace()).ok().map(|()| seen)
     }
 
-    fn take_in(&self, key: &Key, reading: Reading) -> Seen {
-        let observed = self.memory().observe(key, &reading);
-        let document = match reading.record() {
-            Some(Record::Election(document)) => Some((**document).clone()),
-            Some(_) | None => None,
-        };
-        let age = served::known_age(document.as_ref(), observed);
-        Seen { document, age, asked_at: reading.asked_at, reading: Some(reading) }
-    }
-
-    pub(crate) fn accept(
+    fn accept(
         &self,
         document: Option<&Document>,
         age: Span,
         asked_at: Moment,
         trace: Option<Trace>,
     ) -> Result<(), StoreError> {
-        match document {
-            Some(document) => self.memory().accept(&self.store.location(), document, age, asked_at, trace),
-            None => Ok(()),
-        }
+        self.memory.accept(&|| self.store.location(), document, age, asked_at, trace)
     }
 
     /// Refuses what this client wrote itself if another task has seen a later epoch since.
     fn still_newest(&self, document: Option<&Document>) -> Result<(), StoreError> {
-        let overtaken =
-            |document: &Document| self.memory().vanished(&document.election, boot::now()).0 > document.epoch;
+        let overtaken = |document: &Document| self.memory.highest(&document.election) > document.epoch;
         if document.is_some_and(overtaken) { Err(StoreError::Conflict) } else { Ok(()) }
     }
 
-    fn own(&self) -> MutexGuard<'_, BTreeMap<ElectionName, Own>> {
+    fn own(&self) -> MutexGuard<'_, BTreeMap<ElectionName, LastWrite>> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first look of a change: by itself, or what is known already. A swap on what is outdated is a conflict and costs a
     /// round trip; one on what is not saves one.
-    async fn first_look(&self, key: &Key, first: First) -> Result<(Reading, Option<Moment>), Error> {
+    async fn first_look(
+        &self,
+        key: &Key,
+        first: StartFrom,
+    ) -> Result<(Reading, Option<Moment>), CommandError> {
         match (first, key) {
-            (First::Seen(reading), _) => {
+            (StartFrom::Reading(reading), _) => {
                 let asked_at = reading.asked_at;
                 return Ok((*reading, Some(asked_at)));
             }
-            (First::Own, Key::Election(election)) => {
+            (StartFrom::LastWrite, Key::Election(election)) => {
                 if let Some(own) = self.own().remove(election) {
                     let now = boot::now();
                     return Ok((
@@ -242,47 +142,39 @@ impl Local {
                     ));
                 }
             }
-            (First::Look | First::Own | First::Line(_), _) => {}
+            (StartFrom::Read | StartFrom::LastWrite, _) => {}
         }
         let reading = self.store.read(key).await?;
         let asked_at = reading.asked_at;
         Ok((reading, Some(asked_at)))
     }
 
-    /// Carries out a command. `make` is asked again whenever the document has changed under it.
-    pub(crate) async fn execute(
+    /// Carries out a command: reads, decides, logs what falls out of the document, and swaps, until it is done or refused.
+    pub(crate) async fn run(
         &self,
-        election: &ElectionName,
         patience: Patience,
-        first: First,
-        make: &(dyn Fn(Option<&Document>, StoreId, Epoch) -> Command + Send + Sync),
-    ) -> Result<Executed, Error> {
-        if let Some(elections) = self.store.native() {
-            let command = make(None, StoreId([0; 8]), Epoch(0));
-            return self.execute_natively(elections, election, first.credential(), &command).await;
-        }
-        if let Some(decider) = self.store.decider() {
-            return self.execute_there(decider, election, patience, make).await;
-        }
+        election: &ElectionName,
+        command: &Command,
+        mut first: StartFrom,
+    ) -> Result<Executed, CommandError> {
         let asked_at = boot::now();
-        let mut first = first;
         let key = Key::Election(election.clone());
-        let (mut info, mut fresh) = (self.info(patience, true).await?, false);
+        let (mut info, mut fresh) = (self.known_info(patience, true).await?, false);
         let (answer, document) = loop {
             let decided = self
-                .change_from(std::mem::replace(&mut first, First::Look), &key, patience, |look| {
+                .change_from(std::mem::replace(&mut first, StartFrom::Read), &key, patience, |look| {
                     let document = match look.record {
                         Some(Record::Election(document)) => Some(&**document),
                         Some(_) | None => None,
                     };
-                    self.only_unserved(document)?;
+                    served::only_unserved(document, &|| self.store.location())?;
                     match look.asked_at {
                         Some(at) => self.accept(document, look.age, at, look.trace)?,
                         None => self.still_newest(document)?,
                     }
                     match document.filter(|document| !document.is_retired()) {
                         None if !fresh => Ok(Step::Done(None)),
-                        None | Some(_) => self.decide(election, document, look.age, &info, make),
+                        None | Some(_) => self.decide(election, document, look.age, &info, command),
                     }
                 })
                 .await?;
@@ -294,7 +186,7 @@ impl Local {
         };
         self.memory().wrote(&document);
         let ttl = document.leader.as_ref().map(|leader| leader.ttl);
-        Ok(Executed { answer, document, asked_at, ttl })
+        Ok(Executed { answer, document: Some(document), asked_at, ttl })
     }
 
     fn decide(
@@ -303,13 +195,12 @@ impl Local {
         document: Option<&Document>,
         age: Span,
         info: &StoreInfo,
-        make: &(dyn Fn(Option<&Document>, StoreId, Epoch) -> Command + Send + Sync),
-    ) -> Result<Step<Option<(Answer, Document)>>, Error> {
+        command: &Command,
+    ) -> Result<Step<Option<(Answer, Document)>>, CommandError> {
         let (floor, vanished_lease) = self.memory().vanished(election, boot::now());
-        let command = make(document, info.id, floor);
         // The servers themselves go on: without them nobody could end the pause. Whether a grant is allowed shows before its swap.
         if election.as_str() != served::SERVERS && !matches!(command, Command::Acquire(_)) {
-            info.allow(&command)?;
+            info.allow(command)?;
         }
         let evidence = Evidence {
             election,
@@ -320,7 +211,7 @@ impl Local {
             vanished_lease,
             operator_keys: &info.operator_keys,
         };
-        let decision = decide(document, &command, &evidence)?;
+        let decision = decide(document, command, &evidence)?;
         Ok(match decision.next {
             None => {
                 let Some(document) = document else {
@@ -344,25 +235,25 @@ impl Local {
         &self,
         key: &Key,
         patience: Patience,
-        step: impl FnMut(Look<'_>) -> Result<Step<T>, Error>,
-    ) -> Result<T, Error> {
-        self.change_from(First::Look, key, patience, step).await
+        step: impl FnMut(Look<'_>) -> Result<Step<T>, CommandError>,
+    ) -> Result<T, CommandError> {
+        self.change_from(StartFrom::Read, key, patience, step).await
     }
 
     /// The same, beginning with what may be known already.
     async fn change_from<T>(
         &self,
-        mut first: First,
+        mut first: StartFrom,
         key: &Key,
         patience: Patience,
-        mut step: impl FnMut(Look<'_>) -> Result<Step<T>, Error>,
-    ) -> Result<T, Error> {
+        mut step: impl FnMut(Look<'_>) -> Result<Step<T>, CommandError>,
+    ) -> Result<T, CommandError> {
         let mut pace = Pace::new(patience);
         let mut unknown = None;
         loop {
-            let from = std::mem::replace(&mut first, First::Look);
+            let from = std::mem::replace(&mut first, StartFrom::Read);
             match self.try_change(from, key, &mut unknown, &mut step).await {
-                Err(Error::Store(error)) if error.is_passing() => pace.wait_after(error).await?,
+                Err(CommandError::Store(error)) if error.is_passing() => pace.wait_after(error).await?,
                 outcome => return outcome,
             }
         }
@@ -371,11 +262,11 @@ impl Local {
     /// One attempt. `unknown` is what an earlier one wrote without hearing whether it was applied.
     pub(crate) async fn try_change<T>(
         &self,
-        first: First,
+        first: StartFrom,
         key: &Key,
         unknown: &mut Option<(Record, T)>,
-        step: &mut impl FnMut(Look<'_>) -> Result<Step<T>, Error>,
-    ) -> Result<T, Error> {
+        step: &mut impl FnMut(Look<'_>) -> Result<Step<T>, CommandError>,
+    ) -> Result<T, CommandError> {
         let (mut reading, mut asked_at) = self.first_look(key, first).await?;
         let mut age = match asked_at {
             Some(_) => self.memory().observe(key, &reading),
@@ -388,7 +279,7 @@ impl Local {
         let mut stepped = step(Look { record: reading.record(), age, asked_at, trace: reading.trace });
         if asked_at.is_none() && !matches!(stepped, Ok(Step::Write(..))) {
             // Only a swap can tell that what is remembered is still there: an answer without one needs a look.
-            (reading, asked_at) = self.first_look(key, First::Look).await?;
+            (reading, asked_at) = self.first_look(key, StartFrom::Read).await?;
             age = self.memory().observe(key, &reading);
             stepped = step(Look { record: reading.record(), age, asked_at, trace: reading.trace });
         }
@@ -417,7 +308,7 @@ impl Local {
         let Key::Election(election) = key else { return };
         match clock {
             AgeStamp::Reset => {
-                self.own().insert(election.clone(), Own { record, version, heard_at: boot::now() });
+                self.own().insert(election.clone(), LastWrite { record, version, heard_at: boot::now() });
             }
             AgeStamp::Preserve => drop(self.own().remove(election)),
         }
@@ -427,7 +318,7 @@ impl Local {
     ///
     /// And nobody is granted anything while everything is paused. Who pauses everything first says so in the store's own record, then in each election's. So one who
     /// looks at the two in the other order sees the pause, or its swap finds the election changed.
-    async fn before_swap(&self, key: &Key, old: Option<&Record>, next: &Record) -> Result<(), Error> {
+    async fn before_swap(&self, key: &Key, old: Option<&Record>, next: &Record) -> Result<(), CommandError> {
         if is_grant(key, old, next) {
             Box::pin(self.fresh_info(Patience::default(), true)).await?.allow_grant()?;
         }
@@ -451,12 +342,13 @@ impl Local {
         }
     }
 
-    /// Puts a transition into the history, once.
-    pub(crate) async fn record_transition(
+    /// Puts a change of leader into the election's history, once, where the store does not keep it by itself. Whoever swaps
+    /// documents by itself does this before the swap that pushes it out.
+    pub async fn record_transition(
         &self,
         election: &ElectionName,
         transition: &Transition,
-    ) -> Result<(), Error> {
+    ) -> Result<(), CommandError> {
         if self.store.properties().history == HistoryKept::Native {
             return Ok(());
         }
@@ -502,7 +394,11 @@ impl Local {
     }
 
     /// Puts accepted tokens into the log beside a fence, each once. A part replaces an older one; where a newer one stands, it comes too late.
-    async fn record_accepted(&self, resource: &ResourceName, entries: &[Accepted]) -> Result<(), Error> {
+    async fn record_accepted(
+        &self,
+        resource: &ResourceName,
+        entries: &[Accepted],
+    ) -> Result<(), CommandError> {
         for part in entries.chunk_by(|a, b| a.seq / LOG_PART == b.seq / LOG_PART) {
             let Some(first) = part.first() else { continue };
             let number = first.seq / LOG_PART;
@@ -530,20 +426,28 @@ impl Local {
     }
 
     /// What the store knows of itself, as it was when last asked; written first if it knows nothing and `make` is set.
-    pub(crate) async fn info(&self, patience: Patience, make: bool) -> Result<Arc<StoreInfo>, Error> {
-        let known = self.known_info().clone();
+    pub(crate) async fn known_info(
+        &self,
+        patience: Patience,
+        make: bool,
+    ) -> Result<Arc<StoreInfo>, CommandError> {
+        let known = self.cached_info().clone();
         match known {
             Some(info) => Ok(info),
             None => self.fresh_info(patience, make).await,
         }
     }
 
-    fn known_info(&self) -> MutexGuard<'_, Option<Arc<StoreInfo>>> {
+    fn cached_info(&self) -> MutexGuard<'_, Option<Arc<StoreInfo>>> {
         self.info.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same, as it is.
-    pub(crate) async fn fresh_info(&self, patience: Patience, make: bool) -> Result<Arc<StoreInfo>, Error> {
+    pub(crate) async fn fresh_info(
+        &self,
+        patience: Patience,
+        make: bool,
+    ) -> Result<Arc<StoreInfo>, CommandError> {
         let mut id = [0; 8];
         getrandom::fill(&mut id).map_err(std::io::Error::other)?;
         let fresh = StoreInfo::new(StoreId(id), boot::wall());
@@ -556,7 +460,7 @@ impl Local {
                     Persistence::Durable,
                     fresh.clone(),
                 )),
-                Some(_) | None => Err(Error::Refused(Refusal::invalid(
+                Some(_) | None => Err(CommandError::Refused(Refusal::invalid(
                     format!("{} is not a store yet", self.store.location()),
                     "`baton init`, `baton run` or `baton acquire` makes one",
                 ))),
@@ -568,46 +472,35 @@ impl Local {
             tell();
         }
         let info = Arc::new(info);
-        *self.known_info() = Some(Arc::clone(&info));
+        *self.cached_info() = Some(Arc::clone(&info));
         Ok(info)
     }
 
     /// The transitions of an election, the oldest first; at most `limit` of the newest.
-    pub(crate) async fn history(
+    pub(crate) async fn transitions(
         &self,
         election: &ElectionName,
         limit: usize,
-    ) -> Result<Vec<Transition>, Error> {
+    ) -> Result<Vec<Transition>, CommandError> {
         // The document first: what it does not show stands in the history by then.
         let document = self.see(election).await?.document;
-        let forgotten = document.as_ref().and_then(|document| document.forgotten);
-        let newest = document.and_then(|document| document.last_transition);
-        let mut entries = match self.store.properties().history {
+        let entries = match self.store.properties().history {
             HistoryKept::Native => self.store.native_history(election, limit).await?,
             HistoryKept::Beside => match self.store.read(&Key::History(election.clone())).await?.found {
                 Some((Record::History(log), _)) => log.entries,
                 Some(_) | None => Vec::new(),
             },
         };
-        if let Some(newest) = newest {
-            match entries.iter_mut().find(|entry| entry.epoch == newest.epoch) {
-                Some(entry) => *entry = (*newest).clone(),
-                None => entries.push((*newest).clone()),
-            }
-        }
-        entries.retain(|entry| forgotten.is_none_or(|forgotten| entry.epoch > forgotten));
-        entries.sort_by_key(|entry| entry.epoch);
-        let surplus = entries.len().saturating_sub(limit);
-        Ok(entries.split_off(surplus))
+        Ok(merged_history(document, entries, limit))
     }
 
     /// A swap that settles which of two histories holds.
-    pub(crate) async fn settle(
+    pub(crate) async fn swap_in(
         &self,
         key: &Key,
-        settles: &baton_store::Version,
+        settles: &Version,
         next: &Record,
-    ) -> Result<(), Error> {
+    ) -> Result<(), CommandError> {
         self.store
             .swap(key, Expect::Version(settles.clone()), next, AgeStamp::Reset, Persistence::Durable)
             .await?;
