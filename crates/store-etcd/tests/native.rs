@@ -356,9 +356,8 @@ async fn the_lead_is_kept_while_etcd_elects_a_leader_of_its_own() {
 async fn all_who_stand_are_listed_in_their_order_with_what_is_left_of_their_leases() {
     let at = need!("BATON_TEST_ETCD");
     let prefix = fresh();
-    let store = open(&format!("etcd://{at}/{prefix}?election=etcd")).await.unwrap();
-    assert_eq!(store.list(&Prefix::Elections).await.unwrap(), []);
     let elections = elections(&at, &prefix).await;
+    assert_eq!(elections.list(&Prefix::Elections).await.unwrap(), []);
     let (first, second) = (credential(), credential());
     assert!(!stand(&elections, "a", &first).await.stood);
     assert!(stand(&elections, "a", &first).await.stood);
@@ -366,7 +365,7 @@ async fn all_who_stand_are_listed_in_their_order_with_what_is_left_of_their_leas
     stand(&elections, "ghost", &second).await;
     let other = name("x/y");
     elections.stand(&other, &agent("c"), &credential(), Span::secs(20)).await.unwrap();
-    let listed = store.list(&Prefix::Elections).await.unwrap();
+    let listed = elections.list(&Prefix::Elections).await.unwrap();
     assert_eq!(listed, [Key::Election(name("e")), Key::Election(other)]);
     let line = elections.line(&name("e"), 10).await.unwrap();
     let told: Vec<&str> = line.iter().map(|stands| stands.agent.as_str()).collect();

@@ -1,10 +1,11 @@
 //! Where elections live: compare-and-swap, a way to tell how old a lease is, and a way to wait for a change.
 //!
-//! [`Store`] is all that Baton asks of a folder, a repository, a database. Its [`conformance`] suite states what an
+//! [`Store`] is all that Baton asks of a folder, a repository, a database. Its `conformance` suite states what an
 //! implementation must do, and every one passes it whole. [`MemoryStore`] is here; the others are crates of
 //! their own with the same files.
 
 pub mod boot;
+#[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod disk;
 mod error;
@@ -17,9 +18,9 @@ mod memory;
 mod network;
 mod polled;
 mod record;
-#[cfg(feature = "rehearsal")]
+#[cfg(feature = "conformance")]
 pub mod rehearsal;
-#[cfg(not(feature = "rehearsal"))]
+#[cfg(not(feature = "conformance"))]
 mod spoken;
 mod store;
 mod url;
@@ -35,7 +36,7 @@ pub use memory::MemoryStore;
 pub use network::network_failure;
 pub use polled::{jittered, polled};
 pub use record::{NotARecord, Record};
-#[cfg(feature = "rehearsal")]
+#[cfg(feature = "conformance")]
 use rehearsal as spoken;
 pub use spoken::format;
 pub use store::{

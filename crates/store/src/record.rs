@@ -1,7 +1,7 @@
 //! What is kept under a key.
 
 use baton_election::audit::Entry;
-#[cfg(feature = "rehearsal")]
+#[cfg(feature = "conformance")]
 use baton_election::document::FORMAT;
 use baton_election::document::{Pulse, Transition};
 use baton_election::fence::Accepted;
@@ -95,7 +95,7 @@ impl Serialize for Form<'_> {
         match self.0 {
             Record::Store(info) => framed(format, info, serializer),
             Record::Tokens(tokens) => framed(format, tokens, serializer),
-            #[cfg(feature = "rehearsal")]
+            #[cfg(feature = "conformance")]
             Record::Election(document) if format != FORMAT => {
                 let mut value = serde_json::to_value(document).map_err(serde::ser::Error::custom)?;
                 value["format"] = format.into();
@@ -136,9 +136,9 @@ impl Record {
             framed(text).map(|item| Record::Item(Box::new(of(item))))
         }
         refuse_newer(key, text)?;
-        #[cfg(feature = "rehearsal")]
+        #[cfg(feature = "conformance")]
         let rehearsed = known_format(text);
-        #[cfg(feature = "rehearsal")]
+        #[cfg(feature = "conformance")]
         let text = rehearsed.as_deref().unwrap_or(text);
         let record = match key {
             Key::Store => framed(text).map(Record::Store),
@@ -231,7 +231,7 @@ fn as_written(record: Record, text: &str) -> serde_json::Result<Record> {
 }
 
 /// A record of a format that is only rehearsed, in the format that there is.
-#[cfg(feature = "rehearsal")]
+#[cfg(feature = "conformance")]
 fn known_format(text: &str) -> Option<String> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     let format = value.get_mut("format").filter(|format| format.as_u64() > Some(FORMAT.into()))?;

@@ -12,5 +12,5 @@ async fn memory() {
         Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
     })
     .await;
-    assert_eq!(checks, 13 + usize::from(cfg!(feature = "rehearsal")));
+    assert_eq!(checks, 14);
 }

@@ -65,6 +65,7 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use futures_util::future::LocalBoxFuture;
 
 use crate::context::Global;
 use crate::output::Outcome;
@@ -82,11 +83,12 @@ macro_rules! commands {
             $(#[doc = $about] $(#[cfg($feature)])? $name($command),)*
         }
 
-        /// Carries out a command.
+        /// Carries out a command. Each future is boxed, so that the compiler makes no single one of all commands.
         pub(crate) async fn perform(command: Command, global: Global) -> Outcome {
-            match command {
-                $($(#[cfg($feature)])? Command::$name(command) => command.perform(&global).await,)*
-            }
+            let outcome: LocalBoxFuture<'_, Outcome> = match &command {
+                $($(#[cfg($feature)])? Command::$name(command) => Box::pin(command.perform(&global)),)*
+            };
+            outcome.await
         }
     };
 }

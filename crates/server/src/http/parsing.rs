@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn whole_numbers_may_have_a_fraction_of_nothing() {
-        for (text, number) in [("7.0", 7), ("1e3", 1_000), ("9007199254740992.0", 1 << 53)] {
+        let exact = ("1817940856683415.0", 1_817_940_856_683_415);
+        for (text, number) in [("7.0", 7), ("1e3", 1_000), ("9007199254740992.0", 1 << 53), exact] {
             assert_eq!(parsed::<u64>(text.as_bytes()).unwrap(), number, "{text}");
         }
         assert_eq!(parsed::<i64>(b"-9223372036854775808").unwrap(), i64::MIN);

@@ -13,7 +13,6 @@ pub mod power;
 mod sample;
 mod server;
 mod swaps;
-#[cfg(feature = "rehearsal")]
 mod versions;
 mod watches;
 mod wrapped;
@@ -48,7 +47,6 @@ pub async fn run(open: Open<'_>) -> usize {
     done.check("lists are complete and exact", names::lists(open)).await;
     done.check("a watcher hears of a change", watches::hears_of_a_change(open)).await;
     done.check("a watcher hears of a beginning", watches::hears_of_a_beginning(open)).await;
-    #[cfg(feature = "rehearsal")]
     done.check("a record of a newer Baton is refused and kept", versions::newer_is_refused(open)).await;
     done.count
 }
