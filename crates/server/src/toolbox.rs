@@ -68,13 +68,13 @@ pub(crate) struct Board {
 }
 
 /// A command that waits for its turn, or is at it.
-struct Waiting {
+struct PendingCommand {
     board: Arc<Board>,
     weight: u64,
     all: Arc<AtomicU64>,
 }
 
-impl Drop for Waiting {
+impl Drop for PendingCommand {
     fn drop(&mut self) {
         self.board.waiting.fetch_sub(1, Ordering::Relaxed);
         self.all.fetch_sub(self.weight, Ordering::Relaxed);
@@ -229,12 +229,12 @@ impl Boards {
     }
 
     /// A place among those who wait for a board, if there is one: behind a slow store nobody waits who would only be forgotten.
-    fn wait_for(&self, board: Arc<Board>, command: &Command) -> Result<Waiting, Error> {
+    fn wait_for(&self, board: Arc<Board>, command: &Command) -> Result<PendingCommand, Error> {
         let weight = command.weight();
         let all = self.waiting.fetch_add(weight, Ordering::Relaxed).saturating_add(weight);
         let before = board.waiting.fetch_add(1, Ordering::Relaxed);
         // From here on it is counted, and no more once it is dropped.
-        let waits = Waiting { board, weight, all: Arc::clone(&self.waiting) };
+        let waits = PendingCommand { board, weight, all: Arc::clone(&self.waiting) };
         if before < MAX_WAITING && all <= MAX_WAITING_WEIGHT {
             return Ok(waits);
         }

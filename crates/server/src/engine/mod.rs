@@ -1,35 +1,35 @@
 //! Elections decided in memory and kept in a store.
 //!
 //! Assumes that nobody else writes the elections of the store while this engine runs, or that this is the active one of several servers, which
-//! takes each election over before it decides on it (`office.rs`), or that it only observes. Guarantees that whatever is answered is
+//! takes each election over before it decides on it (`takeover.rs`), or that it only observes. Guarantees that whatever is answered is
 //! durable, except for plain renewals, which a restart makes good by giving every lease its full length; that commands on one
 //! election are carried out one after the other; and that a request whose caller has gone is carried
 //! out whole or not at all. Does not guarantee that a lease ends at its end while the server does not run: it ends later.
 
-mod at_work;
 mod breakers;
 mod bytes;
+mod cached_election;
 mod changes;
+mod command_queue;
+mod compact_document;
 mod elections;
 mod health;
-mod known;
+mod in_flight_guard;
+mod leader_change;
 mod line;
-mod lookout;
-mod noted;
-mod notified;
+mod notification;
 mod offers;
-mod office;
 mod others;
 mod pacemaker;
-mod packed;
+mod queries;
 mod regions;
 mod reserved;
+mod store_follower;
 mod succession;
+mod takeover;
 mod tally;
 mod tasks;
 mod timers;
-mod told;
-mod turns;
 mod vanished;
 
 use std::collections::HashMap;
@@ -49,22 +49,22 @@ use baton_election::{
 use baton_executor::Executor;
 use baton_store::{AgeStamp, Expect, HistoryKept, Key, Persistence, Record, Store, StoreError, Trace, boot};
 
+use cached_election::CachedElection;
+pub(crate) use cached_election::Now;
 use changes::Changes;
 pub(crate) use changes::Herald;
-pub use changes::{Event, News, Subscription};
+pub use changes::{ChangeNotice, Event, Subscription};
+use command_queue::InFlight;
+use compact_document::FieldInterner;
 use elections::Elections;
 use health::Health;
-use known::Known;
-pub(crate) use known::Now;
-use lookout::Lookout;
-use office::{Authority, Fetched, Office};
 use pacemaker::Pacemaker;
-use packed::AllTerms;
 use reserved::is_reserved;
+use store_follower::StoreFollower;
+use takeover::{Authority, ServerTerm, StoredElection};
 pub(crate) use tally::Tally;
 use tasks::Task;
 use timers::Timers;
-use turns::Busy;
 use vanished::Vanished;
 
 use crate::census::Census;
@@ -120,10 +120,10 @@ struct Shared {
     changes: Arc<Changes>,
     health: Health,
     meters: Arc<Meters>,
-    terms: AllTerms,
+    interner: FieldInterner,
     authority: Authority,
     /// Follows elections that others decide.
-    lookout: Lookout,
+    follower: StoreFollower,
     /// What is known of elections whose records are gone.
     vanished: Vanished,
     /// Puts into the logs what falls out of documents.
@@ -141,20 +141,20 @@ struct Shard {
     /// What is durable, and the renewals since. What is not here may still be in the store.
     known: Elections,
     /// Which are being read or written, and who waits for that.
-    busy: HashMap<ElectionName, Busy>,
+    in_flight: HashMap<ElectionName, InFlight>,
     /// Of which the store did not say what came of a change, with the number of that change.
     doubtful: HashMap<ElectionName, u64>,
     /// Counts the changes of which nobody knows.
     doubts: u64,
     /// The agents that wait in line, by election.
-    lines: HashMap<ElectionName, line::Line>,
+    lines: HashMap<ElectionName, line::WaitingLine>,
     /// Counts the plain renewals.
     renewed: u64,
 }
 
 impl Shard {
     fn remembered(&self) -> usize {
-        self.known.len() + self.busy.len() + self.doubtful.len()
+        self.known.len() + self.in_flight.len() + self.doubtful.len()
     }
 }
 
@@ -169,7 +169,7 @@ impl Engine {
     /// ended.
     pub async fn take_over(store: Arc<dyn Store>, epoch: Epoch) -> Result<Engine, StoreError> {
         let info = found_or_made(&*store).await?;
-        Ok(Engine::begin(store, info, Authority::Office(Office::new(epoch))))
+        Ok(Engine::begin(store, info, Authority::Active(ServerTerm::new(epoch))))
     }
 
     /// The elections of a store as others decide them. Nothing is written, and no command is carried out.
@@ -186,7 +186,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             store,
             authority,
-            lookout: Lookout::default(),
+            follower: StoreFollower::default(),
             vanished: Vanished::default(),
             executor,
             keeps_history,
@@ -198,7 +198,7 @@ impl Engine {
             changes: Arc::default(),
             health: Health::default(),
             meters: Arc::default(),
-            terms: AllTerms::default(),
+            interner: FieldInterner::default(),
             longest_lease: OnceLock::new(),
             census: Census::default(),
         });
@@ -217,9 +217,9 @@ impl Engine {
 
     /// Takes over what clients of the store decide only while this holds.
     pub fn only_while(&self, holds: impl Fn() -> bool + Send + Sync + 'static) {
-        if let Some(office) = self.shared.office() {
+        if let Some(term) = self.shared.term() {
             // The first condition stands.
-            let _ = office.holds.set(Box::new(holds));
+            let _ = term.holds.set(Box::new(holds));
         }
     }
 
@@ -235,13 +235,13 @@ impl Engine {
 
     /// Whether a document has shown that another server has taken over.
     pub fn is_deposed(&self) -> bool {
-        self.shared.office().is_some_and(|office| *office.over.borrow())
+        self.shared.term().is_some_and(|term| *term.over.borrow())
     }
 
     /// Waits until a document shows that.
     pub async fn deposed(&self) {
-        match self.shared.office() {
-            Some(office) => drop(office.over.subscribe().wait_for(|over| *over).await),
+        match self.shared.term() {
+            Some(term) => drop(term.over.subscribe().wait_for(|over| *over).await),
             None => std::future::pending().await,
         }
     }
@@ -275,9 +275,9 @@ impl Engine {
         let seen =
             self.shared.seen(election, |known, age| View { document: Some(known.document(election)), age });
         match seen {
-            Seen::Known(view) => Ok(view),
-            Seen::Absent => Ok(View { document: None, age: Span::ZERO }),
-            Seen::Unknown(before) => self.shared.read(election, before).await,
+            Lookup::Known(view) => Ok(view),
+            Lookup::Absent => Ok(View { document: None, age: Span::ZERO }),
+            Lookup::Unknown(before) => self.shared.read(election, before).await,
         }
     }
 
@@ -285,13 +285,13 @@ impl Engine {
     pub async fn leader(&self, election: &ElectionName) -> Result<Option<Leads>, StoreError> {
         let seen = self.shared.seen(election, |known, age| {
             let (agent, contact, running) =
-                known.packed.leader().filter(|(.., running)| age < running.ttl)?;
+                known.compact.leader().filter(|(.., running)| age < running.ttl)?;
             let (agent, contact) = (AgentName::new(agent).ok()?, contact.map(ToString::to_string));
             // A lease under a region does not lie open.
             let (epoch, remaining) = (running.epoch, running.ttl.minus(age));
             Some(Leads { agent, epoch, contact, region: None, remaining })
         });
-        if let Seen::Known(Some(leads)) = seen {
+        if let Lookup::Known(Some(leads)) = seen {
             return Ok(Some(leads));
         }
         let View { document, age } = self.view(election).await?;
@@ -308,9 +308,9 @@ impl Engine {
     /// Whether a token may act, as the election stands.
     pub async fn check(&self, election: &ElectionName, token: Epoch) -> Result<(), CommandError> {
         let seen = self.shared.seen(election, |known, age| {
-            known.packed.running.is_some_and(|running| running.epoch == token && age < running.ttl)
+            known.compact.running.is_some_and(|running| running.epoch == token && age < running.ttl)
         });
-        if let Seen::Known(true) = seen {
+        if let Lookup::Known(true) = seen {
             return Ok(());
         }
         let View { document, age } = self.view(election).await?;
@@ -340,7 +340,7 @@ impl Engine {
     /// Renews a lease if that takes nothing but memory; otherwise nothing was done.
     pub(crate) fn renew_at_once(&self, election: &str, renew: &Renew, now: Now) -> Option<(Answer, Span)> {
         let mut shard = self.shared.shard_of(election);
-        if shard.busy.contains_key(election) {
+        if shard.in_flight.contains_key(election) {
             return None;
         }
         let known = shard.known.get_mut(election)?;
@@ -454,7 +454,7 @@ impl Engine {
 }
 
 /// What a look into memory shows.
-enum Seen<T> {
+enum Lookup<T> {
     Known(T),
     /// There is surely none.
     Absent,
@@ -478,12 +478,12 @@ impl Shared {
     }
 
     /// What is durable, as far as that is in memory: a change that is being written is not.
-    fn seen<T>(&self, election: &ElectionName, see: impl FnOnce(&Known, Span) -> T) -> Seen<T> {
+    fn seen<T>(&self, election: &ElectionName, see: impl FnOnce(&CachedElection, Span) -> T) -> Lookup<T> {
         let shard = self.shard(election);
-        match (shard.known.get(election.as_str()), shard.busy.get(election)) {
-            (Some(known), _) => Seen::Known(see(known, self.clock.age(known.stamp, self.clock.now()))),
-            (None, Some(busy)) if !busy.reads => Seen::Absent,
-            (None, Some(_) | None) => Seen::Unknown(shard.doubtful.get(election).copied()),
+        match (shard.known.get(election.as_str()), shard.in_flight.get(election)) {
+            (Some(known), _) => Lookup::Known(see(known, self.clock.age(known.stamp, self.clock.now()))),
+            (None, Some(in_flight)) if !in_flight.reads => Lookup::Absent,
+            (None, Some(_) | None) => Lookup::Unknown(shard.doubtful.get(election).copied()),
         }
     }
 
@@ -496,13 +496,13 @@ impl Shared {
         if let Some(view) = self.view_of_others(election).await? {
             return Ok(view);
         }
-        let Fetched { found, renewed, .. } = self.fetch(election, None).await?;
+        let StoredElection { found, renewed, .. } = self.fetch(election, None).await?;
         let Some((document, version)) = found else {
             return Ok(View { document: None, age: Span::ZERO });
         };
         let mut shard = self.shard(election);
         let untouched = !shard.known.contains(election.as_str())
-            && !shard.busy.contains_key(election)
+            && !shard.in_flight.contains_key(election)
             && shard.doubtful.get(election).copied() == before;
         if !untouched {
             // Its lease is perhaps younger than anything here could tell.
@@ -524,7 +524,7 @@ impl Shared {
         info.allow(command)?;
         refuse_founding(document, command, &info)?;
         // Nobody else takes epochs back or ahead where this engine is alone.
-        let seen = self.office().map_or(Epoch(0), |_| self.vanished.floor(election));
+        let seen = self.term().map_or(Epoch(0), |_| self.vanished.floor(election));
         let evidence = Evidence {
             election,
             store: info.id,
@@ -566,7 +566,7 @@ impl Shared {
     /// Whether a policy compares candidates, so that they do not wait in the order in which they came.
     fn compares(&self, election: &ElectionName) -> bool {
         let shard = self.shard(election);
-        shard.known.get(election.as_str()).is_some_and(|known| known.packed.policy().select.compares())
+        shard.known.get(election.as_str()).is_some_and(|known| known.compact.policy().select.compares())
     }
 }
 

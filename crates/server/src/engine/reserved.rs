@@ -44,7 +44,7 @@ impl Shared {
             | Command::Report(_) => None,
         };
         let of_operators = |act: &Act| matches!(act, Act::Enrol { .. } | Act::Dismiss { .. });
-        let Some(signed) = signed.filter(|signed| self.office().is_some() && of_operators(&signed.order.act))
+        let Some(signed) = signed.filter(|signed| self.term().is_some() && of_operators(&signed.order.act))
         else {
             let why = format!("the servers themselves are elected in `{election}`");
             return Err(

@@ -291,7 +291,7 @@ impl Service {
     }
 
     pub(super) async fn record(&self, key: &Key) -> Result<Reply, Problem> {
-        let Reading { found, age, .. } = self.behind.read(key).await?;
+        let Reading { found, age, .. } = self.store.read(key).await?;
         let (record, version) = match found {
             Some((record, version)) => (Some(raw(&record)?), Some(version.as_str().to_string())),
             None => (None, None),
@@ -304,7 +304,7 @@ impl Service {
         self.throttle.take(call.who, ThrottleKey::Nothing)?;
         let StoreRequest { order, code } = call.json().await?;
         self.check_sign_in(&order)?;
-        let found = self.behind.read(&Key::Store).await?.found;
+        let found = self.store.read(&Key::Store).await?.found;
         let is_first = !matches!(found, Some((Record::Store(info), _)) if !info.operator_keys.is_empty());
         if is_first && let Err(why) = self.founders.admit(&order.by, code.as_deref()) {
             let why = format!("nobody is the operator of this store yet, and {why}");
@@ -362,7 +362,7 @@ impl Service {
         let of_one_part = if call.who.identity.sees_all() { limit } else { MAX_LIST };
         let (mut names, pace) = (Vec::new(), Pace::default());
         loop {
-            let part = self.behind.list_part(prefix, after.as_ref(), of_one_part).await?;
+            let part = self.store.list_part(prefix, after.as_ref(), of_one_part).await?;
             let is_last = part.len() < of_one_part;
             self.reads.looked_at(call.who, part.len());
             for key in &part {
@@ -424,7 +424,7 @@ impl Service {
         // A candidate that wants to stand for longer enlists again. The reply says how long it stands.
         candidate.ttl = candidate.ttl.min(candidates::LONGEST);
         candidate.through = call.who.token();
-        self.behind.has_room_for(&candidate).map_err(limits::too_many_candidates)?;
+        self.store.has_room_for(&candidate).map_err(limits::too_many_candidates)?;
         answer(&self.coordinator.enlist_candidate(&candidate).await?)
     }
 

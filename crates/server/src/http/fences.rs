@@ -26,7 +26,7 @@ impl Service {
         if identity.sees_all() {
             return Ok(true);
         }
-        let (election, was_read) = self.behind.election_of(resource).await?;
+        let (election, was_read) = self.store.election_of(resource).await?;
         if was_read {
             self.reads.looked_at(call.who, ROWS_OF_A_READ);
         }
@@ -120,7 +120,7 @@ impl Service {
     }
 
     async fn known_fence(&self, resource: &ResourceName) -> Result<Option<Fence>, Problem> {
-        match self.behind.read(&Key::Fence(resource.clone())).await?.found {
+        match self.store.read(&Key::Fence(resource.clone())).await?.found {
             Some((Record::Fence(fence), _)) => Ok(Some(*fence)),
             Some(_) | None => Ok(None),
         }
