@@ -10,10 +10,12 @@ pub mod breakers;
 mod candidacies;
 mod elections;
 mod executor;
+mod facts;
 mod fences;
 mod orders;
 mod settle;
 mod toolbox;
 
 pub use executor::Executor;
+pub use facts::Facts;
 pub use toolbox::Toolbox;

@@ -1,4 +1,4 @@
-//! The engine as a store, for what is not decided by it: fences, candidates, histories, what the store knows of itself.
+//! The records as the server's executor sees them, for what the engine does not decide: fences, candidates, toolboxes, orders.
 //!
 //! Elections are read from memory and are not written through here. Candidates live in memory only. Everything else goes to the store
 //! behind the engine.
@@ -14,12 +14,12 @@ use baton_store::{
 };
 
 use crate::candidates::{Candidates, NoRoom};
-use crate::engine::{Engine, View};
+use crate::engine::{Engine, View, stored_info};
 use crate::http::Register;
 use crate::own_lease::OwnLease;
 use crate::tokens;
 
-/// The store that a server's own client sees.
+/// The store that a server's executor works on.
 pub(crate) struct EngineStore {
     engine: Engine,
     own_lease: OwnLease,
@@ -163,7 +163,7 @@ impl EngineStore {
     async fn swap_info(&self, expect: Expect, next: &Record, clock: AgeStamp) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
         let swapped = self.swap_while_active(&Key::Store, expect, next, clock, Persistence::Durable).await;
-        if let Some((Record::Store(info), _)) = self.engine.store().read(&Key::Store).await?.found {
+        if let Some(info) = stored_info(&**self.engine.store()).await? {
             self.engine.set_info(info);
         }
         swapped

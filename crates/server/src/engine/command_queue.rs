@@ -96,7 +96,7 @@ struct Write {
     /// That it is a change of leader.
     transition: bool,
     /// What the document no longer shows after it, if nobody else remembers that.
-    pushed_out: Option<Box<DisplacedEntries>>,
+    displaced: Option<Box<DisplacedEntries>>,
     /// What it changes about who leads.
     change: Option<Box<LeaderChange>>,
     /// Who asked for it, and what is answered once it is durable.
@@ -248,14 +248,14 @@ impl Shared {
             None => (next, persistence),
         };
         next.server = self.term().map(|term| term.epoch);
-        let (expect, stamp, pushed_out) = match shard.known.get(election.as_str()) {
+        let (expect, stamp, displaced) = match shard.known.get(election.as_str()) {
             Some(known) => {
                 let same_beat = known.compact.beat() == next.beat;
                 let keeps = self.keeps_history || next.last_act.is_some();
                 let old = keeps.then(|| known.document(election));
-                let pushed_out =
+                let displaced =
                     old.and_then(|old| DisplacedEntries::of(&old, &next, self.keeps_history)).map(Box::new);
-                (Expect::Version(known.version()), same_beat.then_some(known.stamp), pushed_out)
+                (Expect::Version(known.version()), same_beat.then_some(known.stamp), displaced)
             }
             None => (Expect::Absent, None, None),
         };
@@ -273,7 +273,7 @@ impl Shared {
             clock,
             stamp,
             transition,
-            pushed_out,
+            displaced,
             change,
             asked,
         };
@@ -290,7 +290,7 @@ impl Shared {
             clock,
             stamp,
             transition,
-            pushed_out,
+            displaced,
             change,
             asked,
         } = write;
@@ -298,7 +298,7 @@ impl Shared {
         let key = Key::Election(election.clone());
         let offered = offers::keep_as_lease(&mut next);
         let record = Record::Election(next);
-        let kept = match pushed_out {
+        let kept = match displaced {
             // Seldom, and so apart: there is a task for each write, and it is small without this.
             Some(out) => Box::pin(self.keep(&election, &out)).await,
             None => Ok(()),

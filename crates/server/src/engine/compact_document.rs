@@ -44,7 +44,7 @@ struct SharedFields {
 }
 
 /// What few documents have.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 struct OptionalFields {
     /// The leader, if its lease does not lie open.
     leader: Option<Box<Leader>>,
@@ -62,31 +62,7 @@ struct OptionalFields {
 
 impl OptionalFields {
     fn boxed(self) -> Option<Box<OptionalFields>> {
-        let OptionalFields {
-            leader,
-            outgoing,
-            reserved_for,
-            passed_over,
-            paused,
-            approval,
-            last_act,
-            gathering,
-            votes,
-            checkpoint,
-            forgotten,
-        } = &self;
-        let some = leader.is_some()
-            || outgoing.is_some()
-            || reserved_for.is_some()
-            || passed_over.is_some()
-            || paused.is_some()
-            || approval.is_some()
-            || last_act.is_some()
-            || gathering.is_some()
-            || votes.is_some()
-            || checkpoint.is_some()
-            || forgotten.is_some();
-        some.then(|| Box::new(self))
+        (self != OptionalFields::default()).then(|| Box::new(self))
     }
 }
 

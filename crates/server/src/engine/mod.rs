@@ -36,18 +36,18 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use baton::Memory;
+use baton::{Memory, Patience};
 use baton_api::CommandError;
 use baton_api::command::Decided;
+use baton_api::elections::{AskInfo, Elections as _};
 use baton_election::command::{Acquire, Renew};
 use baton_election::region::Region;
 use baton_election::time::{Moment, Span};
 use baton_election::{
-    AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
-    decide, fence,
+    AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Refusal, StoreInfo, fence,
 };
-use baton_executor::Executor;
-use baton_store::{AgeStamp, Expect, HistoryKept, Key, Persistence, Record, Store, StoreError, Trace, boot};
+use baton_executor::{Executor, Facts};
+use baton_store::{HistoryKept, Key, Record, Store, StoreError, Trace, boot};
 
 use cached_election::CachedElection;
 pub(crate) use cached_election::Now;
@@ -65,7 +65,7 @@ use takeover::{Authority, ServerTerm, StoredElection};
 pub(crate) use tally::Tally;
 use tasks::Task;
 use timers::Timers;
-use vanished::Vanished;
+use vanished::VanishedElections;
 
 use crate::census::Census;
 use crate::metrics::{At, Meters};
@@ -125,7 +125,7 @@ struct Shared {
     /// Follows elections that others decide.
     follower: StoreFollower,
     /// What is known of elections whose records are gone.
-    vanished: Vanished,
+    vanished: VanishedElections,
     /// Puts into the logs what falls out of documents.
     executor: Executor,
     /// Whether the history is one of them, since the store does not keep it by itself.
@@ -161,33 +161,37 @@ impl Shard {
 impl Engine {
     /// The elections of a store that nobody else writes. The tasks that this starts end with the engine's last clone.
     pub async fn start(store: Arc<dyn Store>) -> Result<Engine, StoreError> {
-        let info = found_or_made(&*store).await?;
-        Ok(Engine::begin(store, info, Authority::Alone))
+        Engine::deciding(store, Authority::Alone).await
     }
 
     /// The elections of a store that other servers write too, for the one that is active in this epoch of theirs. Its predecessor's lease has
     /// ended.
     pub async fn take_over(store: Arc<dyn Store>, epoch: Epoch) -> Result<Engine, StoreError> {
-        let info = found_or_made(&*store).await?;
-        Ok(Engine::begin(store, info, Authority::Active(ServerTerm::new(epoch))))
+        Engine::deciding(store, Authority::Active(ServerTerm::new(epoch))).await
     }
 
     /// The elections of a store as others decide them. Nothing is written, and no command is carried out.
     pub async fn observe(store: Arc<dyn Store>) -> Result<Engine, StoreError> {
         // A store that nobody has written yet shows no elections, and may be made later.
         let nothing = || StoreInfo::new(baton_election::StoreId([0; 8]), boot::wall());
-        let info = found(&*store).await?.unwrap_or_else(nothing);
-        Ok(Engine::begin(store, info, Authority::Observer))
+        let info = stored_info(&*store).await?.unwrap_or_else(nothing);
+        Ok(Engine::begin(Executor::new(store, Memory::new()), info, Authority::Observer))
     }
 
-    fn begin(store: Arc<dyn Store>, info: StoreInfo, authority: Authority) -> Engine {
+    async fn deciding(store: Arc<dyn Store>, authority: Authority) -> Result<Engine, StoreError> {
+        let executor = Executor::new(store, Memory::new());
+        let info = stored_or_made_info(&executor).await?;
+        Ok(Engine::begin(executor, info, authority))
+    }
+
+    fn begin(executor: Executor, info: StoreInfo, authority: Authority) -> Engine {
+        let store = Arc::clone(executor.store());
         let keeps_history = store.properties().history == HistoryKept::Beside;
-        let executor = Executor::new(Arc::clone(&store), Memory::new());
         let shared = Arc::new(Shared {
             store,
             authority,
             follower: StoreFollower::default(),
-            vanished: Vanished::default(),
+            vanished: VanishedElections::default(),
             executor,
             keeps_history,
             info: RwLock::new(Arc::new(info)),
@@ -429,7 +433,8 @@ impl Engine {
         match settled {
             // Its turn has come. It asked long ago: what it is granted is an offer.
             Err(CommandError::Refused(refusal)) if refusal.asks_for_breakers() => {
-                self.look_and_acquire(election, Acquire { offer: true, ..acquire.clone() }).await
+                let offer = Command::Acquire(Acquire { offer: true, ..acquire.clone() });
+                self.look_and_execute(election, &offer).await
             }
             settled => settled,
         }
@@ -521,20 +526,18 @@ impl Shared {
         trace: Option<Trace>,
     ) -> Result<Decision, Refusal> {
         let info = Arc::clone(&self.info.read().unwrap_or_else(PoisonError::into_inner));
-        info.allow(command)?;
         refuse_founding(document, command, &info)?;
         // Nobody else takes epochs back or ahead where this engine is alone.
         let seen = self.term().map_or(Epoch(0), |_| self.vanished.floor(election));
-        let evidence = Evidence {
+        let facts = Facts {
             election,
-            store: info.id,
+            info: &info,
+            info_is_current: true,
             age,
-            wall: boot::wall(),
             floor: trace.map_or(seen, |trace| trace.epoch.max(seen)),
             vanished_lease: trace.map_or(Span::ZERO, |trace| trace.lease),
-            operator_keys: &info.operator_keys,
         };
-        let decision = decide(document, command, &evidence)?;
+        let decision = facts.decide(document, command)?;
         match (self.longest_lease.get(), &decision) {
             (Some(longest), Decision { next: Some(_), answer: Answer::Granted { ttl, .. }, .. })
                 if ttl > longest =>
@@ -614,34 +617,39 @@ async fn end_leases(shared: std::sync::Weak<Shared>) {
 }
 
 /// What a store knows of itself.
-async fn found(store: &dyn Store) -> Result<Option<StoreInfo>, StoreError> {
+pub(crate) async fn stored_info(store: &dyn Store) -> Result<Option<StoreInfo>, StoreError> {
     match store.read(&Key::Store).await?.found {
         Some((Record::Store(info), _)) => Ok(Some(info)),
         Some(_) | None => Ok(None),
     }
 }
 
-/// The same, made if it knows nothing.
-async fn found_or_made(store: &dyn Store) -> Result<StoreInfo, StoreError> {
-    let mut id = [0; 8];
-    let random = getrandom::fill(&mut id);
+/// The same, made if it knows nothing. The first failure of the store is reported: a server that starts does not retry.
+async fn stored_or_made_info(executor: &Executor) -> Result<StoreInfo, StoreError> {
+    let once = Patience { retries: Some(0), ..Patience::default() };
     loop {
-        if let Some(info) = found(store).await? {
-            return Ok(info);
+        match executor.info(once, AskInfo { fresh: true, make: true }).await {
+            Ok(info) => return Ok(StoreInfo::clone(&info)),
+            // What became of it, the next look shows.
+            Err(CommandError::Store(StoreError::Unknown { .. })) => {}
+            Err(error) => return Err(store_error(&**executor.store(), error)),
         }
-        if let Err(error) = random {
-            return Err(StoreError::Unavailable {
-                location: store.location(),
-                why: format!("there is no randomness: {error}"),
-                hint: "the system's random source failed".to_string(),
-            });
-        }
-        let info = StoreInfo::new(baton_election::StoreId(id), boot::wall());
-        let record = Record::Store(info.clone());
-        match store.swap(&Key::Store, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await {
-            Ok(_) => return Ok(info),
-            Err(StoreError::Conflict | StoreError::Unknown { .. }) => {}
-            Err(error) => return Err(error),
-        }
+    }
+}
+
+/// A failure of the executor as a failure of the store. Nothing was written if it is none.
+fn store_error(store: &dyn Store, error: CommandError) -> StoreError {
+    match error {
+        CommandError::Store(error) => error,
+        CommandError::Refused(_) | CommandError::System(_) => unavailable(store, &error),
+    }
+}
+
+/// That nothing was written.
+fn unavailable(store: &dyn Store, why: &impl ToString) -> StoreError {
+    StoreError::Unavailable {
+        location: store.location(),
+        why: why.to_string(),
+        hint: "try again".to_string(),
     }
 }

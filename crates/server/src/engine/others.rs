@@ -11,7 +11,7 @@ use baton_election::{Command, Decision, Document, ElectionName};
 use baton_store::{Key, Reading, Record, StoreError, boot};
 
 use super::takeover::{ObservedLease, last_renewal};
-use super::{Shared, View, decided, is_renewal, offers};
+use super::{Shared, View, decided, is_renewal, offers, store_error};
 
 /// How often an election of others is looked at while somebody waits in line for it here.
 const LOOK_AGAIN: Span = Span::millis(500);
@@ -97,12 +97,7 @@ impl Shared {
     async fn watched_there(&self, election: &ElectionName) -> Result<(Option<Document>, Span), StoreError> {
         match self.executor.see(election).await {
             Ok(seen) => Ok((seen.document.filter(|document| !document.is_retired()), seen.age)),
-            Err(CommandError::Store(error)) => Err(error),
-            Err(error) => Err(StoreError::Unavailable {
-                location: self.store.location(),
-                why: error.to_string(),
-                hint: "try again".to_string(),
-            }),
+            Err(error) => Err(store_error(&*self.store, error)),
         }
     }
 

@@ -17,7 +17,7 @@ use baton_election::{Document, ElectionName, Epoch};
 use baton_store::{AgeStamp, Expect, Key, Persistence, Reading, Record, StoreError, Trace, Version, boot};
 use tokio::sync::watch;
 
-use super::{Shared, offers};
+use super::{Shared, offers, store_error, stored_info, unavailable};
 
 /// How often it is tried to take an election over that others change meanwhile.
 const TRIES: u32 = 8;
@@ -216,11 +216,6 @@ impl Shared {
         election: &ElectionName,
         out: &DisplacedEntries,
     ) -> Result<(), StoreError> {
-        let unavailable = |why: String| StoreError::Unavailable {
-            location: self.store.location(),
-            why,
-            hint: "try again".to_string(),
-        };
         let keep = async {
             if let Some(transition) = &out.transition {
                 self.executor.record_transition(election, transition).await?;
@@ -233,16 +228,15 @@ impl Shared {
         match keep.await {
             Ok(()) => Ok(()),
             // The document was not touched, whatever became of the log.
-            Err(CommandError::Store(error)) if error.is_passing() => Err(unavailable(error.to_string())),
-            Err(CommandError::Store(error)) => Err(error),
-            Err(error) => Err(unavailable(error.to_string())),
+            Err(CommandError::Store(error)) if error.is_passing() => Err(unavailable(&*self.store, &error)),
+            Err(error) => Err(store_error(&*self.store, error)),
         }
     }
 
     /// Where others can change what the store knows of itself, a new election begins with what it knows at this moment.
     pub(super) async fn refresh_info(&self) -> Result<(), StoreError> {
         if !self.authority.is_alone()
-            && let Some((Record::Store(info), _)) = self.store.read(&Key::Store).await?.found
+            && let Some(info) = stored_info(&*self.store).await?
         {
             let mut known = self.info.write().unwrap_or_else(PoisonError::into_inner);
             // Somebody may have changed it since this was read.
