@@ -6,6 +6,7 @@
 //! campaign or wait in line: a program does that through the crate `baton`, and a server in its own way.
 
 mod audit;
+mod audit_book;
 pub mod breakers;
 mod candidacies;
 mod elections;
@@ -16,6 +17,7 @@ mod orders;
 mod settle;
 mod toolbox;
 
+pub use audit_book::{AuditReader, known_tokens};
 pub use executor::Executor;
 pub use facts::Facts;
 pub use toolbox::Toolbox;

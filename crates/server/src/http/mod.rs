@@ -38,7 +38,7 @@ mod uses;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use baton::{Coordinator, Executor, Memory};
+use baton::{Executor, Memory};
 use baton_api::endpoints::{Endpoint, Matched, Right, Row, Scope};
 use baton_election::operator::PublicKey;
 use baton_election::time::WallTime;
@@ -107,7 +107,8 @@ pub(crate) struct Service {
     tracer: Option<Arc<Tracer>>,
     /// Since when it serves, for people.
     started: WallTime,
-    coordinator: Coordinator,
+    /// Decides on all but elections, on the records as this server shows them.
+    executor: Arc<Executor>,
     /// What the last look at the orders on access tokens showed.
     tokens_looked_at: tokio::sync::Mutex<Option<audit::TokensLook>>,
     /// What the leaders coordinate with.
@@ -184,8 +185,7 @@ impl Service {
             engine.limit_leases(longest);
         }
         let executor = Arc::new(Executor::new(store.clone(), Memory::new()));
-        let coordinator = Coordinator::over(executor.clone());
-        let boards = Boards::new(executor, Some(engine.clone()), Arc::clone(engine.meters()));
+        let boards = Boards::new(Arc::clone(&executor), engine.clone());
         let boards = Arc::new(boards);
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
@@ -208,7 +208,7 @@ impl Service {
             sessions,
             sign_ins: Arc::default(),
             founders,
-            coordinator,
+            executor,
             tokens_looked_at: tokio::sync::Mutex::default(),
             boards,
             run,
