@@ -445,16 +445,7 @@ impl Engine {
         let Ok(View { document: Some(document), age }) = self.view(election).await else {
             return first.into();
         };
-        match document.lease_holder() {
-            Some(holder) => Refusal::Held {
-                by: Some(holder.agent.clone()),
-                epoch: document.epoch,
-                remaining: document.lease_remaining(age),
-                ending: document.departure.as_ref().map(|departure| departure.cause),
-            }
-            .into(),
-            None => first.into(),
-        }
+        Refusal::held(&document, age).unwrap_or(first).into()
     }
 }
 
