@@ -8,11 +8,8 @@ use crate::tree::Tree;
 /// The conformance suite of stores, which makes documents to swap. Tests are all that run it.
 const CONFORMANCE: &str = "crates/store/src/conformance/";
 
-/// The crates that may call the core's `decide`. The server's engine decides on documents in memory, in its command queue.
-const CALLERS: &[&str] = &["election", "executor", "lab", "model", "server"];
-
-/// The server's files that call it. A new one needs a reason.
-const SERVER: &str = "crates/server/src/engine/mod.rs";
+/// The crates that may call the core's `decide`. The server's engine decides by `Facts` of crates/executor.
+const CALLERS: &[&str] = &["election", "executor", "lab", "model"];
 
 /// Finds calls of `decide` of the election crate outside of the crates that may, tests and examples, and stores that decide by themselves.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -54,8 +51,7 @@ fn may_decide(path: &str) -> bool {
         || inside.starts_with("examples/")
         || path.ends_with("tests.rs")
         || path.starts_with(CONFORMANCE);
-    let of_server = name != "server" || path == SERVER;
-    is_test || CALLERS.contains(&name) && of_server
+    is_test || CALLERS.contains(&name)
 }
 
 #[cfg(test)]
@@ -73,7 +69,6 @@ mod tests {
     fn the_executor_and_tests_decide() {
         let call = "use baton_election::{Document, decide};\nfn f() { decide(document, command) }\n";
         check_file("crates/executor/src/executor.rs", call, 0);
-        check_file("crates/server/src/engine/mod.rs", call, 0);
         check_file("crates/baton/tests/library/leading.rs", call, 0);
         check_file("crates/store/src/conformance/swaps.rs", call, 0);
         check_file("crates/store-git/src/open.rs", &format!("#[cfg(test)]\nmod tests {{ {call} }}\n"), 0);
@@ -83,7 +78,8 @@ mod tests {
     fn a_second_executor_is_found() {
         let call = "use baton_election::{\n    Document, decide,\n};\n";
         check_file("crates/baton/src/coordinator.rs", call, 1);
-        check_file("crates/server/src/store.rs", call, 1);
+        check_file("crates/server/src/engine/mod.rs", call, 1);
+        check_file("crates/server/src/engine_store.rs", call, 1);
         check_file("crates/store/src/memory.rs", &format!("#[cfg(test)]\nmod tests {{}}\n{call}"), 1);
         check_file("crates/cli/src/main.rs", "fn f() { baton::election::decide(a, b) }", 1);
     }

@@ -26,7 +26,7 @@ pub mod uses;
 pub mod waiting;
 
 pub use elections::{CommandError, Elections};
-pub use memory::{Memory, SharedMemory};
+pub use memory::{Memory, SharedMemory, TimedTrace, epoch_went_back};
 pub use patience::{Backoff, Pace, Patience, jitter, retried};
 
 /// The header of every request and every response: the newest format that its sender knows.

@@ -26,16 +26,32 @@ pub struct Memory {
     seen: BTreeMap<String, LastSeen>,
     /// What stores told of records that others deleted, or of epochs beside the document's.
     #[serde(default)]
-    traces: BTreeMap<String, Traced>,
+    traces: BTreeMap<String, TimedTrace>,
 }
 
-/// What a store told beside a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Traced {
+/// What a store told beside a record, timed from when it was first told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimedTrace {
     /// No epoch above this was given.
-    epoch: Epoch,
+    pub epoch: Epoch,
     /// Until when the lease of a record that was deleted may last.
-    lease_until: Moment,
+    pub lease_until: Moment,
+}
+
+impl TimedTrace {
+    /// A trace after what the store told earlier; none if it tells nothing. `ends` is the end of the lease that it tells of, by this telling.
+    pub fn after(
+        earlier: Option<TimedTrace>,
+        trace: Option<Trace>,
+        ends: impl FnOnce(Span) -> Moment,
+    ) -> Option<TimedTrace> {
+        let trace = trace.filter(|trace| trace.epoch > Epoch(0) || trace.lease > Span::ZERO)?;
+        let ends = ends(trace.lease);
+        // A higher epoch means that a record came and went meanwhile.
+        let goes_on = earlier.filter(|earlier| earlier.epoch == trace.epoch && trace.lease > Span::ZERO);
+        let lease_until = goes_on.map_or(ends, |earlier| earlier.lease_until.min(ends));
+        Some(TimedTrace { epoch: trace.epoch, lease_until })
+    }
 }
 
 /// The last that was seen of one election.
@@ -106,17 +122,12 @@ impl Memory {
     /// A trace of a deleted record is timed from when it was first told; the record's return ends it.
     fn follow_trace(&mut self, key: &Key, reading: &Reading) {
         let Key::Election(election) = key else { return };
-        let Some(trace) = reading.trace.filter(|trace| trace.epoch > Epoch(0) || trace.lease > Span::ZERO)
-        else {
-            self.traces.remove(election.as_str());
-            return;
-        };
-        let told = reading.received_at + if reading.found.is_none() { trace.lease } else { Span::ZERO };
-        let known = self.traces.get(election.as_str());
-        // A higher epoch means that a record came and went meanwhile.
-        let goes_on = known.filter(|known| known.epoch == trace.epoch && trace.lease > Span::ZERO);
-        let lease_until = goes_on.map_or(told, |known| known.lease_until.min(told));
-        self.traces.insert(election.as_str().to_string(), Traced { epoch: trace.epoch, lease_until });
+        let ends = |lease| reading.received_at + if reading.found.is_none() { lease } else { Span::ZERO };
+        let earlier = self.traces.get(election.as_str()).copied();
+        match TimedTrace::after(earlier, reading.trace, ends) {
+            Some(trace) => drop(self.traces.insert(election.as_str().to_string(), trace)),
+            None => drop(self.traces.remove(election.as_str())),
+        }
     }
 
     /// Takes in a document that was read, and refuses one whose epoch went back.
@@ -141,7 +152,7 @@ impl Memory {
                 Ordering::Greater if trace.is_some_and(|trace| trace.epoch >= seen.epoch) => {
                     highest = seen.epoch
                 }
-                Ordering::Greater => return Err(went_back(&location(), seen.epoch, document)),
+                Ordering::Greater => return Err(epoch_went_back(&location(), seen.epoch, document)),
                 Ordering::Equal if overtaken => lease_until = lease_until.max(seen.lease_until),
                 Ordering::Equal | Ordering::Less => {}
             }
@@ -257,7 +268,8 @@ impl SharedMemory {
     }
 }
 
-fn went_back(place: &str, seen: Epoch, document: &Document) -> StoreError {
+/// The error of a document whose epoch is below one that was seen.
+pub fn epoch_went_back(place: &str, seen: Epoch, document: &Document) -> StoreError {
     StoreError::Corrupt {
         place: format!("the election `{}` in {place}", document.election),
         why: format!("its epoch went back from {seen} to {}", document.epoch),

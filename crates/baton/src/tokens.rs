@@ -8,7 +8,7 @@ use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
 use baton_election::tokens::{Pattern, Proof, Role, SignedTokenOrder, TokenChange, TokenEntry, TokenSecret};
 use baton_election::{Answer, ElectionName, Refusal, TokenId, Tokens};
-use baton_store::{Key, Record, boot};
+use baton_store::boot;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -51,10 +51,7 @@ impl Coordinator {
     }
 
     pub(crate) async fn known_tokens(&self) -> Result<Tokens, Error> {
-        match self.backend.read(&Key::Tokens).await?.found {
-            Some((Record::Tokens(tokens), _)) => Ok(tokens),
-            Some(_) | None => Ok(Tokens::default()),
-        }
+        Ok(baton_executor::known_tokens(&*self.backend).await?)
     }
 
     /// Creates a token. What is returned first is its only copy. Where the store asks for several operators, the token opens nothing until they have

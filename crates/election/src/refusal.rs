@@ -6,7 +6,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::{Cause, Question};
+use crate::document::{Cause, Document, Question};
 use crate::id::Epoch;
 use crate::name::AgentName;
 use crate::time::{Span, WallTime, as_millis, as_optional_millis};
@@ -126,6 +126,17 @@ impl Refusal {
     /// A refusal of nonsense.
     pub fn invalid(why: impl ToString, hint: impl ToString) -> Refusal {
         Refusal::Invalid { why: why.to_string(), hint: hint.to_string() }
+    }
+
+    /// The refusal while a lease may be running, with the age of the document's last beat; none if nobody holds one.
+    pub fn held(document: &Document, age: Span) -> Option<Refusal> {
+        let holder = document.lease_holder()?;
+        Some(Refusal::Held {
+            by: Some(holder.agent.clone()),
+            epoch: document.epoch,
+            remaining: document.lease_remaining(age),
+            ending: document.departure.as_ref().map(|departure| departure.cause),
+        })
     }
 
     /// A refusal of what does not fit how an item stands.

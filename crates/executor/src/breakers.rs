@@ -2,9 +2,10 @@
 
 use baton_api::Patience;
 use baton_api::elections::{CommandError, Elections};
+use baton_election::command::{Acquire, Finding, Report};
 use baton_election::policy::Policy;
 use baton_election::removal_rules::OpenBreaker;
-use baton_election::{AgentName, ElectionName, ItemName};
+use baton_election::{AgentName, Command, Document, ElectionName, ItemName};
 use baton_store::toolbox::breaker::{ANYTHING, name_of};
 use baton_store::toolbox::{Item, Kind, Query, Task};
 use baton_store::{Key, Record};
@@ -40,19 +41,36 @@ pub async fn open_breakers(
     Ok(open)
 }
 
-/// The open breakers of a candidate, or of the leader if no agent is named, as far as the policy looks at
-/// them.
-pub async fn open_breakers_of(
+/// Whether a command is decided only after a look at circuit breakers. Who asks for the lease is refused first where the policy wants a
+/// look: see [`baton_election::Refusal::asks_for_breakers`].
+pub fn needs_look(command: &Command) -> bool {
+    matches!(command, Command::Report(Report { finding: Finding::Breaker, open: None, .. }))
+}
+
+/// A command with what a look shows: the open breakers of the candidate, or of the leader in a report, as far as the policy looks at them.
+pub async fn with_open_breakers(
     elections: &dyn Elections,
     election: &ElectionName,
-    agent: Option<&AgentName>,
-) -> Result<Vec<OpenBreaker>, CommandError> {
-    let Some(document) = elections.view(election).await?.document else { return Ok(Vec::new()) };
-    let leader = document.leader.as_ref().map(|leader| &leader.agent);
-    match agent.or(leader) {
-        Some(agent) => open_breakers(elections, election, agent, &document.policy).await,
-        None => Ok(Vec::new()),
-    }
+    document: Option<&Document>,
+    command: &Command,
+) -> Result<Command, CommandError> {
+    let leader = document.and_then(|document| document.leader.as_ref()).map(|leader| &leader.agent);
+    let agent = if let Command::Acquire(acquire) = command { Some(&acquire.agent) } else { leader };
+    let open = match (document, agent) {
+        (Some(document), Some(agent)) => open_breakers(elections, election, agent, &document.policy).await?,
+        (_, _) => Vec::new(),
+    };
+    let open = Some(open);
+    Ok(match command {
+        Command::Acquire(acquire) => Command::Acquire(Acquire { open, ..acquire.clone() }),
+        Command::Report(report) => Command::Report(Report { open, ..report.clone() }),
+        Command::Renew(_)
+        | Command::Release(_)
+        | Command::Pass(_)
+        | Command::Checkpoint(_)
+        | Command::Acknowledge(_)
+        | Command::Operate(_) => command.clone(),
+    })
 }
 
 /// What a task takes of whoever does it.

@@ -7,7 +7,6 @@ use baton_api::elections::{
     Settlement, Sighting, StartFrom, Tools,
 };
 use baton_api::{Patience, SharedMemory};
-use baton_election::command::{Acquire, Finding, Report};
 use baton_election::document::Transition;
 use baton_election::time::WallTime;
 use baton_election::{Answer, Command, ElectionName, StoreInfo};
@@ -16,7 +15,7 @@ use baton_store::{
     BoxFuture, BoxStream, Change, HistoryKept, Key, Prefix, Reading, Store, StoreError, StoreProperties,
 };
 
-use crate::breakers::open_breakers_of;
+use crate::breakers::{needs_look, with_open_breakers};
 use crate::executor::Executor;
 
 impl Elections for Executor {
@@ -125,11 +124,10 @@ impl Elections for Executor {
         command: &'a Command,
         start: StartFrom,
     ) -> BoxResult<'a, Executed> {
-        if let Command::Report(report @ Report { finding: Finding::Breaker, open: None, .. }) = command {
+        if needs_look(command) {
             return Box::pin(async move {
-                let open = Some(open_breakers_of(self, election, None).await?);
-                let report = Command::Report(Report { open, ..report.clone() });
-                self.run(patience, election, &report, start).await
+                let command = self.with_breakers(election, command).await?;
+                self.run(patience, election, &command, start).await
             });
         }
         Box::pin(self.run(patience, election, command, start))
@@ -146,9 +144,7 @@ impl Elections for Executor {
             match self.run(patience, election, &command, ask.start).await {
                 Err(CommandError::Refused(refusal)) if refusal.asks_for_breakers() => {
                     // Apart: most policies do not look at them.
-                    let agent = Some(&ask.acquire.agent);
-                    let open = Some(Box::pin(open_breakers_of(self, election, agent)).await?);
-                    let command = Command::Acquire(Acquire { open, ..ask.acquire.clone() });
+                    let command = Box::pin(self.with_breakers(election, &command)).await?;
                     self.run(patience, election, &command, StartFrom::Read).await
                 }
                 outcome => outcome,
@@ -174,5 +170,17 @@ impl Elections for Executor {
 
     fn tools(&self) -> Result<&dyn Tools, CommandError> {
         Ok(self)
+    }
+}
+
+impl Executor {
+    /// The command with what a look at circuit breakers shows.
+    async fn with_breakers(
+        &self,
+        election: &ElectionName,
+        command: &Command,
+    ) -> Result<Command, CommandError> {
+        let document = self.see(election).await?.document;
+        with_open_breakers(self, election, document.as_ref(), command).await
     }
 }

@@ -10,14 +10,13 @@ use baton_election::fence::{Accepted, LOG_PART, LOG_PARTS};
 use baton_election::id::StoreId;
 use baton_election::log::{Log, MAX_HISTORY, Numbered};
 use baton_election::time::{Moment, Span};
-use baton_election::{
-    Answer, Command, Document, ElectionName, Evidence, Refusal, ResourceName, StoreInfo, decide,
-};
+use baton_election::{Answer, Command, Document, ElectionName, Refusal, ResourceName, StoreInfo};
 use baton_store::{
     AgeStamp, Expect, HistoryKept, Key, Persistence, Reading, Record, Store, StoreError, Trace, Version, boot,
 };
 
 use crate::audit;
+use crate::facts::Facts;
 
 /// Decides on the elections of a store, and on all else that stands in it.
 pub struct Executor {
@@ -198,20 +197,8 @@ impl Executor {
         command: &Command,
     ) -> Result<Step<Option<(Answer, Document)>>, CommandError> {
         let (floor, vanished_lease) = self.memory().vanished(election, boot::now());
-        // The servers themselves go on: without them nobody could end the pause. Whether a grant is allowed shows before its swap.
-        if election.as_str() != served::SERVERS && !matches!(command, Command::Acquire(_)) {
-            info.allow(command)?;
-        }
-        let evidence = Evidence {
-            election,
-            store: info.id,
-            age,
-            wall: boot::wall(),
-            floor,
-            vanished_lease,
-            operator_keys: &info.operator_keys,
-        };
-        let decision = decide(document, command, &evidence)?;
+        let facts = Facts { election, info, info_is_current: false, age, floor, vanished_lease };
+        let decision = facts.decide(document, command)?;
         Ok(match decision.next {
             None => {
                 let Some(document) = document else {

@@ -6,14 +6,18 @@
 //! campaign or wait in line: a program does that through the crate `baton`, and a server in its own way.
 
 mod audit;
+mod audit_book;
 pub mod breakers;
 mod candidacies;
 mod elections;
 mod executor;
+mod facts;
 mod fences;
 mod orders;
 mod settle;
 mod toolbox;
 
+pub use audit_book::{AuditReader, known_tokens};
 pub use executor::Executor;
+pub use facts::Facts;
 pub use toolbox::Toolbox;

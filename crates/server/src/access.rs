@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// One request, as the log has it.
 #[derive(Serialize)]
-pub(crate) struct Line<'a> {
+pub(crate) struct RequestLine<'a> {
     pub(crate) time: WallTime,
     /// From where, over TCP.
     pub(crate) address: Option<IpAddr>,
@@ -217,8 +217,8 @@ fn write(mut sink: Sink, waiting: &Receiver<Vec<u8>>, shared: &Shared) {
 mod tests {
     use super::*;
 
-    fn line(status: u16) -> Line<'static> {
-        Line {
+    fn line(status: u16) -> RequestLine<'static> {
+        RequestLine {
             time: WallTime::from_unix_millis(0),
             address: Some([127, 0, 0, 1].into()),
             uid: None,

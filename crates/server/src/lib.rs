@@ -10,6 +10,7 @@ mod candidates;
 mod census;
 mod cluster;
 mod engine;
+mod engine_store;
 mod founders;
 mod give_back;
 mod http;
@@ -20,7 +21,6 @@ mod own_lease;
 mod sessions;
 mod sign_ins;
 mod socket;
-mod store;
 mod tokens;
 mod toolbox;
 mod traces;
@@ -51,7 +51,7 @@ pub use access::AccessLog;
 pub use alerts::{Rate, Thresholds, Warnings};
 pub use baton_http_listener::{Tls, TlsError};
 pub use cluster::{Membership, RoleChange};
-pub use engine::{Engine, Event, Leads, News, Subscription, View};
+pub use engine::{ChangeNotice, Engine, Event, Leads, Subscription, View};
 pub use founders::Founders;
 pub use give_back::{GiveBackError, give_back};
 pub use jwt::{Jwt, JwtError, Rules as JwtRules};
@@ -62,35 +62,35 @@ pub use webhooks::{Deliveries, Pauses, Receiver, Secret, Tell};
 
 /// A server that listens.
 pub struct Server {
-    listening: Listening,
+    listening: Listeners,
     serving: Arc<http::ServingRole>,
     serves: Serves,
 }
 
 /// Where a server listens: at an address, at a Unix socket, or at both.
 #[derive(Debug)]
-pub struct Listening {
+pub struct Listeners {
     address: Option<TcpListener>,
     socket: Option<Socket>,
 }
 
-impl From<TcpListener> for Listening {
-    fn from(listener: TcpListener) -> Listening {
-        Listening { address: Some(listener), socket: None }
+impl From<TcpListener> for Listeners {
+    fn from(listener: TcpListener) -> Listeners {
+        Listeners { address: Some(listener), socket: None }
     }
 }
 
-impl From<Socket> for Listening {
-    fn from(socket: Socket) -> Listening {
-        Listening { address: None, socket: Some(socket) }
+impl From<Socket> for Listeners {
+    fn from(socket: Socket) -> Listeners {
+        Listeners { address: None, socket: Some(socket) }
     }
 }
 
-impl Listening {
+impl Listeners {
     /// The same, and at this socket.
     #[must_use]
-    pub fn and(self, socket: Socket) -> Listening {
-        Listening { socket: Some(socket), ..self }
+    pub fn and(self, socket: Socket) -> Listeners {
+        Listeners { socket: Some(socket), ..self }
     }
 
     /// The address, if it listens at one.
@@ -167,7 +167,7 @@ impl Server {
     /// Everybody must show a token at its address, unless that is a loopback one, without TLS, and it was not told to ask for one. At its socket
     /// its own user and root need none, and nobody else is let in.
     pub async fn start(
-        listening: impl Into<Listening>,
+        listening: impl Into<Listeners>,
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Server, StartError> {
@@ -190,7 +190,7 @@ impl Server {
     /// The first command that changes an election takes it over: from then on servers decide on it, and clients of the store are refused. What is
     /// only looked at is left as it is. [`give_back`] is the way back.
     pub async fn join(
-        listening: impl Into<Listening>,
+        listening: impl Into<Listeners>,
         store: Arc<dyn Store>,
         options: Options,
         membership: Membership,
@@ -212,7 +212,7 @@ impl Server {
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Server, StartError> {
-        let listening = Listening::from(listener);
+        let listening = Listeners::from(listener);
         if let Some(address) = listening.bound()?.filter(|address| !address.ip().is_loopback()) {
             return Err(StartError::NoTls(address));
         }
@@ -225,7 +225,7 @@ impl Server {
     }
 
     /// Where it listens.
-    pub fn listening(&self) -> &Listening {
+    pub fn listening(&self) -> &Listeners {
         &self.listening
     }
 
@@ -261,7 +261,7 @@ impl Server {
 }
 
 /// Where it listens, for people.
-fn place(listening: &Listening, options: &Options) -> String {
+fn place(listening: &Listeners, options: &Options) -> String {
     listening.places(options.tls.is_some()).join(" and ")
 }
 
@@ -269,7 +269,7 @@ fn place(listening: &Listening, options: &Options) -> String {
 /// be one.
 async fn register(
     store: &dyn Store,
-    listening: &Listening,
+    listening: &Listeners,
     options: &Options,
 ) -> Result<Arc<http::Register>, StartError> {
     let address = listening.bound()?;

@@ -27,7 +27,6 @@ use tally::{Size, Tally};
 use tokio::sync::{MutexGuard, watch};
 
 use crate::engine::Engine;
-use crate::metrics::Meters;
 
 /// How many boards are kept in memory at once, and how many items of them all, before those that nobody uses are forgotten.
 const MAX_BOARDS: usize = 256;
@@ -45,12 +44,11 @@ const AT_ONCE: usize = 64;
 /// All boards.
 pub(crate) struct Boards {
     executor: Arc<Executor>,
-    /// The engine that decides on the elections; none where nobody does.
-    engine: Option<Engine>,
+    /// Decides on the elections.
+    engine: Engine,
     boards: Mutex<HashMap<ElectionName, Arc<Board>>>,
     /// How much the commands weigh that wait for their turns.
     waiting: Arc<AtomicU64>,
-    meters: Arc<Meters>,
     tally: Tally,
 }
 
@@ -68,13 +66,13 @@ pub(crate) struct Board {
 }
 
 /// A command that waits for its turn, or is at it.
-struct Waiting {
+struct PendingCommand {
     board: Arc<Board>,
     weight: u64,
     all: Arc<AtomicU64>,
 }
 
-impl Drop for Waiting {
+impl Drop for PendingCommand {
     fn drop(&mut self) {
         self.board.waiting.fetch_sub(1, Ordering::Relaxed);
         self.all.fetch_sub(self.weight, Ordering::Relaxed);
@@ -135,13 +133,7 @@ impl Board {
 
     /// Ends the leadership of a worker that failed, where the policy ends it for an open breaker. Who repeats the command after an error makes up
     /// for it.
-    async fn end_lead(
-        &self,
-        engine: Option<&Engine>,
-        command: &Command,
-        answer: &Answer,
-    ) -> Result<(), Error> {
-        let Some(engine) = engine else { return Ok(()) };
+    async fn end_lead(&self, engine: &Engine, command: &Command, answer: &Answer) -> Result<(), Error> {
         let Some(report) = self.toolbox().against_leader(command, answer).await? else { return Ok(()) };
         let report = baton_election::Command::Report(report);
         match engine.execute(&self.election, &report).await {
@@ -180,9 +172,9 @@ impl Board {
 
 impl Boards {
     /// The toolboxes of a store's elections.
-    pub(crate) fn new(executor: Arc<Executor>, engine: Option<Engine>, meters: Arc<Meters>) -> Boards {
+    pub(crate) fn new(executor: Arc<Executor>, engine: Engine) -> Boards {
         let (waiting, tally) = (Arc::default(), Tally::default());
-        Boards { executor, engine, boards: Mutex::default(), waiting, meters, tally }
+        Boards { executor, engine, boards: Mutex::default(), waiting, tally }
     }
 
     /// The one of an election.
@@ -220,21 +212,21 @@ impl Boards {
         let engine = self.engine.clone();
         let at_it = tokio::spawn(async move {
             let answer = waits.board.carry_out(&command).await?;
-            waits.board.end_lead(engine.as_ref(), &command, &answer).await?;
+            waits.board.end_lead(&engine, &command, &answer).await?;
             Ok(answer)
         });
         let outcome = at_it.await.unwrap_or_else(|broke| Err(Error::System(std::io::Error::other(broke))));
-        self.tally.count(&self.meters, &asked, &outcome);
+        self.tally.count(self.engine.meters(), &asked, &outcome);
         outcome
     }
 
     /// A place among those who wait for a board, if there is one: behind a slow store nobody waits who would only be forgotten.
-    fn wait_for(&self, board: Arc<Board>, command: &Command) -> Result<Waiting, Error> {
+    fn wait_for(&self, board: Arc<Board>, command: &Command) -> Result<PendingCommand, Error> {
         let weight = command.weight();
         let all = self.waiting.fetch_add(weight, Ordering::Relaxed).saturating_add(weight);
         let before = board.waiting.fetch_add(1, Ordering::Relaxed);
         // From here on it is counted, and no more once it is dropped.
-        let waits = Waiting { board, weight, all: Arc::clone(&self.waiting) };
+        let waits = PendingCommand { board, weight, all: Arc::clone(&self.waiting) };
         if before < MAX_WAITING && all <= MAX_WAITING_WEIGHT {
             return Ok(waits);
         }

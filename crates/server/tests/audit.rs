@@ -29,14 +29,14 @@ fn election(name: &str) -> ElectionName {
 }
 
 /// A server on a store, until it is stopped.
-struct Running {
+struct RunningServer {
     url: String,
     stop: oneshot::Sender<()>,
     over: tokio::task::JoinHandle<()>,
 }
 
-impl Running {
-    async fn on(store: Arc<dyn Store>) -> Running {
+impl RunningServer {
+    async fn on(store: Arc<dyn Store>) -> RunningServer {
         let founders = Arc::new(Founders::with_keys(vec![operator(1).public()]));
         let options = Options { founders, ..Options::default() };
         let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
@@ -50,7 +50,7 @@ impl Running {
                 })
                 .await;
         });
-        Running { url, stop, over }
+        RunningServer { url, stop, over }
     }
 
     async fn client(&self) -> Coordinator {
@@ -166,7 +166,7 @@ async fn who_runs_on_the_store_itself_sees_a_pause_of_everything() {
 async fn everything_that_operators_do_is_kept_by_a_server_across_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("server.redb");
-    let server = Running::on(embedded(&path).await).await;
+    let server = RunningServer::on(embedded(&path).await).await;
     let client = server.client().await;
     do_everything(&client).await;
     look(&client).await;
@@ -175,7 +175,7 @@ async fn everything_that_operators_do_is_kept_by_a_server_across_a_restart() {
     // The same by itself, without a server, and by the next one.
     let store = embedded(&path).await;
     look(&Coordinator::with_store(Arc::clone(&store), Memory::new())).await;
-    let server = Running::on(store).await;
+    let server = RunningServer::on(store).await;
     let client = server.client().await;
     look(&client).await;
     client.note(&election("e"), &operator(1), "later").await.unwrap();
@@ -302,7 +302,7 @@ async fn a_store_whose_first_orders_were_not_logged_is_whole() {
 #[tokio::test]
 async fn the_orders_on_tokens_are_not_all_verified_for_everybody_who_looks() {
     let store = Lively::on(&MemoryStore::default());
-    let server = Running::on(Arc::new(store.clone())).await;
+    let server = RunningServer::on(Arc::new(store.clone())).await;
     let client = server.client().await;
     client.enrol(&operator(1)).await.unwrap();
     let new = NewToken {

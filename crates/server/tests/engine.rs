@@ -21,7 +21,7 @@ use crate::support::{acquire, credential, election};
 
 /// A memory store whose swaps of elections are counted, delayed and broken.
 #[derive(Clone, Default)]
-struct Watched {
+struct FaultyStore {
     inner: MemoryStore,
     swaps: Arc<AtomicUsize>,
     slow: Arc<AtomicBool>,
@@ -31,7 +31,7 @@ struct Watched {
     fail: Arc<AtomicBool>,
 }
 
-impl Wrapped for Watched {
+impl Wrapped for FaultyStore {
     fn inner(&self) -> Arc<dyn Store> {
         Arc::new(self.inner.clone())
     }
@@ -88,8 +88,8 @@ fn held(outcome: Result<Decided, CommandError>) -> Span {
     }
 }
 
-async fn engine() -> (Engine, Watched) {
-    let store = Watched::default();
+async fn engine() -> (Engine, FaultyStore) {
+    let store = FaultyStore::default();
     (Engine::start(Arc::new(store.clone())).await.unwrap(), store)
 }
 
@@ -297,7 +297,7 @@ async fn nothing_is_shown_before_it_is_durable() {
 
 #[tokio::test]
 async fn what_is_no_renewal_does_not_lengthen_a_lease() {
-    let (store, operator) = (Watched::default(), OperatorKey::from_seed([1; 32]));
+    let (store, operator) = (FaultyStore::default(), OperatorKey::from_seed([1; 32]));
     Coordinator::with_store(Arc::new(store.clone()), Memory::new()).enrol(&operator).await.unwrap();
     let engine = Engine::start(Arc::new(store)).await.unwrap();
     let epoch = grant(&engine, 1, Span::secs(30)).await;

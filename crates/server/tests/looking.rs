@@ -12,7 +12,7 @@ use baton_api::command::Decided;
 use baton_election::command::Renew;
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Epoch, Refusal};
-use baton_server::{Engine, GiveBackError, News, give_back};
+use baton_server::{ChangeNotice, Engine, GiveBackError, give_back};
 use baton_store::{Key, MemoryStore, Record, Store};
 
 use crate::support;
@@ -138,8 +138,8 @@ async fn changes_that_others_make_are_told_of() {
     let told = async {
         loop {
             match changes.next().await.unwrap() {
-                News::Event(event) if event.document().leader.is_none() => return,
-                News::Event(_) | News::Gap => {}
+                ChangeNotice::Event(event) if event.document().leader.is_none() => return,
+                ChangeNotice::Event(_) | ChangeNotice::Gap => {}
             }
         }
     };

@@ -17,7 +17,7 @@ use baton_election::lease;
 use baton_election::policy::Limits;
 use baton_election::time::Span;
 use baton_election::{AgentName, Answer, Command, Document, Epoch, Refusal, WallTime};
-use baton_server::{Engine, News};
+use baton_server::{ChangeNotice, Engine};
 use baton_store::{Access, AgeStamp, Key, MemoryStore, Persistence, Record, Store};
 use tokio::task::JoinHandle;
 
@@ -136,13 +136,17 @@ async fn a_claim_is_told_and_not_written() {
     assert!(!claimed.document.unwrap().leader.unwrap().offered, "who claims is shown what it has");
     assert_eq!(written(&inner).await, before);
     engine.check(&election(), epoch).await.unwrap();
-    let Some(News::Event(event)) = changes.next().await else { panic!("nobody was told of the claim") };
+    let Some(ChangeNotice::Event(event)) = changes.next().await else {
+        panic!("nobody was told of the claim")
+    };
     assert_eq!(event.document(), document(&engine).await);
     assert!(held(&engine).await > LEAST);
     // Renewals after it are told to nobody, and what is written next has all of them.
     renew(&engine, 2, epoch).await.unwrap();
     release(&engine, 2, epoch).await;
-    let Some(News::Event(event)) = changes.next().await else { panic!("nobody was told of the release") };
+    let Some(ChangeNotice::Event(event)) = changes.next().await else {
+        panic!("nobody was told of the release")
+    };
     assert!(event.document().leader.is_none());
     assert_eq!(written(&inner).await.departure.as_ref().unwrap().epoch, epoch);
 }

@@ -26,7 +26,7 @@ use crate::support::{Held, acquire, credential};
 /// The servers' own lease: longer than a busy machine stands still.
 const TTL: Span = Span::secs(5);
 
-struct Running {
+struct RunningServer {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
@@ -34,28 +34,28 @@ struct Running {
 
 /// A reply: its status, where it sends us, and its body.
 #[derive(Debug)]
-struct Said {
+struct Response {
     status: u16,
     location: Option<String>,
     body: Value,
 }
 
-async fn server(store: Arc<dyn Store>) -> Running {
+async fn server(store: Arc<dyn Store>) -> RunningServer {
     let founders = Arc::new(Founders::with_keys(vec![OperatorKey::from_seed([1; 32]).public()]));
     server_with(store, Options { founders, ..Options::default() }).await
 }
 
-async fn server_with(store: Arc<dyn Store>, options: Options) -> Running {
+async fn server_with(store: Arc<dyn Store>, options: Options) -> RunningServer {
     let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
     let contact = format!("http://{}", listener.local_addr().unwrap());
     let server =
         Server::join(listener, store, options, Membership { contact, ttl: TTL }, |_| {}).await.unwrap();
     let (address, (stop, stopped)) = (server.listening().address().unwrap(), oneshot::channel::<()>());
     let served = tokio::spawn(server.serve(async { drop(stopped.await) }));
-    Running { address, stop, served }
+    RunningServer { address, stop, served }
 }
 
-async fn ask(to: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> Said {
+async fn ask(to: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> Response {
     ask_with(to, method, path, body, None).await
 }
 
@@ -65,7 +65,7 @@ async fn ask_with(
     path: &str,
     body: Option<&Value>,
     token: Option<&str>,
-) -> Said {
+) -> Response {
     let mut stream = TcpStream::connect(to).await.unwrap();
     let body = body.map(Value::to_string).unwrap_or_default();
     let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
@@ -82,7 +82,7 @@ async fn ask_with(
         let line = head.lines().find(|line| line.to_lowercase().starts_with(name))?;
         Some(line.split_once(": ")?.1.to_string())
     };
-    Said {
+    Response {
         status: head.split(' ').nth(1).unwrap().parse().unwrap(),
         location: header("location"),
         body: serde_json::from_str(body).unwrap_or(Value::Null),
@@ -103,7 +103,7 @@ async fn active(servers: &[SocketAddr]) -> SocketAddr {
 }
 
 /// Waits until a server sends us to another.
-async fn redirects(from: SocketAddr, path: &str) -> Said {
+async fn redirects(from: SocketAddr, path: &str) -> Response {
     for _ in 0..6_000 {
         let said = ask(from, "GET", path, None).await;
         if said.status == 307 {

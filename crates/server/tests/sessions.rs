@@ -28,23 +28,23 @@ use serde_json::json;
 const HANG: Duration = Duration::from_secs(120);
 
 /// A server that can crash and start anew at the same address.
-struct Place {
+struct TestServer {
     store: MemoryStore,
     address: SocketAddr,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Drop for Place {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Place {
-    async fn open() -> Place {
+impl TestServer {
+    async fn open() -> TestServer {
         let store = MemoryStore::default();
-        let (address, task) = Place::serve(&store, "127.0.0.1:0".parse().unwrap()).await;
-        Place { store, address, task }
+        let (address, task) = TestServer::serve(&store, "127.0.0.1:0".parse().unwrap()).await;
+        TestServer { store, address, task }
     }
 
     async fn serve(store: &MemoryStore, address: SocketAddr) -> (SocketAddr, tokio::task::JoinHandle<()>) {
@@ -72,7 +72,7 @@ impl Place {
     }
 
     async fn restart(&mut self) {
-        (self.address, self.task) = Place::serve(&self.store, self.address).await;
+        (self.address, self.task) = TestServer::serve(&self.store, self.address).await;
     }
 
     async fn client(&self) -> Coordinator {
@@ -148,7 +148,7 @@ async fn beat(coordinator: &Coordinator, heartbeat: &Heartbeat) -> Option<Heartb
 
 #[tokio::test]
 async fn one_heartbeat_keeps_many_leases() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("a")).await.unwrap();
     let mut riding = Vec::new();
@@ -173,7 +173,7 @@ async fn one_heartbeat_keeps_many_leases() {
 
 #[tokio::test]
 async fn what_is_lost_is_named_until_it_is_dropped() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let short = taken(&client, "short", 3, Span::secs(1)).await;
     let long = taken(&client, "long", 4, Span::secs(60)).await;
@@ -202,7 +202,7 @@ async fn what_is_lost_is_named_until_it_is_dropped() {
 
 #[tokio::test]
 async fn the_interval_fits_the_shortest_lease() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let free = sessions(&client).announce(&announce(1, Vec::new())).await.unwrap();
     assert!(free.heartbeat_ms >= 5_000 && free.jitter_ms == 1_000 && free.missed == 3, "{free:?}");
@@ -213,7 +213,7 @@ async fn the_interval_fits_the_shortest_lease() {
 
 #[tokio::test]
 async fn a_request_that_was_overtaken_changes_nothing() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let held = taken(&client, "e", 3, Span::secs(60)).await;
     sessions(&client).announce(&announce(1, vec![held.clone()])).await.unwrap();
@@ -228,7 +228,7 @@ async fn a_request_that_was_overtaken_changes_nothing() {
 
 #[tokio::test]
 async fn nobody_speaks_for_another() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let held = taken(&client, "e", 3, Span::secs(60)).await;
     sessions(&client).announce(&announce(1, vec![held.clone()])).await.unwrap();
@@ -252,7 +252,7 @@ async fn nobody_speaks_for_another() {
 
 #[tokio::test]
 async fn a_session_that_is_silent_is_forgotten_and_its_leases_run_out() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let held = taken(&client, "e", 3, Span::secs(4)).await;
     sessions(&client).announce(&announce(1, Vec::new())).await.unwrap();
@@ -271,7 +271,7 @@ async fn a_session_that_is_silent_is_forgotten_and_its_leases_run_out() {
 
 #[tokio::test]
 async fn too_much_is_refused_with_a_hint() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let there = sessions(&client);
     let many = |count: u64| {
@@ -308,7 +308,7 @@ async fn too_much_is_refused_with_a_hint() {
 
 #[tokio::test]
 async fn a_bid_with_limits_of_its_own_does_not_ride() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("a")).await.unwrap();
     let limits = Limits { renewals: Some(9), ..Limits::default() };
@@ -323,7 +323,7 @@ async fn a_bid_with_limits_of_its_own_does_not_ride() {
 
 #[tokio::test]
 async fn a_description_is_told_again_to_a_server_that_forgot_it() {
-    let mut place = Place::open().await;
+    let mut place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("a")).await.unwrap();
     session.describe(Description { queue_depth: Some(7), ..Description::default() }).unwrap();
@@ -341,7 +341,7 @@ async fn a_description_is_told_again_to_a_server_that_forgot_it() {
 
 #[tokio::test]
 async fn an_operator_ends_a_leadership_that_rides() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let operator = OperatorKey::from_seed([42; 32]);
     client.enrol(&operator).await.unwrap();
@@ -358,7 +358,7 @@ async fn an_operator_ends_a_leadership_that_rides() {
 
 #[tokio::test]
 async fn a_leadership_that_rides_ends_when_what_it_needs_fails() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let operator = OperatorKey::from_seed([42; 32]);
     client.enrol(&operator).await.unwrap();
@@ -380,7 +380,7 @@ async fn a_leadership_that_rides_ends_when_what_it_needs_fails() {
 
 #[tokio::test]
 async fn an_approval_reaches_a_lease_that_rides() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let operator = OperatorKey::from_seed([42; 32]);
     client.enrol(&operator).await.unwrap();
@@ -407,7 +407,7 @@ async fn an_approval_reaches_a_lease_that_rides() {
 
 #[tokio::test]
 async fn a_restart_loses_no_lease_that_rides_and_doubles_none() {
-    let mut place = Place::open().await;
+    let mut place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("a")).await.unwrap();
     let mut riding = Vec::new();
@@ -437,7 +437,7 @@ async fn a_restart_loses_no_lease_that_rides_and_doubles_none() {
 
 #[tokio::test]
 async fn leases_are_lost_here_before_a_server_that_is_gone_could_give_them_to_another() {
-    let mut place = Place::open().await;
+    let mut place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("a")).await.unwrap();
     let riding = ride(&session, "e", Span::secs(4)).await;
@@ -453,7 +453,7 @@ async fn leases_are_lost_here_before_a_server_that_is_gone_could_give_them_to_an
 
 #[tokio::test]
 async fn a_release_waits_until_followers_know_and_says_who_does_not() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("follower")).await.unwrap();
     let follower = session.follow(&election("e")).await.unwrap();
@@ -506,7 +506,7 @@ async fn a_release_waits_until_followers_know_and_says_who_does_not() {
 
 #[tokio::test]
 async fn news_come_in_parts_and_none_is_left_out() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let state = format!("\"{}\"", "x".repeat(60_000));
     let content = CheckpointContent { summary: String::new(), state, reference: None, covers: None };
@@ -542,7 +542,7 @@ async fn news_come_in_parts_and_none_is_left_out() {
 
 #[tokio::test]
 async fn who_releases_does_not_wait_for_itself_nor_for_who_has_ended() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("a")).await.unwrap();
     let _follower = session.follow(&election("e")).await.unwrap();
@@ -575,7 +575,7 @@ async fn a_store_without_sessions_says_so() {
 
 #[tokio::test]
 async fn a_follower_serves_what_it_knew_while_the_server_is_gone() {
-    let mut place = Place::open().await;
+    let mut place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("follower")).await.unwrap();
     let mut by_session = session.follow(&election("e")).await.unwrap();
@@ -620,7 +620,7 @@ async fn a_follower_serves_what_it_knew_while_the_server_is_gone() {
 
 #[tokio::test]
 async fn a_lease_that_ends_without_a_word_is_noticed_by_who_follows() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("follower")).await.unwrap();
     let mut follower = session.follow(&election("e")).await.unwrap();
@@ -637,7 +637,7 @@ async fn a_lease_that_ends_without_a_word_is_noticed_by_who_follows() {
 
 #[tokio::test]
 async fn the_end_of_a_session_that_the_server_forgot_releases_its_leases_all_the_same() {
-    let mut place = Place::open().await;
+    let mut place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("a")).await.unwrap();
     let riding = ride(&session, "e", Span::secs(60)).await;
@@ -654,7 +654,7 @@ async fn the_end_of_a_session_that_the_server_forgot_releases_its_leases_all_the
 
 #[tokio::test]
 async fn a_word_that_is_too_long_is_refused_before_it_could_cost_a_lease() {
-    let place = Place::open().await;
+    let place = TestServer::open().await;
     let client = place.client().await;
     let session = client.announce(&agent("a")).await.unwrap();
     assert!(session.health(json!("x".repeat(2_000))).is_err());

@@ -32,22 +32,22 @@ fn new(id: &str) -> NewTask {
 }
 
 /// A server over a store.
-struct Place {
+struct TestServer {
     address: SocketAddr,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Drop for Place {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Place {
-    async fn over(store: Arc<dyn Store>) -> Place {
+impl TestServer {
+    async fn over(store: Arc<dyn Store>) -> TestServer {
         let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &Options::default()).await.unwrap();
         let server = Server::start(listener, store, Options::default()).await.unwrap();
-        Place {
+        TestServer {
             address: server.listening().address().unwrap(),
             task: tokio::spawn(server.serve(std::future::pending())),
         }
@@ -211,21 +211,21 @@ async fn in_a_folder() {
 
 #[tokio::test]
 async fn through_a_server() {
-    let place = Place::over(Arc::new(MemoryStore::default())).await;
+    let place = TestServer::over(Arc::new(MemoryStore::default())).await;
     play(place.client().await, place.client().await).await;
 }
 
 #[tokio::test]
 async fn what_a_server_knew_it_knows_after_a_crash() {
     let store = MemoryStore::default();
-    let place = Place::over(Arc::new(store.clone())).await;
+    let place = TestServer::over(Arc::new(store.clone())).await;
     let client = place.client().await;
     let mandate = lead(&client, "a").await;
     let tools = client.toolbox(&election());
     tools.add(Some(mandate), None, &[new("one"), new("two")]).await.unwrap();
     tools.assign(&item("one"), mandate, Some(agent("b"))).await.unwrap();
     drop(place);
-    let place = Place::over(Arc::new(store)).await;
+    let place = TestServer::over(Arc::new(store)).await;
     let tools = place.client().await.toolbox(&election());
     let counts = tools.counts().await.unwrap();
     assert_eq!((counts.queued, counts.assigned), (1, 1));
@@ -235,7 +235,7 @@ async fn what_a_server_knew_it_knows_after_a_crash() {
 
 #[tokio::test]
 async fn many_at_once_do_a_task_once() {
-    let place = Place::over(Arc::new(MemoryStore::default())).await;
+    let place = TestServer::over(Arc::new(MemoryStore::default())).await;
     let client = place.client().await;
     let mandate = lead(&client, "a").await;
     let tools = client.toolbox(&election());
@@ -260,7 +260,7 @@ async fn many_at_once_do_a_task_once() {
 async fn a_hundred_thousand_tasks() {
     const TASKS: usize = 100_000;
     let store = MemoryStore::default();
-    let place = Place::over(Arc::new(store.clone())).await;
+    let place = TestServer::over(Arc::new(store.clone())).await;
     let client = place.client().await;
     let mandate = lead(&client, "a").await;
     let tools = client.toolbox(&election());
@@ -282,7 +282,7 @@ async fn a_hundred_thousand_tasks() {
     assert!(page.more && page.items.len() == 5);
     // Who begins anew reads it all once.
     drop(place);
-    let place = Place::over(Arc::new(store)).await;
+    let place = TestServer::over(Arc::new(store)).await;
     let counts = place.client().await.toolbox(&election()).counts().await.unwrap();
     assert_eq!(counts.tasks(), TASKS as u64);
 }

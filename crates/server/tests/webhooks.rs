@@ -36,19 +36,19 @@ enum Mood {
 
 /// A receiver that notes what it takes.
 #[derive(Clone)]
-struct Listening {
+struct TestReceiver {
     address: SocketAddr,
     mood: watch::Sender<Mood>,
     taken: watch::Sender<Vec<Value>>,
     asked: watch::Sender<usize>,
 }
 
-impl Listening {
-    async fn start(mood: Mood) -> Listening {
+impl TestReceiver {
+    async fn start(mood: Mood) -> TestReceiver {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (mood, taken) = (watch::Sender::new(mood), watch::Sender::new(Vec::new()));
-        let listening = Listening { address, mood, taken, asked: watch::Sender::new(0) };
+        let listening = TestReceiver { address, mood, taken, asked: watch::Sender::new(0) };
         let serving = listening.clone();
         tokio::spawn(async move {
             loop {
@@ -137,7 +137,7 @@ struct World {
     _deliveries: Deliveries,
 }
 
-async fn world(receivers: &[&Listening]) -> World {
+async fn world(receivers: &[&TestReceiver]) -> World {
     // That elections change too often would be told as well, in the same line; it is not what these tests are about.
     let limits = Thresholds { flapping: None, elections: None, ..Thresholds::default() };
     let options = Options { warnings: Warnings { limits, ..Warnings::default() }, ..Options::default() };
@@ -146,7 +146,7 @@ async fn world(receivers: &[&Listening]) -> World {
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&said);
     let tell: Tell = Arc::new(move |text| notes.lock().unwrap().push(text.to_string()));
-    let receiver = |listening: &&Listening| {
+    let receiver = |listening: &&TestReceiver| {
         Receiver::new(&listening.url(), Secret::new(&listening.secret()).unwrap()).unwrap()
     };
     let deliveries = server.tell(receivers.iter().map(receiver).collect(), tell).unwrap();
@@ -185,7 +185,7 @@ fn facts(told: &Value) -> (&str, u64, &str, &str, u64) {
 
 #[tokio::test]
 async fn changes_of_leader_are_told_in_order_and_renewals_are_not() {
-    let hook = Listening::start(Mood::Takes).await;
+    let hook = TestReceiver::start(Mood::Takes).await;
     let world = world(&[&hook]).await;
     let first = world.lead("e", "a").await;
     for _ in 0..5 {
@@ -208,7 +208,7 @@ async fn changes_of_leader_are_told_in_order_and_renewals_are_not() {
 #[tokio::test]
 async fn a_receiver_that_fails_or_hangs_holds_nobody_up_and_is_told_when_it_is_back() {
     for mood in [Mood::Fails, Mood::Hangs, Mood::SendsOn("http://127.0.0.1:9/".to_string())] {
-        let (sick, well) = (Listening::start(mood.clone()).await, Listening::start(Mood::Takes).await);
+        let (sick, well) = (TestReceiver::start(mood.clone()).await, TestReceiver::start(Mood::Takes).await);
         let world = world(&[&sick, &well]).await;
         for agent in ["a", "b", "c"] {
             world.lead_for_a_moment("e", agent).await;
@@ -232,8 +232,8 @@ async fn a_receiver_that_fails_or_hangs_holds_nobody_up_and_is_told_when_it_is_b
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let elsewhere = Listening::start(Mood::Takes).await;
-    let hook = Listening::start(Mood::SendsOn(elsewhere.url())).await;
+    let elsewhere = TestReceiver::start(Mood::Takes).await;
+    let hook = TestReceiver::start(Mood::SendsOn(elsewhere.url())).await;
     let world = world(&[&hook]).await;
     world.lead("e", "a").await;
     hook.is_asked(2).await;
@@ -242,7 +242,7 @@ async fn a_redirect_is_not_followed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_dropped_is_counted() {
-    let hook = Listening::start(Mood::Fails).await;
+    let hook = TestReceiver::start(Mood::Fails).await;
     let world = world(&[&hook]).await;
     world.lead_for_a_moment("e", "a").await;
     hook.is_asked(1).await;

@@ -9,7 +9,7 @@ use baton::election::lease::MIN_TTL;
 use baton::election::time::Span;
 use baton::embedded::EmbeddedStore;
 use baton::store::{Access, Store};
-use baton_server::{Listening, Options, Server, StartError, Tell};
+use baton_server::{Listeners, Options, Server, StartError, Tell};
 use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -167,7 +167,7 @@ impl Serve {
     async fn alone(
         &self,
         file: &Path,
-        listening: Listening,
+        listening: Listeners,
         options: &Options,
         snapshot_every: Option<Span>,
         output: Output,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton::election::time::Span;
 use baton::election::{command, policy};
 use baton::store::{Access, Durability};
-use baton_server::{GiveBackError, Listening, Membership, Options, RoleChange, Server, StartError};
+use baton_server::{GiveBackError, Listeners, Membership, Options, RoleChange, Server, StartError};
 use clap::Args;
 use serde_json::json;
 
@@ -110,7 +110,7 @@ impl Several {
     /// Takes part among the servers of a store that they share.
     pub(crate) async fn join(
         &self,
-        listening: Listening,
+        listening: Listeners,
         url: &str,
         options: &Options,
         founding: &Founding,

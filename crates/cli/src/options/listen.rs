@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use baton_server::{Listening, Options, Server, Socket, SocketError, StartError};
+use baton_server::{Listeners, Options, Server, Socket, SocketError, StartError};
 use clap::Args;
 
 use super::server_access;
@@ -55,7 +55,7 @@ impl ListenAt {
     }
 
     /// Takes the address and the socket.
-    pub(crate) async fn take(&self, options: &Options) -> Result<Listening, NotListening> {
+    pub(crate) async fn take(&self, options: &Options) -> Result<Listeners, NotListening> {
         self.check(options).map_err(NotListening::Failed)?;
         let address = match self.address() {
             Some(address) => Some(Server::listen(address, options).await.map_err(NotListening::Start)?),
@@ -69,7 +69,7 @@ impl ListenAt {
             None => None,
         };
         match (address, socket) {
-            (Some(address), Some(socket)) => Ok(Listening::from(address).and(socket)),
+            (Some(address), Some(socket)) => Ok(Listeners::from(address).and(socket)),
             (Some(address), None) => Ok(address.into()),
             (None, Some(socket)) => Ok(socket.into()),
             (None, None) => unreachable!("--listen has a default"),

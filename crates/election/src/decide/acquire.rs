@@ -137,16 +137,10 @@ fn only_once(document: &Document, acquire: &Acquire) -> Result<(), Refusal> {
 
 /// Refuses while a lease may be running.
 fn wait_for_lease(document: &Document, evidence: &Evidence<'_>) -> Result<(), Refusal> {
-    let remaining = document.lease_remaining(evidence.age);
-    match document.lease_holder() {
-        Some(holder) if remaining > Span::ZERO => Err(Refusal::Held {
-            by: Some(holder.agent.clone()),
-            epoch: document.epoch,
-            remaining,
-            ending: document.departure.as_ref().map(|departure| departure.cause),
-        }),
-        Some(_) | None => Ok(()),
+    if document.lease_remaining(evidence.age) == Span::ZERO {
+        return Ok(());
     }
+    Refusal::held(document, evidence.age).map_or(Ok(()), Err)
 }
 
 /// Refuses whom the rules bar, for good or for the beginning of this vacancy.

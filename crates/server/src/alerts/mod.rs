@@ -17,10 +17,10 @@ use baton_election::time::{Moment, Span};
 use baton_store::boot;
 use tokio::task::AbortHandle;
 
+use crate::engine_store::EngineStore;
 use crate::http::Uses;
 use crate::metrics::QUIET;
 use crate::sessions::Sessions;
-use crate::store::Behind;
 pub(crate) use board::AlertChange;
 use board::{Board, Subject};
 pub(crate) use judge::{ClaimedLeader, SuspectAgent};
@@ -81,7 +81,7 @@ impl Alerts {
     pub(crate) fn start(
         warnings: Warnings,
         sessions: &Arc<Sessions>,
-        behind: &Arc<Behind>,
+        store: &Arc<EngineStore>,
         uses: &Arc<Uses>,
     ) -> Arc<Alerts> {
         if let Some(rate) = warnings.limits.refusals {
@@ -103,7 +103,7 @@ impl Alerts {
         let looking = keep_looking(
             Arc::downgrade(&alerts),
             Arc::downgrade(sessions),
-            Arc::downgrade(behind),
+            Arc::downgrade(store),
             Arc::clone(uses),
         );
         let task = tokio::spawn(looking).abort_handle();
@@ -155,10 +155,10 @@ impl Alerts {
         self.state().suspected = suspected;
     }
 
-    fn look(&self, sessions: &Sessions, behind: &Behind, uses: &Uses) {
+    fn look(&self, sessions: &Sessions, store: &EngineStore, uses: &Uses) {
         let now = boot::now();
         let meters = sessions.engine().meters();
-        let mut all = gather(sessions, behind);
+        let mut all = gather(sessions, store);
         self.suspect(&mut all, sessions);
         recall(&mut all, &mut meters.notes(), now);
         let mut leaderless = Vec::new();
@@ -194,7 +194,7 @@ impl Alerts {
 
 /// Gathers, by election: how many agents wait in line, stand as candidates, follow, and know of the last
 /// change of leader, and which of them say that they lead.
-fn gather(sessions: &Sessions, behind: &Behind) -> HashMap<ElectionName, Observation> {
+fn gather(sessions: &Sessions, store: &EngineStore) -> HashMap<ElectionName, Observation> {
     let mut all: HashMap<ElectionName, Observation> = HashMap::new();
     let attendance = sessions.attendance();
     for (election, waiting) in sessions.engine().in_line() {
@@ -202,7 +202,7 @@ fn gather(sessions: &Sessions, behind: &Behind) -> HashMap<ElectionName, Observa
             observed.waiting = waiting;
         }
     }
-    for (election, candidates) in behind.standing() {
+    for (election, candidates) in store.standing() {
         if let Some(observed) = of(&mut all, election) {
             observed.candidates = candidates;
         }
@@ -249,14 +249,19 @@ fn recall(all: &mut HashMap<ElectionName, Observation>, notes: &mut crate::metri
     }
 }
 
-async fn keep_looking(alerts: Weak<Alerts>, sessions: Weak<Sessions>, behind: Weak<Behind>, uses: Arc<Uses>) {
+async fn keep_looking(
+    alerts: Weak<Alerts>,
+    sessions: Weak<Sessions>,
+    store: Weak<EngineStore>,
+    uses: Arc<Uses>,
+) {
     loop {
         tokio::time::sleep(LOOK).await;
-        let (Some(alerts), Some(sessions), Some(behind)) =
-            (alerts.upgrade(), sessions.upgrade(), behind.upgrade())
+        let (Some(alerts), Some(sessions), Some(store)) =
+            (alerts.upgrade(), sessions.upgrade(), store.upgrade())
         else {
             return;
         };
-        alerts.look(&sessions, &behind, &uses);
+        alerts.look(&sessions, &store, &uses);
     }
 }

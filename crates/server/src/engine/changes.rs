@@ -7,7 +7,7 @@ use baton_election::time::Moment;
 use baton_election::{Document, ElectionName};
 use tokio::sync::broadcast;
 
-use super::packed::Packed;
+use super::compact_document::CompactDocument;
 
 /// How many events are kept for those who were cut off.
 const KEPT: usize = 2_048;
@@ -24,7 +24,7 @@ pub struct Event {
     pub election: ElectionName,
     /// When its clock was last restarted.
     pub stamp: Moment,
-    packed: Packed,
+    compact: CompactDocument,
     /// The document as JSON, once somebody was told of it.
     json: OnceLock<Box<str>>,
 }
@@ -35,7 +35,7 @@ pub(crate) type Herald = Box<dyn Fn(&Arc<Event>) + Send + Sync>;
 impl Event {
     /// The document after it.
     pub fn document(&self) -> Document {
-        self.packed.document(&self.election)
+        self.compact.document(&self.election)
     }
 
     /// The same as JSON, which is written once for all who are told.
@@ -52,8 +52,8 @@ impl Event {
         use baton_election::{Epoch, StoreId};
         let election = ElectionName::new("e").unwrap();
         let document = Document::new(election.clone(), StoreId([1; 8]), Epoch(0), &[]);
-        let packed = Packed::of(document, &super::AllTerms::default());
-        Arc::new(Event { number, election, stamp: Moment::default(), packed, json: OnceLock::new() })
+        let compact = CompactDocument::of(document, &super::FieldInterner::default());
+        Arc::new(Event { number, election, stamp: Moment::default(), compact, json: OnceLock::new() })
     }
 }
 
@@ -84,17 +84,17 @@ struct State {
 
 impl State {
     fn keep(&mut self, event: Arc<Event>) {
-        self.kept_bytes += event.packed.weight();
+        self.kept_bytes += event.compact.weight();
         self.kept.push_back(event);
         while self.kept.len() > KEPT || self.kept_bytes > KEPT_BYTES {
             let Some(oldest) = self.kept.pop_front() else { return };
-            self.kept_bytes -= oldest.packed.weight();
+            self.kept_bytes -= oldest.compact.weight();
         }
     }
 }
 
 /// What one is told.
-pub enum News {
+pub enum ChangeNotice {
     /// A change.
     Event(Arc<Event>),
     /// Changes may have been missed; a look shows how it stands.
@@ -105,7 +105,7 @@ pub enum News {
 pub struct Subscription {
     /// The number of the last event before it.
     pub after: u64,
-    missed: VecDeque<News>,
+    missed: VecDeque<ChangeNotice>,
     /// None only while it is dropped.
     events: Option<broadcast::Receiver<Option<Arc<Event>>>>,
     election: ElectionName,
@@ -118,11 +118,17 @@ impl Changes {
     }
 
     /// Tells of a change, and whether it is one of leader. Whoever makes several of one election tells of them in their order.
-    pub(super) fn publish(&self, election: &ElectionName, packed: &Packed, stamp: Moment, transition: bool) {
+    pub(super) fn publish(
+        &self,
+        election: &ElectionName,
+        compact: &CompactDocument,
+        stamp: Moment,
+        transition: bool,
+    ) {
         let mut state = self.state();
         state.number += 1;
-        let (number, election, packed) = (state.number, election.clone(), packed.clone());
-        let event = Arc::new(Event { number, election, stamp, packed, json: OnceLock::new() });
+        let (number, election, compact) = (state.number, election.clone(), compact.clone());
+        let event = Arc::new(Event { number, election, stamp, compact, json: OnceLock::new() });
         if state.followed {
             // Only the name: whoever wants more looks.
             let _ = self.all.send((event.number, event.election.clone()));
@@ -180,10 +186,10 @@ impl Changes {
         // The newest first: what is asked for was told a moment ago.
         let mut found = None;
         for event in state.kept.iter().rev().filter(|event| event.election == *election) {
-            if found.is_none() || event.packed.beat() >= beat {
+            if found.is_none() || event.compact.beat() >= beat {
                 found = Some(event.number);
             }
-            if event.packed.beat() < beat {
+            if event.compact.beat() < beat {
                 break;
             }
         }
@@ -196,11 +202,11 @@ impl Changes {
         if let Some(after) = after {
             let oldest = state.kept.front().map_or(state.number + 1, |event| event.number);
             if after > state.number || after + 1 < oldest {
-                missed.push_back(News::Gap);
+                missed.push_back(ChangeNotice::Gap);
             } else {
                 let since =
                     state.kept.iter().filter(|event| event.number > after && event.election == *election);
-                missed.extend(since.map(|event| News::Event(Arc::clone(event))));
+                missed.extend(since.map(|event| ChangeNotice::Event(Arc::clone(event))));
             }
         }
         let after = state.number;
@@ -235,14 +241,14 @@ impl Drop for Subscription {
 
 impl Subscription {
     /// The next news; none if the server stops.
-    pub async fn next(&mut self) -> Option<News> {
+    pub async fn next(&mut self) -> Option<ChangeNotice> {
         if let Some(missed) = self.missed.pop_front() {
             return Some(missed);
         }
         match self.events.as_mut()?.recv().await {
-            Ok(Some(event)) => Some(News::Event(event)),
-            Ok(None) => Some(News::Gap),
-            Err(broadcast::error::RecvError::Lagged(_)) => Some(News::Gap),
+            Ok(Some(event)) => Some(ChangeNotice::Event(event)),
+            Ok(None) => Some(ChangeNotice::Gap),
+            Err(broadcast::error::RecvError::Lagged(_)) => Some(ChangeNotice::Gap),
             Err(broadcast::error::RecvError::Closed) => None,
         }
     }

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 
-use super::known::Known;
+use super::cached_election::CachedElection;
 
 /// How many lie side by side. What is not used yet of a piece this large takes no memory.
 const SIDE_BY_SIDE: usize = 4_096;
@@ -23,21 +23,21 @@ pub(super) struct Elections {
 #[derive(Default)]
 struct Places {
     /// Each has room for [`SIDE_BY_SIDE`] and is never moved.
-    pieces: Vec<Vec<Option<Known>>>,
+    pieces: Vec<Vec<Option<CachedElection>>>,
     free: Vec<u32>,
 }
 
 impl Places {
-    fn known(&self, place: u32) -> &Known {
+    fn known(&self, place: u32) -> &CachedElection {
         let known = self.pieces[place as usize / SIDE_BY_SIDE][place as usize % SIDE_BY_SIDE].as_ref();
         known.unwrap_or_else(|| unreachable!("a place in the table is taken"))
     }
 
-    fn slot(&mut self, place: u32) -> &mut Option<Known> {
+    fn slot(&mut self, place: u32) -> &mut Option<CachedElection> {
         &mut self.pieces[place as usize / SIDE_BY_SIDE][place as usize % SIDE_BY_SIDE]
     }
 
-    fn put(&mut self, known: Known) -> u32 {
+    fn put(&mut self, known: CachedElection) -> u32 {
         if let Some(place) = self.free.pop() {
             *self.slot(place) = Some(known);
             return place;
@@ -52,7 +52,7 @@ impl Places {
         place
     }
 
-    fn take(&mut self, place: u32) -> Option<Known> {
+    fn take(&mut self, place: u32) -> Option<CachedElection> {
         self.free.push(place);
         self.slot(place).take()
     }
@@ -64,11 +64,11 @@ impl Elections {
         self.table.find(hash, |place| self.places.known(*place).name() == name).copied()
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Known> {
+    pub(super) fn get(&self, name: &str) -> Option<&CachedElection> {
         self.place(name).map(|place| self.places.known(place))
     }
 
-    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Known> {
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut CachedElection> {
         let place = self.place(name)?;
         self.places.slot(place).as_mut()
     }
@@ -78,7 +78,7 @@ impl Elections {
     }
 
     /// Puts it in the place of the one of the same name, if there is one.
-    pub(super) fn insert(&mut self, known: Known) {
+    pub(super) fn insert(&mut self, known: CachedElection) {
         if let Some(place) = self.get_mut(known.name()) {
             *place = known;
             return;
@@ -89,7 +89,7 @@ impl Elections {
         self.table.insert_unique(hash, place, |place| hasher.hash_one(places.known(*place).name()));
     }
 
-    pub(super) fn remove(&mut self, name: &str) -> Option<Known> {
+    pub(super) fn remove(&mut self, name: &str) -> Option<CachedElection> {
         let places = &self.places;
         let found =
             self.table.find_entry(self.hasher.hash_one(name), |place| places.known(*place).name() == name);
@@ -98,7 +98,7 @@ impl Elections {
     }
 
     /// All of them, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Known> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &CachedElection> {
         self.places.pieces.iter().flatten().flatten()
     }
 
@@ -112,13 +112,18 @@ mod tests {
     use baton_election::{Document, ElectionName, Epoch, StoreId};
     use baton_store::Version;
 
-    use super::super::packed::AllTerms;
+    use super::super::compact_document::FieldInterner;
     use super::*;
 
-    fn known(number: usize, version: &str) -> Known {
+    fn known(number: usize, version: &str) -> CachedElection {
         let election = ElectionName::new(&format!("e-{number}")).unwrap();
         let document = Document::new(election, StoreId([1; 8]), Epoch(0), &[]);
-        Known::new(document, &AllTerms::default(), Version::new(version), baton_store::boot::now())
+        CachedElection::new(
+            document,
+            &FieldInterner::default(),
+            Version::new(version),
+            baton_store::boot::now(),
+        )
     }
 
     #[test]
@@ -149,6 +154,6 @@ mod tests {
 
     #[test]
     fn an_election_takes_a_quarter_of_a_kilobyte() {
-        assert!(size_of::<Option<Known>>() <= 240, "{}", size_of::<Option<Known>>());
+        assert!(size_of::<Option<CachedElection>>() <= 240, "{}", size_of::<Option<CachedElection>>());
     }
 }

@@ -50,11 +50,11 @@ impl Waiter {
 
 /// Everybody who waits for one election.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct WaitingLine {
     waiters: VecDeque<Waiter>,
 }
 
-impl Line {
+impl WaitingLine {
     pub(super) fn join(&mut self, waiter: Waiter) {
         // Most come last.
         let earlier = self.waiters.iter().rposition(|other| other.since <= waiter.since);
@@ -106,7 +106,7 @@ impl Engine {
 }
 
 /// A place in line, as the one who waits knows it. Who drops it no longer waits.
-pub(super) struct Place {
+pub(super) struct WaitHandle {
     shared: Arc<Shared>,
     election: ElectionName,
     number: u64,
@@ -115,7 +115,7 @@ pub(super) struct Place {
 }
 
 /// A place in line, and what stands there.
-pub(super) fn place(shared: Arc<Shared>, election: ElectionName, acquire: Acquire) -> (Place, Waiter) {
+pub(super) fn place(shared: Arc<Shared>, election: ElectionName, acquire: Acquire) -> (WaitHandle, Waiter) {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let (sender, outcome) = oneshot::channel();
     let over = Arc::new(AtomicBool::new(false));
@@ -123,10 +123,10 @@ pub(super) fn place(shared: Arc<Shared>, election: ElectionName, acquire: Acquir
     let since = shared.clock.now() - waited;
     let came = WallTime::from_unix_millis(boot::wall().as_unix_millis().saturating_sub(waited.as_millis()));
     let waiter = Waiter { number, acquire, since, came, outcome: sender, over: Arc::clone(&over) };
-    (Place { shared, election, number, outcome, over }, waiter)
+    (WaitHandle { shared, election, number, outcome, over }, waiter)
 }
 
-impl Place {
+impl WaitHandle {
     /// What came of it.
     pub(super) async fn settled(&mut self) -> Outcome {
         (&mut self.outcome).await.unwrap_or_else(|_| Err(self.shared.broke_off()))
@@ -148,7 +148,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitHandle {
     fn drop(&mut self) {
         self.leave();
     }

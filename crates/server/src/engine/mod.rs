@@ -1,71 +1,71 @@
 //! Elections decided in memory and kept in a store.
 //!
 //! Assumes that nobody else writes the elections of the store while this engine runs, or that this is the active one of several servers, which
-//! takes each election over before it decides on it (`office.rs`), or that it only observes. Guarantees that whatever is answered is
+//! takes each election over before it decides on it (`takeover.rs`), or that it only observes. Guarantees that whatever is answered is
 //! durable, except for plain renewals, which a restart makes good by giving every lease its full length; that commands on one
 //! election are carried out one after the other; and that a request whose caller has gone is carried
 //! out whole or not at all. Does not guarantee that a lease ends at its end while the server does not run: it ends later.
 
-mod at_work;
 mod breakers;
 mod bytes;
+mod cached_election;
 mod changes;
+mod command_queue;
+mod compact_document;
 mod elections;
 mod health;
-mod known;
+mod in_flight_guard;
+mod leader_change;
 mod line;
-mod lookout;
-mod noted;
-mod notified;
+mod notification;
 mod offers;
-mod office;
 mod others;
 mod pacemaker;
-mod packed;
+mod queries;
 mod regions;
 mod reserved;
+mod store_follower;
 mod succession;
+mod takeover;
 mod tally;
 mod tasks;
 mod timers;
-mod told;
-mod turns;
 mod vanished;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use baton::Memory;
+use baton::{Memory, Patience};
 use baton_api::CommandError;
 use baton_api::command::Decided;
+use baton_api::elections::{AskInfo, Elections as _};
 use baton_election::command::{Acquire, Renew};
 use baton_election::region::Region;
 use baton_election::time::{Moment, Span};
 use baton_election::{
-    AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Evidence, Refusal, StoreInfo,
-    decide, fence,
+    AgentName, Answer, Command, Decision, Document, ElectionName, Epoch, Refusal, StoreInfo, fence,
 };
-use baton_executor::Executor;
-use baton_store::{AgeStamp, Expect, HistoryKept, Key, Persistence, Record, Store, StoreError, Trace, boot};
+use baton_executor::{Executor, Facts};
+use baton_store::{HistoryKept, Key, Record, Store, StoreError, Trace, boot};
 
+use cached_election::CachedElection;
+pub(crate) use cached_election::Now;
 use changes::Changes;
 pub(crate) use changes::Herald;
-pub use changes::{Event, News, Subscription};
+pub use changes::{ChangeNotice, Event, Subscription};
+use command_queue::InFlight;
+use compact_document::FieldInterner;
 use elections::Elections;
 use health::Health;
-use known::Known;
-pub(crate) use known::Now;
-use lookout::Lookout;
-use office::{Authority, Fetched, Office};
 use pacemaker::Pacemaker;
-use packed::AllTerms;
 use reserved::is_reserved;
+use store_follower::StoreFollower;
+use takeover::{Authority, ServerTerm, StoredElection};
 pub(crate) use tally::Tally;
 use tasks::Task;
 use timers::Timers;
-use turns::Busy;
-use vanished::Vanished;
+use vanished::VanishedElections;
 
 use crate::census::Census;
 use crate::metrics::{At, Meters};
@@ -120,12 +120,12 @@ struct Shared {
     changes: Arc<Changes>,
     health: Health,
     meters: Arc<Meters>,
-    terms: AllTerms,
+    interner: FieldInterner,
     authority: Authority,
     /// Follows elections that others decide.
-    lookout: Lookout,
+    follower: StoreFollower,
     /// What is known of elections whose records are gone.
-    vanished: Vanished,
+    vanished: VanishedElections,
     /// Puts into the logs what falls out of documents.
     executor: Executor,
     /// Whether the history is one of them, since the store does not keep it by itself.
@@ -141,53 +141,57 @@ struct Shard {
     /// What is durable, and the renewals since. What is not here may still be in the store.
     known: Elections,
     /// Which are being read or written, and who waits for that.
-    busy: HashMap<ElectionName, Busy>,
+    in_flight: HashMap<ElectionName, InFlight>,
     /// Of which the store did not say what came of a change, with the number of that change.
     doubtful: HashMap<ElectionName, u64>,
     /// Counts the changes of which nobody knows.
     doubts: u64,
     /// The agents that wait in line, by election.
-    lines: HashMap<ElectionName, line::Line>,
+    lines: HashMap<ElectionName, line::WaitingLine>,
     /// Counts the plain renewals.
     renewed: u64,
 }
 
 impl Shard {
     fn remembered(&self) -> usize {
-        self.known.len() + self.busy.len() + self.doubtful.len()
+        self.known.len() + self.in_flight.len() + self.doubtful.len()
     }
 }
 
 impl Engine {
     /// The elections of a store that nobody else writes. The tasks that this starts end with the engine's last clone.
     pub async fn start(store: Arc<dyn Store>) -> Result<Engine, StoreError> {
-        let info = found_or_made(&*store).await?;
-        Ok(Engine::begin(store, info, Authority::Alone))
+        Engine::deciding(store, Authority::Alone).await
     }
 
     /// The elections of a store that other servers write too, for the one that is active in this epoch of theirs. Its predecessor's lease has
     /// ended.
     pub async fn take_over(store: Arc<dyn Store>, epoch: Epoch) -> Result<Engine, StoreError> {
-        let info = found_or_made(&*store).await?;
-        Ok(Engine::begin(store, info, Authority::Office(Office::new(epoch))))
+        Engine::deciding(store, Authority::Active(ServerTerm::new(epoch))).await
     }
 
     /// The elections of a store as others decide them. Nothing is written, and no command is carried out.
     pub async fn observe(store: Arc<dyn Store>) -> Result<Engine, StoreError> {
         // A store that nobody has written yet shows no elections, and may be made later.
         let nothing = || StoreInfo::new(baton_election::StoreId([0; 8]), boot::wall());
-        let info = found(&*store).await?.unwrap_or_else(nothing);
-        Ok(Engine::begin(store, info, Authority::Observer))
+        let info = stored_info(&*store).await?.unwrap_or_else(nothing);
+        Ok(Engine::begin(Executor::new(store, Memory::new()), info, Authority::Observer))
     }
 
-    fn begin(store: Arc<dyn Store>, info: StoreInfo, authority: Authority) -> Engine {
+    async fn deciding(store: Arc<dyn Store>, authority: Authority) -> Result<Engine, StoreError> {
+        let executor = Executor::new(store, Memory::new());
+        let info = stored_or_made_info(&executor).await?;
+        Ok(Engine::begin(executor, info, authority))
+    }
+
+    fn begin(executor: Executor, info: StoreInfo, authority: Authority) -> Engine {
+        let store = Arc::clone(executor.store());
         let keeps_history = store.properties().history == HistoryKept::Beside;
-        let executor = Executor::new(Arc::clone(&store), Memory::new());
         let shared = Arc::new(Shared {
             store,
             authority,
-            lookout: Lookout::default(),
-            vanished: Vanished::default(),
+            follower: StoreFollower::default(),
+            vanished: VanishedElections::default(),
             executor,
             keeps_history,
             info: RwLock::new(Arc::new(info)),
@@ -198,7 +202,7 @@ impl Engine {
             changes: Arc::default(),
             health: Health::default(),
             meters: Arc::default(),
-            terms: AllTerms::default(),
+            interner: FieldInterner::default(),
             longest_lease: OnceLock::new(),
             census: Census::default(),
         });
@@ -217,9 +221,9 @@ impl Engine {
 
     /// Takes over what clients of the store decide only while this holds.
     pub fn only_while(&self, holds: impl Fn() -> bool + Send + Sync + 'static) {
-        if let Some(office) = self.shared.office() {
+        if let Some(term) = self.shared.term() {
             // The first condition stands.
-            let _ = office.holds.set(Box::new(holds));
+            let _ = term.holds.set(Box::new(holds));
         }
     }
 
@@ -235,13 +239,13 @@ impl Engine {
 
     /// Whether a document has shown that another server has taken over.
     pub fn is_deposed(&self) -> bool {
-        self.shared.office().is_some_and(|office| *office.over.borrow())
+        self.shared.term().is_some_and(|term| *term.over.borrow())
     }
 
     /// Waits until a document shows that.
     pub async fn deposed(&self) {
-        match self.shared.office() {
-            Some(office) => drop(office.over.subscribe().wait_for(|over| *over).await),
+        match self.shared.term() {
+            Some(term) => drop(term.over.subscribe().wait_for(|over| *over).await),
             None => std::future::pending().await,
         }
     }
@@ -275,9 +279,9 @@ impl Engine {
         let seen =
             self.shared.seen(election, |known, age| View { document: Some(known.document(election)), age });
         match seen {
-            Seen::Known(view) => Ok(view),
-            Seen::Absent => Ok(View { document: None, age: Span::ZERO }),
-            Seen::Unknown(before) => self.shared.read(election, before).await,
+            Lookup::Known(view) => Ok(view),
+            Lookup::Absent => Ok(View { document: None, age: Span::ZERO }),
+            Lookup::Unknown(before) => self.shared.read(election, before).await,
         }
     }
 
@@ -285,13 +289,13 @@ impl Engine {
     pub async fn leader(&self, election: &ElectionName) -> Result<Option<Leads>, StoreError> {
         let seen = self.shared.seen(election, |known, age| {
             let (agent, contact, running) =
-                known.packed.leader().filter(|(.., running)| age < running.ttl)?;
+                known.compact.leader().filter(|(.., running)| age < running.ttl)?;
             let (agent, contact) = (AgentName::new(agent).ok()?, contact.map(ToString::to_string));
             // A lease under a region does not lie open.
             let (epoch, remaining) = (running.epoch, running.ttl.minus(age));
             Some(Leads { agent, epoch, contact, region: None, remaining })
         });
-        if let Seen::Known(Some(leads)) = seen {
+        if let Lookup::Known(Some(leads)) = seen {
             return Ok(Some(leads));
         }
         let View { document, age } = self.view(election).await?;
@@ -308,9 +312,9 @@ impl Engine {
     /// Whether a token may act, as the election stands.
     pub async fn check(&self, election: &ElectionName, token: Epoch) -> Result<(), CommandError> {
         let seen = self.shared.seen(election, |known, age| {
-            known.packed.running.is_some_and(|running| running.epoch == token && age < running.ttl)
+            known.compact.running.is_some_and(|running| running.epoch == token && age < running.ttl)
         });
-        if let Seen::Known(true) = seen {
+        if let Lookup::Known(true) = seen {
             return Ok(());
         }
         let View { document, age } = self.view(election).await?;
@@ -340,7 +344,7 @@ impl Engine {
     /// Renews a lease if that takes nothing but memory; otherwise nothing was done.
     pub(crate) fn renew_at_once(&self, election: &str, renew: &Renew, now: Now) -> Option<(Answer, Span)> {
         let mut shard = self.shared.shard_of(election);
-        if shard.busy.contains_key(election) {
+        if shard.in_flight.contains_key(election) {
             return None;
         }
         let known = shard.known.get_mut(election)?;
@@ -429,7 +433,8 @@ impl Engine {
         match settled {
             // Its turn has come. It asked long ago: what it is granted is an offer.
             Err(CommandError::Refused(refusal)) if refusal.asks_for_breakers() => {
-                self.look_and_acquire(election, Acquire { offer: true, ..acquire.clone() }).await
+                let offer = Command::Acquire(Acquire { offer: true, ..acquire.clone() });
+                self.look_and_execute(election, &offer).await
             }
             settled => settled,
         }
@@ -440,21 +445,12 @@ impl Engine {
         let Ok(View { document: Some(document), age }) = self.view(election).await else {
             return first.into();
         };
-        match document.lease_holder() {
-            Some(holder) => Refusal::Held {
-                by: Some(holder.agent.clone()),
-                epoch: document.epoch,
-                remaining: document.lease_remaining(age),
-                ending: document.departure.as_ref().map(|departure| departure.cause),
-            }
-            .into(),
-            None => first.into(),
-        }
+        Refusal::held(&document, age).unwrap_or(first).into()
     }
 }
 
 /// What a look into memory shows.
-enum Seen<T> {
+enum Lookup<T> {
     Known(T),
     /// There is surely none.
     Absent,
@@ -478,12 +474,12 @@ impl Shared {
     }
 
     /// What is durable, as far as that is in memory: a change that is being written is not.
-    fn seen<T>(&self, election: &ElectionName, see: impl FnOnce(&Known, Span) -> T) -> Seen<T> {
+    fn seen<T>(&self, election: &ElectionName, see: impl FnOnce(&CachedElection, Span) -> T) -> Lookup<T> {
         let shard = self.shard(election);
-        match (shard.known.get(election.as_str()), shard.busy.get(election)) {
-            (Some(known), _) => Seen::Known(see(known, self.clock.age(known.stamp, self.clock.now()))),
-            (None, Some(busy)) if !busy.reads => Seen::Absent,
-            (None, Some(_) | None) => Seen::Unknown(shard.doubtful.get(election).copied()),
+        match (shard.known.get(election.as_str()), shard.in_flight.get(election)) {
+            (Some(known), _) => Lookup::Known(see(known, self.clock.age(known.stamp, self.clock.now()))),
+            (None, Some(in_flight)) if !in_flight.reads => Lookup::Absent,
+            (None, Some(_) | None) => Lookup::Unknown(shard.doubtful.get(election).copied()),
         }
     }
 
@@ -496,13 +492,13 @@ impl Shared {
         if let Some(view) = self.view_of_others(election).await? {
             return Ok(view);
         }
-        let Fetched { found, renewed, .. } = self.fetch(election, None).await?;
+        let StoredElection { found, renewed, .. } = self.fetch(election, None).await?;
         let Some((document, version)) = found else {
             return Ok(View { document: None, age: Span::ZERO });
         };
         let mut shard = self.shard(election);
         let untouched = !shard.known.contains(election.as_str())
-            && !shard.busy.contains_key(election)
+            && !shard.in_flight.contains_key(election)
             && shard.doubtful.get(election).copied() == before;
         if !untouched {
             // Its lease is perhaps younger than anything here could tell.
@@ -521,20 +517,18 @@ impl Shared {
         trace: Option<Trace>,
     ) -> Result<Decision, Refusal> {
         let info = Arc::clone(&self.info.read().unwrap_or_else(PoisonError::into_inner));
-        info.allow(command)?;
         refuse_founding(document, command, &info)?;
         // Nobody else takes epochs back or ahead where this engine is alone.
-        let seen = self.office().map_or(Epoch(0), |_| self.vanished.floor(election));
-        let evidence = Evidence {
+        let seen = self.term().map_or(Epoch(0), |_| self.vanished.floor(election));
+        let facts = Facts {
             election,
-            store: info.id,
+            info: &info,
+            info_is_current: true,
             age,
-            wall: boot::wall(),
             floor: trace.map_or(seen, |trace| trace.epoch.max(seen)),
             vanished_lease: trace.map_or(Span::ZERO, |trace| trace.lease),
-            operator_keys: &info.operator_keys,
         };
-        let decision = decide(document, command, &evidence)?;
+        let decision = facts.decide(document, command)?;
         match (self.longest_lease.get(), &decision) {
             (Some(longest), Decision { next: Some(_), answer: Answer::Granted { ttl, .. }, .. })
                 if ttl > longest =>
@@ -566,7 +560,7 @@ impl Shared {
     /// Whether a policy compares candidates, so that they do not wait in the order in which they came.
     fn compares(&self, election: &ElectionName) -> bool {
         let shard = self.shard(election);
-        shard.known.get(election.as_str()).is_some_and(|known| known.packed.policy().select.compares())
+        shard.known.get(election.as_str()).is_some_and(|known| known.compact.policy().select.compares())
     }
 }
 
@@ -614,34 +608,39 @@ async fn end_leases(shared: std::sync::Weak<Shared>) {
 }
 
 /// What a store knows of itself.
-async fn found(store: &dyn Store) -> Result<Option<StoreInfo>, StoreError> {
+pub(crate) async fn stored_info(store: &dyn Store) -> Result<Option<StoreInfo>, StoreError> {
     match store.read(&Key::Store).await?.found {
         Some((Record::Store(info), _)) => Ok(Some(info)),
         Some(_) | None => Ok(None),
     }
 }
 
-/// The same, made if it knows nothing.
-async fn found_or_made(store: &dyn Store) -> Result<StoreInfo, StoreError> {
-    let mut id = [0; 8];
-    let random = getrandom::fill(&mut id);
+/// The same, made if it knows nothing. The first failure of the store is reported: a server that starts does not retry.
+async fn stored_or_made_info(executor: &Executor) -> Result<StoreInfo, StoreError> {
+    let once = Patience { retries: Some(0), ..Patience::default() };
     loop {
-        if let Some(info) = found(store).await? {
-            return Ok(info);
+        match executor.info(once, AskInfo { fresh: true, make: true }).await {
+            Ok(info) => return Ok(StoreInfo::clone(&info)),
+            // What became of it, the next look shows.
+            Err(CommandError::Store(StoreError::Unknown { .. })) => {}
+            Err(error) => return Err(store_error(&**executor.store(), error)),
         }
-        if let Err(error) = random {
-            return Err(StoreError::Unavailable {
-                location: store.location(),
-                why: format!("there is no randomness: {error}"),
-                hint: "the system's random source failed".to_string(),
-            });
-        }
-        let info = StoreInfo::new(baton_election::StoreId(id), boot::wall());
-        let record = Record::Store(info.clone());
-        match store.swap(&Key::Store, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await {
-            Ok(_) => return Ok(info),
-            Err(StoreError::Conflict | StoreError::Unknown { .. }) => {}
-            Err(error) => return Err(error),
-        }
+    }
+}
+
+/// A failure of the executor as a failure of the store. Nothing was written if it is none.
+fn store_error(store: &dyn Store, error: CommandError) -> StoreError {
+    match error {
+        CommandError::Store(error) => error,
+        CommandError::Refused(_) | CommandError::System(_) => unavailable(store, &error),
+    }
+}
+
+/// That nothing was written.
+fn unavailable(store: &dyn Store, why: &impl ToString) -> StoreError {
+    StoreError::Unavailable {
+        location: store.location(),
+        why: why.to_string(),
+        hint: "try again".to_string(),
     }
 }

@@ -10,8 +10,8 @@ use baton_election::time::Span;
 use baton_election::{Command, Decision, Document, ElectionName};
 use baton_store::{Key, Reading, Record, StoreError, boot};
 
-use super::office::{Watched, last_renewal};
-use super::{Shared, View, decided, is_renewal, offers};
+use super::takeover::{ObservedLease, last_renewal};
+use super::{Shared, View, decided, is_renewal, offers, store_error};
 
 /// How often an election of others is looked at while somebody waits in line for it here.
 const LOOK_AGAIN: Span = Span::millis(500);
@@ -19,7 +19,7 @@ const LOOK_AGAIN: Span = Span::millis(500);
 /// What becomes of an election for which there is a command.
 pub(super) enum Verdict {
     /// It is taken over, with what was watched of its lease.
-    Take(Option<Watched>),
+    Take(Option<ObservedLease>),
     /// No command changes it: it is left to others as it stands, with the age of its lease.
     Leave(Box<Document>, Span),
 }
@@ -40,7 +40,7 @@ impl Shared {
 
     /// Whether it only observes.
     pub(super) fn observes(&self) -> bool {
-        !self.authority.is_alone() && self.office().is_none()
+        !self.authority.is_alone() && self.term().is_none()
     }
 
     /// An election that others decide, as the store shows it. None if it is this engine's to read: it has taken it over, or there may be none.
@@ -66,11 +66,11 @@ impl Shared {
             let nothing = View { document: None, age: Span::ZERO };
             return Ok(self.observes().then_some(nothing));
         };
-        let age = match (self.office(), document.server) {
-            (Some(office), Some(server)) if server > office.epoch => {
-                return Err(office.end(self.store.location()));
+        let age = match (self.term(), document.server) {
+            (Some(term), Some(server)) if server > term.epoch => {
+                return Err(term.end(self.store.location()));
             }
-            (Some(office), Some(server)) if server == office.epoch => return Ok(None),
+            (Some(term), Some(server)) if server == term.epoch => return Ok(None),
             // An earlier server's: leases count from this engine's start, or from a later write.
             (Some(_), served @ Some(_)) => {
                 self.vanished.found(&document, trace, &self.store.location())?;
@@ -97,19 +97,14 @@ impl Shared {
     async fn watched_there(&self, election: &ElectionName) -> Result<(Option<Document>, Span), StoreError> {
         match self.executor.see(election).await {
             Ok(seen) => Ok((seen.document.filter(|document| !document.is_retired()), seen.age)),
-            Err(CommandError::Store(error)) => Err(error),
-            Err(error) => Err(StoreError::Unavailable {
-                location: self.store.location(),
-                why: error.to_string(),
-                hint: "try again".to_string(),
-            }),
+            Err(error) => Err(store_error(&*self.store, error)),
         }
     }
 
     /// Whether the commands for an election that is not known take it over. Only what clients of the store decide is left to them: what
     /// servers decide is this server's.
     pub(super) async fn leave_or_take(&self, election: &ElectionName) -> Result<Verdict, StoreError> {
-        if self.office().is_none() {
+        if self.term().is_none() {
             return Ok(Verdict::Take(None));
         }
         let Reading { found, age, .. } = self.store.read(&Key::Election(election.clone())).await?;
@@ -126,7 +121,7 @@ impl Shared {
             return Ok(Verdict::Leave(Box::new(document), age));
         }
         let (epoch, beat, renewed) = (document.epoch, document.beat, boot::now() - age);
-        Ok(Verdict::Take(Some(Watched { epoch, beat, renewed })))
+        Ok(Verdict::Take(Some(ObservedLease { epoch, beat, renewed })))
     }
 
     /// Whether a command that is queued would change an election, or somebody in line would get it.
@@ -138,9 +133,9 @@ impl Shared {
                 Ok(Decision { next: Some(_), .. })
             )
         };
-        let queued = shard.busy.get(election).into_iter().flat_map(|busy| &busy.queue);
+        let queued = shard.in_flight.get(election).into_iter().flat_map(|in_flight| &in_flight.queue);
         let free = document.lease_holder().is_none() || document.lease_remaining(age) == Span::ZERO;
-        let mut in_line = shard.lines.get(election).into_iter().flat_map(super::line::Line::wishes);
+        let mut in_line = shard.lines.get(election).into_iter().flat_map(super::line::WaitingLine::wishes);
         queued.into_iter().any(|asked| changes(&asked.command))
             || free && in_line.any(|acquire| changes(&Command::Acquire(acquire.clone())))
     }
@@ -148,9 +143,9 @@ impl Shared {
     /// Answers the commands for an election that nothing changes here, and looks again soon if somebody waits in line.
     pub(super) fn leave_to_others(self: &Arc<Self>, election: &ElectionName, document: &Document, age: Span) {
         let mut shard = self.shard(election);
-        let busy = shard.busy.remove(election).unwrap_or_default();
+        let in_flight = shard.in_flight.remove(election).unwrap_or_default();
         let mut later = std::collections::VecDeque::new();
-        for asked in busy.queue {
+        for asked in in_flight.queue {
             match self.decide(election, Some(document), &asked.command, age, None) {
                 Ok(Decision { next: None, answer, .. }) => {
                     let show = !is_renewal(&asked.command);
@@ -168,7 +163,7 @@ impl Shared {
             let left = document.lease_remaining(age).max(Span::millis(1));
             self.arm(&mut shard, election, self.clock.now() + left.min(LOOK_AGAIN));
         } else {
-            shard.busy.entry(election.clone()).or_default().queue = later;
+            shard.in_flight.entry(election.clone()).or_default().queue = later;
             self.look(shard, election, None);
         }
     }

@@ -33,18 +33,9 @@ impl Shared {
     /// Carries out, in the store, what changes its operators. Everything else is refused: whoever ended the active server's leadership
     /// through that server would get no answer.
     pub(super) async fn execute_reserved(&self, election: &ElectionName, command: &Command) -> Outcome {
-        let signed = match command {
-            Command::Operate(signed) => Some(signed),
-            Command::Acquire(_)
-            | Command::Renew(_)
-            | Command::Release(_)
-            | Command::Pass(_)
-            | Command::Checkpoint(_)
-            | Command::Acknowledge(_)
-            | Command::Report(_) => None,
-        };
+        let signed = if let Command::Operate(signed) = command { Some(signed) } else { None };
         let of_operators = |act: &Act| matches!(act, Act::Enrol { .. } | Act::Dismiss { .. });
-        let Some(signed) = signed.filter(|signed| self.office().is_some() && of_operators(&signed.order.act))
+        let Some(signed) = signed.filter(|signed| self.term().is_some() && of_operators(&signed.order.act))
         else {
             let why = format!("the servers themselves are elected in `{election}`");
             return Err(

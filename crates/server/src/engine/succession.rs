@@ -9,9 +9,9 @@ use baton_election::time::{Moment, Span};
 use baton_election::{Command, Decision, Document, ElectionName, Persistence, Refusal};
 use baton_store::Trace;
 
-use super::line::{self, Place, Waiter};
+use super::command_queue::Requester;
+use super::line::{self, WaitHandle, Waiter};
 use super::offers::to_be_claimed;
-use super::turns::Asker;
 use super::{AFTER_A_FAILURE, Shard, Shared, decided};
 
 /// When an election is looked after again whose look failed by a fault of ours.
@@ -21,7 +21,7 @@ const AFTER_A_LOOK: Span = Span::millis(200);
 
 impl Shared {
     /// Joins the line.
-    pub(super) fn stand_in_line(self: &Arc<Self>, election: &ElectionName, acquire: Acquire) -> Place {
+    pub(super) fn stand_in_line(self: &Arc<Self>, election: &ElectionName, acquire: Acquire) -> WaitHandle {
         let (place, waiter) = line::place(Arc::clone(self), election.clone(), acquire);
         self.shard(election).lines.entry(election.clone()).or_default().join(waiter);
         place
@@ -56,7 +56,7 @@ impl Shared {
     pub(super) fn look_after(self: &Arc<Self>, election: &ElectionName) {
         let mut shard = self.shard(election);
         // What is being read or written is looked after when that is done.
-        if !shard.lines.contains_key(election) || shard.busy.contains_key(election) {
+        if !shard.lines.contains_key(election) || shard.in_flight.contains_key(election) {
             return;
         }
         let Some(known) = shard.known.get(election.as_str()) else { return self.look(shard, election, None) };
@@ -75,7 +75,7 @@ impl Shared {
                 election,
                 Box::new(next),
                 persistence,
-                vec![(Asker::InLine(Box::new(waiter)), outcome)],
+                vec![(Requester::InLine(Box::new(waiter)), outcome)],
             );
         }
     }
@@ -89,7 +89,7 @@ impl Shared {
         let asked = self.decide(election, Some(document), &acquire, age, None);
         let told = asked.map(|asked| decided(to_be_claimed(asked.answer), Some(document), true));
         waiter.tell(told.map_err(Into::into));
-        if shard.lines.get(election).is_some_and(line::Line::is_empty) {
+        if shard.lines.get(election).is_some_and(line::WaitingLine::is_empty) {
             shard.lines.remove(election);
         }
     }
@@ -102,10 +102,10 @@ impl Shared {
                 let first = {
                     let mut shard = self.shard(election);
                     // Whoever is at it looks after the line.
-                    if shard.busy.contains_key(election) {
+                    if shard.in_flight.contains_key(election) {
                         return;
                     }
-                    shard.lines.get_mut(election).and_then(line::Line::first)
+                    shard.lines.get_mut(election).and_then(line::WaitingLine::first)
                 };
                 if let Some(waiter) = first {
                     let acquire = Acquire { offer: true, ..waiter.acquire.clone() };
@@ -115,7 +115,7 @@ impl Shared {
             }
         };
         let mut shard = self.shard(election);
-        if shard.lines.get(election).is_some_and(line::Line::is_empty) {
+        if shard.lines.get(election).is_some_and(line::WaitingLine::is_empty) {
             shard.lines.remove(election);
         }
         self.arm(&mut shard, election, self.clock.now() + again);

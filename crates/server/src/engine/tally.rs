@@ -6,7 +6,7 @@ use baton_election::document::State;
 use baton_election::time::Span;
 use baton_election::{AgentName, Document, ElectionName, Epoch};
 
-use super::{Engine, Seen};
+use super::{Engine, Lookup};
 
 /// The most elections whose lines are told one by one.
 const LINES: usize = 10_000;
@@ -42,13 +42,13 @@ impl Engine {
     /// The lease of the leader of an election, as far as that is in memory.
     pub(crate) fn lease(&self, election: &ElectionName) -> Option<Lease> {
         let seen = self.shared.seen(election, |known, age| {
-            let (agent, _, running) = known.packed.leader().filter(|(.., running)| age < running.ttl)?;
+            let (agent, _, running) = known.compact.leader().filter(|(.., running)| age < running.ttl)?;
             let agent = AgentName::new(agent).ok()?;
             Some(Lease { agent, epoch: running.epoch, age, left: running.ttl.minus(age) })
         });
         match seen {
-            Seen::Known(lease) => lease,
-            Seen::Absent | Seen::Unknown(_) => None,
+            Lookup::Known(lease) => lease,
+            Lookup::Absent | Lookup::Unknown(_) => None,
         }
     }
 
@@ -58,11 +58,11 @@ impl Engine {
             {
                 let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
                 let now = self.shared.clock.now();
-                let runs = |known: &&super::Known| {
-                    known.packed.lease().is_some_and(|lease| self.shared.clock.age(known.stamp, now) < lease)
+                let runs = |known: &&super::CachedElection| {
+                    known.compact.lease().is_some_and(|lease| self.shared.clock.age(known.stamp, now) < lease)
                 };
                 tally.elections +=
-                    shard.known.iter().filter(|known| !known.packed.is_retired()).count() as u64;
+                    shard.known.iter().filter(|known| !known.compact.is_retired()).count() as u64;
                 tally.held += shard.known.iter().filter(runs).count() as u64;
                 tally.renewed += shard.renewed;
                 for (election, line) in &shard.lines {
@@ -94,12 +94,12 @@ impl Engine {
     /// if people stopped it.
     pub(crate) fn leaderless(&self, election: &ElectionName) -> Option<Span> {
         let seen = self.shared.seen(election, |known, age| {
-            let runs = known.packed.running.is_some_and(|running| age < running.ttl);
+            let runs = known.compact.running.is_some_and(|running| age < running.ttl);
             if runs { None } else { leaderless(&known.document(election), age) }
         });
         match seen {
-            Seen::Known(leaderless) => leaderless,
-            Seen::Absent | Seen::Unknown(_) => None,
+            Lookup::Known(leaderless) => leaderless,
+            Lookup::Absent | Lookup::Unknown(_) => None,
         }
     }
 }

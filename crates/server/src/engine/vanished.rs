@@ -5,29 +5,30 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use baton_api::{TimedTrace, epoch_went_back};
 use baton_election::time::{Moment, Span};
 use baton_election::{Document, ElectionName, Epoch};
 use baton_store::{StoreError, Trace};
 
 /// What is known of an election beside its record.
 #[derive(Clone, Copy, Default)]
-struct Last {
+struct LastKnown {
     /// The highest epoch that this engine has seen.
     epoch: Epoch,
     /// Until when a lease that it has seen may last.
     until: Moment,
-    /// What the store told, and until when the lease of a deleted record may last by that.
-    told: Option<(Epoch, Moment)>,
+    /// What the store told.
+    trace: Option<TimedTrace>,
 }
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Vanished {
-    last: Mutex<HashMap<ElectionName, Last>>,
+pub(super) struct VanishedElections {
+    last: Mutex<HashMap<ElectionName, LastKnown>>,
 }
 
-impl Vanished {
-    fn last(&self) -> MutexGuard<'_, HashMap<ElectionName, Last>> {
+impl VanishedElections {
+    fn last(&self) -> MutexGuard<'_, HashMap<ElectionName, LastKnown>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -43,19 +44,13 @@ impl Vanished {
     pub(super) fn gone(&self, election: &ElectionName, trace: Option<Trace>, now: Moment) -> Option<Trace> {
         let mut all = self.last();
         let known = all.get(election).copied();
-        let trace = trace.filter(|trace| trace.epoch > Epoch(0) || trace.lease > Span::ZERO);
-        if known.is_none() && trace.is_none() {
+        let told = TimedTrace::after(known.and_then(|last| last.trace), trace, |lease| now + lease);
+        if known.is_none() && told.is_none() {
             return None;
         }
-        let mut last = known.unwrap_or_default();
-        last.told = trace.map(|trace| {
-            let until = now + trace.lease;
-            // A higher epoch means that a record came and went meanwhile.
-            let goes_on = last.told.filter(|(epoch, _)| *epoch == trace.epoch && trace.lease > Span::ZERO);
-            (trace.epoch, goes_on.map_or(until, |(_, first)| first.min(until)))
-        });
-        let (epoch, until) = last.told.unwrap_or_default();
-        let trace = Trace { epoch: epoch.max(last.epoch), lease: until.max(last.until).since(now) };
+        let last = LastKnown { trace: told, ..known.unwrap_or_default() };
+        let TimedTrace { epoch, lease_until } = told.unwrap_or_default();
+        let trace = Trace { epoch: epoch.max(last.epoch), lease: lease_until.max(last.until).since(now) };
         // What has run out and was told by the store is told again.
         if trace.lease > Span::ZERO || last.epoch > Epoch(0) {
             all.insert(election.clone(), last);
@@ -76,15 +71,10 @@ impl Vanished {
         let seen = all.get(&document.election).map_or(Epoch(0), |last| last.epoch);
         let reserved = trace.map_or(Epoch(0), |trace| trace.epoch);
         if seen > document.epoch && seen > reserved {
-            return Err(StoreError::Corrupt {
-                place: format!("the election `{}` in {location}", document.election),
-                why: format!("its epoch went back from {seen} to {}", document.epoch),
-                hint: "an old copy of the store was put back. Tokens may be given twice: restore the newest copy"
-                    .to_string(),
-            });
+            return Err(epoch_went_back(location, seen, document));
         }
         if reserved > document.epoch {
-            all.insert(document.election.clone(), Last { epoch: reserved, ..Last::default() });
+            all.insert(document.election.clone(), LastKnown { epoch: reserved, ..LastKnown::default() });
         } else {
             all.remove(&document.election);
         }
@@ -112,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_was_known_is_waited_out_and_epochs_go_on_above_it() {
-        let vanished = Vanished::default();
+        let vanished = VanishedElections::default();
         assert_eq!(vanished.gone(&document(0).election, None, at(1)), None);
         vanished.doubted(&document(7), at(30));
         let trace = vanished.gone(&document(0).election, None, at(10)).unwrap();
@@ -126,7 +116,7 @@ mod tests {
 
     #[test]
     fn epochs_that_the_store_lost_are_gone_past() {
-        let vanished = Vanished::default();
+        let vanished = VanishedElections::default();
         let mark = Some(Trace { epoch: Epoch(16), lease: Span::ZERO });
         vanished.doubted(&document(7), at(30));
         vanished.found(&document(6), mark, "s").unwrap();
@@ -137,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_the_store_tells_is_timed_from_the_first_time() {
-        let vanished = Vanished::default();
+        let vanished = VanishedElections::default();
         let told = |epoch| Some(Trace { epoch: Epoch(epoch), lease: Span::secs(10) });
         let lease = |epoch, now| vanished.gone(&document(0).election, told(epoch), at(now)).unwrap().lease;
         assert_eq!(lease(5, 0), Span::secs(10));

@@ -157,7 +157,7 @@ struct Share<'a> {
 
 /// What must be waited for: what the entries ask of each election, in their order, by their numbers.
 #[derive(Default)]
-struct Waiting {
+struct PendingEntries {
     elections: HashMap<ElectionName, Vec<(usize, BatchRequest)>>,
 }
 
@@ -167,7 +167,7 @@ impl Service {
         let entries = call.parsers.parse(&call.body, parse).await?;
         let pace = Pace::default();
         let mut answers = Answers::default();
-        let mut waiting = Waiting::default();
+        let mut waiting = PendingEntries::default();
         answers.text.reserve(entries.len() * 112);
         answers.ends.reserve(entries.len());
         let mut now = self.engine.now();
@@ -213,7 +213,7 @@ impl Service {
     }
 
     /// Carries out what could not be answered at once.
-    async fn wait_for(&self, who: &Caller, waiting: Waiting, answers: &mut Answers, pace: &Pace) {
+    async fn wait_for(&self, who: &Caller, waiting: PendingEntries, answers: &mut Answers, pace: &Pace) {
         let share = Share { room: AtomicUsize::new(DOCUMENTS), pace };
         let mut elections = waiting.elections.into_iter();
         let mut under_way = FuturesUnordered::new();

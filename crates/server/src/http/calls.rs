@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use baton_api::Patience;
 use baton_api::command::{CommandResponse, WithdrawRequest, WithdrawResponse};
+use baton_api::elections::{Candidacies, Elections, Orders};
 use baton_api::endpoints::{Endpoint, Right, decoded};
 use baton_api::records::{RecordResponse, TokensResponse};
 use baton_api::server::ReadinessResponse;
@@ -15,6 +17,7 @@ use baton_election::store_order::StoreRequest;
 use baton_election::store_quorum::OrderOutcome;
 use baton_election::time::Span;
 use baton_election::{AgentName, Candidate, Command, ElectionName, Refusal, ResourceName, TokenId};
+use baton_executor::known_tokens;
 use baton_store::toolbox::Kind;
 use baton_store::{Key, Prefix, Reading, Record, Store, StoreError};
 use bytes::Bytes;
@@ -200,7 +203,7 @@ impl Service {
 
     async fn order_tokens(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         self.throttle.take(call.who, ThrottleKey::Nothing)?;
-        answer(&self.coordinator.order_tokens(&call.json().await?).await?)
+        answer(&self.executor.order_tokens(Patience::default(), &call.json().await?).await?)
     }
 
     async fn command<T>(&self, call: &Call<'_>, of: fn(T) -> Command) -> Result<Reply, Problem>
@@ -291,7 +294,7 @@ impl Service {
     }
 
     pub(super) async fn record(&self, key: &Key) -> Result<Reply, Problem> {
-        let Reading { found, age, .. } = self.behind.read(key).await?;
+        let Reading { found, age, .. } = self.store.read(key).await?;
         let (record, version) = match found {
             Some((record, version)) => (Some(raw(&record)?), Some(version.as_str().to_string())),
             None => (None, None),
@@ -302,15 +305,16 @@ impl Service {
     /// Carries out an order on the store as a whole. Nobody becomes the first operator on its own word.
     async fn order_store(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         self.throttle.take(call.who, ThrottleKey::Nothing)?;
-        let StoreRequest { order, code } = call.json().await?;
-        self.check_sign_in(&order)?;
-        let found = self.behind.read(&Key::Store).await?.found;
+        let request: StoreRequest = call.json().await?;
+        let StoreRequest { order, code } = &request;
+        self.check_sign_in(order)?;
+        let found = self.store.read(&Key::Store).await?.found;
         let is_first = !matches!(found, Some((Record::Store(info), _)) if !info.operator_keys.is_empty());
         if is_first && let Err(why) = self.founders.admit(&order.by, code.as_deref()) {
             let why = format!("nobody is the operator of this store yet, and {why}");
             return Err(Refusal::WrongKey { why }.into());
         }
-        let outcome = self.coordinator.order_store(&order, None).await?;
+        let outcome = self.executor.order_store(Patience::default(), &request).await?;
         if outcome == OrderOutcome::Done {
             self.founders.founded();
         }
@@ -349,7 +353,7 @@ impl Service {
 
     async fn history(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(HISTORY);
-        answer(&self.coordinator.history(&call.election()?, limit).await?)
+        answer(&self.executor.history(&call.election()?, limit).await?)
     }
 
     /// Names, in order: the first that this one may see, or those after `after`. Fewer than were asked for are the last.
@@ -362,7 +366,7 @@ impl Service {
         let of_one_part = if call.who.identity.sees_all() { limit } else { MAX_LIST };
         let (mut names, pace) = (Vec::new(), Pace::default());
         loop {
-            let part = self.behind.list_part(prefix, after.as_ref(), of_one_part).await?;
+            let part = self.store.list_part(prefix, after.as_ref(), of_one_part).await?;
             let is_last = part.len() < of_one_part;
             self.reads.looked_at(call.who, part.len());
             for key in &part {
@@ -397,7 +401,7 @@ impl Service {
     }
 
     async fn tokens(&self) -> Result<Reply, Problem> {
-        let tokens = self.coordinator.tokens().await?;
+        let tokens = known_tokens(&*self.executor).await?;
         let (record, version) = (raw(&Record::Tokens(tokens.shown()))?, tokens.orders.to_string());
         answer(&TokensResponse { record, version, age_ms: None, uses: self.uses.shown() })
     }
@@ -406,8 +410,9 @@ impl Service {
         let WithdrawRequest { agent, credential } = call.json().await?;
         call.who.acts_as(&agent)?;
         self.throttle.take(call.who, ThrottleKey::Agent(&agent))?;
-        let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
-        answer(&WithdrawResponse { withdrawn: stood })
+        let election = call.election()?;
+        let withdrawn = self.executor.withdraw(Patience::default(), &election, &agent, &credential).await?;
+        answer(&WithdrawResponse { withdrawn })
     }
 
     async fn enlist(&self, call: &Call<'_>) -> Result<Reply, Problem> {
@@ -424,8 +429,8 @@ impl Service {
         // A candidate that wants to stand for longer enlists again. The reply says how long it stands.
         candidate.ttl = candidate.ttl.min(candidates::LONGEST);
         candidate.through = call.who.token();
-        self.behind.has_room_for(&candidate).map_err(limits::too_many_candidates)?;
-        answer(&self.coordinator.enlist_candidate(&candidate).await?)
+        self.store.has_room_for(&candidate).map_err(limits::too_many_candidates)?;
+        answer(&self.executor.enlist(Patience::default(), &candidate).await?)
     }
 
     async fn ready(&self) -> Result<Reply, Problem> {

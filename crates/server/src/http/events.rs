@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, StreamBody};
 
 use super::Service;
 use super::reply::{Problem, Reply, typed};
-use crate::engine::{News, Subscription};
+use crate::engine::{ChangeNotice, Subscription};
 use crate::metrics::{Gauge, Present};
 
 /// How often a silent stream says that it still lives.
@@ -86,11 +86,11 @@ impl WatchStream {
             () = self.service.stops() => return None,
         };
         match news {
-            Ok(Some(News::Event(change))) => {
+            Ok(Some(ChangeNotice::Event(change))) => {
                 let age = boot::now().since(change.stamp);
                 Some(event("change", &self.service.id_of(change.number), change.json(), age))
             }
-            Ok(Some(News::Gap)) => {
+            Ok(Some(ChangeNotice::Gap)) => {
                 let id = self.service.id_of(self.news.after);
                 self.more = state(&self.service, &self.election, &id).await.ok();
                 Some("event: gap\ndata: {}\n\n".to_string())

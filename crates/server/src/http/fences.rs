@@ -1,7 +1,9 @@
 //! Requests about fences. A fence belongs to the election that it is bound to, and a hold to whoever has its key.
 
+use baton_api::elections::Fences;
 use baton_api::fences::{AdmitRequest, HoldTerms, KeepHoldRequest, LeaveHoldRequest};
 use baton_api::server::EmptyResponse;
+use baton_api::{CommandError, Patience};
 use baton_election::bindings::{FenceChange, SignedFenceOrder};
 use baton_election::fence::{Entry, HoldRequest};
 use baton_election::time::Span;
@@ -26,7 +28,7 @@ impl Service {
         if identity.sees_all() {
             return Ok(true);
         }
-        let (election, was_read) = self.behind.election_of(resource).await?;
+        let (election, was_read) = self.store.election_of(resource).await?;
         if was_read {
             self.reads.looked_at(call.who, ROWS_OF_A_READ);
         }
@@ -70,8 +72,8 @@ impl Service {
             lease,
         });
         let entry = Entry { resource: &resource, token, agent: agent.as_ref(), note: &note, hold };
-        let admitted = self.coordinator.admit(&entry, election.as_ref()).await;
-        if let Err(baton::Error::Refused(Refusal::Stale { .. })) = &admitted {
+        let admitted = self.executor.admit(Patience::default(), &entry, election.as_ref()).await;
+        if let Err(CommandError::Refused(Refusal::Stale { .. })) = &admitted {
             self.engine.meters().stale(At::Fence);
         }
         answer(&admitted?)
@@ -82,7 +84,7 @@ impl Service {
         let resource = call.resource()?;
         call.who.identity.check_election(&election)?;
         self.on_hold(call, &resource, &credential).await?;
-        self.coordinator.keep_hold(&resource, &election, &credential).await?;
+        self.executor.keep_hold(Patience::default(), &resource, &election, &credential).await?;
         answer(&EmptyResponse {})
     }
 
@@ -90,7 +92,7 @@ impl Service {
         let LeaveHoldRequest { credential } = call.json().await?;
         let resource = call.resource()?;
         self.on_hold(call, &resource, &credential).await?;
-        self.coordinator.leave_hold(&resource, &credential).await?;
+        self.executor.leave_hold(Patience::default(), &resource, &credential).await?;
         answer(&EmptyResponse {})
     }
 
@@ -105,7 +107,7 @@ impl Service {
         if let FenceChange::Bind { election } = &order.order.change {
             identity.check_election(election)?;
         }
-        answer(&self.coordinator.order_fence(&order).await?)
+        answer(&self.executor.order_fence(Patience::default(), &order).await?)
     }
 
     /// Refuses a fence that is new where there is no room. What is fenced already stays so.
@@ -120,7 +122,7 @@ impl Service {
     }
 
     async fn known_fence(&self, resource: &ResourceName) -> Result<Option<Fence>, Problem> {
-        match self.behind.read(&Key::Fence(resource.clone())).await?.found {
+        match self.store.read(&Key::Fence(resource.clone())).await?.found {
             Some((Record::Fence(fence), _)) => Ok(Some(*fence)),
             Some(_) | None => Ok(None),
         }

@@ -38,7 +38,7 @@ mod uses;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use baton::{Coordinator, Executor, Memory};
+use baton::{Executor, Memory};
 use baton_api::endpoints::{Endpoint, Matched, Right, Row, Scope};
 use baton_election::operator::PublicKey;
 use baton_election::time::WallTime;
@@ -63,18 +63,18 @@ pub(crate) use self::requests::Requests;
 pub(crate) use self::role::{ActiveTerm, ServingRole};
 use self::uses::RequestRecord;
 pub(crate) use self::uses::Uses;
-use crate::Listening;
+use crate::Listeners;
 use crate::access::AccessLog;
 use crate::alerts::Alerts;
 use crate::engine::Engine;
+use crate::engine_store::EngineStore;
 use crate::founders::Founders;
-use crate::metrics::Way;
+use crate::metrics::RenewalRoute;
 use crate::options::Options;
 use crate::own_lease::OwnLease;
 use crate::sessions::{SessionLimits, Sessions};
 use crate::sign_ins::SignIns;
 use crate::socket::Socket;
-use crate::store::Behind;
 use crate::tokens;
 use crate::toolbox::Boards;
 use crate::traces::Tracer;
@@ -93,7 +93,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What answers requests.
 pub(crate) struct Service {
     pub(crate) engine: Engine,
-    pub(crate) behind: Arc<Behind>,
+    pub(crate) store: Arc<EngineStore>,
     sessions: Arc<Sessions>,
     /// The sign-ins at the page.
     sign_ins: Arc<SignIns<Identity>>,
@@ -107,7 +107,8 @@ pub(crate) struct Service {
     tracer: Option<Arc<Tracer>>,
     /// Since when it serves, for people.
     started: WallTime,
-    coordinator: Coordinator,
+    /// Decides on all but elections, on the records as this server shows them.
+    executor: Arc<Executor>,
     /// What the last look at the orders on access tokens showed.
     tokens_looked_at: tokio::sync::Mutex<Option<audit::TokensLook>>,
     /// What the leaders coordinate with.
@@ -165,7 +166,7 @@ impl Service {
         register: Arc<Register>,
         options: Options,
     ) -> Service {
-        let behind = Arc::new(Behind::new(engine.clone(), own_lease, Arc::clone(&register)));
+        let store = Arc::new(EngineStore::new(engine.clone(), own_lease, Arc::clone(&register)));
         let following = tokens::follow(Arc::clone(engine.store()), Arc::clone(&register));
         let Options {
             tls,
@@ -183,9 +184,8 @@ impl Service {
         if let Some(longest) = limits.lease {
             engine.limit_leases(longest);
         }
-        let executor = Arc::new(Executor::new(behind.clone(), Memory::new()));
-        let coordinator = Coordinator::over(executor.clone());
-        let boards = Boards::new(executor, Some(engine.clone()), Arc::clone(engine.meters()));
+        let executor = Arc::new(Executor::new(store.clone(), Memory::new()));
+        let boards = Boards::new(Arc::clone(&executor), engine.clone());
         let boards = Arc::new(boards);
         let run =
             format!("{:016x}", getrandom::u64().unwrap_or_else(|_| baton_store::boot::now().as_nanos()));
@@ -197,18 +197,18 @@ impl Service {
             engine.meters().trace_by(tracer);
         }
         Service {
-            alerts: Alerts::start(warnings, &sessions, &behind, &uses),
+            alerts: Alerts::start(warnings, &sessions, &store, &uses),
             requests: Requests::default(),
             access_log,
             uses,
             tracer,
             started: baton_store::boot::wall(),
             engine,
-            behind,
+            store,
             sessions,
             sign_ins: Arc::default(),
             founders,
-            coordinator,
+            executor,
             tokens_looked_at: tokio::sync::Mutex::default(),
             boards,
             run,
@@ -343,7 +343,7 @@ impl Service {
         if row.endpoint == Endpoint::Renew
             && let Some(reply) = self.renew_at_once(&call)
         {
-            self.engine.meters().renewing(Way::Single, begun);
+            self.engine.meters().renewing(RenewalRoute::Single, begun);
             return reply;
         }
         let traceparent = parts.headers.get("traceparent").and_then(|context| context.to_str().ok());
@@ -470,8 +470,8 @@ fn refuse_odd_query(row: &Row, query: Option<&str>) -> Result<(), Problem> {
 }
 
 /// Serves until it is to stop, then lets what is under way end.
-pub(crate) async fn serve(listening: Listening, serving: Arc<ServingRole>, until: impl Future<Output = ()>) {
-    let Listening { address, socket } = listening;
+pub(crate) async fn serve(listening: Listeners, serving: Arc<ServingRole>, until: impl Future<Output = ()>) {
+    let Listeners { address, socket } = listening;
     // Each has a share of its own, so that no flood of connections at the address keeps local users out.
     let most = serving.limits.connections / if address.is_some() && socket.is_some() { 2 } else { 1 };
     let stop = watch::Sender::new(false);

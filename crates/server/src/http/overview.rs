@@ -132,7 +132,7 @@ impl Service {
         let (agents, mut rows) = (self.sessions.suspicions(|_| true), Vec::new());
         let pace = Pace::default();
         loop {
-            let part = self.behind.list_part(&Prefix::Elections, after.as_ref(), MOST).await?;
+            let part = self.store.list_part(&Prefix::Elections, after.as_ref(), MOST).await?;
             let is_last = part.len() < MOST;
             self.reads.looked_at(call.who, part.len());
             for key in &part {

@@ -24,12 +24,12 @@ pub(crate) type Reply = Response<Body>;
 pub(crate) struct Problem {
     told: baton_http_listener::Problem,
     /// What only the log has. Apart: most have none.
-    why: Option<Box<Why>>,
+    why: Option<Box<LogReason>>,
 }
 
 /// A reason, in words for the log.
 #[derive(Debug)]
-struct Why(String);
+struct LogReason(String);
 
 impl Problem {
     pub(crate) fn new(
@@ -68,7 +68,7 @@ impl Problem {
 
     /// With what the log has of it, and whoever asked does not learn.
     pub(crate) fn because(self, why: impl Into<String>) -> Problem {
-        Problem { why: Some(Box::new(Why(why.into()))), ..self }
+        Problem { why: Some(Box::new(LogReason(why.into()))), ..self }
     }
 
     pub(crate) fn take_why(&mut self) -> Option<String> {

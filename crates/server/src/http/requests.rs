@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::Service;
 use super::calls::Call;
 use super::reply::{Problem, Reply, json as answer, reply};
-use crate::metrics::{Counter, FORMAT, MetricsSnapshot, Way};
+use crate::metrics::{Counter, FORMAT, MetricsSnapshot, RenewalRoute};
 use crate::traces::{OpenSpan, TraceCounts};
 
 /// The classes of answers.
@@ -66,9 +66,9 @@ impl Service {
         reply: &Result<Reply, Problem>,
     ) {
         let way = match endpoint {
-            Endpoint::Renew => Some(Way::Single),
-            Endpoint::Batch => Some(Way::Batch),
-            Endpoint::Heartbeat => Some(Way::Heartbeat),
+            Endpoint::Renew => Some(RenewalRoute::Single),
+            Endpoint::Batch => Some(RenewalRoute::Batch),
+            Endpoint::Heartbeat => Some(RenewalRoute::Heartbeat),
             _ => None,
         };
         if let Some(way) = way {

@@ -80,7 +80,7 @@ impl ActiveTerm {
 
     /// Whether what this server says holds.
     fn holds(&self) -> bool {
-        self.service.behind.holds()
+        self.service.store.holds()
     }
 }
 
@@ -158,7 +158,7 @@ impl ServingRole {
 
     /// From here on this server does not answer: it sends no reply that is under way, and closes waits and streams.
     pub(crate) fn end(&self, term: &ActiveTerm) {
-        term.service.behind.end();
+        term.service.store.end();
         self.become_(Role::Standby(None));
         term.service.stopping.send_replace(true);
     }

@@ -20,7 +20,7 @@ use super::Service;
 use super::identity::{Caller, Identity};
 use super::peer::Peer;
 use super::reply::Reply;
-use crate::access::Line;
+use crate::access::RequestLine;
 use crate::metrics::{Counter, Recent};
 
 /// What became known of a request on its way.
@@ -137,7 +137,7 @@ impl Service {
             Some(Identity::User(_)) => (None, Some(role(Role::Agent))),
             Some(Identity::Anybody | Identity::Onlooker) | None => (None, None),
         };
-        log.note(&Line {
+        log.note(&RequestLine {
             time: boot::wall(),
             address: peer.address(),
             uid: peer.uid(),

@@ -172,27 +172,27 @@ impl Unwanted {
 
 /// How leases are renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum RenewalRoute {
     Single,
     Batch,
     Heartbeat,
 }
 
-impl Way {
-    const ALL: [Way; 3] = [Way::Single, Way::Batch, Way::Heartbeat];
+impl RenewalRoute {
+    const ALL: [RenewalRoute; 3] = [RenewalRoute::Single, RenewalRoute::Batch, RenewalRoute::Heartbeat];
 
     fn name(self) -> &'static str {
         match self {
-            Way::Single => "single",
-            Way::Batch => "batch",
-            Way::Heartbeat => "heartbeat",
+            RenewalRoute::Single => "single",
+            RenewalRoute::Batch => "batch",
+            RenewalRoute::Heartbeat => "heartbeat",
         }
     }
 }
 
 /// What changed about who leads, by one write.
 #[derive(Default)]
-pub(crate) struct Noted {
+pub(crate) struct LeaderChange {
     /// A leadership ended, after so long.
     pub(crate) ended: Option<Span>,
     /// Another began.
@@ -223,7 +223,7 @@ pub(crate) struct Meters {
     renewed: Counter,
     renewals_refused: Counter,
     renewals_failed: Counter,
-    renewing: [Histogram; Way::ALL.len()],
+    renewing: [Histogram; RenewalRoute::ALL.len()],
     leaderless: Counter,
     pub(crate) writes: Histogram,
     pub(crate) writes_failed: Counter,
@@ -246,7 +246,7 @@ impl Default for Meters {
             renewed: Counter::default(),
             renewals_refused: Counter::default(),
             renewals_failed: Counter::default(),
-            renewing: Way::ALL.map(|_| Histogram::of(count::MOMENTS)),
+            renewing: RenewalRoute::ALL.map(|_| Histogram::of(count::MOMENTS)),
             leaderless: Counter::default(),
             writes: Histogram::of(count::MOMENTS),
             writes_failed: Counter::default(),
@@ -275,11 +275,11 @@ impl Meters {
     }
 
     /// A change is durable.
-    pub(crate) fn changed(&self, election: &ElectionName, noted: &Noted, now: Moment) {
-        if let Some(lasted) = noted.ended {
+    pub(crate) fn changed(&self, election: &ElectionName, change: &LeaderChange, now: Moment) {
+        if let Some(lasted) = change.ended {
             self.leaderships.observe(lasted);
         }
-        if let Some(transition) = &noted.transition {
+        if let Some(transition) = &change.transition {
             let place = CAUSES.iter().position(|cause| *cause == transition.cause).unwrap_or(0);
             self.transitions[place].one();
             let phases = &transition.phases;
@@ -294,7 +294,7 @@ impl Meters {
                 tracer.transition(election, transition);
             }
         }
-        if let Some(Ended { epoch, parts, took }) = &noted.phases {
+        if let Some(Ended { epoch, parts, took }) = &change.phases {
             for (part, span) in parts {
                 self.phase(election, *epoch, *part, *span);
             }
@@ -338,7 +338,7 @@ impl Meters {
     }
 
     /// Leases were renewed this way, since this moment.
-    pub(crate) fn renewing(&self, way: Way, begun: std::time::Instant) {
+    pub(crate) fn renewing(&self, way: RenewalRoute, begun: std::time::Instant) {
         self.renewing[way as usize].since(begun);
     }
 

@@ -7,7 +7,7 @@ use baton_store::toolbox::State;
 
 use super::elections::{Notes, OTHERS};
 use super::text::{Kind, Page};
-use super::{At, CAUSES, Meters, Part, Unwanted, Way};
+use super::{At, CAUSES, Meters, Part, RenewalRoute, Unwanted};
 use crate::census::Census;
 use crate::engine::Tally;
 use crate::http::{Requests, Uses};
@@ -154,7 +154,7 @@ impl MetricsSnapshot<'_> {
             Kind::Histogram,
             "How long the server took for a request that renews: one lease, a batch, or all of a session.",
         );
-        for (way, histogram) in Way::ALL.iter().zip(&meters.renewing) {
+        for (way, histogram) in RenewalRoute::ALL.iter().zip(&meters.renewing) {
             samples.histogram(&[("way", way.name())], histogram);
         }
     }

@@ -9,10 +9,10 @@ mod claims;
 mod follow;
 mod heartbeat;
 mod load;
-mod rounds;
-mod shares;
+mod participation;
 mod suspects;
 mod suspicion;
+mod usage;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,9 +32,9 @@ use tokio::task::AbortHandle;
 
 use crate::engine::Engine;
 use load::Load;
-pub(crate) use rounds::Attendance;
-use shares::{Announcer, Shares};
+pub(crate) use participation::Attendance;
 use suspicion::Arrivals;
+use usage::{Announcer, AnnouncerUsage};
 
 /// The most sessions at once.
 const MAX_SESSIONS: usize = 50_000;
@@ -93,7 +93,7 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct State {
     sessions: HashMap<Incarnation, Session>,
-    shares: Shares,
+    usage: AnnouncerUsage,
     followed: HashMap<ElectionName, FollowedElection>,
     /// Counts how often a session began to follow more.
     changes: u64,
@@ -153,7 +153,7 @@ struct FollowedElection {
     exists: bool,
     by: HashSet<Incarnation>,
     /// How many sessions know of its last change of leader, and how many should.
-    round: Option<rounds::Round>,
+    round: Option<participation::NotificationRound>,
 }
 
 impl Drop for Sessions {
@@ -181,8 +181,11 @@ impl Sessions {
         let tasks = [
             tokio::spawn(pass_on(weak.clone(), changes)).abort_handle(),
             tokio::spawn(sweep(weak.clone())).abort_handle(),
-            tokio::spawn(rounds::open_all(weak.clone(), rounds::changes_of_leader(&sessions.engine)))
-                .abort_handle(),
+            tokio::spawn(participation::open_all(
+                weak.clone(),
+                participation::changes_of_leader(&sessions.engine),
+            ))
+            .abort_handle(),
             tokio::spawn(load::measure(weak)).abort_handle(),
         ];
         sessions.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
@@ -227,7 +230,7 @@ impl Sessions {
             let now = self.engine.moment();
             let announcer = Announcer::of(by, &agent);
             let full = state.sessions.len() >= MAX_SESSIONS;
-            let too_many = state.shares.sessions(&announcer) >= self.most.sessions;
+            let too_many = state.usage.sessions(&announcer) >= self.most.sessions;
             match state.sessions.get_mut(&credential.incarnation) {
                 Some(known) if !credential.key.opens(&known.key_hash) => return Err(wrong_key().into()),
                 Some(known) => {
@@ -241,7 +244,7 @@ impl Sessions {
                 None => {
                     let session = Session::new(agent, announcer.clone(), credential.key.hash(), now);
                     state.sessions.insert(credential.incarnation, session);
-                    state.shares.add(announcer.clone(), 0);
+                    state.usage.add(announcer.clone(), 0);
                 }
             }
             state.count_for(credential.incarnation, announcer);
@@ -268,7 +271,7 @@ impl Sessions {
         let (announcer, before) = (session.announcer.clone(), session.follows.clone());
         let left: Vec<ElectionName> = before.difference(&follows).cloned().collect();
         let kept = before.len() - left.len();
-        let others = state.shares.follows(&announcer) - before.len();
+        let others = state.usage.follows(&announcer) - before.len();
         let mut room = self.most.follows.saturating_sub(others + kept);
         let unknown = follows.intersection(&before).filter(|election| !self.knows_of(state, election));
         let mut unknown_room = MAX_UNKNOWN_FOLLOWS.saturating_sub(unknown.count());
@@ -286,7 +289,7 @@ impl Sessions {
         for election in &unfollowed {
             follows.remove(election);
         }
-        state.shares.change_follows(&announcer, before.len(), follows.len());
+        state.usage.change_follows(&announcer, before.len(), follows.len());
         let Some(session) = state.sessions.get_mut(&incarnation) else { return unfollowed };
         session.follows = follows;
         if !new.is_empty() {
@@ -475,7 +478,7 @@ impl Session {
 impl State {
     fn remove(&mut self, incarnation: Incarnation) -> Option<Session> {
         let session = self.sessions.remove(&incarnation)?;
-        self.shares.take_away(&session.announcer, session.follows.len());
+        self.usage.take_away(&session.announcer, session.follows.len());
         session.follows.iter().for_each(|election| self.unfollow(incarnation, election));
         Some(session)
     }
@@ -483,13 +486,13 @@ impl State {
     /// From here on a session counts for this one.
     fn count_for(&mut self, incarnation: Incarnation, announcer: Announcer) {
         let Some(session) = self.sessions.get_mut(&incarnation) else { return };
-        self.shares.take_away(&session.announcer, session.follows.len());
+        self.usage.take_away(&session.announcer, session.follows.len());
         session.announcer = announcer.clone();
-        self.shares.add(announcer, session.follows.len());
+        self.usage.add(announcer, session.follows.len());
     }
 
     fn unfollow(&mut self, incarnation: Incarnation, election: &ElectionName) {
-        let full = self.followed.len() > rounds::UNANSWERED;
+        let full = self.followed.len() > participation::UNANSWERED;
         let Some(followed) = self.followed.get_mut(election) else { return };
         followed.by.remove(&incarnation);
         // Who fell silent before it answered is missed, though nobody follows any more.

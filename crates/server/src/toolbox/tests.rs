@@ -16,8 +16,10 @@ fn propose() -> Command {
 
 #[tokio::test]
 async fn behind_a_slow_store_only_so_many_wait() {
-    let executor = Arc::new(Executor::new(Arc::new(MemoryStore::default()), Memory::new()));
-    let boards = Arc::new(Boards::new(executor, None, Arc::default()));
+    let store = Arc::new(MemoryStore::default());
+    let engine = Engine::start(store.clone()).await.unwrap();
+    let executor = Arc::new(Executor::new(store, Memory::new()));
+    let boards = Arc::new(Boards::new(executor, engine));
     let e: ElectionName = "e".parse().unwrap();
     let board = boards.board(&e);
     // Somebody is at it, and takes its time.

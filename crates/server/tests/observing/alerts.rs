@@ -7,7 +7,7 @@ use baton_election::time::Span;
 use baton_server::{Rate, Thresholds};
 use serde_json::Value;
 
-use super::place::{Place, QUIET, Taker, agent, election, warning_of};
+use super::test_server::{QUIET, Taker, TestServer, agent, election, warning_of};
 
 const HOUR: Span = Span::secs(3_600);
 
@@ -27,7 +27,7 @@ async fn is_told(hook: &Taker, alert: &str, state: &str, election: &str) -> Vec<
 async fn no_leader_is_told_of_and_when_there_is_one_again() {
     let hook = Taker::start().await;
     let options = warning_of(Thresholds { no_leader: Some(Span::secs(1)), ..QUIET });
-    let place = Place::telling(options, Some(&hook)).await;
+    let place = TestServer::telling(options, Some(&hook)).await;
     let first = place.lead("e", "a").await;
     let unwanted = place.lead("unwanted", "a").await;
     let session = place.client.announce(&agent("f")).await.unwrap();
@@ -53,7 +53,7 @@ async fn no_leader_is_told_of_and_when_there_is_one_again() {
 
 #[tokio::test]
 async fn an_election_that_was_never_led_does_not_miss_a_leader() {
-    let place = Place::open(warning_of(Thresholds { no_leader: Some(Span::millis(1)), ..QUIET })).await;
+    let place = TestServer::open(warning_of(Thresholds { no_leader: Some(Span::millis(1)), ..QUIET })).await;
     let session = place.client.announce(&agent("f")).await.unwrap();
     let _follower = session.follow(&election("never")).await.unwrap();
     let _other = session.follow(&election("e")).await.unwrap();
@@ -66,7 +66,7 @@ async fn an_election_that_was_never_led_does_not_miss_a_leader() {
 /// Whom the rules bar stands in no line, and wants it all the same.
 #[tokio::test]
 async fn what_is_kept_for_somebody_who_does_not_come_misses_a_leader() {
-    let place = Place::open(warning_of(Thresholds { no_leader: Some(Span::secs(1)), ..QUIET })).await;
+    let place = TestServer::open(warning_of(Thresholds { no_leader: Some(Span::secs(1)), ..QUIET })).await;
     let first = place.lead("e", "a").await;
     let (of, gone) = (election("e"), agent("gone"));
     place.client.pass(&of, first.epoch, first.credential, &gone, None).await.unwrap();
@@ -83,7 +83,7 @@ async fn what_is_kept_for_somebody_who_does_not_come_misses_a_leader() {
 async fn flapping_is_told_of() {
     let hook = Taker::start().await;
     let flapping = Some(Rate { count: 3, window: HOUR });
-    let place = Place::telling(warning_of(Thresholds { flapping, ..QUIET }), Some(&hook)).await;
+    let place = TestServer::telling(warning_of(Thresholds { flapping, ..QUIET }), Some(&hook)).await;
     for number in 0..4 {
         let grant = place.lead("e", &format!("agent-{number}")).await;
         place.release("e", &grant).await;
@@ -99,7 +99,7 @@ async fn flapping_is_told_of() {
 async fn high_contention_is_told_of() {
     let hook = Taker::start().await;
     let contention = Some(Rate { count: 10, window: HOUR });
-    let place = Place::telling(warning_of(Thresholds { contention, ..QUIET }), Some(&hook)).await;
+    let place = TestServer::telling(warning_of(Thresholds { contention, ..QUIET }), Some(&hook)).await;
     place.lead("e", "a").await;
     for number in 0..11 {
         place.try_to_lead("e", &format!("agent-{number}")).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn high_contention_is_told_of() {
 /// The leader of a region that waits for the fleet only looks, and asks when the fleet is free.
 #[tokio::test]
 async fn regions_that_wait_for_their_fleet_are_no_contention() {
-    let place = Place::open(warning_of(QUIET)).await;
+    let place = TestServer::open(warning_of(QUIET)).await;
     let of_region = async |region: &str, by: &str| {
         let bid = Bid { ttl: Some(Span::secs(60)), ..Bid::new(agent(by)) };
         let led = place.client.campaign(&election(region), Campaign::new(bid.clone())).await.unwrap();
@@ -132,7 +132,7 @@ async fn regions_that_wait_for_their_fleet_are_no_contention() {
 #[tokio::test]
 async fn two_who_say_that_they_lead_are_told_of_and_one_after_the_other_is_not() {
     let hook = Taker::start().await;
-    let place = Place::telling(warning_of(QUIET), Some(&hook)).await;
+    let place = TestServer::telling(warning_of(QUIET), Some(&hook)).await;
     let avowal = |term| vec![LeadershipClaim { election: election("group"), term }];
     let (a, b) = (
         place.client.announce(&agent("peer-1")).await.unwrap(),
@@ -161,7 +161,7 @@ async fn two_who_say_that_they_lead_are_told_of_and_one_after_the_other_is_not()
 }
 
 /// Waits until the server has heard what an agent leads by its own word.
-async fn heard(place: &Place, by: &str, term: Option<u64>) {
+async fn heard(place: &TestServer, by: &str, term: Option<u64>) {
     let heard = async {
         loop {
             let sessions = place.client.sessions().await.unwrap();
@@ -178,7 +178,7 @@ async fn heard(place: &Place, by: &str, term: Option<u64>) {
 async fn warnings_are_of_frequent_and_slow_changes() {
     let elections = Some(Rate { count: 1, window: HOUR });
     let limits = Thresholds { elections, transition: Some(Span::millis(50)), ..QUIET };
-    let place = Place::open(warning_of(limits)).await;
+    let place = TestServer::open(warning_of(limits)).await;
     let first = place.lead("e", "a").await;
     place.release("e", &first).await;
     place.alerts_become(&[]).await;
@@ -191,7 +191,7 @@ async fn warnings_are_of_frequent_and_slow_changes() {
 
 #[tokio::test]
 async fn a_follower_that_does_not_answer_is_told_of() {
-    let place = Place::open(warning_of(Thresholds { participation: Some(100), ..QUIET })).await;
+    let place = TestServer::open(warning_of(Thresholds { participation: Some(100), ..QUIET })).await;
     let there = place.client.backend().sessions().unwrap();
     let announce = Announce {
         agent: agent("silent"),
@@ -210,7 +210,7 @@ async fn a_follower_that_does_not_answer_is_told_of() {
 async fn a_leader_that_falls_silent_while_its_lease_runs_is_told_of() {
     let hook = Taker::start().await;
     let suspicion = Some(Suspicion::of(1.0));
-    let place = Place::telling(warning_of(Thresholds { suspicion, ..QUIET }), Some(&hook)).await;
+    let place = TestServer::telling(warning_of(Thresholds { suspicion, ..QUIET }), Some(&hook)).await;
     let grant = place.lead_for("e", "a", Span::secs(600)).await;
     let there = place.client.backend().sessions().unwrap();
     let session = baton::mint_credential().unwrap();

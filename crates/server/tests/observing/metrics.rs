@@ -10,7 +10,7 @@ use baton_server::{Options, Thresholds};
 use baton_store::boot;
 use serde_json::json;
 
-use super::place::{Page, Place, QUIET, agent, election, warning_of};
+use super::test_server::{Page, QUIET, TestServer, agent, election, warning_of};
 use crate::security::client::{get, post};
 
 fn root() -> PathBuf {
@@ -31,7 +31,7 @@ fn names_in(text: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn the_list_of_metrics_is_what_is_printed_and_rules_and_dashboards_use_no_other() {
-    let place = Place::open(Options::default()).await;
+    let place = TestServer::open(Options::default()).await;
     let printed: BTreeSet<String> = place.page().await.metrics().into_iter().collect();
     assert!(printed.len() > 25, "{printed:?}");
     let listed = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
@@ -52,7 +52,7 @@ async fn the_list_of_metrics_is_what_is_printed_and_rules_and_dashboards_use_no_
 
 #[tokio::test]
 async fn what_leaders_coordinate_with_is_counted() {
-    let place = Place::open(warning_of(QUIET)).await;
+    let place = TestServer::open(warning_of(QUIET)).await;
     let first = place.lead("e", "a").await;
     let tools = place.client.toolbox(&election("e"));
     let mandate = |grant: &baton::Grant| baton::Mandate { token: grant.epoch, credential: grant.credential };
@@ -82,7 +82,7 @@ async fn what_leaders_coordinate_with_is_counted() {
 
 #[tokio::test]
 async fn what_happens_is_counted() {
-    let place = Place::open(warning_of(QUIET)).await;
+    let place = TestServer::open(warning_of(QUIET)).await;
     let first = place.lead("e", "a").await;
     place.try_to_lead("e", "b").await.unwrap_err();
     for _ in 0..3 {
@@ -136,7 +136,7 @@ async fn what_happens_is_counted() {
 
 #[tokio::test]
 async fn who_waits_in_line_is_counted_while_it_waits() {
-    let place = Place::open(warning_of(QUIET)).await;
+    let place = TestServer::open(warning_of(QUIET)).await;
     let first = place.lead("e", "a").await;
     let client = place.client.clone();
     let waiting = tokio::spawn(async move {
@@ -152,7 +152,7 @@ async fn who_waits_in_line_is_counted_while_it_waits() {
 }
 
 /// Tells who follows that it follows, and nothing else.
-async fn follow_in_silence(place: &Place) -> NewsRequest {
+async fn follow_in_silence(place: &TestServer) -> NewsRequest {
     let there = place.client.backend().sessions().unwrap();
     let mut credential = baton::mint_credential().unwrap();
     credential.incarnation = Incarnation([9; 8]);
@@ -169,7 +169,7 @@ async fn follow_in_silence(place: &Place) -> NewsRequest {
 
 #[tokio::test]
 async fn participation_is_what_was_acknowledged() {
-    let place = Place::open(warning_of(QUIET)).await;
+    let place = TestServer::open(warning_of(QUIET)).await;
     let session = place.client.announce(&agent("f")).await.unwrap();
     let _follower = session.follow(&election("e")).await.unwrap();
     let first = place.lead("e", "a").await;
@@ -208,7 +208,7 @@ async fn participation_is_what_was_acknowledged() {
 /// Who says that it follows no more is not missed, and nobody waits a minute for it.
 #[tokio::test]
 async fn who_follows_no_more_is_excused_and_the_others_are_counted() {
-    let place = Place::open(warning_of(QUIET)).await;
+    let place = TestServer::open(warning_of(QUIET)).await;
     let session = place.client.announce(&agent("f")).await.unwrap();
     let _follower = session.follow(&election("e")).await.unwrap();
     let ask = follow_in_silence(&place).await;
@@ -237,7 +237,7 @@ async fn who_follows_no_more_is_excused_and_the_others_are_counted() {
 
 #[tokio::test]
 async fn time_without_a_leader_is_counted_while_somebody_waits() {
-    let place = Place::open(warning_of(QUIET)).await;
+    let place = TestServer::open(warning_of(QUIET)).await;
     let first = place.lead("e", "a").await;
     // Before it is released: the answer may take its time.
     let alone = boot::now();
@@ -257,7 +257,7 @@ async fn time_without_a_leader_is_counted_while_somebody_waits() {
 
 #[tokio::test]
 async fn only_so_many_elections_have_series_of_their_own() {
-    let place = Place::open(warning_of(Thresholds { flapping: None, ..QUIET })).await;
+    let place = TestServer::open(warning_of(Thresholds { flapping: None, ..QUIET })).await;
     let many = 1_200;
     for number in 0..many {
         place.lead(&format!("e-{number}"), "a").await;

@@ -4,5 +4,5 @@
 
 mod alerts;
 mod metrics;
-mod place;
+mod test_server;
 mod traces;

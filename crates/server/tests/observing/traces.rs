@@ -1,7 +1,7 @@
 use baton_server::{Collector, Options};
 use serde_json::{Value, json};
 
-use super::place::{Page, Place, QUIET, Taker, warning_of};
+use super::test_server::{Page, QUIET, Taker, TestServer, warning_of};
 use crate::security::client::{request, send};
 
 fn traced(endpoint: &str) -> Options {
@@ -37,7 +37,7 @@ fn attribute<'a>(span: &'a Value, key: &str) -> &'a str {
 #[tokio::test]
 async fn commands_are_traced_as_part_of_what_they_belong_to() {
     let taker = Taker::start().await;
-    let place = Place::open(traced(&taker.url())).await;
+    let place = TestServer::open(traced(&taker.url())).await;
     let first = place.lead("e", "a").await;
     place.release("e", &first).await;
     let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
@@ -93,7 +93,7 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
     let gone = tokio::net::TcpSocket::new_v4().unwrap();
     gone.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let endpoint = format!("http://{}", gone.local_addr().unwrap());
-    let place = Place::open(traced(&endpoint)).await;
+    let place = TestServer::open(traced(&endpoint)).await;
     for number in 0..20 {
         place.lead(&format!("e-{number}"), "a").await;
     }

@@ -27,20 +27,20 @@ use super::setting::{Setting, acquire, credential};
 const LONGEST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 50 });
 
 /// A server whose polls are watched.
-struct Watched {
+struct WatchedServer {
     setting: Setting,
     longest: Arc<AtomicU64>,
     runtime: Option<Runtime>,
 }
 
-impl Watched {
-    async fn start(options: Options) -> Watched {
+impl WatchedServer {
+    async fn start(options: Options) -> WatchedServer {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.unwrap();
         let longest = Arc::new(AtomicU64::new(0));
         let setting = runtime.spawn(async move { Setting::new(options).await }).await.unwrap();
         runtime.spawn(watch_polls(Arc::clone(&longest)));
-        Watched { setting, longest, runtime: Some(runtime) }
+        WatchedServer { setting, longest, runtime: Some(runtime) }
     }
 
     /// The longest poll since the last look.
@@ -49,7 +49,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedServer {
     fn drop(&mut self) {
         // One runtime cannot be waited for in another.
         if let Some(runtime) = self.runtime.take() {
@@ -120,7 +120,7 @@ async fn post_text(at: SocketAddr, path: &str, token: &str, text: &str) -> Answe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_body_on_any_route_holds_up_the_others() {
-    let watched = Watched::start(Options { require_tokens: true, ..Options::default() }).await;
+    let watched = WatchedServer::start(Options { require_tokens: true, ..Options::default() }).await;
     let (setting, at) = (&watched.setting, watched.setting.address);
     let operator = setting.token(Role::Operator).await;
     let led = post(at, "/v1/elections/mine/acquire", Some(&operator), &acquire("alice", 1)).await;
@@ -157,7 +157,7 @@ async fn no_body_on_any_route_holds_up_the_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_look_holds_up_the_others() {
     const ELECTIONS: usize = 5_000;
-    let watched = Watched::start(Options { require_tokens: true, ..Options::default() }).await;
+    let watched = WatchedServer::start(Options { require_tokens: true, ..Options::default() }).await;
     let (setting, at) = (&watched.setting, watched.setting.address);
     let operator = setting.token(Role::Operator).await;
     let entries =
@@ -193,7 +193,7 @@ async fn no_look_holds_up_the_others() {
 async fn sessions_hold_up_nobody() {
     const ELECTIONS: usize = 200;
     const SESSIONS: u8 = 250;
-    let watched = Watched::start(Options { require_tokens: true, ..Options::default() }).await;
+    let watched = WatchedServer::start(Options { require_tokens: true, ..Options::default() }).await;
     let (setting, at) = (&watched.setting, watched.setting.address);
     let agent = setting.token(Role::Agent).await;
     let names: Vec<String> = (0..ELECTIONS).map(|number| format!("e-{number}")).collect();
@@ -232,7 +232,7 @@ async fn sessions_hold_up_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_keep_nobody_waiting() {
-    let watched = Watched::start(Options { require_tokens: true, ..Options::default() }).await;
+    let watched = WatchedServer::start(Options { require_tokens: true, ..Options::default() }).await;
     let at = watched.setting.address;
     watched.longest();
     let over = Arc::new(AtomicBool::new(false));

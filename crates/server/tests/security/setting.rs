@@ -10,7 +10,7 @@ use baton_election::operator::OperatorKey;
 use baton_election::time::Span;
 use baton_election::tokens::{Role, TokenEntry};
 use baton_election::{ContentHash, Credential, ElectionName, Incarnation, LeaseKey, StoreInfo};
-use baton_server::{Listening, Options, Server, Socket};
+use baton_server::{Listeners, Options, Server, Socket};
 use baton_store::MemoryStore;
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ impl Setting {
         let folder = tempfile::tempdir().unwrap();
         let socket = Socket::bind(&folder.path().join("s")).await.unwrap();
         let path = socket.path().to_path_buf();
-        let listening = Listening::from(listener).and(socket);
+        let listening = Listeners::from(listener).and(socket);
         let server = Server::start(listening, Arc::new(store), options).await.unwrap();
         let address = server.listening().address().unwrap();
         tokio::spawn(server.serve(std::future::pending()));

@@ -120,7 +120,7 @@ struct Agent {
 
 /// What was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum RequestKind {
     Acquire,
     Renew,
     Release,
@@ -132,7 +132,7 @@ struct Reply {
     agent: usize,
     number: u8,
     request: u64,
-    wish: Wish,
+    wish: RequestKind,
     asked_at: Moment,
     outcome: Result<Decided, CommandError>,
 }
@@ -215,18 +215,18 @@ impl World {
     pub(crate) async fn act(&mut self, act: Act) -> Result<(), Broken> {
         let active = self.active.load(Ordering::SeqCst);
         match act {
-            Act::Ask(agent) => self.ask(agent, active, Wish::Acquire, Span::ZERO),
-            Act::Line(agent) => self.ask(agent, active, Wish::Acquire, TTL),
-            Act::Renew(agent) => self.ask(agent, active, Wish::Renew, Span::ZERO),
+            Act::Ask(agent) => self.ask(agent, active, RequestKind::Acquire, Span::ZERO),
+            Act::Line(agent) => self.ask(agent, active, RequestKind::Acquire, TTL),
+            Act::Renew(agent) => self.ask(agent, active, RequestKind::Renew, Span::ZERO),
             Act::RenewAtFormer(agent) => {
-                self.ask(agent, active - 1, Wish::Renew, Span::ZERO);
+                self.ask(agent, active - 1, RequestKind::Renew, Span::ZERO);
                 if self.fault != Some(Fault::LateAnswers) {
                     // Nothing leaves a server whose lease is over.
                     self.agents[agent].asking = None;
                 }
             }
             Act::Release(agent) => {
-                self.ask(agent, active, Wish::Release, Span::ZERO);
+                self.ask(agent, active, RequestKind::Release, Span::ZERO);
                 if self.fault != Some(Fault::ReleasesFirst) {
                     // Its work has stopped, and what it asks for next, it asks under a new name.
                     self.agents[agent] =
@@ -268,7 +268,7 @@ impl World {
         self.servers.push(Server { engine, link });
     }
 
-    fn ask(&mut self, agent: usize, server: usize, wish: Wish, wait: Span) {
+    fn ask(&mut self, agent: usize, server: usize, wish: RequestKind, wait: Span) {
         self.requests += 1;
         let (request, number) = (self.requests, self.number(agent));
         (self.agents[agent].asking, self.agents[agent].begun) = (Some(request), true);
@@ -279,12 +279,12 @@ impl World {
         tokio::spawn(async move {
             let credential = credential(number);
             let outcome = match wish {
-                Wish::Acquire => engine.acquire(&election(), acquire(number, TTL), wait).await,
-                Wish::Renew => {
+                RequestKind::Acquire => engine.acquire(&election(), acquire(number, TTL), wait).await,
+                RequestKind::Renew => {
                     let renew = Renew::new(epoch, credential);
                     engine.execute(&election(), &Command::Renew(renew)).await
                 }
-                Wish::Release => {
+                RequestKind::Release => {
                     let release = Release { epoch, credential, reason: None, ending: Ending::Stopped };
                     engine.execute(&election(), &Command::Release(release)).await
                 }
@@ -334,7 +334,7 @@ impl World {
     fn take_in(
         &mut self,
         agent: usize,
-        wish: Wish,
+        wish: RequestKind,
         asked_at: Moment,
         outcome: Result<Decided, CommandError>,
     ) -> Result<(), Broken> {
@@ -353,7 +353,7 @@ impl World {
             Ok(Answer::Renewed { epoch, .. }) => {
                 (me.token, me.sure_until) = (Some(epoch), Some(asked_at + TTL))
             }
-            Err(CommandError::Refused(refusal)) if wish == Wish::Renew && me.sure_until.is_some() => {
+            Err(CommandError::Refused(refusal)) if wish == RequestKind::Renew && me.sure_until.is_some() => {
                 return Err(Broken(format!("the lease of agent {agent} was taken from it: {refusal}")));
             }
             Err(CommandError::Refused(Refusal::Stale { .. })) => {

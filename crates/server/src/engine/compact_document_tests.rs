@@ -131,9 +131,9 @@ fn operator() -> OperatorKey {
 
 #[test]
 fn every_document_is_unpacked_as_it_was_packed() {
-    let (election, all) = (ElectionName::new("e").unwrap(), AllTerms::default());
+    let (election, all) = (ElectionName::new("e").unwrap(), FieldInterner::default());
     let mut walk = Walk { dice: 7, document: None, lives: 0 };
-    let (mut open, mut rare) = (0, [0; 8]);
+    let (mut open, mut optional) = (0, [0; 8]);
     let mut states = HashSet::new();
     for step in 0..20_000 {
         let command = walk.command();
@@ -148,14 +148,14 @@ fn every_document_is_unpacked_as_it_was_packed() {
         };
         let decided = decide(walk.document.as_ref(), &command, &evidence);
         let Some(document) = decided.ok().and_then(|decision| decision.next) else { continue };
-        let packed = Packed::of(document.clone(), &all);
-        assert_eq!(packed.document(&election), document);
-        assert_eq!((packed.name(), packed.epoch(), packed.beat()), ("e", document.epoch, document.beat));
-        assert_eq!(packed.policy(), &*document.policy);
+        let compact = CompactDocument::of(document.clone(), &all);
+        assert_eq!(compact.document(&election), document);
+        assert_eq!((compact.name(), compact.epoch(), compact.beat()), ("e", document.epoch, document.beat));
+        assert_eq!(compact.policy(), &*document.policy);
         states.insert(document.state);
-        open += usize::from(packed.running.is_some());
+        open += usize::from(compact.running.is_some());
         let has = [
-            document.leader.is_some() && packed.running.is_none(),
+            document.leader.is_some() && compact.running.is_none(),
             document.outgoing.is_some(),
             document.reserved_for.is_some(),
             document.passed_over.is_some(),
@@ -164,20 +164,20 @@ fn every_document_is_unpacked_as_it_was_packed() {
             document.departure.is_some(),
             document.checkpoint.is_some(),
         ];
-        rare.iter_mut().zip(has).for_each(|(count, has)| *count += usize::from(has));
+        optional.iter_mut().zip(has).for_each(|(count, has)| *count += usize::from(has));
         walk.document = Some(document);
     }
     assert_eq!(states.len(), 4, "{states:?}");
     assert!(
-        states.contains(&State::Paused) && open > 0 && rare.iter().all(|count| *count > 0),
-        "{open} {rare:?}"
+        states.contains(&State::Paused) && open > 0 && optional.iter().all(|count| *count > 0),
+        "{open} {optional:?}"
     );
-    assert!(all.0.lock().unwrap().len() < 10, "documents of the same terms share them");
+    assert!(all.0.lock().unwrap().len() < 10, "documents with the same fields share them");
 }
 
 #[test]
 fn verdicts_on_a_plain_lease_are_kept_with_whose_they_are() {
-    let (election, all) = (ElectionName::new("e").unwrap(), AllTerms::default());
+    let (election, all) = (ElectionName::new("e").unwrap(), FieldInterner::default());
     let evidence = Evidence {
         election: &election,
         store: StoreId([1; 8]),
@@ -192,17 +192,24 @@ fn verdicts_on_a_plain_lease_are_kept_with_whose_they_are() {
     for (judge, bad) in [("w", true), ("x", false), ("w", true)] {
         let leader = document.leader.as_mut().unwrap();
         leader.verdicts = leader.verdicts.clone().and(&AgentName::new(judge).unwrap(), bad);
-        let packed = Packed::of(document.clone(), &all);
-        assert!(packed.running.is_some(), "it is renewed plainly");
-        assert_eq!(packed.document(&election), document);
+        let compact = CompactDocument::of(document.clone(), &all);
+        assert!(compact.running.is_some(), "it is renewed plainly");
+        assert_eq!(compact.document(&election), document);
     }
 }
 
 /// With its names: nothing is allocated for it beside that.
 #[test]
 fn a_plain_lease_is_small() {
-    assert!(size_of::<Packed>() <= 208, "{}", size_of::<Packed>());
+    assert!(size_of::<CompactDocument>() <= 208, "{}", size_of::<CompactDocument>());
     let election = ElectionName::new(&"e".repeat(64)).unwrap();
-    let packed = Packed::of(Document::new(election, StoreId([1; 8]), Epoch(1), &[]), &AllTerms::default());
-    assert!(packed.rare.is_none() && matches!(packed.rest, Bytes::Few(..)), "{} bytes", packed.rest.len());
+    let compact = CompactDocument::of(
+        Document::new(election, StoreId([1; 8]), Epoch(1), &[]),
+        &FieldInterner::default(),
+    );
+    assert!(
+        compact.optional.is_none() && matches!(compact.rest, Bytes::Few(..)),
+        "{} bytes",
+        compact.rest.len()
+    );
 }

@@ -3,26 +3,26 @@
 use baton_election::Document;
 use baton_election::time::{Span, WallTime};
 
-use super::known::Known;
-use crate::metrics::{Ended, Noted, Part};
+use super::cached_election::CachedElection;
+use crate::metrics::{Ended, LeaderChange, Part};
 
 /// What `next` changes, and whether that is a change of leader. Wall times tell how long a leadership lasted: that is for people, and
 /// they also know of what was before a restart.
-pub(super) fn noted(
-    old: Option<&Known>,
+pub(super) fn leader_change(
+    old: Option<&CachedElection>,
     next: &Document,
     transition: bool,
     wall: WallTime,
-) -> Option<Box<Noted>> {
+) -> Option<Box<LeaderChange>> {
     let granted = next.leader.as_ref().map(|leader| leader.granted);
-    let ended = old.and_then(|old| old.packed.tenure()).filter(|(epoch, ..)| granted != Some(*epoch));
-    let noted = Noted {
+    let ended = old.and_then(|old| old.compact.tenure()).filter(|(epoch, ..)| granted != Some(*epoch));
+    let change = LeaderChange {
         ended: ended.map(|(_, acquired, expires)| between(acquired, wall.min(expires))),
         transition: next.last_transition.clone().filter(|_| transition),
         phases: if transition { None } else { phases(old, next) },
     };
-    let something = noted.ended.is_some() || noted.transition.is_some() || noted.phases.is_some();
-    something.then(|| Box::new(noted))
+    let something = change.ended.is_some() || change.transition.is_some() || change.phases.is_some();
+    something.then(|| Box::new(change))
 }
 
 fn between(from: WallTime, to: WallTime) -> Span {
@@ -30,7 +30,7 @@ fn between(from: WallTime, to: WallTime) -> Span {
 }
 
 /// The phases of the last change of leader that are over by this.
-fn phases(old: Option<&Known>, next: &Document) -> Option<Ended> {
+fn phases(old: Option<&CachedElection>, next: &Document) -> Option<Ended> {
     let last = next.last_transition.as_ref()?;
     // Most documents have neither, and none is unpacked for them.
     if last.phases.promotion.is_none() && last.phases.synchronisation.is_none() {

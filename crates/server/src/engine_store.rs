@@ -1,4 +1,4 @@
-//! The engine as a store, for what is not decided by it: fences, candidates, histories, what the store knows of itself.
+//! The records as the server's executor sees them, for what the engine does not decide: fences, candidates, toolboxes, orders.
 //!
 //! Elections are read from memory and are not written through here. Candidates live in memory only. Everything else goes to the store
 //! behind the engine.
@@ -14,13 +14,13 @@ use baton_store::{
 };
 
 use crate::candidates::{Candidates, NoRoom};
-use crate::engine::{Engine, View};
+use crate::engine::{Engine, View, stored_info};
 use crate::http::Register;
 use crate::own_lease::OwnLease;
 use crate::tokens;
 
-/// The store that a server's own client sees.
-pub(crate) struct Behind {
+/// The store that a server's executor works on.
+pub(crate) struct EngineStore {
     engine: Engine,
     own_lease: OwnLease,
     candidates: Candidates,
@@ -34,10 +34,10 @@ pub(crate) struct Behind {
 /// The most fences of which it is remembered to which election they are bound. Others are read.
 const BOUND: usize = 200_000;
 
-impl Behind {
-    pub(crate) fn new(engine: Engine, own_lease: OwnLease, register: Arc<Register>) -> Behind {
+impl EngineStore {
+    pub(crate) fn new(engine: Engine, own_lease: OwnLease, register: Arc<Register>) -> EngineStore {
         let info = tokio::sync::Mutex::default();
-        Behind {
+        EngineStore {
             engine,
             own_lease,
             candidates: Candidates::default(),
@@ -59,7 +59,7 @@ impl Behind {
 
     /// Swaps in the store behind it, in this server's turn only. What waited in a queue until the turn was over is not carried out: another server has
     /// looked since. It is not worth another try either.
-    async fn swap_behind(
+    async fn swap_while_active(
         &self,
         key: &Key,
         expect: Expect,
@@ -125,7 +125,7 @@ impl Behind {
         clock: AgeStamp,
         persistence: Persistence,
     ) -> Result<Swapped, StoreError> {
-        let swapped = self.swap_behind(key, expect, next, clock, persistence).await;
+        let swapped = self.swap_while_active(key, expect, next, clock, persistence).await;
         match &swapped {
             Ok(_) => drop(self.remember(resource, next)),
             Err(_) => drop(self.bound().remove(resource)),
@@ -158,12 +158,12 @@ impl Behind {
     }
 }
 
-impl Behind {
+impl EngineStore {
     /// Whatever came of it, the engine then knows what the store knows.
     async fn swap_info(&self, expect: Expect, next: &Record, clock: AgeStamp) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
-        let swapped = self.swap_behind(&Key::Store, expect, next, clock, Persistence::Durable).await;
-        if let Some((Record::Store(info), _)) = self.engine.store().read(&Key::Store).await?.found {
+        let swapped = self.swap_while_active(&Key::Store, expect, next, clock, Persistence::Durable).await;
+        if let Some(info) = stored_info(&**self.engine.store()).await? {
             self.engine.set_info(info);
         }
         swapped
@@ -177,7 +177,7 @@ impl Behind {
         clock: AgeStamp,
     ) -> Result<Swapped, StoreError> {
         let _alone = self.info.lock().await;
-        let swapped = self.swap_behind(&Key::Tokens, expect, next, clock, Persistence::Durable).await;
+        let swapped = self.swap_while_active(&Key::Tokens, expect, next, clock, Persistence::Durable).await;
         let refreshed = tokens::refresh(&**self.engine.store(), &self.register).await;
         match (swapped, refreshed) {
             // It is in the store, and not yet in force here: whoever asked asks again.
@@ -189,7 +189,7 @@ impl Behind {
     }
 }
 
-impl Store for Behind {
+impl Store for EngineStore {
     fn location(&self) -> String {
         self.engine.store().location()
     }
@@ -235,7 +235,7 @@ impl Store for Behind {
                 Box::pin(self.swap_fence(key, resource, expect, next, clock, persistence))
             }
             Key::History(_) | Key::FenceLog(..) | Key::Audit(..) | Key::Item(..) => {
-                Box::pin(self.swap_behind(key, expect, next, clock, persistence))
+                Box::pin(self.swap_while_active(key, expect, next, clock, persistence))
             }
         }
     }
@@ -305,16 +305,16 @@ mod tests {
         store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
         let engine = Engine::start(store).await.unwrap();
         let register = Arc::new(Register::new(&Tokens::default(), false, None));
-        let behind = Behind::new(engine, OwnLease::not_needed(), register);
-        assert_eq!(behind.election_of(&resource).await.unwrap(), (Some(election.clone()), true));
-        assert_eq!(behind.election_of(&resource).await.unwrap(), (Some(election.clone()), false));
+        let store = EngineStore::new(engine, OwnLease::not_needed(), register);
+        assert_eq!(store.election_of(&resource).await.unwrap(), (Some(election.clone()), true));
+        assert_eq!(store.election_of(&resource).await.unwrap(), (Some(election.clone()), false));
         // What is written here is known without being read.
         let (other, key) =
             (ResourceName::new("files").unwrap(), Key::Fence(ResourceName::new("files").unwrap()));
         let record = fence(&other, &election);
-        behind.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
-        assert_eq!(behind.election_of(&other).await.unwrap(), (Some(election), false));
+        store.swap(&key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
+        assert_eq!(store.election_of(&other).await.unwrap(), (Some(election), false));
         let none = ResourceName::new("none").unwrap();
-        assert_eq!(behind.election_of(&none).await.unwrap(), (None, true));
+        assert_eq!(store.election_of(&none).await.unwrap(), (None, true));
     }
 }

@@ -19,7 +19,7 @@ impl Announcer {
 
 /// What one announcer has.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Share {
+struct Usage {
     sessions: usize,
     /// Elections that its sessions follow, each once for each session.
     follows: usize,
@@ -27,40 +27,40 @@ struct Share {
 
 /// What each announcer has.
 #[derive(Default)]
-pub(super) struct Shares {
-    shares: HashMap<Announcer, Share>,
+pub(super) struct AnnouncerUsage {
+    by_announcer: HashMap<Announcer, Usage>,
 }
 
-impl Shares {
+impl AnnouncerUsage {
     pub(super) fn sessions(&self, announcer: &Announcer) -> usize {
-        self.shares.get(announcer).map_or(0, |share| share.sessions)
+        self.by_announcer.get(announcer).map_or(0, |usage| usage.sessions)
     }
 
     pub(super) fn follows(&self, announcer: &Announcer) -> usize {
-        self.shares.get(announcer).map_or(0, |share| share.follows)
+        self.by_announcer.get(announcer).map_or(0, |usage| usage.follows)
     }
 
     /// Adds a session that follows so many.
     pub(super) fn add(&mut self, announcer: Announcer, follows: usize) {
-        let share = self.shares.entry(announcer).or_default();
-        share.sessions += 1;
-        share.follows += follows;
+        let usage = self.by_announcer.entry(announcer).or_default();
+        usage.sessions += 1;
+        usage.follows += follows;
     }
 
     /// Takes away a session that followed so many.
     pub(super) fn take_away(&mut self, announcer: &Announcer, follows: usize) {
-        let Some(share) = self.shares.get_mut(announcer) else { return };
-        share.sessions -= 1;
-        share.follows -= follows;
-        if *share == Share::default() {
-            self.shares.remove(announcer);
+        let Some(usage) = self.by_announcer.get_mut(announcer) else { return };
+        usage.sessions -= 1;
+        usage.follows -= follows;
+        if *usage == Usage::default() {
+            self.by_announcer.remove(announcer);
         }
     }
 
     /// A session that followed so many follows so many from here on.
     pub(super) fn change_follows(&mut self, announcer: &Announcer, before: usize, after: usize) {
-        if let Some(share) = self.shares.get_mut(announcer) {
-            share.follows = share.follows + after - before;
+        if let Some(usage) = self.by_announcer.get_mut(announcer) {
+            usage.follows = usage.follows + after - before;
         }
     }
 }

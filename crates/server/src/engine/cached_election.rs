@@ -5,19 +5,19 @@ use baton_election::time::{Moment, Span, WallTime};
 use baton_election::{Answer, Document, ElectionName};
 use baton_store::Version;
 
-use super::packed::{AllTerms, Packed};
+use super::compact_document::{CompactDocument, FieldInterner};
 
 /// An election as it stands.
-pub(super) struct Known {
-    pub(super) packed: Packed,
+pub(super) struct CachedElection {
+    pub(super) compact: CompactDocument,
     /// Of what is durable.
-    version: Mark,
+    version: CompactVersion,
     /// When its clock was last restarted.
     pub(super) stamp: Moment,
 }
 
 /// A version, without an allocation of its own if it is a number.
-enum Mark {
+enum CompactVersion {
     Number(u64),
     Text(Box<Version>),
 }
@@ -29,40 +29,45 @@ pub(crate) struct Now {
     pub(super) wall: WallTime,
 }
 
-impl Known {
-    pub(super) fn new(document: Document, terms: &AllTerms, version: Version, stamp: Moment) -> Known {
+impl CachedElection {
+    pub(super) fn new(
+        document: Document,
+        interner: &FieldInterner,
+        version: Version,
+        stamp: Moment,
+    ) -> CachedElection {
         let number = version.as_str().parse::<u64>().ok().filter(|n| n.to_string() == version.as_str());
-        let version = number.map_or_else(|| Mark::Text(Box::new(version)), Mark::Number);
-        Known { packed: Packed::of(document, terms), version, stamp }
+        let version = number.map_or_else(|| CompactVersion::Text(Box::new(version)), CompactVersion::Number);
+        CachedElection { compact: CompactDocument::of(document, interner), version, stamp }
     }
 
     /// The name of the election.
     pub(super) fn name(&self) -> &str {
-        self.packed.name()
+        self.compact.name()
     }
 
     pub(super) fn version(&self) -> Version {
         match &self.version {
-            Mark::Number(number) => Version::new(&number.to_string()),
-            Mark::Text(version) => (**version).clone(),
+            CompactVersion::Number(number) => Version::new(&number.to_string()),
+            CompactVersion::Text(version) => (**version).clone(),
         }
     }
 
     pub(super) fn document(&self, election: &ElectionName) -> Document {
-        self.packed.document(election)
+        self.compact.document(election)
     }
 
     /// Renews it if that is plain: in memory alone, since a restart gives every lease its full length anyway.
     pub(super) fn renew(&mut self, renew: &Renew, age: Span, now: Now) -> Option<(Answer, Span)> {
-        let (running, answer) = self.packed.running.as_ref()?.renewed(renew, age, now.wall)?;
-        self.packed.running = Some(running);
+        let (running, answer) = self.compact.running.as_ref()?.renewed(renew, age, now.wall)?;
+        self.compact.running = Some(running);
         self.restart(now.moment);
         Some((answer, running.ttl))
     }
 
     /// What may stand in memory alone.
-    pub(super) fn put(&mut self, document: Document, terms: &AllTerms, now: Moment) {
-        self.packed = Packed::of(document, terms);
+    pub(super) fn put(&mut self, document: Document, interner: &FieldInterner, now: Moment) {
+        self.compact = CompactDocument::of(document, interner);
         self.restart(now);
     }
 

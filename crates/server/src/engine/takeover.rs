@@ -1,6 +1,6 @@
 //! The active one of several servers takes an election over before it decides on it. A look takes nothing over.
 //!
-//! Assumes that the epoch of this server's time in office is above those of all servers before it, and that their leases had ended
+//! Assumes that the epoch of this server's term is above those of all servers before it, and that their leases had ended
 //! before this engine started. Guarantees that no write of an earlier server, and none of a client of the store, changes an election after a
 //! command was decided on it here: the take-over is a swap that puts this server's epoch into the document, so that whatever others had
 //! decided on another version fails in the store. Guarantees that a look writes nothing (`others.rs`). Does not stop an earlier server from
@@ -17,7 +17,7 @@ use baton_election::{Document, ElectionName, Epoch};
 use baton_store::{AgeStamp, Expect, Key, Persistence, Reading, Record, StoreError, Trace, Version, boot};
 use tokio::sync::watch;
 
-use super::{Shared, offers};
+use super::{Shared, offers, store_error, stored_info, unavailable};
 
 /// How often it is tried to take an election over that others change meanwhile.
 const TRIES: u32 = 8;
@@ -29,16 +29,16 @@ pub(super) enum Authority {
     /// Nobody else writes the store.
     Alone,
     /// This is the active one of several servers.
-    Office(Office),
+    Active(ServerTerm),
     /// None: others decide, and this engine shows what they decided.
     Observer,
 }
 
 impl Authority {
     /// Its time as the active one of several servers; none if it is alone with its store, or only observes.
-    pub(super) fn office(&self) -> Option<&Office> {
+    pub(super) fn term(&self) -> Option<&ServerTerm> {
         match self {
-            Authority::Office(office) => Some(office),
+            Authority::Active(term) => Some(term),
             Authority::Alone | Authority::Observer => None,
         }
     }
@@ -50,7 +50,7 @@ impl Authority {
 }
 
 /// The time for which this server is the active one.
-pub(super) struct Office {
+pub(super) struct ServerTerm {
     pub(super) epoch: Epoch,
     /// Becomes true when a document shows that a later server has taken over.
     pub(super) over: watch::Sender<bool>,
@@ -60,39 +60,39 @@ pub(super) struct Office {
 
 /// What a document no longer shows after a change, if nobody else remembers that.
 #[derive(Default)]
-pub(super) struct PushedOut {
+pub(super) struct DisplacedEntries {
     transition: Option<Arc<Transition>>,
     act: Option<Arc<LastAct>>,
 }
 
-impl PushedOut {
+impl DisplacedEntries {
     /// What `next` no longer shows of `old`; a transition only where the store does not keep it by itself.
-    pub(super) fn of(old: &Document, next: &Document, transitions: bool) -> Option<PushedOut> {
+    pub(super) fn of(old: &Document, next: &Document, transitions: bool) -> Option<DisplacedEntries> {
         let transition = old.pushes_out(next).filter(|_| transitions).cloned();
         let act = old.last_act.as_ref().filter(|_| old.pushes_out_act(next).is_some()).cloned();
-        (transition.is_some() || act.is_some()).then_some(PushedOut { transition, act })
+        (transition.is_some() || act.is_some()).then_some(DisplacedEntries { transition, act })
     }
 }
 
 /// How long ago a lease was renewed at the least, as this engine itself has watched the document with this epoch and beat.
 #[derive(Clone, Copy)]
-pub(super) struct Watched {
+pub(super) struct ObservedLease {
     pub(super) epoch: Epoch,
     pub(super) beat: u64,
     pub(super) renewed: Moment,
 }
 
 /// An election as it stands in the store, taken over.
-pub(super) struct Fetched {
+pub(super) struct StoredElection {
     pub(super) found: Option<(Document, Version)>,
     pub(super) trace: Option<Trace>,
     /// When its lease was renewed last, at the latest, if nobody but an engine's own memory knows better; none for this moment.
     pub(super) renewed: Option<Moment>,
 }
 
-impl Office {
-    pub(super) fn new(epoch: Epoch) -> Office {
-        Office { epoch, over: watch::Sender::new(false), holds: OnceLock::new() }
+impl ServerTerm {
+    pub(super) fn new(epoch: Epoch) -> ServerTerm {
+        ServerTerm { epoch, over: watch::Sender::new(false), holds: OnceLock::new() }
     }
 
     /// A later server has taken over.
@@ -111,10 +111,10 @@ impl Shared {
     pub(super) async fn fetch(
         &self,
         election: &ElectionName,
-        watched: Option<Watched>,
-    ) -> Result<Fetched, StoreError> {
+        watched: Option<ObservedLease>,
+    ) -> Result<StoredElection, StoreError> {
         let fetched = self.fetch_as_it_is(election, watched).await?;
-        if self.office().is_none() {
+        if self.term().is_none() {
             return Ok(fetched);
         }
         match &fetched.found {
@@ -124,7 +124,7 @@ impl Shared {
             }
             None => {
                 let trace = self.vanished.gone(election, fetched.trace, self.clock.now());
-                Ok(Fetched { trace, ..fetched })
+                Ok(StoredElection { trace, ..fetched })
             }
         }
     }
@@ -134,8 +134,8 @@ impl Shared {
     pub(super) async fn fetch_for_command(
         &self,
         election: &ElectionName,
-        watched: Option<Watched>,
-    ) -> Result<Fetched, StoreError> {
+        watched: Option<ObservedLease>,
+    ) -> Result<StoredElection, StoreError> {
         let fetched = self.fetch(election, watched).await?;
         if fetched.found.as_ref().is_none_or(|(document, _)| document.is_retired()) {
             self.refresh_info().await?;
@@ -143,15 +143,15 @@ impl Shared {
         Ok(fetched)
     }
 
-    pub(super) fn office(&self) -> Option<&Office> {
-        self.authority.office()
+    pub(super) fn term(&self) -> Option<&ServerTerm> {
+        self.authority.term()
     }
 
     async fn fetch_as_it_is(
         &self,
         election: &ElectionName,
-        watched: Option<Watched>,
-    ) -> Result<Fetched, StoreError> {
+        watched: Option<ObservedLease>,
+    ) -> Result<StoredElection, StoreError> {
         let key = Key::Election(election.clone());
         for tried in 0..TRIES {
             if tried > 0 {
@@ -159,32 +159,33 @@ impl Shared {
             }
             let Reading { found, age, trace, asked_at, .. } = self.store.read(&key).await?;
             let Some((Record::Election(mut document), version)) = found else {
-                return Ok(Fetched { found: None, trace, renewed: None });
+                return Ok(StoredElection { found: None, trace, renewed: None });
             };
             // Only the engine that made an offer takes it back; here, whoever wrote it, it is the lease that it may have become.
             offers::keep_as_lease(&mut document);
             let found = |document: Document, version| Some((document, version));
-            let Some(office) = self.office() else {
+            let Some(term) = self.term() else {
                 let renewed = Some(Moment::default());
-                return Ok(Fetched { found: found(*document, version), trace, renewed });
+                return Ok(StoredElection { found: found(*document, version), trace, renewed });
             };
             match document.server {
-                Some(server) if server > office.epoch => return Err(office.end(self.store.location())),
+                Some(server) if server > term.epoch => return Err(term.end(self.store.location())),
                 // Whoever did so knows how old the lease is, and is telling it at this moment.
-                Some(server) if server == office.epoch => {
-                    return Ok(Fetched { found: found(*document, version), trace, renewed: None });
+                Some(server) if server == term.epoch => {
+                    return Ok(StoredElection { found: found(*document, version), trace, renewed: None });
                 }
                 Some(_) => {}
                 // Servers may have given it back meanwhile, and nothing in it would tell this one.
-                None if office.holds.get().is_some_and(|holds| !holds()) => {
-                    return Err(office.end(self.store.location()));
+                None if term.holds.get().is_some_and(|holds| !holds()) => {
+                    return Err(term.end(self.store.location()));
                 }
                 None => {}
             }
-            let same = |watched: &Watched| (watched.epoch, watched.beat) == (document.epoch, document.beat);
+            let same =
+                |watched: &ObservedLease| (watched.epoch, watched.beat) == (document.epoch, document.beat);
             let renewed = last_renewal(document.server.is_some(), age, asked_at)
                 .or(watched.filter(same).map(|watched| watched.renewed));
-            document.server = Some(office.epoch);
+            document.server = Some(term.epoch);
             let record = Record::Election(document);
             match self
                 .store
@@ -193,7 +194,7 @@ impl Shared {
             {
                 Ok(swapped) => {
                     let Record::Election(document) = record else { unreachable!("it is an election") };
-                    return Ok(Fetched { found: found(*document, swapped.version), trace, renewed });
+                    return Ok(StoredElection { found: found(*document, swapped.version), trace, renewed });
                 }
                 // The next look shows whose word stands.
                 Err(StoreError::Conflict | StoreError::Unknown { .. }) => {}
@@ -210,12 +211,11 @@ impl Shared {
 
 impl Shared {
     /// What falls out of a document stands in the log beside it first.
-    pub(super) async fn keep(&self, election: &ElectionName, out: &PushedOut) -> Result<(), StoreError> {
-        let unavailable = |why: String| StoreError::Unavailable {
-            location: self.store.location(),
-            why,
-            hint: "try again".to_string(),
-        };
+    pub(super) async fn keep(
+        &self,
+        election: &ElectionName,
+        out: &DisplacedEntries,
+    ) -> Result<(), StoreError> {
         let keep = async {
             if let Some(transition) = &out.transition {
                 self.executor.record_transition(election, transition).await?;
@@ -228,16 +228,15 @@ impl Shared {
         match keep.await {
             Ok(()) => Ok(()),
             // The document was not touched, whatever became of the log.
-            Err(CommandError::Store(error)) if error.is_passing() => Err(unavailable(error.to_string())),
-            Err(CommandError::Store(error)) => Err(error),
-            Err(error) => Err(unavailable(error.to_string())),
+            Err(CommandError::Store(error)) if error.is_passing() => Err(unavailable(&*self.store, &error)),
+            Err(error) => Err(store_error(&*self.store, error)),
         }
     }
 
     /// Where others can change what the store knows of itself, a new election begins with what it knows at this moment.
     pub(super) async fn refresh_info(&self) -> Result<(), StoreError> {
         if !self.authority.is_alone()
-            && let Some((Record::Store(info), _)) = self.store.read(&Key::Store).await?.found
+            && let Some(info) = stored_info(&*self.store).await?
         {
             let mut known = self.info.write().unwrap_or_else(PoisonError::into_inner);
             // Somebody may have changed it since this was read.

@@ -14,40 +14,40 @@ use baton_election::{Command, Decision, Document, ElectionName, Persistence};
 use baton_store::{AgeStamp, Expect, Key, Record, StoreError, Trace, Version, boot};
 use tokio::sync::oneshot;
 
-use super::at_work::AtWork;
-use super::known::Known;
+use super::cached_election::CachedElection;
+use super::in_flight_guard::InFlightGuard;
+use super::leader_change::leader_change;
 use super::line::Waiter;
-use super::noted::noted;
-use super::notified::Notified;
+use super::notification::NotificationPhase;
 use super::offers;
-use super::office::{self, Fetched, PushedOut};
 use super::others::Verdict;
 use super::reserved::is_reserved;
+use super::takeover::{self, DisplacedEntries, StoredElection};
 use super::{AFTER_A_FAILURE, Outcome, Shard, Shared, TRIES, decided, is_renewal};
-use crate::metrics::Noted;
+use crate::metrics::LeaderChange;
 
 /// Somebody is at an election.
 #[derive(Default)]
-pub(super) struct Busy {
+pub(super) struct InFlight {
     /// It is being read: nobody knows yet what there is.
     pub(super) reads: bool,
-    pub(super) queue: VecDeque<Asked>,
+    pub(super) queue: VecDeque<QueuedCommand>,
     /// What became known meanwhile, to be put into the document once nobody is at it.
-    pub(super) notified: Option<Notified>,
+    pub(super) notified: Option<NotificationPhase>,
 }
 
 /// A command whose caller waits.
-pub(super) struct Asked {
+pub(super) struct QueuedCommand {
     pub(super) command: Command,
     /// How often it was tried without an answer of the store.
     tries: usize,
     outcome: oneshot::Sender<Outcome>,
 }
 
-impl Asked {
-    fn new(command: Command) -> (Asked, oneshot::Receiver<Outcome>) {
+impl QueuedCommand {
+    fn new(command: Command) -> (QueuedCommand, oneshot::Receiver<Outcome>) {
         let (outcome, later) = oneshot::channel();
-        (Asked { command, tries: 0, outcome }, later)
+        (QueuedCommand { command, tries: 0, outcome }, later)
     }
 
     pub(super) fn tell(self, outcome: Outcome) {
@@ -77,11 +77,11 @@ enum Step {
 }
 
 /// What was found in the store.
-enum Found {
+enum ReadOutcome {
     /// An election, or an error.
-    Something,
+    Handled,
     /// None; what the store still knows of one that was there.
-    Nothing(Option<Trace>),
+    Missing(Option<Trace>),
 }
 
 /// A change on its way to the store.
@@ -96,24 +96,24 @@ struct Write {
     /// That it is a change of leader.
     transition: bool,
     /// What the document no longer shows after it, if nobody else remembers that.
-    pushed_out: Option<Box<PushedOut>>,
+    displaced: Option<Box<DisplacedEntries>>,
     /// What it changes about who leads.
-    noted: Option<Box<Noted>>,
+    change: Option<Box<LeaderChange>>,
     /// Who asked for it, and what is answered once it is durable.
-    asked: Vec<(Asker, Decided)>,
+    asked: Vec<(Requester, Decided)>,
 }
 
 /// Whose command it was.
-pub(super) enum Asker {
-    Caller(Box<Asked>),
+pub(super) enum Requester {
+    Caller(Box<QueuedCommand>),
     InLine(Box<Waiter>),
 }
 
-impl Asker {
+impl Requester {
     fn tell(self, outcome: Outcome) {
         match self {
-            Asker::Caller(asked) => asked.tell(outcome),
-            Asker::InLine(waiter) => waiter.tell(outcome),
+            Requester::Caller(asked) => asked.tell(outcome),
+            Requester::InLine(waiter) => waiter.tell(outcome),
         }
     }
 }
@@ -132,26 +132,26 @@ impl Shared {
     /// Decides a command, and begins to write what it changes; or queues it.
     fn attempt(self: &Arc<Self>, election: &ElectionName, command: &Command) -> Try {
         let mut shard = self.shard(election);
-        if let Some(busy) = shard.busy.get_mut(election) {
-            let (asked, later) = Asked::new(command.clone());
-            busy.queue.push_back(asked);
+        if let Some(in_flight) = shard.in_flight.get_mut(election) {
+            let (asked, later) = QueuedCommand::new(command.clone());
+            in_flight.queue.push_back(asked);
             return Try::Later(later);
         }
         if !shard.known.contains(election.as_str()) {
-            let (asked, later) = Asked::new(command.clone());
+            let (asked, later) = QueuedCommand::new(command.clone());
             self.look(shard, election, Some(asked));
             return Try::Later(later);
         }
         match self.step(&mut shard, election, command, None) {
             Step::Done(outcome) => Try::Done(outcome),
             Step::Write(next, persistence, decided) => {
-                let (asked, later) = Asked::new(command.clone());
+                let (asked, later) = QueuedCommand::new(command.clone());
                 self.write(
                     shard,
                     election,
                     next,
                     persistence,
-                    vec![(Asker::Caller(Box::new(asked)), decided)],
+                    vec![(Requester::Caller(Box::new(asked)), decided)],
                 );
                 Try::Later(later)
             }
@@ -186,9 +186,9 @@ impl Shared {
             (Some(known), Some(document)) if persistence == Persistence::Volatile => {
                 let claims = offers::claims(&document, &next);
                 let outcome = decided(answer, Some(&next), show || claims);
-                known.put(next, &self.terms, now.moment);
+                known.put(next, &self.interner, now.moment);
                 if claims {
-                    self.changes.publish(election, &known.packed, known.stamp, false);
+                    self.changes.publish(election, &known.compact, known.stamp, false);
                 }
                 Step::Done(Ok(outcome))
             }
@@ -206,7 +206,9 @@ impl Shared {
         election: &ElectionName,
         trace: Option<Trace>,
     ) {
-        while let Some(asked) = shard.busy.get_mut(election).and_then(|busy| busy.queue.pop_front()) {
+        while let Some(asked) =
+            shard.in_flight.get_mut(election).and_then(|in_flight| in_flight.queue.pop_front())
+        {
             if asked.outcome.is_closed() {
                 continue;
             }
@@ -218,13 +220,13 @@ impl Shared {
                         election,
                         next,
                         persistence,
-                        vec![(Asker::Caller(Box::new(asked)), decided)],
+                        vec![(Requester::Caller(Box::new(asked)), decided)],
                     );
                 }
             }
         }
-        let busy = shard.busy.remove(election);
-        if let Some(notified) = busy.and_then(|busy| busy.notified) {
+        let in_flight = shard.in_flight.remove(election);
+        if let Some(notified) = in_flight.and_then(|in_flight| in_flight.notified) {
             self.put_notified(&mut shard, election, notified);
         }
     }
@@ -236,31 +238,31 @@ impl Shared {
         election: &ElectionName,
         next: Box<Document>,
         persistence: Persistence,
-        mut asked: Vec<(Asker, Decided)>,
+        mut asked: Vec<(Requester, Decided)>,
     ) {
         let (mut next, persistence) = match self.succeed(&mut shard, election, &next, Span::ZERO) {
             Some((granted, needed, waiter, outcome)) => {
-                asked.push((Asker::InLine(Box::new(waiter)), outcome));
+                asked.push((Requester::InLine(Box::new(waiter)), outcome));
                 (Box::new(granted), persistence.max(needed))
             }
             None => (next, persistence),
         };
-        next.server = self.office().map(|office| office.epoch);
-        let (expect, stamp, pushed_out) = match shard.known.get(election.as_str()) {
+        next.server = self.term().map(|term| term.epoch);
+        let (expect, stamp, displaced) = match shard.known.get(election.as_str()) {
             Some(known) => {
-                let same_beat = known.packed.beat() == next.beat;
+                let same_beat = known.compact.beat() == next.beat;
                 let keeps = self.keeps_history || next.last_act.is_some();
                 let old = keeps.then(|| known.document(election));
-                let pushed_out =
-                    old.and_then(|old| PushedOut::of(&old, &next, self.keeps_history)).map(Box::new);
-                (Expect::Version(known.version()), same_beat.then_some(known.stamp), pushed_out)
+                let displaced =
+                    old.and_then(|old| DisplacedEntries::of(&old, &next, self.keeps_history)).map(Box::new);
+                (Expect::Version(known.version()), same_beat.then_some(known.stamp), displaced)
             }
             None => (Expect::Absent, None, None),
         };
-        let before = shard.known.get(election.as_str()).map(|known| known.packed.epoch());
+        let before = shard.known.get(election.as_str()).map(|known| known.compact.epoch());
         let transition = next.last_transition.as_ref().map(|last| last.epoch) > before;
-        let noted = noted(shard.known.get(election.as_str()), &next, transition, boot::wall());
-        shard.busy.entry(election.clone()).or_default().reads = false;
+        let change = leader_change(shard.known.get(election.as_str()), &next, transition, boot::wall());
+        shard.in_flight.entry(election.clone()).or_default().reads = false;
         drop(shard);
         let clock = if stamp.is_some() { AgeStamp::Preserve } else { AgeStamp::Reset };
         let write = Write {
@@ -271,8 +273,8 @@ impl Shared {
             clock,
             stamp,
             transition,
-            pushed_out,
-            noted,
+            displaced,
+            change,
             asked,
         };
         tokio::spawn(Arc::clone(self).carry_out(write));
@@ -288,15 +290,15 @@ impl Shared {
             clock,
             stamp,
             transition,
-            pushed_out,
-            noted,
+            displaced,
+            change,
             asked,
         } = write;
-        let work = AtWork::on(&self, &election);
+        let work = InFlightGuard::on(&self, &election);
         let key = Key::Election(election.clone());
         let offered = offers::keep_as_lease(&mut next);
         let record = Record::Election(next);
-        let kept = match pushed_out {
+        let kept = match displaced {
             // Seldom, and so apart: there is a task for each write, and it is small without this.
             Some(out) => Box::pin(self.keep(&election, &out)).await,
             None => Ok(()),
@@ -316,16 +318,16 @@ impl Shared {
         match swapped {
             Ok(swapped) => {
                 let stamp = stamp.unwrap_or_else(|| self.clock.now());
-                if let Some(noted) = noted {
-                    self.meters.changed(&election, &noted, self.clock.now());
+                if let Some(change) = change {
+                    self.meters.changed(&election, &change, self.clock.now());
                 }
                 if next.is_retired() {
                     self.meters.notes().forget(&election);
                 }
-                let known = Known::new(*next, &self.terms, swapped.version, stamp);
+                let known = CachedElection::new(*next, &self.interner, swapped.version, stamp);
                 let mut shard = self.shard(&election);
                 // It is told of in the order in which it was made.
-                self.changes.publish(&election, &known.packed, stamp, transition);
+                self.changes.publish(&election, &known.compact, stamp, transition);
                 shard.known.insert(known);
                 for (asker, outcome) in asked {
                     asker.tell(Ok(outcome));
@@ -345,7 +347,7 @@ impl Shared {
     fn after_failed_write(
         self: &Arc<Self>,
         election: &ElectionName,
-        asked: Vec<(Asker, Decided)>,
+        asked: Vec<(Requester, Decided)>,
         error: &StoreError,
     ) {
         let mut shard = self.shard(election);
@@ -359,11 +361,11 @@ impl Shared {
                 caller.tell(Err(error.clone().into()));
             }
         } else {
-            let busy = shard.busy.entry(election.clone()).or_default();
+            let in_flight = shard.in_flight.entry(election.clone()).or_default();
             for mut caller in again.into_iter().rev() {
                 caller.tries += 1;
                 match caller.tries < TRIES {
-                    true => busy.queue.push_front(caller),
+                    true => in_flight.queue.push_front(caller),
                     false => caller.tell(Err(error.clone().into())),
                 }
             }
@@ -384,10 +386,10 @@ impl Shared {
     fn go_on(self: &Arc<Self>, mut shard: MutexGuard<'_, Shard>, election: &ElectionName) {
         if shard.known.contains(election.as_str()) {
             self.proceed(shard, election, None);
-        } else if shard.busy.get(election).is_some_and(|busy| !busy.queue.is_empty()) {
+        } else if shard.in_flight.get(election).is_some_and(|in_flight| !in_flight.queue.is_empty()) {
             self.look(shard, election, None);
         } else {
-            shard.busy.remove(election);
+            shard.in_flight.remove(election);
         }
     }
 
@@ -397,18 +399,18 @@ impl Shared {
         &self,
         shard: &mut Shard,
         election: &ElectionName,
-        asked: Vec<(Asker, Decided)>,
+        asked: Vec<(Requester, Decided)>,
         error: &StoreError,
-    ) -> Vec<Asked> {
+    ) -> Vec<QueuedCommand> {
         let mut callers = Vec::new();
         for (asker, _) in asked {
             match asker {
-                Asker::Caller(caller) => callers.push(*caller),
-                Asker::InLine(waiter) if waiter.is_over() => waiter.tell(Err(error.clone().into())),
-                Asker::InLine(waiter) if waiter.waits() => {
+                Requester::Caller(caller) => callers.push(*caller),
+                Requester::InLine(waiter) if waiter.is_over() => waiter.tell(Err(error.clone().into())),
+                Requester::InLine(waiter) if waiter.waits() => {
                     shard.lines.entry(election.clone()).or_default().put_back(*waiter);
                 }
-                Asker::InLine(_) => {}
+                Requester::InLine(_) => {}
             }
         }
         self.arm(shard, election, self.clock.now() + AFTER_A_FAILURE);
@@ -417,9 +419,9 @@ impl Shared {
 
     /// Nobody knows what is durable: it must be read.
     pub(super) fn doubt(&self, shard: &mut Shard, election: &ElectionName) {
-        if let (Some(known), Some(_)) = (shard.known.remove(election.as_str()), self.office()) {
+        if let (Some(known), Some(_)) = (shard.known.remove(election.as_str()), self.term()) {
             let (document, age) = (known.document(election), self.clock.age(known.stamp, self.clock.now()));
-            self.vanished.doubted(&document, office::lease_until(&document, age));
+            self.vanished.doubted(&document, takeover::lease_until(&document, age));
         }
         shard.doubts += 1;
         shard.doubtful.insert(election.clone(), shard.doubts);
@@ -430,17 +432,17 @@ impl Shared {
         self: &Arc<Self>,
         mut shard: MutexGuard<'_, Shard>,
         election: &ElectionName,
-        asked: Option<Asked>,
+        asked: Option<QueuedCommand>,
     ) {
-        let busy = shard.busy.entry(election.clone()).or_default();
-        busy.reads = true;
-        busy.queue.extend(asked);
+        let in_flight = shard.in_flight.entry(election.clone()).or_default();
+        in_flight.reads = true;
+        in_flight.queue.extend(asked);
         drop(shard);
         tokio::spawn(Arc::clone(self).find_out(election.clone()));
     }
 
     async fn find_out(self: Arc<Self>, election: ElectionName) {
-        let work = AtWork::on(&self, &election);
+        let work = InFlightGuard::on(&self, &election);
         let watched = match self.leave_or_take(&election).await {
             Ok(Verdict::Take(watched)) => watched,
             Ok(Verdict::Leave(document, age)) => {
@@ -453,7 +455,7 @@ impl Shared {
             }
         };
         let fetched = self.fetch_for_command(&election, watched).await;
-        if let Found::Nothing(trace) = self.take_in(&election, fetched, work) {
+        if let ReadOutcome::Missing(trace) = self.take_in(&election, fetched, work) {
             self.begin(&election, trace).await;
         }
     }
@@ -462,31 +464,31 @@ impl Shared {
     fn take_in(
         self: &Arc<Self>,
         election: &ElectionName,
-        fetched: Result<Fetched, StoreError>,
-        work: AtWork,
-    ) -> Found {
+        fetched: Result<StoredElection, StoreError>,
+        work: InFlightGuard,
+    ) -> ReadOutcome {
         let mut shard = self.shard(election);
         match fetched {
             Err(error) => {
-                for asked in shard.busy.remove(election).unwrap_or_default().queue {
+                for asked in shard.in_flight.remove(election).unwrap_or_default().queue {
                     asked.tell(Err(error.clone().into()));
                 }
                 self.arm(&mut shard, election, self.clock.now() + AFTER_A_FAILURE);
                 work.done();
-                Found::Something
+                ReadOutcome::Handled
             }
-            Ok(Fetched { found: Some((document, version)), renewed, .. }) => {
+            Ok(StoredElection { found: Some((document, version)), renewed, .. }) => {
                 self.take_up(&mut shard, election, document, version, renewed);
                 self.proceed(shard, election, None);
                 work.done();
                 self.look_after(election);
-                Found::Something
+                ReadOutcome::Handled
             }
-            Ok(Fetched { found: None, trace, .. }) => {
+            Ok(StoredElection { found: None, trace, .. }) => {
                 shard.doubtful.remove(election);
                 self.proceed(shard, election, trace);
                 work.done();
-                Found::Nothing(trace)
+                ReadOutcome::Missing(trace)
             }
         }
     }
@@ -504,10 +506,10 @@ impl Shared {
         // Nothing was done to it here since the start; or whatever was done to it, its lease has its full length from here on.
         let stamp = renewed.filter(|_| !doubtful).unwrap_or_else(|| self.clock.now());
         let led = document.last_transition.is_some();
-        let known = Known::new(document, &self.terms, version, stamp);
+        let known = CachedElection::new(document, &self.interner, version, stamp);
         if doubtful {
             // Whatever was done to it, nobody was told.
-            self.changes.publish(election, &known.packed, stamp, led);
+            self.changes.publish(election, &known.compact, stamp, led);
         }
         shard.known.insert(known);
         stamp

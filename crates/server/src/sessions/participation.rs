@@ -27,7 +27,7 @@ const REMEMBERED: Span = Span::secs(3_600);
 const WAITING: usize = 4_096;
 
 /// One change of leader, and who should know of it.
-pub(super) struct Round {
+pub(super) struct NotificationRound {
     number: u64,
     epoch: Epoch,
     opened: Moment,
@@ -84,7 +84,7 @@ impl Sessions {
             before.count(self);
         }
         let now = boot::now();
-        let mut round = Round {
+        let mut round = NotificationRound {
             number: event.number,
             epoch: transition.epoch,
             opened: now,
@@ -183,14 +183,15 @@ impl State {
     /// follows is then forgotten.
     fn forget_unanswered(&mut self, now: Moment) {
         self.followed.retain(|_, followed| {
-            let old = |round: &mut Round| !round.is_answered() && now.since(round.opened) >= REMEMBERED;
+            let old =
+                |round: &mut NotificationRound| !round.is_answered() && now.since(round.opened) >= REMEMBERED;
             followed.round.take_if(old);
             !followed.by.is_empty() || followed.round.as_ref().is_some_and(|round| !round.is_answered())
         });
     }
 }
 
-impl Round {
+impl NotificationRound {
     /// Whether nobody is missed.
     pub(super) fn is_answered(&self) -> bool {
         self.waiting.is_empty()
@@ -223,7 +224,7 @@ mod tests {
 
     fn state(waiting: &[Incarnation]) -> (State, ElectionName) {
         let (mut state, election) = (State::default(), ElectionName::new("e").unwrap());
-        let round = Round {
+        let round = NotificationRound {
             number: 1,
             epoch: Epoch(1),
             opened: boot::now(),

@@ -14,7 +14,7 @@ use baton_election::{Document, ElectionName};
 use baton_store::{Key, Prefix, boot};
 use futures_util::StreamExt;
 
-use super::packed::Packed;
+use super::compact_document::CompactDocument;
 use super::{Engine, Shared, is_reserved};
 
 /// The most elections that are followed at once.
@@ -30,14 +30,14 @@ const LIST: Span = Span::secs(1);
 
 /// What is followed.
 #[derive(Default)]
-pub(super) struct Lookout {
+pub(super) struct StoreFollower {
     /// When somebody last looked at each.
     followed: Mutex<HashMap<ElectionName, Moment>>,
     /// When the elections were last listed.
     listed: Mutex<Moment>,
 }
 
-impl Lookout {
+impl StoreFollower {
     fn followed(&self) -> MutexGuard<'_, HashMap<ElectionName, Moment>> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +81,7 @@ impl Engine {
     /// Looks for elections that others have made, and tells of them, for as long as somebody asks. Many may ask: the store is asked once.
     pub async fn look_for_new(&self) {
         let shared = &self.shared;
-        if shared.authority.is_alone() || !shared.lookout.is_due(boot::now()) {
+        if shared.authority.is_alone() || !shared.follower.is_due(boot::now()) {
             return;
         }
         // What cannot be read is shown as it was; the next look says why.
@@ -102,7 +102,7 @@ impl Shared {
         if self.authority.is_alone() || is_reserved(election) || here(election) {
             return;
         }
-        if self.lookout.note(election, boot::now()) {
+        if self.follower.note(election, boot::now()) {
             tokio::spawn(follow(Arc::downgrade(self), election.clone()));
         }
     }
@@ -111,7 +111,7 @@ impl Shared {
     fn is_of_interest(&self, election: &ElectionName) -> bool {
         let decided_here = self.shard(election).known.contains(election.as_str());
         let listened_to = self.changes.has_listener(election);
-        let mut followed = self.lookout.followed();
+        let mut followed = self.follower.followed();
         let recent = followed.get(election).is_some_and(|looked| boot::now().since(*looked) < INTEREST);
         let stays = !decided_here && (recent || listened_to);
         if !stays {
@@ -126,11 +126,11 @@ impl Shared {
         let Some(document) = view.document else { return };
         if told.as_ref().is_none_or(|told| !only_renews(told, &document)) {
             let stamp = boot::now() - view.age;
-            let packed = Packed::of(document.clone(), &self.terms);
+            let compact = CompactDocument::of(document.clone(), &self.interner);
             let shard = self.shard(election);
             // Whoever decides here tells of it in order.
             if !shard.known.contains(election.as_str()) {
-                self.changes.publish(election, &packed, stamp, false);
+                self.changes.publish(election, &compact, stamp, false);
             }
         }
         *told = Some(document);

@@ -1,7 +1,7 @@
 //! A document in a quarter of the room.
 //!
 //! Most documents of a server are alike: held, under the usual policy, never renewed but plainly. What a plain renewal touches lies
-//! open ([`PlainLease`]); the terms are shared by all documents that have the same; what is seldom there is boxed; the rest is a few bytes.
+//! open ([`PlainLease`]); fields that many documents have in common are shared; what is seldom there is boxed; the rest is a few bytes.
 //! Every field is named when it is packed and when it is unpacked, so that one that is new in the document cannot be forgotten.
 
 use std::collections::HashSet;
@@ -20,22 +20,22 @@ use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, Plai
 
 use super::bytes::{Bytes, Reader, Writer};
 
-/// After so many terms those that nobody has any more are forgotten.
+/// After so many shared values those that no document has any more are forgotten.
 const MANY: usize = 1_024;
 
-/// A document, packed.
+/// A document in its compact form.
 #[derive(Clone)]
-pub(super) struct Packed {
+pub(super) struct CompactDocument {
     /// The lease, if a renewal of it may be plain.
     pub(super) running: Option<PlainLease>,
-    terms: Arc<Terms>,
-    rare: Option<Box<Rare>>,
+    shared: Arc<SharedFields>,
+    optional: Option<Box<OptionalFields>>,
     rest: Bytes,
 }
 
 /// What many documents have in common.
 #[derive(PartialEq, Eq, Hash)]
-struct Terms {
+struct SharedFields {
     store: StoreId,
     policy: Arc<Policy>,
     operator_keys: Arc<Vec<PublicKey>>,
@@ -44,8 +44,8 @@ struct Terms {
 }
 
 /// What few documents have.
-#[derive(Clone, Default)]
-struct Rare {
+#[derive(Clone, Default, PartialEq)]
+struct OptionalFields {
     /// The leader, if its lease does not lie open.
     leader: Option<Box<Leader>>,
     outgoing: Option<Box<Leader>>,
@@ -60,57 +60,33 @@ struct Rare {
     forgotten: Option<Epoch>,
 }
 
-impl Rare {
-    fn boxed(self) -> Option<Box<Rare>> {
-        let Rare {
-            leader,
-            outgoing,
-            reserved_for,
-            passed_over,
-            paused,
-            approval,
-            last_act,
-            gathering,
-            votes,
-            checkpoint,
-            forgotten,
-        } = &self;
-        let some = leader.is_some()
-            || outgoing.is_some()
-            || reserved_for.is_some()
-            || passed_over.is_some()
-            || paused.is_some()
-            || approval.is_some()
-            || last_act.is_some()
-            || gathering.is_some()
-            || votes.is_some()
-            || checkpoint.is_some()
-            || forgotten.is_some();
-        some.then(|| Box::new(self))
+impl OptionalFields {
+    fn boxed(self) -> Option<Box<OptionalFields>> {
+        (self != OptionalFields::default()).then(|| Box::new(self))
     }
 }
 
-/// All terms of the documents that are known.
+/// Shares the fields that many documents have in common.
 #[derive(Default)]
-pub(super) struct AllTerms(Mutex<HashSet<Arc<Terms>>>);
+pub(super) struct FieldInterner(Mutex<HashSet<Arc<SharedFields>>>);
 
-impl AllTerms {
-    fn shared(&self, terms: Terms) -> Arc<Terms> {
+impl FieldInterner {
+    fn intern(&self, fields: SharedFields) -> Arc<SharedFields> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = all.get(&terms) {
+        if let Some(known) = all.get(&fields) {
             return Arc::clone(known);
         }
         if all.len() >= MANY && all.len() == all.capacity() {
-            all.retain(|terms| Arc::strong_count(terms) > 1);
+            all.retain(|fields| Arc::strong_count(fields) > 1);
         }
-        let terms = Arc::new(terms);
-        all.insert(Arc::clone(&terms));
-        terms
+        let fields = Arc::new(fields);
+        all.insert(Arc::clone(&fields));
+        fields
     }
 }
 
-impl Packed {
-    pub(super) fn of(document: Document, all: &AllTerms) -> Packed {
+impl CompactDocument {
+    pub(super) fn of(document: Document, interner: &FieldInterner) -> CompactDocument {
         let running = PlainLease::of(&document);
         let Document {
             election,
@@ -154,7 +130,7 @@ impl Packed {
         bytes.option(departure.as_deref(), write_departure);
         let led_by = open.map(|leader| &leader.agent);
         bytes.option(last_transition.as_deref(), |bytes, last| write_transition(bytes, last, led_by));
-        let rare = Rare {
+        let optional = OptionalFields {
             leader: if running.is_some() { None } else { leader.map(Box::new) },
             outgoing: outgoing.map(Box::new),
             reserved_for: reserved_for.map(Box::new),
@@ -167,14 +143,14 @@ impl Packed {
             checkpoint,
             forgotten,
         };
-        let terms = all.shared(Terms { store, policy, operator_keys, server, created_by });
-        Packed { running, terms, rare: rare.boxed(), rest: bytes.done() }
+        let shared = interner.intern(SharedFields { store, policy, operator_keys, server, created_by });
+        CompactDocument { running, shared, optional: optional.boxed(), rest: bytes.done() }
     }
 
     /// The document as it stands. The caller has the name of the election at hand.
     pub(super) fn document(&self, election: &ElectionName) -> Document {
-        let Terms { store, policy, operator_keys, server, created_by } = &*self.terms;
-        let Rare {
+        let SharedFields { store, policy, operator_keys, server, created_by } = &*self.shared;
+        let OptionalFields {
             leader,
             outgoing,
             reserved_for,
@@ -186,7 +162,7 @@ impl Packed {
             votes,
             checkpoint,
             forgotten,
-        } = self.rare.as_deref().cloned().unwrap_or_default();
+        } = self.optional.as_deref().cloned().unwrap_or_default();
         let mut bytes = self.after_name();
         let (leader, epoch, beat) = match &self.running {
             Some(running) => (Some(read_leader(&mut bytes, running)), running.epoch, running.beat),
@@ -235,7 +211,7 @@ impl Packed {
 
     /// How long the lease of its leader lasts, if it has one.
     pub(super) fn lease(&self) -> Option<Span> {
-        let apart = || self.rare.as_ref()?.leader.as_ref().map(|leader| leader.lease());
+        let apart = || self.optional.as_ref()?.leader.as_ref().map(|leader| leader.lease());
         self.running.map(|running| running.ttl).or_else(apart)
     }
 
@@ -245,7 +221,7 @@ impl Packed {
             let leader = read_leader(&mut self.after_name(), running);
             return Some((leader.granted, leader.acquired, leader.expires));
         }
-        let leader = self.rare.as_ref()?.leader.as_ref()?;
+        let leader = self.optional.as_ref()?.leader.as_ref()?;
         Some((leader.granted, leader.acquired, leader.expires))
     }
 
@@ -261,7 +237,7 @@ impl Packed {
     }
 
     pub(super) fn policy(&self) -> &Policy {
-        &self.terms.policy
+        &self.shared.policy
     }
 
     /// The highest epoch given.
@@ -274,7 +250,10 @@ impl Packed {
 
     /// Whether an operator retired the election.
     pub(super) fn is_retired(&self) -> bool {
-        self.rare.as_ref().and_then(|rare| rare.forgotten).is_some_and(|forgotten| forgotten == self.epoch())
+        self.optional
+            .as_ref()
+            .and_then(|optional| optional.forgotten)
+            .is_some_and(|forgotten| forgotten == self.epoch())
     }
 
     /// The count of beats.
@@ -291,10 +270,11 @@ impl Packed {
 
     /// About how many bytes it takes that it shares with nobody for sure.
     pub(super) fn weight(&self) -> usize {
-        let checkpoint = self.rare.as_ref().and_then(|rare| rare.checkpoint.as_ref());
+        let checkpoint = self.optional.as_ref().and_then(|optional| optional.checkpoint.as_ref());
         let left = checkpoint.map_or(0, |checkpoint| checkpoint.state.len() + checkpoint.summary.len());
-        let rare = if self.rare.is_some() { size_of::<Rare>() + size_of::<Leader>() } else { 0 };
-        size_of::<Packed>() + self.rest.len() + rare + left
+        let optional =
+            if self.optional.is_some() { size_of::<OptionalFields>() + size_of::<Leader>() } else { 0 };
+        size_of::<CompactDocument>() + self.rest.len() + optional + left
     }
 }
 
@@ -442,5 +422,5 @@ fn read_transition(bytes: &mut Reader<'_>, led_by: Option<&AgentName>) -> Transi
 }
 
 #[cfg(test)]
-#[path = "packed_tests.rs"]
+#[path = "compact_document_tests.rs"]
 mod tests;

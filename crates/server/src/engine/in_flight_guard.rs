@@ -7,14 +7,14 @@ use baton_election::ElectionName;
 use super::{AFTER_A_FAILURE, Shared};
 
 /// Sees to it that a task that breaks off, by a fault or by the server's end, leaves nobody waiting for it.
-pub(super) struct AtWork {
+pub(super) struct InFlightGuard {
     shared: Option<Arc<Shared>>,
     election: ElectionName,
 }
 
-impl AtWork {
-    pub(super) fn on(shared: &Arc<Shared>, election: &ElectionName) -> AtWork {
-        AtWork { shared: Some(Arc::clone(shared)), election: election.clone() }
+impl InFlightGuard {
+    pub(super) fn on(shared: &Arc<Shared>, election: &ElectionName) -> InFlightGuard {
+        InFlightGuard { shared: Some(Arc::clone(shared)), election: election.clone() }
     }
 
     /// It did not break off.
@@ -23,13 +23,13 @@ impl AtWork {
     }
 }
 
-impl Drop for AtWork {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         let Some(shared) = self.shared.take() else { return };
         let mut shard = shared.shard(&self.election);
         shared.doubt(&mut shard, &self.election);
         // Whoever is queued hears that nobody knows.
-        shard.busy.remove(&self.election);
+        shard.in_flight.remove(&self.election);
         shared.arm(&mut shard, &self.election, shared.clock.now() + AFTER_A_FAILURE);
     }
 }

@@ -12,7 +12,7 @@ use super::{Engine, Shard, Shared};
 
 /// A phase that is over.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Notified {
+pub(super) struct NotificationPhase {
     epoch: Epoch,
     took: Span,
 }
@@ -20,11 +20,11 @@ pub(super) struct Notified {
 impl Engine {
     /// All who follow know of the change of leader that began this epoch, so long after it.
     pub(crate) fn notified(&self, election: &ElectionName, epoch: Epoch, took: Span) {
-        let notified = Notified { epoch, took: took.whole_millis() };
+        let notified = NotificationPhase { epoch, took: took.whole_millis() };
         let mut shard = self.shared.shard(election);
-        match shard.busy.get_mut(election) {
+        match shard.in_flight.get_mut(election) {
             // What is being written would take its place.
-            Some(busy) => busy.notified = Some(notified),
+            Some(in_flight) => in_flight.notified = Some(notified),
             None => self.shared.put_notified(&mut shard, election, notified),
         }
     }
@@ -32,7 +32,12 @@ impl Engine {
 
 impl Shared {
     /// Puts it where it belongs, unless another has become the leader since.
-    pub(super) fn put_notified(&self, shard: &mut Shard, election: &ElectionName, notified: Notified) {
+    pub(super) fn put_notified(
+        &self,
+        shard: &mut Shard,
+        election: &ElectionName,
+        notified: NotificationPhase,
+    ) {
         let Some(known) = shard.known.get_mut(election.as_str()) else { return };
         let mut document = known.document(election);
         let Some(last) = document.last_transition.as_mut().filter(|last| last.epoch == notified.epoch) else {
@@ -40,6 +45,6 @@ impl Shared {
         };
         Arc::make_mut(last).phases.notification = Some(notified.took);
         let stamp = known.stamp;
-        known.put(document, &self.terms, stamp);
+        known.put(document, &self.interner, stamp);
     }
 }

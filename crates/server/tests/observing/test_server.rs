@@ -24,14 +24,14 @@ use tokio::sync::watch;
 use crate::security::client::{HANG, get};
 
 /// A server that runs until it is dropped.
-pub(crate) struct Place {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) client: Coordinator,
     task: tokio::task::JoinHandle<()>,
     _deliveries: Option<Deliveries>,
 }
 
-impl Drop for Place {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -54,13 +54,13 @@ pub(crate) fn warning_of(limits: Thresholds) -> Options {
     Options { warnings, ..Options::default() }
 }
 
-impl Place {
-    pub(crate) async fn open(options: Options) -> Place {
-        Place::telling(options, None).await
+impl TestServer {
+    pub(crate) async fn open(options: Options) -> TestServer {
+        TestServer::telling(options, None).await
     }
 
     /// The same, with a webhook.
-    pub(crate) async fn telling(options: Options, hook: Option<&Taker>) -> Place {
+    pub(crate) async fn telling(options: Options, hook: Option<&Taker>) -> TestServer {
         let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
         let mut server = Server::start(listener, Arc::new(MemoryStore::default()), options).await.unwrap();
         let address = server.listening().address().unwrap();
@@ -71,7 +71,7 @@ impl Place {
         });
         let task = tokio::spawn(server.serve(std::future::pending()));
         let client = Coordinator::connect(&format!("http://{address}")).await.unwrap();
-        Place { address, client, task, _deliveries: deliveries }
+        TestServer { address, client, task, _deliveries: deliveries }
     }
 
     pub(crate) async fn lead(&self, of: &str, agent: &str) -> Grant {
