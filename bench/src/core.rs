@@ -1,13 +1,11 @@
 //! The decision and the check: no IO.
 
-use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton::{Bid, Campaign, Coordinator, Memory};
 use baton_election::command::{Acquire, Renew};
-use baton_election::policy::Limits;
 use baton_election::time::WallTime;
 use baton_election::{
     AgentName, Command, Credential, Document, ElectionName, Epoch, Evidence, Incarnation, LeaseKey, Span,
@@ -68,25 +66,9 @@ fn evidence(election: &ElectionName) -> Evidence<'_> {
 
 fn led(credential: &Credential, evidence: &Evidence<'_>) -> Document {
     let Ok(agent) = AgentName::new("agent-a") else { unreachable!("it is a plain name") };
-    let acquire = Command::Acquire(Acquire {
-        agent,
-        incarnation: credential.incarnation,
-        key_hash: credential.key.hash(),
-        ttl: None,
-        task: Some("refactor authentication".to_string()),
-        capabilities: BTreeSet::new(),
-        limits: Limits::default(),
-        reason: None,
-        noticed: None,
-        offer: false,
-        contact: None,
-        region: None,
-        failing: BTreeSet::new(),
-        waited: None,
-        seen: None,
-        open: None,
-        through: None,
-    });
+    let bid = Acquire::new(agent, credential.incarnation, credential.key.hash());
+    let task = Some("refactor authentication".to_string());
+    let acquire = Command::Acquire(Acquire { task, ..bid });
     match decide_once(&acquire, evidence) {
         Some(document) => document,
         None => unreachable!("a first acquire is granted"),

@@ -75,7 +75,7 @@ impl Failure {
 }
 
 /// The core numbers leaderships by their epoch. Outwards that number is the token.
-fn with_tokens(text: &str) -> String {
+pub(crate) fn with_tokens(text: &str) -> String {
     let text = text.replace("(epoch ", "(token ").replace("(current epoch ", "(current token ");
     text.replace("a later epoch has begun", "a later leadership has begun")
 }

@@ -4,14 +4,13 @@
 //! model, the fence's too, is one of `baton_election`. Does not keep what no decision in the model's scope reads (sums of
 //! time, counts of renewals, measured phases, what the audit log will have): worlds that differ in those only would be explored apart for nothing.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_election::command::{Acquire, Ending, Pass, Release, Renew};
 use baton_election::document::PhaseTimes;
 use baton_election::fence::{self, Entry, Sight};
 use baton_election::operator::{Act, OperatorKey, PublicKey};
-use baton_election::policy::Limits;
 use baton_election::store_order::StoreChange;
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Evidence, Fence, Incarnation,
@@ -153,25 +152,9 @@ impl Shipped {
     }
 
     fn acquire(&self, agent: usize, life: u8, config: &Config) -> Acquire {
-        Acquire {
-            agent: self.agents[agent].clone(),
-            incarnation: incarnation(agent, life),
-            key_hash: self.key_hashes[agent][usize::from(life)],
-            ttl: Some(config.ttl),
-            task: None,
-            capabilities: BTreeSet::new(),
-            limits: Limits::default(),
-            reason: None,
-            noticed: None,
-            waited: None,
-            offer: config.offers,
-            contact: None,
-            region: None,
-            failing: Default::default(),
-            seen: None,
-            open: None,
-            through: None,
-        }
+        let key_hash = self.key_hashes[agent][usize::from(life)];
+        let bid = Acquire::new(self.agents[agent].clone(), incarnation(agent, life), key_hash);
+        Acquire { ttl: Some(config.ttl), offer: config.offers, ..bid }
     }
 
     fn evidence(&self, age: Span) -> Evidence<'_> {

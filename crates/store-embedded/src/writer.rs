@@ -63,17 +63,7 @@ impl Prepared {
             },
             clock,
             value: shape::value(&next.to_compact_json()),
-            transition: match next {
-                Record::Election(document) => history::Entry::of(document),
-                Record::Store(_)
-                | Record::Tokens(_)
-                | Record::Candidate(_)
-                | Record::History(_)
-                | Record::Fence(_)
-                | Record::FenceLog(_)
-                | Record::Audit(_)
-                | Record::Item(_) => None,
-            },
+            transition: next.as_election().and_then(history::Entry::of),
         }
     }
 

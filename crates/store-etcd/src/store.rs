@@ -65,23 +65,13 @@ impl EtcdStore {
         let text = self.keys.text(key);
         let answer = self.client.range(&Area::only(&text).request()).await;
         let answer = answer.map_err(|fault| fault.of_reading(&self.client.location))?;
-        match (answer.kvs.first(), key) {
+        match (answer.kvs.first(), key.as_election()) {
             (Some(found), _) => {
                 let found = Some(self.keys.record(key, found)?);
                 Ok(Reading { found, age: None, trace: None, asked_at, received_at: boot::now() })
             }
-            (None, Key::Election(_)) => self.read_alone(key, &text, asked_at).await,
-            (
-                None,
-                Key::Store
-                | Key::Tokens
-                | Key::Candidate(..)
-                | Key::History(_)
-                | Key::Fence(_)
-                | Key::FenceLog(..)
-                | Key::Audit(..)
-                | Key::Item(..),
-            ) => Ok(absent(shape::revision(answer.header.as_ref()), asked_at)),
+            (None, Some(_)) => self.read_alone(key, &text, asked_at).await,
+            (None, None) => Ok(absent(shape::revision(answer.header.as_ref()), asked_at)),
         }
     }
 

@@ -209,17 +209,7 @@ impl VersionFile {
 
     /// The epoch that it gives; zero if it is not of an election.
     pub(crate) fn epoch(&self) -> Epoch {
-        match &self.record {
-            Record::Election(document) => document.epoch,
-            Record::Store(_)
-            | Record::Tokens(_)
-            | Record::Candidate(_)
-            | Record::History(_)
-            | Record::Fence(_)
-            | Record::FenceLog(_)
-            | Record::Audit(_)
-            | Record::Item(_) => Epoch(0),
-        }
+        self.record.as_election().map_or(Epoch(0), |document| document.epoch)
     }
 
     /// Whether it was written or read a moment ago, so that it and its neighbours are in the machine's memory.

@@ -25,16 +25,9 @@ impl DatabasePath {
 
     /// The name of a key's document.
     pub(crate) fn document(&self, key: &Key) -> String {
-        let collection = match key {
-            Key::Election(_) => self.elections(),
-            Key::Store
-            | Key::Tokens
-            | Key::Candidate(..)
-            | Key::History(_)
-            | Key::Fence(_)
-            | Key::FenceLog(..)
-            | Key::Audit(..)
-            | Key::Item(..) => self.records(),
+        let collection = match key.as_election() {
+            Some(_) => self.elections(),
+            None => self.records(),
         };
         format!("{}/{collection}/{}", self.root(), id(&key.to_string()))
     }

@@ -101,21 +101,14 @@ pub(crate) fn write(
 
 /// What the fields beside the record say of it.
 fn told(key: &Key, record: &Record) -> Vec<(&'static str, api::Value)> {
-    match record {
-        Record::Election(document) => vec![
+    match record.as_election() {
+        Some(document) => vec![
             ("leaderId", leader(document).map_or_else(null, |agent| text(agent.as_str()))),
             ("fencingToken", integer(document.epoch.0)),
             ("leaseMs", integer(millis(document.lease_remaining(Span::ZERO)))),
             ("state", text(&document.state.to_string())),
         ],
-        Record::Store(_)
-        | Record::Tokens(_)
-        | Record::Candidate(_)
-        | Record::History(_)
-        | Record::Fence(_)
-        | Record::FenceLog(_)
-        | Record::Audit(_)
-        | Record::Item(_) => vec![("key", text(&key.to_string()))],
+        None => vec![("key", text(&key.to_string()))],
     }
 }
 

@@ -67,16 +67,9 @@ impl Inner {
     /// Reads a key and keeps in mind what a swap of it needs.
     pub(crate) async fn read(&self, key: &Key) -> Result<Reading, StoreError> {
         let asked_at = boot::now();
-        let read = match key {
-            Key::Election(election) => self.read_election(key, election, asked_at).await?,
-            Key::Store
-            | Key::Tokens
-            | Key::Candidate(..)
-            | Key::History(_)
-            | Key::Fence(_)
-            | Key::FenceLog(..)
-            | Key::Audit(..)
-            | Key::Item(..) => {
+        let read = match key.as_election() {
+            Some(election) => self.read_election(key, election, asked_at).await?,
+            None => {
                 let snapshot = self.get(vec![self.place.document(key)]).await?;
                 let trace = Trace { epoch: Epoch(0), lease: Span::ZERO };
                 Read { found: self.found(key, &snapshot)?, trace, read_time: snapshot.read_time }

@@ -69,17 +69,7 @@ impl Commit {
 impl Tip {
     /// The election's document, if it is one.
     pub(crate) fn document(&self) -> Option<&Document> {
-        match &self.record {
-            Record::Election(document) => Some(document),
-            Record::Store(_)
-            | Record::Tokens(_)
-            | Record::Candidate(_)
-            | Record::History(_)
-            | Record::Fence(_)
-            | Record::FenceLog(_)
-            | Record::Audit(_)
-            | Record::Item(_) => None,
-        }
+        self.record.as_election()
     }
 }
 

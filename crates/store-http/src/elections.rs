@@ -198,16 +198,9 @@ impl Elections for HttpElections {
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
         Box::pin(async move {
-            match key {
-                Key::Election(election) => watch::watch(&self.client, election).await,
-                Key::Store
-                | Key::Tokens
-                | Key::Candidate(..)
-                | Key::History(_)
-                | Key::Fence(_)
-                | Key::FenceLog(..)
-                | Key::Audit(..)
-                | Key::Item(..) => Ok(watch::polled()),
+            match key.as_election() {
+                Some(election) => watch::watch(&self.client, election).await,
+                None => Ok(watch::polled()),
             }
         })
     }

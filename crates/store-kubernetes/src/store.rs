@@ -379,16 +379,9 @@ impl Inner {
     }
 
     async fn watch(&self, key: &Key) -> Result<BoxStream<Change>, StoreError> {
-        match key {
-            Key::Election(election) => self.watch_object(self.leases(), name::lease(election)).await,
-            Key::Store
-            | Key::Tokens
-            | Key::Candidate(..)
-            | Key::History(_)
-            | Key::Fence(_)
-            | Key::FenceLog(..)
-            | Key::Audit(..)
-            | Key::Item(..) => self.watch_object(self.config_maps(), name::config_map(key)).await,
+        match key.as_election() {
+            Some(election) => self.watch_object(self.leases(), name::lease(election)).await,
+            None => self.watch_object(self.config_maps(), name::config_map(key)).await,
         }
     }
 

@@ -13,16 +13,9 @@ use crate::sql;
 /// What a key's row is called in errors.
 fn place(client: &Client, key: &Key) -> String {
     let tables = &client.settings.tables;
-    let table = match key {
-        Key::Election(_) => &tables.elections,
-        Key::Store
-        | Key::Tokens
-        | Key::Candidate(..)
-        | Key::History(_)
-        | Key::Fence(_)
-        | Key::FenceLog(..)
-        | Key::Audit(..)
-        | Key::Item(..) => &tables.records,
+    let table = match key.as_election() {
+        Some(_) => &tables.elections,
+        None => &tables.records,
     };
     format!("the row `{key}` of `{table}` in {}", client.location())
 }
@@ -30,16 +23,9 @@ fn place(client: &Client, key: &Key) -> String {
 /// What is under a key: one statement, and a second one only where a row of an election was deleted.
 pub(crate) async fn read(client: &Client, key: &Key) -> Result<Reading, StoreError> {
     let asked_at = boot::now();
-    let (found, trace) = match key {
-        Key::Election(_) => election(client, key).await?,
-        Key::Store
-        | Key::Tokens
-        | Key::Candidate(..)
-        | Key::History(_)
-        | Key::Fence(_)
-        | Key::FenceLog(..)
-        | Key::Audit(..)
-        | Key::Item(..) => other(client, key).await?,
+    let (found, trace) = match key.as_election() {
+        Some(_) => election(client, key).await?,
+        None => other(client, key).await?,
     };
     let age = found.as_ref().map(|intact| intact.age);
     let found = found.map(|intact| (intact.record, intact.version));

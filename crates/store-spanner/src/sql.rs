@@ -72,16 +72,9 @@ pub(crate) fn read_record(tables: &Tables, key: &Key) -> Statement {
 
 /// The version alone.
 pub(crate) fn read_version(tables: &Tables, key: &Key) -> Statement {
-    let sql = match key {
-        Key::Election(_) => format!("SELECT version FROM `{}` WHERE cluster_id = @key", tables.elections),
-        Key::Store
-        | Key::Tokens
-        | Key::Candidate(..)
-        | Key::History(_)
-        | Key::Fence(_)
-        | Key::FenceLog(..)
-        | Key::Audit(..)
-        | Key::Item(..) => {
+    let sql = match key.as_election() {
+        Some(_) => format!("SELECT version FROM `{}` WHERE cluster_id = @key", tables.elections),
+        None => {
             format!("SELECT version FROM `{}` WHERE record_key = @key", tables.records)
         }
     };

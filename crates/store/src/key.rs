@@ -47,27 +47,14 @@ pub enum Prefix {
 impl Prefix {
     /// Whether a key is of this kind.
     pub fn covers(&self, key: &Key) -> bool {
-        match (self, key) {
-            (Prefix::Elections, Key::Election(_)) | (Prefix::Fences, Key::Fence(_)) => true,
-            (Prefix::Audits, Key::Audit(Book::Election(_), 0)) => true,
-            (Prefix::Candidates(of), Key::Candidate(election, _)) => of == election,
-            (Prefix::Items(of, kind), Key::Item(election, of_kind, _)) => of == election && kind == of_kind,
-            (
-                Prefix::Elections
-                | Prefix::Fences
-                | Prefix::Audits
-                | Prefix::Candidates(_)
-                | Prefix::Items(..),
-                Key::Store
-                | Key::Tokens
-                | Key::Election(_)
-                | Key::Candidate(..)
-                | Key::History(_)
-                | Key::Fence(_)
-                | Key::FenceLog(..)
-                | Key::Audit(..)
-                | Key::Item(..),
-            ) => false,
+        match self {
+            Prefix::Elections => matches!(key, Key::Election(_)),
+            Prefix::Fences => matches!(key, Key::Fence(_)),
+            Prefix::Audits => matches!(key, Key::Audit(Book::Election(_), 0)),
+            Prefix::Candidates(of) => matches!(key, Key::Candidate(election, _) if of == election),
+            Prefix::Items(of, of_kind) => {
+                matches!(key, Key::Item(election, kind, _) if of == election && of_kind == kind)
+            }
         }
     }
 }
@@ -102,6 +89,21 @@ impl fmt::Display for Key {
 }
 
 impl Key {
+    /// The election, if its document is under this key.
+    pub fn as_election(&self) -> Option<&ElectionName> {
+        match self {
+            Key::Election(election) => Some(election),
+            Key::Store
+            | Key::Tokens
+            | Key::Candidate(..)
+            | Key::History(_)
+            | Key::Fence(_)
+            | Key::FenceLog(..)
+            | Key::Audit(..)
+            | Key::Item(..) => None,
+        }
+    }
+
     /// What it is the key of, in a word, as stores with labels or columns keep it.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -168,6 +168,21 @@ impl Record {
         }
     }
 
+    /// The document, if it is one.
+    pub fn as_election(&self) -> Option<&Document> {
+        match self {
+            Record::Election(document) => Some(document),
+            Record::Store(_)
+            | Record::Tokens(_)
+            | Record::Candidate(_)
+            | Record::History(_)
+            | Record::Fence(_)
+            | Record::FenceLog(_)
+            | Record::Audit(_)
+            | Record::Item(_) => None,
+        }
+    }
+
     /// What the record's clock is told by.
     pub fn pulse(&self) -> Option<Pulse> {
         match self {
@@ -185,40 +200,22 @@ impl Record {
 
     /// How the record contradicts the key that it was found under.
     fn misplaced(&self, key: &Key) -> Option<String> {
-        let fits = match (self, key) {
-            (Record::Election(document), Key::Election(election)) => document.election == *election,
-            (Record::Candidate(candidate), Key::Candidate(election, agent)) => {
-                candidate.election == *election && candidate.agent == *agent
+        let fits = match self {
+            Record::Store(_) => matches!(key, Key::Store),
+            Record::Tokens(_) => matches!(key, Key::Tokens),
+            Record::Election(document) => key.as_election() == Some(&document.election),
+            Record::Candidate(candidate) => {
+                let (of, by) = (&candidate.election, &candidate.agent);
+                matches!(key, Key::Candidate(election, agent) if of == election && by == agent)
             }
-            (Record::Fence(fence), Key::Fence(resource)) => fence.resource == *resource,
-            (Record::Item(item), Key::Item(election, kind, name)) => {
-                item.place() == (election, name) && item.kind() == *kind
+            Record::History(_) => matches!(key, Key::History(_)),
+            Record::Fence(fence) => matches!(key, Key::Fence(resource) if fence.resource == *resource),
+            Record::FenceLog(_) => matches!(key, Key::FenceLog(..)),
+            Record::Audit(_) => matches!(key, Key::Audit(..)),
+            Record::Item(item) => {
+                let (place, of) = (item.place(), item.kind());
+                matches!(key, Key::Item(election, kind, name) if place == (election, name) && of == *kind)
             }
-            (Record::Store(_), Key::Store)
-            | (Record::Tokens(_), Key::Tokens)
-            | (Record::History(_), Key::History(_))
-            | (Record::FenceLog(_), Key::FenceLog(..))
-            | (Record::Audit(_), Key::Audit(..)) => true,
-            (
-                Record::Store(_)
-                | Record::Tokens(_)
-                | Record::Election(_)
-                | Record::Candidate(_)
-                | Record::History(_)
-                | Record::Fence(_)
-                | Record::FenceLog(_)
-                | Record::Audit(_)
-                | Record::Item(_),
-                Key::Store
-                | Key::Tokens
-                | Key::Election(_)
-                | Key::Candidate(..)
-                | Key::History(_)
-                | Key::Fence(_)
-                | Key::FenceLog(..)
-                | Key::Audit(..)
-                | Key::Item(..),
-            ) => false,
         };
         (!fits).then(|| format!("it is a record of something else than `{key}`"))
     }

@@ -53,6 +53,7 @@ pub use child_registry::{ChildPid, ChildRegistry, become_subreaper};
 pub use clock::BootTime;
 pub use handle::{WardenEvent, WardenHandle, WardenHandleError};
 pub use order::{CommandExit, EndCause, Lead, Order, Report, Start, Ticket, Validation};
+pub use process_tree::descendants;
 pub use relay::Request;
 pub use schedule::Schedule;
 pub use shim::{NO_TERMINAL, ShimError, exec_shim};

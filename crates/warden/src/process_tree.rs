@@ -5,11 +5,14 @@
 //! processes fork and die while it is read, so that nothing here proves that a tree is gone; see
 //! [`crate::sweep`] for what does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 
 use rustix::process::{Pid, Signal};
+
+/// The most descendants that are looked at.
+const MOST: usize = 4_096;
 
 /// One process: a pid and its start, in clock ticks since boot. The pair is not used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,6 +95,24 @@ impl ProcessTree {
             Self::Scan(by_parent) => by_parent.get(&parent).cloned().unwrap_or_default(),
         }
     }
+
+    /// All that descend from a process, its children first.
+    pub(crate) fn descendants(&self, of: Pid) -> Vec<Pid> {
+        let mut found = self.children(of);
+        let mut seen: HashSet<Pid> = found.iter().copied().collect();
+        let mut next = 0;
+        while let Some(parent) = found.get(next).copied().filter(|_| found.len() < MOST) {
+            found.extend(self.children(parent).into_iter().filter(|pid| seen.insert(*pid)));
+            next += 1;
+        }
+        found
+    }
+}
+
+/// All that descend from a process, its children first; none if `/proc` cannot be read.
+#[must_use]
+pub fn descendants(of: Pid) -> Vec<Pid> {
+    ProcessTree::look().map(|tree| tree.descendants(of)).unwrap_or_default()
 }
 
 /// The children of all threads of a process.

@@ -3,7 +3,6 @@
 //! Assumes that `/proc` is mounted. Guarantees to look at a bounded number of processes. Does not guarantee a consistent picture: processes fork and
 //! die while it is read; what one had used that died unwaited-for is not counted.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::time::Duration;
@@ -12,8 +11,6 @@ use rustix::process::{Pid, getpid};
 
 use crate::process_tree::ProcessTree;
 
-/// The most processes that are looked at.
-const MOST: usize = 4_096;
 /// The kernel counts time in hundredths of a second for whoever reads `/proc` (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -33,21 +30,12 @@ pub struct Usage {
 /// # Errors
 /// If `/proc` cannot be read.
 pub fn of_descendants() -> io::Result<Usage> {
-    let tree = ProcessTree::look()?;
-    let (mut waiting, mut seen) = (tree.children(getpid()), HashSet::new());
     let mut usage = Usage::default();
-    while let Some(pid) = waiting.pop() {
-        if seen.len() >= MOST {
-            break;
-        }
-        if !seen.insert(pid) {
-            continue;
-        }
+    for pid in ProcessTree::look()?.descendants(getpid()) {
         let Some(ticks) = ticks(pid) else { continue };
         usage.cpu += Duration::from_millis(ticks.saturating_mul(1_000 / TICKS_PER_SECOND));
         usage.memory_bytes = usage.memory_bytes.saturating_add(resident(pid).unwrap_or(0));
         usage.processes += 1;
-        waiting.extend(tree.children(pid));
     }
     Ok(usage)
 }

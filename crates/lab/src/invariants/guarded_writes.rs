@@ -12,25 +12,15 @@ impl Invariant for GuardedWrites {
     const NAME: &'static str = "guarded writes never go back";
 
     fn see(&mut self, _now: u64, fact: &Fact<'_>) -> Result<(), String> {
-        match *fact {
-            Fact::Accepted { token, writer } => {
-                let last = self.last.replace((token, writer));
-                match last {
-                    Some((highest, _)) if token < highest => {
-                        Err(format!("a write with token {token} was taken after one with {highest}"))
-                    }
-                    Some((same, other)) if token == same && writer != other => {
-                        Err(format!("two works, {other} and {writer}, wrote with token {token}"))
-                    }
-                    Some(_) | None => Ok(()),
-                }
+        let Fact::Accepted { token, writer } = *fact else { return Ok(()) };
+        match self.last.replace((token, writer)) {
+            Some((highest, _)) if token < highest => {
+                Err(format!("a write with token {token} was taken after one with {highest}"))
             }
-            Fact::Leads { .. }
-            | Fact::Extended { .. }
-            | Fact::Instant(_)
-            | Fact::Swapped { .. }
-            | Fact::Healed { .. }
-            | Fact::Over { .. } => Ok(()),
+            Some((same, other)) if token == same && writer != other => {
+                Err(format!("two works, {other} and {writer}, wrote with token {token}"))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 }

@@ -10,20 +10,14 @@ impl Invariant for Majority {
     const NAME: &'static str = "a minority never elects";
 
     fn see(&mut self, _now: u64, fact: &Fact<'_>) -> Result<(), String> {
-        match *fact {
-            Fact::Leads { place, term, backing: Backing { heard, majority, .. } } if heard < majority => {
-                Err(format!(
-                    "member {} leads in term {term} and has heard {heard} since it began, itself included; a majority is {majority}",
-                    place + 1
-                ))
-            }
-            Fact::Leads { .. }
-            | Fact::Extended { .. }
-            | Fact::Instant(_)
-            | Fact::Accepted { .. }
-            | Fact::Swapped { .. }
-            | Fact::Healed { .. }
-            | Fact::Over { .. } => Ok(()),
+        if let Fact::Leads { place, term, backing: Backing { heard, majority, .. } } = *fact
+            && heard < majority
+        {
+            return Err(format!(
+                "member {} leads in term {term} and has heard {heard} since it began, itself included; a majority is {majority}",
+                place + 1
+            ));
         }
+        Ok(())
     }
 }

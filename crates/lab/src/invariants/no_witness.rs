@@ -10,17 +10,9 @@ impl Invariant for NoWitness {
     const NAME: &'static str = "a witness never leads";
 
     fn see(&mut self, _now: u64, fact: &Fact<'_>) -> Result<(), String> {
-        match *fact {
-            Fact::Leads { place, term, backing: Backing { may_lead: false, .. } } => {
-                Err(format!("member {} leads in term {term}, and may not by its own list", place + 1))
-            }
-            Fact::Leads { .. }
-            | Fact::Extended { .. }
-            | Fact::Instant(_)
-            | Fact::Accepted { .. }
-            | Fact::Swapped { .. }
-            | Fact::Healed { .. }
-            | Fact::Over { .. } => Ok(()),
+        if let Fact::Leads { place, term, backing: Backing { may_lead: false, .. } } = *fact {
+            return Err(format!("member {} leads in term {term}, and may not by its own list", place + 1));
         }
+        Ok(())
     }
 }

@@ -14,21 +14,12 @@ impl Invariant for OneLeaderPerTerm {
     const NAME: &'static str = "one leader per term";
 
     fn see(&mut self, _now: u64, fact: &Fact<'_>) -> Result<(), String> {
-        match *fact {
-            Fact::Leads { place, term, .. } => match self.leaders.insert(term, place) {
-                None => Ok(()),
-                Some(former) => Err(format!(
-                    "member {} leads in term {term}, in which member {} led",
-                    place + 1,
-                    former + 1
-                )),
-            },
-            Fact::Extended { .. }
-            | Fact::Instant(_)
-            | Fact::Accepted { .. }
-            | Fact::Swapped { .. }
-            | Fact::Healed { .. }
-            | Fact::Over { .. } => Ok(()),
+        let Fact::Leads { place, term, .. } = *fact else { return Ok(()) };
+        match self.leaders.insert(term, place) {
+            None => Ok(()),
+            Some(former) => {
+                Err(format!("member {} leads in term {term}, in which member {} led", place + 1, former + 1))
+            }
         }
     }
 }

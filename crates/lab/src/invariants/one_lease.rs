@@ -10,17 +10,13 @@ impl Invariant for OneLease {
     const NAME: &'static str = "one valid lease per store instant";
 
     fn see(&mut self, _now: u64, fact: &Fact<'_>) -> Result<(), String> {
-        match *fact {
-            Fact::Swapped { running: Some((old, left)), holder: Some(new), .. } if old != new => {
-                Err(format!("the lease of {new:016x} begins while that of {old:016x} runs for {left} more"))
-            }
-            Fact::Swapped { .. }
-            | Fact::Leads { .. }
-            | Fact::Extended { .. }
-            | Fact::Instant(_)
-            | Fact::Accepted { .. }
-            | Fact::Healed { .. }
-            | Fact::Over { .. } => Ok(()),
+        if let Fact::Swapped { running: Some((old, left)), holder: Some(new), .. } = *fact
+            && old != new
+        {
+            return Err(format!(
+                "the lease of {new:016x} begins while that of {old:016x} runs for {left} more"
+            ));
         }
+        Ok(())
     }
 }

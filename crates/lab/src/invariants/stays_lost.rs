@@ -10,17 +10,12 @@ impl Invariant for StaysLost {
     const NAME: &'static str = "once lost, always lost";
 
     fn see(&mut self, _now: u64, fact: &Fact<'_>) -> Result<(), String> {
-        match *fact {
-            Fact::Extended { place, term, ended: true } => {
-                Err(format!("member {}'s leadership of term {term} had ended and was made longer", place + 1))
-            }
-            Fact::Extended { ended: false, .. }
-            | Fact::Leads { .. }
-            | Fact::Instant(_)
-            | Fact::Accepted { .. }
-            | Fact::Swapped { .. }
-            | Fact::Healed { .. }
-            | Fact::Over { .. } => Ok(()),
+        if let Fact::Extended { place, term, ended: true } = *fact {
+            return Err(format!(
+                "member {}'s leadership of term {term} had ended and was made longer",
+                place + 1
+            ));
         }
+        Ok(())
     }
 }

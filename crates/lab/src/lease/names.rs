@@ -1,10 +1,8 @@
 //! The names, keys and commands that the simulated agents show to the shipped decisions.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_election::command::{Acquire, Finding, Report};
-use baton_election::policy::Limits;
 use baton_election::{
     AgentName, Command, Credential, Document, ElectionName, Epoch, Evidence, Incarnation, LeaseKey, Policy,
     ResourceName, Span, StoreId, WallTime,
@@ -57,25 +55,8 @@ impl Names {
     }
 
     pub(super) fn acquire(&self, place: usize, credential: &Credential, ttl: Span) -> Command {
-        Command::Acquire(Acquire {
-            agent: self.agent(place).clone(),
-            incarnation: credential.incarnation,
-            key_hash: credential.key.hash(),
-            ttl: Some(ttl),
-            task: None,
-            capabilities: BTreeSet::new(),
-            limits: Limits::default(),
-            reason: None,
-            noticed: None,
-            offer: false,
-            contact: None,
-            region: None,
-            failing: Default::default(),
-            waited: None,
-            seen: None,
-            open: None,
-            through: None,
-        })
+        let bid = Acquire::new(self.agent(place).clone(), credential.incarnation, credential.key.hash());
+        Command::Acquire(Acquire { ttl: Some(ttl), ..bid })
     }
 
     /// The watcher's word that the leader of that epoch is not useful.

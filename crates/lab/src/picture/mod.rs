@@ -146,18 +146,7 @@ fn draw_absences(out: &mut String, frame: &PictureLayout, timeline: &Timeline) {
                 EventKind::Started(_) => close(out, frame, place, &mut down, at, "down"),
                 EventKind::Paused => paused = Some(at),
                 EventKind::Resumed => close(out, frame, place, &mut paused, at, "still"),
-                EventKind::Fault(_)
-                | EventKind::Links { .. }
-                | EventKind::Sent { .. }
-                | EventKind::Received { .. }
-                | EventKind::Kept(_)
-                | EventKind::Told(_)
-                | EventKind::Leads { .. }
-                | EventKind::Extended { .. }
-                | EventKind::Ended { .. }
-                | EventKind::Wrote { .. }
-                | EventKind::Healed
-                | EventKind::Broken(_) => {}
+                _ => {}
             }
         }
         close(out, frame, place, &mut down, frame.end, "down");
@@ -223,19 +212,7 @@ fn draw_leaderships(out: &mut String, frame: &PictureLayout, timeline: &Timeline
             }),
             EventKind::Extended { number, until } => set_end(&mut bars, *number, until.as_nanos()),
             EventKind::Ended { number } => set_end(&mut bars, *number, at),
-            EventKind::Fault(_)
-            | EventKind::Links { .. }
-            | EventKind::Started(_)
-            | EventKind::Crashed
-            | EventKind::Paused
-            | EventKind::Resumed
-            | EventKind::Sent { .. }
-            | EventKind::Received { .. }
-            | EventKind::Kept(_)
-            | EventKind::Told(_)
-            | EventKind::Wrote { .. }
-            | EventKind::Healed
-            | EventKind::Broken(_) => {}
+            _ => {}
         }
     }
     for bar in bars {
@@ -271,19 +248,7 @@ fn draw_faults(out: &mut String, frame: &PictureLayout, timeline: &Timeline) {
             EventKind::Fault(text) => ("fault", 0.8, text.as_str()),
             EventKind::Healed => ("healed", 2.0, "all faults have ended"),
             EventKind::Broken(text) => ("broken", 2.5, text.as_str()),
-            EventKind::Links { .. }
-            | EventKind::Started(_)
-            | EventKind::Crashed
-            | EventKind::Paused
-            | EventKind::Resumed
-            | EventKind::Sent { .. }
-            | EventKind::Received { .. }
-            | EventKind::Kept(_)
-            | EventKind::Told(_)
-            | EventKind::Leads { .. }
-            | EventKind::Extended { .. }
-            | EventKind::Ended { .. }
-            | EventKind::Wrote { .. } => continue,
+            _ => continue,
         };
         let x = frame.x(entry.at.as_nanos());
         let _ = writeln!(

@@ -1,7 +1,6 @@
 //! The elections of a simulated fleet in a simulated store. Each decision is the shipped one.
 
 use baton_election::command::{Acquire, Renew};
-use baton_election::policy::Limits;
 use baton_election::time::{Moment, Span, WallTime};
 use baton_election::{
     AgentName, Answer, Command, Credential, Document, ElectionName, Epoch, Evidence, Incarnation, LeaseKey,
@@ -115,25 +114,9 @@ impl Elections {
         self.lives += 1;
         let (ttl, key) = (self.ttl, self.key);
         let credential = Credential { incarnation: Incarnation(self.lives.to_le_bytes()), key };
-        let command = Command::Acquire(Acquire {
-            agent: AgentName::new(&format!("a{member}")).map_err(|_| Error::Inconsistent)?,
-            incarnation: credential.incarnation,
-            key_hash: key.hash(),
-            ttl: Some(ttl),
-            task: None,
-            capabilities: Default::default(),
-            limits: Limits::default(),
-            reason: None,
-            noticed: None,
-            offer: false,
-            contact: None,
-            region: None,
-            failing: Default::default(),
-            waited: None,
-            seen: None,
-            open: None,
-            through: None,
-        });
+        let agent = AgentName::new(&format!("a{member}")).map_err(|_| Error::Inconsistent)?;
+        let bid = Acquire::new(agent, credential.incarnation, key.hash());
+        let command = Command::Acquire(Acquire { ttl: Some(ttl), ..bid });
         match self.decide(scope, &command, now)? {
             Err(Refusal::Held { remaining, .. }) => {
                 let election = self.at(scope);

@@ -165,16 +165,9 @@ impl Elections for EtcdElections {
     }
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        match key {
-            Key::Election(election) => EtcdElections::watch(self, election),
-            Key::Store
-            | Key::Tokens
-            | Key::Candidate(..)
-            | Key::History(_)
-            | Key::Fence(_)
-            | Key::FenceLog(..)
-            | Key::Audit(..)
-            | Key::Item(..) => Box::pin(async { Err(self.no_records()) }),
+        match key.as_election() {
+            Some(election) => EtcdElections::watch(self, election),
+            None => Box::pin(async { Err(self.no_records()) }),
         }
     }
 

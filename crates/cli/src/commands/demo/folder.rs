@@ -1,7 +1,6 @@
-//! Where the demo takes place: a folder of its own, so that nothing of the user's is touched.
+//! The folder that a demo runs in: one of its own, so that nothing of the user's is touched.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tokio::process::Command;
 
@@ -15,24 +14,20 @@ pub(crate) const PREFIX: &str = "baton-demo-";
 const MAX_PARENT_BYTES: usize = 20;
 
 /// The folder. Removed when it is dropped.
-pub(super) struct Place {
-    path: PathBuf,
-    exe: PathBuf,
+pub(super) struct DemoFolder {
+    pub(super) path: PathBuf,
+    pub(super) exe: PathBuf,
 }
 
-impl Place {
-    pub(super) fn make() -> Result<Place, Failure> {
+impl DemoFolder {
+    pub(super) fn make() -> Result<DemoFolder, Failure> {
         let exe = std::env::current_exe()?;
         let mut random = [0; 3];
         getrandom::fill(&mut random).map_err(std::io::Error::other)?;
         let name = format!("{PREFIX}{}-{}", std::process::id(), baton::election::hex::encode(&random));
         let path = parent().join(name);
         make_private_folder(&path)?;
-        Ok(Place { path, exe })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+        Ok(DemoFolder { path, exe })
     }
 
     /// The store.
@@ -40,10 +35,12 @@ impl Place {
         format!("file:{}", self.path.join("store").display())
     }
 
-    /// This very program, with nothing of the user's Baton in its surroundings.
+    /// This very program, with nothing of the user's Baton in its environment.
     pub(super) fn baton(&self) -> Command {
         let mut command = Command::new(&self.exe);
-        for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"BATON_"))
+        {
             command.env_remove(name);
         }
         command
@@ -54,13 +51,9 @@ impl Place {
             .current_dir(&self.path);
         command
     }
-
-    pub(super) fn exe(&self) -> &Path {
-        &self.exe
-    }
 }
 
-impl Drop for Place {
+impl Drop for DemoFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
@@ -70,8 +63,4 @@ impl Drop for Place {
 pub(crate) fn parent() -> PathBuf {
     let usual = std::env::temp_dir();
     if usual.as_os_str().len() <= MAX_PARENT_BYTES { usual } else { PathBuf::from("/tmp") }
-}
-
-fn is_ours(name: &OsString) -> bool {
-    name.to_str().is_some_and(|name| name.starts_with("BATON_"))
 }
