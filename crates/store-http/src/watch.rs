@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// One stream, and what is needed to go on with another.
-struct Line {
+struct EventStream {
     client: Client,
     path: String,
     events: Option<Incoming>,
@@ -36,7 +36,7 @@ struct Line {
 pub(crate) async fn watch(client: &Client, election: &ElectionName) -> Result<BoxStream<Change>, StoreError> {
     let path = format!("/v1/elections/{}/watch", segment(election));
     let events = client.events(&path, None).await.map_err(|fault| fault.of_reading(&client.base))?;
-    let mut line = Line {
+    let mut stream = EventStream {
         client: client.clone(),
         path,
         events: Some(events),
@@ -46,8 +46,8 @@ pub(crate) async fn watch(client: &Client, election: &ElectionName) -> Result<Bo
         refused: false,
     };
     // The first event says how it stands: whatever changes is told after it.
-    line.next_event().await;
-    Ok(Box::pin(stream::unfold(line, |mut line| async move { Some((line.next().await, line)) })))
+    stream.next_event().await;
+    Ok(Box::pin(stream::unfold(stream, |mut stream| async move { Some((stream.next().await, stream)) })))
 }
 
 /// Says again and again that something may have changed.
@@ -58,7 +58,7 @@ pub(crate) fn polled() -> BoxStream<Change> {
     }))
 }
 
-impl Line {
+impl EventStream {
     async fn next(&mut self) -> Change {
         loop {
             if self.events.is_some() {
