@@ -246,7 +246,7 @@ endpoints! {
     History "history" Get "/v1/elections/{election}/history" "The last changes of leader"
         Read Election query NEWEST => Json Vec<Transition>;
     Waiting "waiting" Get "/v1/elections/{election}/waiting" "The agents that wait to lead, in the order of the line"
-        Read Election query FIRST => Json Vec<Waiting>;
+        Read Election query FIRST => Json Vec<WaitingCandidate>;
     Audit "audit" Get "/v1/elections/{election}/audit" "The last acts of operators on an election"
         Read Election query NEWEST => Json Vec<Entry>;
     AuditPart "auditPart" Get "/v1/elections/{election}/audit/{part}" "A part of the audit log of an election, as it is kept"
@@ -573,7 +573,7 @@ mod types {
     };
     pub(super) use crate::summary::{ElectionSummary, LeaderResponse};
     pub(super) use crate::toolbox::ItemPage;
-    pub(super) use crate::waiting::Waiting;
+    pub(super) use crate::waiting::WaitingCandidate;
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton::{Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Riding, Session, Status};
+use baton::{
+    Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Session, SessionLeadership, Status,
+};
 use baton_api::CommandError;
 use baton_api::describe::{Description, Fares, SUSPECT};
 use baton_api::elections::Sessions;
@@ -111,7 +113,7 @@ async fn lead(coordinator: &Coordinator, name: &str, of: &str, ttl: Span) -> Lea
     in_time(coordinator.campaign(&election(of), Campaign::new(bid(name, ttl)))).await.unwrap()
 }
 
-async fn ride(session: &Session, of: &str, ttl: Span) -> Riding {
+async fn ride(session: &Session, of: &str, ttl: Span) -> SessionLeadership {
     in_time(session.acquire(&election(of), &bid(session.agent().as_str(), ttl))).await.unwrap()
 }
 
@@ -415,7 +417,7 @@ async fn a_restart_loses_no_lease_that_rides_and_doubles_none() {
     for number in 0..520 {
         riding.push(ride(&session, &format!("e-{number}"), Span::secs(12)).await);
     }
-    let tokens: Vec<Epoch> = riding.iter().map(Riding::token).collect();
+    let tokens: Vec<Epoch> = riding.iter().map(SessionLeadership::token).collect();
     for _ in 0..2 {
         let crashed = boot::now();
         place.crash().await;
@@ -432,7 +434,7 @@ async fn a_restart_loses_no_lease_that_rides_and_doubles_none() {
         .await;
         assert_eq!(client.sessions().await.unwrap()[0].leases, 520);
     }
-    assert_eq!(riding.iter().map(Riding::token).collect::<Vec<_>>(), tokens);
+    assert_eq!(riding.iter().map(SessionLeadership::token).collect::<Vec<_>>(), tokens);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use baton::Coordinator;
 use baton::api::elections::QueuedCandidate;
-use baton::api::waiting::Waiting;
+use baton::api::waiting::WaitingCandidate;
 use baton::election::time::Span;
 use baton::election::{Candidate, Document, select};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ pub(super) fn native_lines(line: &[QueuedCandidate]) -> Vec<String> {
 }
 
 /// Those who wait in line, in its order, for people.
-pub(super) fn waiting_lines(waiting: &[Waiting]) -> Vec<String> {
+pub(super) fn waiting_lines(waiting: &[WaitingCandidate]) -> Vec<String> {
     if waiting.is_empty() {
         return Vec::new();
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton::api::elections::QueuedCandidate;
-use baton::api::waiting::Waiting;
+use baton::api::waiting::WaitingCandidate;
 use baton::election::document::{Pause, State};
 use baton::election::time::WallTime;
 use baton::election::{ElectionName, Refusal, StoreInfo};
@@ -182,7 +182,7 @@ struct ElectionStatus {
     view: View,
     line: Vec<Standing>,
     /// Those who wait in line, where nobody is compared.
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingCandidate>,
     /// Those in the store's own line, where it has one.
     native: Vec<QueuedCandidate>,
 }
