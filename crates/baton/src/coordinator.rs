@@ -576,6 +576,6 @@ pub struct CheckpointContent {
     pub state: String,
     /// Where a larger state lies.
     pub reference: Option<Reference>,
-    /// What it covers beside itself: [`crate::covers`].
+    /// What it covers beside itself: [`crate::manifest`].
     pub covers: Option<Coverage>,
 }
