@@ -1,11 +1,11 @@
 //! The candidates that wait in a server's lines. The server knows them: nobody need tell it.
 
+use baton_api::endpoints::Endpoint;
 use baton_api::waiting::WaitingCandidate;
 use baton_election::{AgentName, ElectionName, Incarnation};
 use baton_store::waiting::Waiters;
 use baton_store::{BoxFuture, StoreError};
 
-use crate::client::segment;
 use crate::records::HttpElections;
 
 impl Waiters for HttpElections {
@@ -13,7 +13,7 @@ impl Waiters for HttpElections {
         &'a self,
         _election: &'a ElectionName,
         _waiting: &'a WaitingCandidate,
-        _life: Incarnation,
+        _incarnation: Incarnation,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
     }
@@ -22,7 +22,7 @@ impl Waiters for HttpElections {
         &'a self,
         _election: &'a ElectionName,
         _agent: &'a AgentName,
-        _life: Incarnation,
+        _incarnation: Incarnation,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
     }
@@ -33,8 +33,8 @@ impl Waiters for HttpElections {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<WaitingCandidate>, StoreError>> {
         Box::pin(async move {
-            let path = format!("/v1/elections/{}/waiting?limit={limit}", segment(election));
-            self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))
+            let target = Endpoint::Waiting.target(&[election]).with("limit", &limit);
+            self.client.get(&target).await.map_err(|fault| fault.of_reading(&self.client.base))
         })
     }
 }

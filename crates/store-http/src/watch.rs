@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_api::endpoints::{Endpoint, Target};
 use baton_election::ElectionName;
 use baton_store::{BoxStream, Change, StoreError};
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use futures_util::stream;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use crate::client::{Client, LARGEST, segment};
+use crate::client::{Client, LARGEST};
 
 /// A server that is silent for longer has gone: it says every ten seconds that it is there.
 const SILENCE: Duration = Duration::from_secs(25);
@@ -21,7 +22,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// One stream, and what is needed to go on with another.
 struct EventStream {
     client: Client,
-    path: String,
+    target: Target,
     events: Option<Incoming>,
     /// What was received and not yet read.
     text: Vec<u8>,
@@ -34,11 +35,11 @@ struct EventStream {
 
 /// Tells of changes from here on.
 pub(crate) async fn watch(client: &Client, election: &ElectionName) -> Result<BoxStream<Change>, StoreError> {
-    let path = format!("/v1/elections/{}/watch", segment(election));
-    let events = client.events(&path, None).await.map_err(|fault| fault.of_reading(&client.base))?;
+    let target = Endpoint::Watch.target(&[election]);
+    let events = client.events(&target, None).await.map_err(|fault| fault.of_reading(&client.base))?;
     let mut stream = EventStream {
         client: client.clone(),
-        path,
+        target,
         events: Some(events),
         text: Vec::new(),
         last: None,
@@ -83,7 +84,7 @@ impl EventStream {
         // Until it tells something, it has failed.
         self.failures = self.failures.saturating_add(1);
         self.text.clear();
-        match self.client.events(&self.path, self.last.as_deref()).await {
+        match self.client.events(&self.target, self.last.as_deref()).await {
             Ok(events) => {
                 self.events = Some(events);
                 true
