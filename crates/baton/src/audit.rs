@@ -27,9 +27,20 @@ fn store_operators(head: &Head, logged: &[Entry]) -> Option<BTreeSet<PublicKey>>
     is_whole.then(|| audit::operators(head, logged))
 }
 
+/// The audit logs of a store and its elections.
+#[derive(Clone, Copy)]
+pub struct AuditLogs<'a>(pub(crate) &'a Coordinator);
+
 impl Coordinator {
+    /// The acts of operators, as the store keeps them: read, and verified.
+    pub fn audit(&self) -> AuditLogs<'_> {
+        AuditLogs(self)
+    }
+}
+
+impl AuditLogs<'_> {
     /// What operators did, the oldest first; at most `limit` of the newest.
-    pub async fn audit(&self, book: &Book, limit: usize) -> Result<Vec<Entry>, Error> {
+    pub async fn read(self, book: &Book, limit: usize) -> Result<Vec<Entry>, Error> {
         if let Some(told) = self.told_of_tokens(book, limit).await? {
             return Ok(told.entries);
         }
@@ -53,8 +64,8 @@ impl Coordinator {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn logged_elections(&self) -> Result<Vec<ElectionName>, Error> {
-        let keys = self.backend.list(&Prefix::Audits).await?;
+    pub async fn elections(self) -> Result<Vec<ElectionName>, Error> {
+        let keys = self.0.backend.list(&Prefix::Audits).await?;
         let election = |key| match key {
             Key::Audit(Book::Election(election), _) => Some(election),
             _ => None,
@@ -64,11 +75,11 @@ impl Coordinator {
 
     /// Looks at all of it: whether each entry is as it was written and signed, and none is missing. Of its access tokens a server
     /// tells what it found itself, since it shows nobody the hashes that those orders are signed over.
-    pub async fn verify_audit(&self, book: &Book) -> Result<Verdict, Error> {
+    pub async fn verify(self, book: &Book) -> Result<Verdict, Error> {
         if let Some(told) = self.told_of_tokens(book, 0).await? {
             return Ok(told.verdict);
         }
-        let info = self.fresh_info(false).await?;
+        let info = self.0.fresh_info(false).await?;
         let (head, logged, broken) = match self.book_at_rest(book).await {
             Err(Error::Refused(refusal @ Refusal::UnknownElection { .. })) => {
                 return self.orphaned(book).await?.ok_or(Error::Refused(refusal));
@@ -78,7 +89,7 @@ impl Coordinator {
         let operators = match book {
             Book::Election(election) => {
                 let told = audit::operators(&head, &logged);
-                match self.view_of_record(election).await?.document {
+                match self.0.view_of_record(election).await?.document {
                     // It began anew, or came back by a restore, with those who were the store's operators then, and its record names only the last ones.
                     Some(document) if document.forgotten.is_some() || info.floor > 0 => {
                         let (head, logged, _) = self.book_at_rest(&Book::Store).await?;
@@ -99,15 +110,15 @@ impl Coordinator {
     }
 
     /// What a server found out about the orders on access tokens by itself.
-    async fn told_of_tokens(&self, book: &Book, limit: usize) -> Result<Option<TokensAudit>, Error> {
+    async fn told_of_tokens(self, book: &Book, limit: usize) -> Result<Option<TokensAudit>, Error> {
         match book {
-            Book::Tokens => Ok(self.backend.orders()?.audit_tokens(self.patience, limit).await?),
+            Book::Tokens => Ok(self.0.backend.orders()?.audit_tokens(self.0.patience, limit).await?),
             Book::Election(_) | Book::Store => Ok(None),
         }
     }
 
     /// What is to be said of the log of an election whose record is gone; none if there is no such log. Its first part tells.
-    async fn orphaned(&self, book: &Book) -> Result<Option<Verdict>, Error> {
+    async fn orphaned(self, book: &Book) -> Result<Option<Verdict>, Error> {
         let logged = self.logged(book, 0).await?;
         if logged.is_empty() {
             return Ok(None);
@@ -123,7 +134,7 @@ impl Coordinator {
     }
 
     /// All of a book as it was at one moment: what is done while it is read would otherwise look as if it had been put in.
-    async fn book_at_rest(&self, book: &Book) -> Result<(Head, Vec<Entry>, Vec<Fault>), Error> {
+    async fn book_at_rest(self, book: &Book) -> Result<(Head, Vec<Entry>, Vec<Fault>), Error> {
         let mut looks = 1;
         loop {
             let (head, mut logged, broken) = self.whole_book(book).await?;
@@ -141,7 +152,7 @@ impl Coordinator {
     }
 
     /// The same, as it is read. A part that is no longer what a Baton wrote is a fault, and does not hide the others.
-    async fn whole_book(&self, book: &Book) -> Result<(Head, Vec<Entry>, Vec<Fault>), Error> {
+    async fn whole_book(self, book: &Book) -> Result<(Head, Vec<Entry>, Vec<Fault>), Error> {
         let head = self.head(book).await?;
         let (mut logged, mut broken) = (Vec::new(), Vec::new());
         let mut missing = 0;
@@ -168,11 +179,11 @@ impl Coordinator {
         Ok((head, logged, broken))
     }
 
-    async fn logged(&self, book: &Book, part: u64) -> Result<Vec<Entry>, Error> {
+    async fn logged(self, book: &Book, part: u64) -> Result<Vec<Entry>, Error> {
         let mut entries = Vec::new();
         for times in 0..=audit::MAX_SPILLED {
             let key = Key::Audit(book.clone(), Entry::spilled(part, times));
-            let Some((Record::Audit(log), _)) = self.backend.read(&key).await?.found else { break };
+            let Some((Record::Audit(log), _)) = self.0.backend.read(&key).await?.found else { break };
             let full = audit::is_full(&log);
             entries.extend(log.entries);
             if !full {
@@ -183,23 +194,23 @@ impl Coordinator {
     }
 
     /// What the record itself says of its acts.
-    async fn head(&self, book: &Book) -> Result<Head, Error> {
+    async fn head(self, book: &Book) -> Result<Head, Error> {
         match book {
             Book::Election(election) => {
-                let document = self.view_of_record(election).await?.document;
+                let document = self.0.view_of_record(election).await?.document;
                 let unknown = || Refusal::UnknownElection { election: election.to_string() };
                 let document = document.ok_or_else(unknown)?;
                 let last = document.last_act.as_ref().and_then(|last| last.entry.clone());
                 Ok(Head { count: document.acts, last, operators: document.operator_keys.to_vec() })
             }
             Book::Store => {
-                let info = self.fresh_info(false).await?;
+                let info = self.0.fresh_info(false).await?;
                 let last = info.last_order.as_deref().cloned();
                 let count = last.as_ref().map_or(info.orders, |last: &Entry| last.number);
                 Ok(Head { count, last, operators: info.operator_keys.clone() })
             }
             Book::Tokens => {
-                let tokens = self.known_tokens().await?;
+                let tokens = self.0.tokens().known().await?;
                 let last = tokens.last_order.as_deref().cloned();
                 let count = last.as_ref().map_or(0, |last: &Entry| last.number);
                 Ok(Head { count, last, operators: Vec::new() })

@@ -346,7 +346,7 @@ async fn an_operator_ends_a_leadership_that_rides() {
     let place = Place::open().await;
     let client = place.client().await;
     let operator = OperatorKey::from_seed([42; 32]);
-    client.enrol(&operator).await.unwrap();
+    client.operators().enrol(&operator).await.unwrap();
     let session = client.announce(&agent("a")).await.unwrap();
     let (deposed, other) =
         (ride(&session, "e", Span::secs(6)).await, ride(&session, "f", Span::secs(60)).await);
@@ -363,7 +363,7 @@ async fn a_leadership_that_rides_ends_when_what_it_needs_fails() {
     let place = Place::open().await;
     let client = place.client().await;
     let operator = OperatorKey::from_seed([42; 32]);
-    client.enrol(&operator).await.unwrap();
+    client.operators().enrol(&operator).await.unwrap();
     let policy = Policy { depends: vec!["db".to_string()], ..Policy::default() };
     client.operate(&election("e"), &operator, &Act::SetPolicy { policy }).await.unwrap();
     let session = client.announce(&agent("a")).await.unwrap();
@@ -385,7 +385,7 @@ async fn an_approval_reaches_a_lease_that_rides() {
     let place = Place::open().await;
     let client = place.client().await;
     let operator = OperatorKey::from_seed([42; 32]);
-    client.enrol(&operator).await.unwrap();
+    client.operators().enrol(&operator).await.unwrap();
     let policy = Policy {
         approval: baton_election::policy::ApprovalMode::Time,
         approval_ttl: Span::secs(8),

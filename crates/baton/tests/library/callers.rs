@@ -133,7 +133,7 @@ async fn a_call_whose_answer_was_lost_is_repeated_by_its_session_with_the_same_k
         let (store, (_folder, keys)) = (MemoryStore::default(), keys());
         let faulty = Faulty::over(store.clone());
         let coordinator = client(&faulty).patient(once);
-        coordinator.enrol(&crate::support::operator()).await.unwrap();
+        coordinator.operators().enrol(&crate::support::operator()).await.unwrap();
         faulty.plan(is_election, &[Fault::After]);
         let lost = call(&coordinator, &keys, session.clone(), false).await;
         assert!(matches!(&lost, Err(NotGranted::Error(Error::Store(_)))), "{lost:?}");
@@ -155,7 +155,7 @@ async fn a_call_that_failed_keeps_nobody_from_leading() {
     let (store, (_folder, keys)) = (MemoryStore::default(), keys());
     let faulty = Faulty::over(store.clone());
     let coordinator = client(&faulty).patient(once);
-    coordinator.enrol(&crate::support::operator()).await.unwrap();
+    coordinator.operators().enrol(&crate::support::operator()).await.unwrap();
     faulty.plan(is_election, &[Fault::Before]);
     assert!(call(&coordinator, &keys, named("one"), false).await.is_err());
     assert_eq!(call(&coordinator, &keys, named("two"), false).await.unwrap().epoch, Epoch(1));

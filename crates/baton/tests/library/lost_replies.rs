@@ -40,7 +40,7 @@ async fn a_campaign_finds_the_lease_that_it_was_granted_without_hearing_of_it() 
     let (store, faulty) = stores();
     let coordinator = client(&faulty).patient(impatient());
     coordinator.elections().await.unwrap();
-    client(&store).enrol(&crate::support::operator()).await.unwrap();
+    client(&store).operators().enrol(&crate::support::operator()).await.unwrap();
     faulty.plan(is_election, &[Fault::After]);
     let campaign = tokio::spawn({
         let coordinator = coordinator.clone();

@@ -24,7 +24,7 @@ fn under(region: &Leadership, bid: Bid) -> Bid {
 }
 
 async fn only_regions(coordinator: &Coordinator, of: &str) {
-    coordinator.enrol(&operator()).await.unwrap();
+    coordinator.operators().enrol(&operator()).await.unwrap();
     let policy = Policy { regions: true, ..Policy::default() };
     coordinator.operate(&name(of), &operator(), &Act::SetPolicy { policy }).await.unwrap();
 }

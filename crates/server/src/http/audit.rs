@@ -27,13 +27,13 @@ impl Service {
     /// The newest acts, the oldest of them first.
     pub(super) async fn audit(&self, call: &Call<'_>, book: Book) -> Result<Reply, Problem> {
         let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(ACTS);
-        answer(&self.coordinator.audit(&book, limit.min(MAX_ACTS)).await?)
+        answer(&self.coordinator.audit().read(&book, limit.min(MAX_ACTS)).await?)
     }
 
     /// The same of the access tokens, without their hashes, and so with what the server itself found.
     pub(super) async fn tokens_audit(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(ACTS);
-        let mut entries = self.coordinator.audit(&Book::Tokens, limit.clamp(1, MAX_ACTS)).await?;
+        let mut entries = self.coordinator.audit().read(&Book::Tokens, limit.clamp(1, MAX_ACTS)).await?;
         let verdict = self.tokens_verdict(entries.last().map(|entry| entry.hash)).await?;
         entries.truncate(limit);
         answer(&TokensAudit { entries: entries.iter().map(Entry::shown).collect(), verdict })
@@ -50,7 +50,7 @@ impl Service {
             return Ok(before.verdict.clone());
         }
         let at = boot::now();
-        let verdict = self.coordinator.verify_audit(&Book::Tokens).await?;
+        let verdict = self.coordinator.audit().verify(&Book::Tokens).await?;
         *looked = Some(TokensLook { at, last: verdict.head, verdict: verdict.clone() });
         Ok(verdict)
     }

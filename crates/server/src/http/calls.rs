@@ -200,7 +200,7 @@ impl Service {
 
     async fn order_tokens(&self, call: &Call<'_>) -> Result<Reply, Problem> {
         self.throttle.take(call.who, ThrottleKey::Nothing)?;
-        answer(&self.coordinator.order_tokens(&call.json().await?).await?)
+        answer(&self.coordinator.tokens().submit(&call.json().await?).await?)
     }
 
     async fn command<T>(&self, call: &Call<'_>, of: fn(T) -> Command) -> Result<Reply, Problem>
@@ -310,7 +310,7 @@ impl Service {
             let why = format!("nobody is the operator of this store yet, and {why}");
             return Err(Refusal::WrongKey { why }.into());
         }
-        let outcome = self.coordinator.order_store(&order, None).await?;
+        let outcome = self.coordinator.orders().submit(&order, None).await?;
         if outcome == OrderOutcome::Done {
             self.founders.founded();
         }
@@ -397,7 +397,7 @@ impl Service {
     }
 
     async fn tokens(&self) -> Result<Reply, Problem> {
-        let tokens = self.coordinator.tokens().await?;
+        let tokens = self.coordinator.tokens().list().await?;
         let (record, version) = (raw(&Record::Tokens(tokens.shown()))?, tokens.orders.to_string());
         answer(&TokensResponse { record, version, age_ms: None, uses: self.uses.shown() })
     }
