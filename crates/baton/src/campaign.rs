@@ -498,7 +498,7 @@ impl CampaignRun<'_> {
             let until = seen.asked_at + document.policy.nomination.minus(free_for);
             return Ok(Next::WaitUntil(until, "candidates may still enlist"));
         }
-        let ranking = self.coordinator.ranking(self.election, document).await?;
+        let ranking = self.coordinator.candidates().ranking(self.election, document).await?;
         let mine = ranking.iter().position(|ranked| ranked.incarnation == self.credential.incarnation);
         // While another life of this agent stands under its name, this one comes right after it.
         let other = || ranking.iter().rposition(|ranked| ranked.agent == self.campaign.bid.agent);
@@ -532,7 +532,7 @@ impl CampaignRun<'_> {
     /// Best effort: a record that is not withdrawn lapses.
     async fn stand_down(&self) {
         let agent = &self.campaign.bid.agent;
-        let _ = self.coordinator.hasty().withdraw(self.election, agent, self.credential).await;
+        let _ = self.coordinator.hasty().candidates().withdraw(self.election, agent, self.credential).await;
     }
 
     /// Keeps the candidacy alive.
@@ -541,7 +541,7 @@ impl CampaignRun<'_> {
             return Ok(());
         }
         let bid = &self.campaign.bid;
-        match self.coordinator.enlist(self.election, bid, self.credential, CANDIDACY).await {
+        match self.coordinator.candidates().enlist(self.election, bid, self.credential, CANDIDACY).await {
             Ok(_) => {
                 self.enlist_at = Some(boot::now() + CANDIDACY.scaled(1, 3));
                 Ok(())

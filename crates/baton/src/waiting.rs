@@ -11,13 +11,14 @@ use baton_store::waiting::NOTE_EVERY;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use crate::candidacy::Candidates;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 
-impl Coordinator {
+impl Candidates<'_> {
     /// Those who wait to lead, where the store shows them; at most [`MOST_SHOWN`]. One that was killed may be among them for a minute.
-    pub async fn waiting(&self, election: &ElectionName) -> Result<Vec<WaitingCandidate>, Error> {
-        match self.backend.waiters() {
+    pub async fn waiting(self, election: &ElectionName) -> Result<Vec<WaitingCandidate>, Error> {
+        match self.0.backend.waiters() {
             Some(waiters) => Ok(waiters.waiting(election, MOST_SHOWN).await?),
             None => Ok(Vec::new()),
         }

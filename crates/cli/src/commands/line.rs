@@ -27,7 +27,7 @@ pub(super) async fn of(
     if !document.policy.select.compares() {
         return Ok(Vec::new());
     }
-    let candidates = coordinator.candidates(&document.election).await?;
+    let candidates = coordinator.candidates().list(&document.election).await?;
     let ranking = select::rank(document, &candidates);
     let rank = |candidate: &Candidate| {
         let place = ranking.iter().position(|ranked| ranked.incarnation == candidate.incarnation)?;

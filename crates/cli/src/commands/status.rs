@@ -193,9 +193,9 @@ impl ElectionStatus {
         let view = context.coordinator.view(election).await?;
         let Some(document) = &view.document else { return Ok(None) };
         let line = line::of(&context.coordinator, document).await?;
-        let native = context.coordinator.line(election, line::MAX_NATIVE).await?;
+        let native = context.coordinator.candidates().line(election, line::MAX_NATIVE).await?;
         // Whatever ails the notes of those who wait, the election is shown.
-        let waiting = context.coordinator.waiting(election).await.unwrap_or_default();
+        let waiting = context.coordinator.candidates().waiting(election).await.unwrap_or_default();
         Ok(Some(ElectionStatus { view, line, waiting, native }))
     }
 

@@ -406,7 +406,7 @@ impl Service {
         let WithdrawRequest { agent, credential } = call.json().await?;
         call.who.acts_as(&agent)?;
         self.throttle.take(call.who, ThrottleKey::Agent(&agent))?;
-        let stood = self.coordinator.withdraw(&call.election()?, &agent, credential).await?;
+        let stood = self.coordinator.candidates().withdraw(&call.election()?, &agent, credential).await?;
         answer(&WithdrawResponse { withdrawn: stood })
     }
 
@@ -425,7 +425,7 @@ impl Service {
         candidate.ttl = candidate.ttl.min(candidates::LONGEST);
         candidate.through = call.who.token();
         self.behind.has_room_for(&candidate).map_err(limits::too_many_candidates)?;
-        answer(&self.coordinator.enlist_candidate(&candidate).await?)
+        answer(&self.coordinator.candidates().enlist_record(&candidate).await?)
     }
 
     async fn ready(&self) -> Result<Reply, Problem> {

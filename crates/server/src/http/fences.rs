@@ -70,7 +70,7 @@ impl Service {
             lease,
         });
         let entry = Entry { resource: &resource, token, agent: agent.as_ref(), note: &note, hold };
-        let admitted = self.coordinator.admit(&entry, election.as_ref()).await;
+        let admitted = self.coordinator.fences().admit(&entry, election.as_ref()).await;
         if let Err(baton::Error::Refused(Refusal::Stale { .. })) = &admitted {
             self.engine.meters().stale(At::Fence);
         }
@@ -82,7 +82,7 @@ impl Service {
         let resource = call.resource()?;
         call.who.identity.check_election(&election)?;
         self.on_hold(call, &resource, &credential).await?;
-        self.coordinator.keep_hold(&resource, &election, &credential).await?;
+        self.coordinator.fences().keep(&resource, &election, &credential).await?;
         answer(&EmptyResponse {})
     }
 
@@ -90,7 +90,7 @@ impl Service {
         let LeaveHoldRequest { credential } = call.json().await?;
         let resource = call.resource()?;
         self.on_hold(call, &resource, &credential).await?;
-        self.coordinator.leave_hold(&resource, &credential).await?;
+        self.coordinator.fences().leave(&resource, &credential).await?;
         answer(&EmptyResponse {})
     }
 
@@ -105,7 +105,7 @@ impl Service {
         if let FenceChange::Bind { election } = &order.order.change {
             identity.check_election(election)?;
         }
-        answer(&self.coordinator.order_fence(&order).await?)
+        answer(&self.coordinator.fences().order(&order).await?)
     }
 
     /// Refuses a fence that is new where there is no room. What is fenced already stays so.

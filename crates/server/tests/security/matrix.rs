@@ -71,7 +71,7 @@ async fn known_body(setting: &Setting, operation: &str) -> Value {
         "keepHold" => json!({ "election": "mine", "credential": credential(9) }),
         "leaveHold" => json!({ "credential": credential(9) }),
         "orderFence" => {
-            let (info, fence) = (&setting.info, setting.store.fence(&resource()).await.unwrap());
+            let (info, fence) = (&setting.info, setting.store.fences().get(&resource()).await.unwrap());
             let fence = fence.map(|view| view.fence);
             let change = FenceChange::Bind { election: election("mine") };
             json!(setting.operator.sign_fence(info, resource(), fence.as_ref(), change))

@@ -25,7 +25,7 @@ struct Records {
 pub(super) async fn give(scene: &mut Scene<'_>) -> Result<Exit, Stop> {
     let records = Records {
         history: scene.coordinator.history(&scene.election, ALL).await?,
-        accepted: scene.coordinator.accepted(&scene.resource).await?,
+        accepted: scene.coordinator.fences().accepted(&scene.resource).await?,
         refused: scene.refused.clone(),
     };
     scene.stage.heading("The leaders, and why each leadership ended (baton history)")?;

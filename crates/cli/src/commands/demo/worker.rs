@@ -112,7 +112,7 @@ impl Worker {
             note: &note,
             hold: None,
         };
-        match self.coordinator.admit(&entry, Some(&self.election)).await {
+        match self.coordinator.fences().admit(&entry, Some(&self.election)).await {
             Ok(_) => {
                 self.steps += 1;
                 self.tell(&json!({"event": "wrote", "token": self.token, "note": note}))?;

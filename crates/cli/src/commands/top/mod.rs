@@ -207,7 +207,7 @@ impl Snapshot {
         let views = stream::iter(shown.map(|election| async move {
             let view = store.view(&election).await;
             // Waiting agents decide nothing: an election is shown without them.
-            let waiting = store.waiting(&election).await.unwrap_or_default();
+            let waiting = store.candidates().waiting(&election).await.unwrap_or_default();
             (election, view, waiting)
         }));
         let looked: Vec<(ElectionName, Result<View, Error>, Vec<WaitingCandidate>)> =
